@@ -1,0 +1,144 @@
+"""Interval-wise dropout as one differentiable operator: a Function in eager mode, a registered op in compiled code.
+
+Backward keeps the output alone. Since y is either ``scale * x`` or 0, the gradient is ``scale * grad`` where y is not
+0; at x == 0 that gives 0, as the paper's listing does.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from supple import kernels
+from supple.kernels.base import Intervals
+
+
+def interval_dropout(
+    x: Tensor, intervals: Intervals, *, generator: torch.Generator | None = None, inplace: bool = False
+) -> Tensor:
+    """Training-mode interval-wise dropout of x, differentiable, on the kernel of x's device."""
+    if not torch.compiler.is_compiling():
+        return EagerIntervalDropout.apply(x, intervals, generator, inplace)
+    if generator is not None:
+        raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
+    y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
+    return x.copy_(y) if inplace else y
+
+
+class EagerGate(torch.autograd.Function):
+    """The backward of the operator, linear in the gradient, so that a double backward is the same gate again."""
+
+    @staticmethod
+    def forward(grad: Tensor, y: Tensor, scale: float) -> Tensor:
+        return kernels.kernel_for(grad.device).gate(grad, y, scale)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+        ctx.scale = inputs[2]  # type: ignore[attr-defined]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return EagerGate.apply(grad, ctx.saved_tensors[0], ctx.scale), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], grad: Tensor, y: Tensor, scale: float) -> tuple[Tensor, int]:
+        grad, y = (_batch_first(t, dim, info.batch_size) for t, dim in zip((grad, y), in_dims, strict=False))
+        return EagerGate.apply(grad, y, scale), 0
+
+
+class EagerIntervalDropout(torch.autograd.Function):
+    """The operator in eager mode, where a Function costs less per call than a registered op."""
+
+    @staticmethod
+    def forward(x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
+        return kernels.kernel_for(x.device).drop(x, intervals, generator=generator, out=x if inplace else None)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Intervals, Any, bool], output: Tensor) -> None:
+        if inputs[3]:
+            ctx.mark_dirty(inputs[0])
+        ctx.save_for_backward(output)
+        ctx.scale = inputs[1].scale  # type: ignore[attr-defined]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        return EagerGate.apply(grad, ctx.saved_tensors[0], ctx.scale), None, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        x: Tensor,
+        intervals: Intervals,
+        generator: torch.Generator | None,
+        inplace: bool,
+    ) -> tuple[Tensor, int]:
+        if info.randomness != "different":
+            raise RuntimeError(
+                f"interval dropout draws one mask per sample; vmap was called with randomness={info.randomness!r}. "
+                'Call vmap(..., randomness="different").'
+            )
+        return EagerIntervalDropout.apply(
+            _batch_first(x, in_dims[0], info.batch_size), intervals, generator, inplace
+        ), 0
+
+
+def _batch_first(t: Tensor, batch_dim: int | None, batch_size: int) -> Tensor:
+    return t.expand(batch_size, *t.shape) if batch_dim is None else t.movedim(batch_dim, 0)
+
+
+# Compiled code sees two opaque ops. The tag tells the compiler that equal inputs need not give equal outputs, so that
+# it neither merges two calls nor recomputes one.
+LIBRARY = torch.library.Library("supple", "DEF")
+LIBRARY.define(
+    "interval_dropout(Tensor x, float[] edges, float[] drop, float scale) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
+)
+LIBRARY.define("gate(Tensor grad, Tensor y, float scale) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+
+
+@torch.library.impl(LIBRARY, "interval_dropout", "CompositeExplicitAutograd")
+def registered_interval_dropout(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+    intervals = Intervals(tuple(edges), tuple(drop), scale)
+    return kernels.kernel_for(x.device).drop(x, intervals, generator=None, out=None)
+
+
+@torch.library.impl(LIBRARY, "gate", "CompositeExplicitAutograd")
+def registered_gate(grad: Tensor, y: Tensor, scale: float) -> Tensor:
+    return kernels.kernel_for(grad.device).gate(grad, y, scale)
+
+
+@torch.library.register_fake("supple::interval_dropout", lib=LIBRARY)
+def _(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.register_fake("supple::gate", lib=LIBRARY)
+def _(grad: Tensor, y: Tensor, scale: float) -> Tensor:
+    return torch.empty_like(grad)
+
+
+def _keep_output(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(output)
+    ctx.scale = inputs[3]
+
+
+def _interval_dropout_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], ctx.scale), None, None, None
+
+
+def _keep_gate(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[1])
+    ctx.scale = inputs[2]
+
+
+def _gate_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], ctx.scale), None, None
+
+
+torch.library.register_autograd(
+    "supple::interval_dropout", _interval_dropout_backward, setup_context=_keep_output, lib=LIBRARY
+)
+torch.library.register_autograd("supple::gate", _gate_backward, setup_context=_keep_gate, lib=LIBRARY)

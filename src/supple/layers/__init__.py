@@ -1,0 +1,1 @@
+"""Activation layers: thin modules over `supple.functional`."""

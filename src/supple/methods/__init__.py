@@ -1,0 +1,1 @@
+"""Methods against plasticity loss, one file each."""

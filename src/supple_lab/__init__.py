@@ -1,0 +1,1 @@
+"""The laboratory: every experiment of the AID paper, runnable and resumable."""
