@@ -103,7 +103,8 @@ def interval_mean(x: Tensor, edges: tuple[float, ...], drop: tuple[float, ...]) 
 
 def scaled(x: Tensor, slope: float) -> Tensor:
     """``slope * x``; a slope of 0 gives 0 at infinity too, and NaN stays NaN."""
-    return slope * x if slope != 0.0 else torch.clamp(x, 0.0, 0.0)
+    # where, not clamp: clamp(x, 0, 0) has gradient 1 at x == 0, and keeps x, which inplace overwrites.
+    return slope * x if slope != 0.0 else torch.where(x.isnan(), x, 0.0)
 
 
 def write(value: Tensor, x: Tensor, *, inplace: bool) -> Tensor:

@@ -6,14 +6,13 @@ from torch import Tensor
 from supple.kernels.base import Intervals, Kernel
 
 
-def interval_of(x: Tensor, edges: tuple[float, ...]) -> Tensor:
-    """Index of the [l, u) interval each element lies in; an element equal to an edge belongs to the right."""
-    return torch.bucketize(x.double(), torch.tensor(edges, dtype=torch.float64, device=x.device), right=True)
-
-
 def rate_of(x: Tensor, edges: tuple[float, ...], rates: tuple[float, ...]) -> Tensor:
-    """The rate, in float64, of each element's interval."""
-    return torch.tensor(rates, dtype=torch.float64, device=x.device)[interval_of(x, edges)]
+    """The rate, in float64, of the [l, u) interval each element lies in; an element equal to an edge goes right."""
+    # torch rounds the edge to x's dtype before it compares, so that a 0.7 typed as edge equals a 0.7 typed as value.
+    rate = torch.full_like(x, rates[0], dtype=torch.float64)
+    for edge, right in zip(edges, rates[1:], strict=True):
+        rate.masked_fill_(x >= edge, right)
+    return rate
 
 
 class ReferenceKernel(Kernel):
@@ -22,11 +21,11 @@ class ReferenceKernel(Kernel):
     name = "reference"
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
-        uniform = torch.rand(x.shape, dtype=torch.float64, device=x.device, generator=generator)
+        uniform = torch.empty_like(x, dtype=torch.float64).uniform_(generator=generator)
         kept = (uniform >= rate_of(x, intervals.edges, intervals.drop)) | x.isnan()
         # Select, never multiply by the mask: a dropped infinity is 0, not NaN.
         y = torch.where(kept, x * intervals.scale, torch.zeros((), dtype=x.dtype, device=x.device))
         return y if out is None else out.copy_(y)
 
     def gate(self, grad: Tensor, y: Tensor, scale: float) -> Tensor:
-        return torch.where(y != 0, grad * scale, torch.zeros((), dtype=grad.dtype, device=grad.device))
+        return (grad * scale).masked_fill_(y == 0, 0.0)

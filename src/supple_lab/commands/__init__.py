@@ -1,0 +1,1 @@
+"""The subcommands of `supple`, one file each."""

@@ -1,0 +1,27 @@
+"""Tables on the terminal."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from supple_lab.report.figure import Drawing
+
+WIDTH_OF_A_PIPE = 200  # a file has no edge to wrap at
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
+    """A plain table, as wide as it needs to be when piped."""
+    table = Table(*header, title=title, box=None, title_justify="left", pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE).print(table)
+
+
+def print_drawing(drawing: Drawing, page: Path) -> None:
+    """A study's tables, and where its page is."""
+    for table in drawing.tables:
+        print_table(table.header, table.rows, title=table.caption)
+    print(f"page: {page.resolve()}")

@@ -1,0 +1,1 @@
+"""Datasets: uint8 images on the device, normalised there."""

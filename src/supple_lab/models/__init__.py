@@ -1,0 +1,1 @@
+"""Networks of the paper, each built with any activation."""

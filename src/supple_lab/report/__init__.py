@@ -1,0 +1,1 @@
+"""Reports: what the store holds, as figures, tables and pages."""

@@ -1,0 +1,83 @@
+"""Colours: one look per method, the same in every figure and on every page.
+
+The hues are those of Okabe and Ito's palette for colour-blind readers and of Paul Tol's muted one, moved in lightness
+until each has a contrast of 3 to 1 with the page (WCAG 2.1, 1.4.11), in the light and in the dark. Vermillion is AID's
+alone. Dashes and markers differ between any two methods, so that a figure survives a black-and-white printer.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Marker = Literal["circle", "square", "up", "down", "diamond", "plus", "cross", "star", "left", "right"]
+Dashes = tuple[float, ...]  # lengths of ink and gap in line widths, none for a solid line
+
+SOLID: Dashes = ()
+DASHED: Dashes = (4.0, 1.6)
+DOTTED: Dashes = (1.2, 1.2)
+DASH_DOT: Dashes = (5.0, 1.4, 1.2, 1.4)
+DASHES = (SOLID, DASHED, DOTTED, DASH_DOT)
+
+LIGHT_PAGE = "#ffffff"
+DARK_PAGE = "#14171a"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a method's line is drawn."""
+
+    light: str  # on a light page and on paper
+    dark: str  # on a dark page
+    dashes: Dashes
+    marker: Marker
+    stands_out: bool = False  # a thicker line, drawn last
+
+
+def _look(light: str, dark: str, dashes: Dashes, marker: Marker, *, stands_out: bool = False) -> Look:
+    return Look(light=light, dark=dark, dashes=dashes, marker=marker, stands_out=stands_out)
+
+
+LOOKS = {
+    "aid": _look("#d55e00", "#ff8a3d", SOLID, "circle", stands_out=True),
+    "vanilla": _look("#4d4d4d", "#c4c8cc", SOLID, "square"),
+    "dropout": _look("#0072b2", "#5cb3ea", DASHED, "up"),
+    "drop_relu": _look("#2f93cf", "#9ad4f5", DASH_DOT, "down"),
+    "rrelu": _look("#332288", "#a99cf2", DOTTED, "diamond"),
+    "crelu": _look("#009e73", "#3ccfa4", SOLID, "plus"),
+    "fourier": _look("#2f9488", "#7fdccf", DASHED, "cross"),
+    "identity": _look("#8a8f94", "#8a9096", DOTTED, "left"),
+    "sigmoid": _look("#6b5b95", "#b7a9dd", DASH_DOT, "right"),
+    "tanh": _look("#7a6a55", "#c9b8a0", DASHED, "star"),
+    "l2": _look("#c0609a", "#e9a3c9", SOLID, "up"),
+    "l2_init": _look("#882255", "#d873a8", DASHED, "down"),
+    "s_ewc": _look("#aa4499", "#e07fd2", DOTTED, "square"),
+    "shrink_perturb": _look("#6b4a00", "#f7dc8c", SOLID, "diamond"),
+    "dash": _look("#6c6c38", "#d9db9c", DASHED, "plus"),
+    "redo": _look("#117733", "#59c47d", DASH_DOT, "circle"),
+    "cbp": _look("#4477aa", "#88b5e0", DOTTED, "cross"),
+    "full_reset": _look("#000000", "#ffffff", DASHED, "square"),
+}
+
+MARKERS: tuple[Marker, ...] = ("circle", "square", "up", "down", "diamond", "plus", "cross", "star", "left", "right")
+
+
+def look_of(method: str) -> Look:
+    """The method's look; one that is not in the table gets the look its name hashes to, the same on every machine."""
+    return LOOKS[method] if method in LOOKS else _look_from_hash(method)
+
+
+def look_of_repeat(method: str, repeat: int) -> Look:
+    """The look of a method's further curve in the same panel: its colour, other dashes and another marker."""
+    look = look_of(method)
+    dashes = DASHES[(DASHES.index(look.dashes) + repeat) % len(DASHES)]
+    marker = MARKERS[(MARKERS.index(look.marker) + repeat) % len(MARKERS)]
+    return replace(look, dashes=dashes, marker=marker)
+
+
+def _look_from_hash(method: str) -> Look:
+    number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8])
+    quiet = [look for look in LOOKS.values() if not look.stands_out]
+    number, colour = divmod(number, len(quiet))
+    number, marker = divmod(number, len(MARKERS))
+    dashes = DASHES[number % len(DASHES)]
+    return replace(quiet[colour], dashes=dashes, marker=MARKERS[marker])

@@ -1,0 +1,85 @@
+"""Provenance: the commit, the versions and the machine that made a report."""
+
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+import supple_lab
+
+PACKAGES = ("supple", "torch", "numpy", "scikit-learn", "matplotlib")
+SECONDS_FOR_GIT = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What must be known to make the same report again."""
+
+    commit: str | None  # None for an installation without its repository
+    versions: dict[str, str]
+    machine: dict[str, str | int | float | list[str]]
+
+
+def gather_provenance() -> Provenance:
+    """What can be said of this process."""
+    return Provenance(commit=commit_of(Path(supple_lab.__file__)), versions=versions(), machine=machine())
+
+
+def commit_of(file: Path) -> str | None:
+    """The commit of the repository that tracks the file, with "-dirty" where its sources differ from it.
+
+    A package installed into somebody else's repository is not tracked there, and has no commit.
+    """
+    if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
+        return None
+    commit = _git(file.parent, "rev-parse", "HEAD")
+    changes = _git(file.parent, "status", "--porcelain", "--", "..")
+    return f"{commit}-dirty" if changes else commit
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ("git", "-C", str(folder), *words), capture_output=True, text=True, timeout=SECONDS_FOR_GIT, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that decide the numbers and the pictures."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, str | int | float | list[str]]:
+    """The processor, the memory and the accelerators, but not the machine's name."""
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": cpu_name(),
+        "cores": os.cpu_count() or 1,
+        "memory_gib": round(memory / 2**30, 1),
+        "gpus": gpus,
+    }
+
+
+def cpu_name() -> str:
+    """What the processor calls itself, where Linux says it; its architecture elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,115 @@
+"""Tables: rows of text as Markdown, LaTeX and CSV, each with its own escapes."""
+
+import csv
+import io
+import re
+from typing import Literal
+
+from supple_lab.report.figure import ClaimRow, Table
+
+MARKDOWN_MARKS = re.compile(r"([\\`*_\[\]<>|$~])")
+LONGEST_WORD = 30  # letters; longer cells do not fit side by side on a page of paper
+ABSENT = "\N{EN DASH}"  # in place of a value that is not there
+NUMBER = re.compile(rf"[-+\N{{MINUS SIGN}}]?\d[\d., ±%e]*(to [-\d.]+)?|{ABSENT}")
+LATEX_MARKS = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "\N{MINUS SIGN}": r"$-$",
+    ABSENT: "--",
+    "\n": " ",
+}
+
+
+def markdown(table: Table) -> str:
+    """A pipe table under its caption."""
+    rule = tuple("--:" if kind == "number" else "---" for kind in column_kinds(table))
+    rows = (_pipes(map(_markdown_cell, row)) for row in table.rows)
+    lines = (_markdown_cell(table.caption), "", _pipes(map(_markdown_cell, table.header)), _pipes(rule), *rows)
+    return "\n".join(lines) + "\n"
+
+
+def latex(table: Table) -> str:
+    """A table environment with the rules of the booktabs package."""
+    kinds = column_kinds(table)
+    width = f"p{{{0.6 / max(1, kinds.count('prose')):.2f}\\linewidth}}"
+    columns = "".join({"number": "r", "word": "l", "prose": width}[kind] for kind in kinds)
+    lines = (
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{_latex_cell(table.caption)}}}",
+        rf"  \label{{tab:{table.name.replace('_', '-')}}}",
+        rf"  \begin{{tabular}}{{{columns}}}",
+        r"    \toprule",
+        _ampersands(table.header),
+        r"    \midrule",
+        *(_ampersands(row) for row in table.rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def comma_separated(table: Table) -> str:
+    """The header and the rows, the cells as they are."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([table.header, *table.rows])
+    return file.getvalue()
+
+
+def column_kinds(table: Table) -> list[Literal["number", "word", "prose"]]:
+    """What each column holds, which decides how it is set: numbers to the right, prose in lines that wrap."""
+    return [_kind(column) for column in zip(*(table.rows or (table.header,)), strict=True)]
+
+
+def _kind(cells: tuple[str, ...]) -> Literal["number", "word", "prose"]:
+    if all(NUMBER.fullmatch(cell) for cell in cells):
+        return "number"
+    return "prose" if max(map(len, cells)) > LONGEST_WORD else "word"
+
+
+def claims_table(claims: tuple[ClaimRow, ...]) -> Table:
+    """What the paper says beside what was measured."""
+    return Table(
+        name="claims",
+        caption="Claims of the paper and what was measured; 95% intervals of the mean over seeds.",
+        header=("claim", "paper", "measured", "95% interval", "n", "verdict"),
+        rows=tuple(
+            (row.claim, row.paper, row.measured or ABSENT, show_interval(row.interval), str(row.n), row.verdict)
+            for row in claims
+        ),
+    )
+
+
+def show_interval(interval: tuple[float, float] | None) -> str:
+    """The interval as text; a dash where there is none."""
+    return ABSENT if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+
+
+def _pipes(cells: "map[str] | tuple[str, ...]") -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown_cell(text: str) -> str:
+    return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
+
+
+def _ampersands(cells: tuple[str, ...]) -> str:
+    return f"    {' & '.join(map(_latex_cell, cells))} \\\\"
+
+
+def _latex_cell(text: str) -> str:
+    return "".join(LATEX_MARKS.get(letter, letter) for letter in text)

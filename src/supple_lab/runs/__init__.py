@@ -1,0 +1,1 @@
+"""Runs: one spec, trained, recorded, checkpointed, resumed."""

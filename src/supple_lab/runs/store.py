@@ -1,0 +1,57 @@
+"""Store: an output folder with a folder per run. It is the truth; everything else is made from it."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from supple_lab.atomic_write import StorageError, atomic_write, storage_error
+from supple_lab.runs.run_folder import RunFolder
+from supple_lab.runs.spec import RunSpec
+
+FORMAT = 1
+
+
+class Store:
+    """The runs under one output folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def create(cls, root: Path) -> "Store":
+        """Open the folder for writing, making it if need be; refuse one that cannot be written or is too new."""
+        try:
+            (root / "runs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(error, root) from error
+        if not os.access(root / "runs", os.W_OK | os.X_OK):
+            raise StorageError(f"cannot write to {root}. Choose a folder you may write to with --out DIR.")
+        if not (root / "format.json").exists():
+            atomic_write(root / "format.json", json.dumps({"format": FORMAT}).encode())
+        return cls.open(root)
+
+    @classmethod
+    def open(cls, root: Path) -> "Store":
+        """Open an existing folder for reading."""
+        try:
+            written_by = json.loads((root / "format.json").read_bytes())["format"]
+        except FileNotFoundError:
+            raise StorageError(f"{root} holds no runs. Make some with `supple run STUDY --out {root}`.") from None
+        except (ValueError, KeyError, TypeError):
+            raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.') from None
+        if written_by > FORMAT:
+            raise StorageError(
+                f"{root} was written by a newer supple (store format {written_by}; this one reads up to {FORMAT}). "
+                "Upgrade supple, or choose another folder with --out DIR."
+            )
+        return cls(root)
+
+    def folder(self, spec: RunSpec) -> RunFolder:
+        """Where the run of this spec lives, whether it exists or not."""
+        return RunFolder(self.root / "runs" / spec.run_id)
+
+    def folders(self) -> Iterator[RunFolder]:
+        """Every run there is, in the order of their ids."""
+        for spec_file in sorted((self.root / "runs").glob("*/spec.json")):
+            yield RunFolder(spec_file.parent)

@@ -1,0 +1,1 @@
+"""Scenarios: how data or labels change from stage to stage."""

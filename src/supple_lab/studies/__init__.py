@@ -1,0 +1,1 @@
+"""Studies: one file per figure or table of the paper."""

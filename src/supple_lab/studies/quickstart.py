@@ -1,0 +1,143 @@
+"""Quickstart: the paper's point on 1,600 digits in minutes. Labels are redrawn at each stage; who can still learn them?
+
+A small cousin of the random-label experiment of section 5.1.1, not one of the paper's own figures.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.base import Method
+from supple.methods.vanilla import Vanilla
+from supple_lab.data.digits import Digits
+from supple_lab.models.mlp import MLP
+from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
+from supple_lab.report.intervals import show
+from supple_lab.report.results import Results
+from supple_lab.report.verdict import claim_above, claim_below
+from supple_lab.runs.optimizer import Adam
+from supple_lab.runs.problem import Supervised
+from supple_lab.runs.spec import RunSpec
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.studies.base import Scale, Study
+
+CHANCE = 0.1  # ten classes, drawn uniformly
+NEAR_CHANCE = 2 * CHANCE
+KEPT = 0.05  # a network that ends within five points of its first stage still learns
+LABELS = {"vanilla": "ReLU", "dropout": "ReLU + Dropout", "aid": "AID"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How large the demonstration is."""
+
+    num_stages: int
+    epochs: int
+    num_seeds: int
+
+
+# Long enough that a ReLU network has reached chance (by stage 8 of 20), short enough for a coffee.
+SETTINGS = {"smoke": Setting(2, 2, 1), "quick": Setting(20, 40, 3), "paper": Setting(20, 40, 5)}
+
+
+class Quickstart(Study):
+    """ReLU, Dropout and AID on random-label digits."""
+
+    name = "quickstart"
+    title = "Random-label digits: who can still learn?"
+    question = (
+        "One network memorises 1,600 handwritten digits under random labels; then the labels are drawn anew, again and "
+        "again. A network that keeps its plasticity learns the last labels as well as the first."
+    )
+
+    def methods(self, scale: Scale) -> Sequence[Method]:
+        return (Vanilla(), UseDropout(drop_positive=0.2), UseAID(relu_prob=0.95))
+
+    def num_seeds(self, scale: Scale) -> int:
+        return SETTINGS[scale].num_seeds
+
+    def specs(self, scale: Scale, methods: Sequence[Method], seeds: Sequence[int]) -> list[RunSpec]:
+        setting = SETTINGS[scale]
+        scenario = RandomLabel(num_stages=setting.num_stages, epochs=setting.epochs)
+        return [
+            RunSpec(
+                problem=Supervised(scenario=scenario, dataset=Digits()),
+                model=MLP(width=256, num_hidden=3),
+                method=method,
+                optimizer=Adam(learning_rate=2e-3),
+                seed=seed,
+            )
+            for seed in seeds
+            for method in methods
+        ]
+
+    def draw(self, results: Results) -> Drawing:
+        accuracies = {name: results.of_method(name).matrix("train_accuracy") for name in results.methods()}
+        return Drawing(
+            figures=(accuracy_figure(accuracies),),
+            tables=(first_and_last_table(accuracies),),
+            claims=(falls_claim(accuracies, "vanilla"), falls_claim(accuracies, "dropout"), keeps_claim(accuracies)),
+        )
+
+
+def accuracy_figure(accuracies: dict[str, np.ndarray]) -> Figure:
+    """Accuracy at the end of each stage, one curve a method."""
+    curves = tuple(
+        Curve(method=name, label=label_of(name), x=np.arange(1, values.shape[1] + 1), values=values)
+        for name, values in accuracies.items()
+    )
+    panel = Panel(
+        title="Accuracy on the labels of each stage",
+        x_label="stage (labels redrawn at each)",
+        y_label="accuracy at the end of the stage",
+        curves=curves,
+        levels=(Level(label="chance", value=CHANCE),),
+        y_range=(0.0, 1.0),
+    )
+    caption = "Training accuracy in evaluation mode at the end of each stage; line: mean over seeds, band: their range."
+    return Figure(name="quickstart", caption=caption, panels=(panel,))
+
+
+def first_and_last_table(accuracies: dict[str, np.ndarray]) -> Table:
+    """First stage, last stage and the change between them, with the spread over seeds."""
+    rows = tuple(
+        (label_of(name), show(values[:, 0]), show(values[:, -1]), show(values[:, -1] - values[:, 0]), str(len(values)))
+        for name, values in accuracies.items()
+    )
+    return Table(
+        name="first_and_last",
+        caption="Accuracy at the end of the first and the last stage; mean ± standard deviation over seeds.",
+        header=("method", "first stage", "last stage", "change", "seeds"),
+        rows=rows,
+    )
+
+
+def falls_claim(accuracies: dict[str, np.ndarray], name: str) -> ClaimRow:
+    """Does the method end near chance?"""
+    last = accuracies[name][:, -1] if name in accuracies else np.array([])
+    return claim_below(
+        last,
+        NEAR_CHANCE,
+        claim=f"{label_of(name)} loses its plasticity: it ends near chance.",
+        paper="declines over the stages, on MNIST (Figure 3)",
+        quantity="accuracy at the last stage",
+    )
+
+
+def keeps_claim(accuracies: dict[str, np.ndarray]) -> ClaimRow:
+    """Does AID end as well as it began?"""
+    aid = accuracies.get("aid")
+    return claim_above(
+        np.array([]) if aid is None else aid[:, -1] - aid[:, 0],
+        -KEPT,
+        claim="AID keeps its plasticity: it learns the last stage as well as the first.",
+        paper="keeps a high accuracy throughout, on MNIST (Figure 3)",
+        quantity="change from the first to the last stage",
+    )
+
+
+def label_of(name: str) -> str:
+    """What the figure calls a method."""
+    return LABELS.get(name, name)

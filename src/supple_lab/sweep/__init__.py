@@ -1,0 +1,1 @@
+"""Sweeps: many runs on one machine or many."""

@@ -1,0 +1,46 @@
+"""A worker process: reads run specs line by line, executes them, answers with how each ended.
+
+Started as ``python -m supple_lab.sweep.worker OUT DEVICE``. It ends at once when its input closes, however that comes
+about, so that a killed driver leaves no orphans.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from pathlib import Path
+from typing import TextIO
+
+from supple_lab.runs.run import execute
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+
+
+def main(out: str, device: str) -> None:
+    """Serve until the input closes."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not be taken for an answer
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_read, args=(sys.stdin, lines), daemon=True).start()
+    store = Store.open(Path(out))
+    while True:
+        print(json.dumps(answer(lines.get(), store, device)), file=answers, flush=True)
+
+
+def answer(line: str, store: Store, device: str) -> dict[str, str]:
+    """Execute one run; its state, or the error that kept it from being executed."""
+    try:
+        return {"state": execute(RunSpec.from_json(line), store, device=device)}
+    except Exception as error:  # the driver tells it, under the run's name
+        return {"error": f"{error}" or type(error).__name__}
+
+
+def _read(stdin: TextIO, lines: queue.Queue[str]) -> None:
+    for line in stdin:
+        lines.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,398 @@
+"""What every stochastic activation promises: dtypes, transforms, compilers, layouts, reproducibility, edge values."""
+
+import copy
+import math
+import os
+import pickle
+from pathlib import Path
+
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+
+from supple import AID, DropReLU, IntervalDropout, ReLUDropout
+
+NAN, INF = float("nan"), float("inf")
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+def layers(*, inplace: bool = False) -> list[nn.Module]:
+    return [
+        AID(0.7, inplace=inplace),
+        IntervalDropout((-1.0, 0.5), (0.2, 0.9, 0.4), inplace=inplace),
+        DropReLU(0.7, inplace=inplace),
+        ReLUDropout(0.4, inplace=inplace),
+    ]
+
+
+class SideBySide(nn.Module):
+    """All four on one input, so that one compilation or export serves them all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(layer(x) for layer in self.layers)
+
+
+NAMES = [type(layer).__name__ for layer in layers()]
+MODES = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+
+
+@pytest.fixture(params=range(len(NAMES)), ids=NAMES)
+def layer(request: pytest.FixtureRequest) -> nn.Module:
+    return layers()[request.param]
+
+
+@pytest.fixture(params=range(len(NAMES)), ids=NAMES)
+def inplace_layer(request: pytest.FixtureRequest) -> nn.Module:
+    return layers(inplace=True)[request.param]
+
+
+def scale(layer: nn.Module) -> float:
+    return 1.0 / (1.0 - layer.drop_positive) if isinstance(layer, ReLUDropout) else 1.0
+
+
+def seeded(layer: nn.Module, x: Tensor, *, seed: int = 1) -> Tensor:
+    torch.manual_seed(seed)
+    return layer(x)
+
+
+# Values and gradients
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_training_output_is_the_scaled_input_or_zero(layer: nn.Module, dtype: torch.dtype):
+    x = torch.randn(5000).to(dtype)
+    y = layer(x)
+    assert y.dtype == dtype
+    assert torch.equal(y[y != 0], (x * scale(layer))[y != 0])
+    assert 0 < (y == 0).sum() < 5000
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_gradient_is_the_scale_where_the_value_passed(layer: nn.Module, dtype: torch.dtype):
+    x, grad = torch.randn(5000).to(dtype).requires_grad_(), torch.randn(5000).to(dtype)
+    y = layer(x)
+    y.backward(grad)
+    assert torch.equal(x.grad, torch.where(y != 0, grad * scale(layer), torch.zeros((), dtype=dtype)))
+
+
+def test_gradient_is_zero_at_zero_in_training(layer: nn.Module):
+    x = torch.tensor([0.0, -0.0]).repeat(500).requires_grad_()
+    y = layer(x)
+    y.sum().backward()
+    assert not y.any()
+    assert not x.grad.any()
+
+
+def test_eval_is_the_mean_of_many_training_draws(layer: nn.Module):
+    n = 100_000
+    x = torch.tensor([-3.0, -1.0, -0.4, -1e-3, 0.0, 1e-3, 0.5, 2.0], dtype=torch.float64)
+    draws = layer(x.expand(n, -1))
+    # An output is 0 or scale * x; its standard deviation is at most half the distance.
+    bound = 5 * draws.std(dim=0) / math.sqrt(n)
+    assert ((draws.mean(dim=0) - layer.eval()(x)).abs() <= bound + 1e-12).all()
+
+
+def test_eval_draws_nothing_and_repeats_itself(layer: nn.Module):
+    x, before = torch.randn(100), torch.get_rng_state()
+    layer.eval()
+    assert torch.equal(layer(x), layer(x))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@MODES
+def test_nan_in_gives_nan_out(layer: nn.Module, training: bool):
+    x = torch.tensor([NAN, 1.0, -1.0]).repeat(200)
+    assert torch.equal(layer.train(training)(x).isnan(), x.isnan())
+
+
+@MODES
+def test_infinities_never_become_nan(layer: nn.Module, training: bool):
+    x = torch.tensor([INF, -INF]).repeat(200)
+    y = layer.train(training)(x)
+    assert set(y.tolist()) <= {INF, -INF, 0.0}
+    assert (y.sign() * x.sign() >= 0).all()
+
+
+@MODES
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_subnormal_and_huge_values_survive(layer: nn.Module, training: bool, dtype: torch.dtype):
+    info = torch.finfo(dtype)
+    x = torch.tensor([info.smallest_normal / 2, -info.smallest_normal / 2, info.max / 2, -info.max / 2], dtype=dtype)
+    y = layer.train(training)(x.expand(300, 4))
+    assert y.isfinite().all()
+    assert (y[:, [0, 2]] != 0).any(dim=0).all()
+    assert (y * x.sign() >= 0).all()
+
+
+@MODES
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3), (1,), ()], ids=str)
+def test_empty_single_and_zero_dimensional_tensors_pass(layer: nn.Module, training: bool, shape: tuple[int, ...]):
+    x = torch.full(shape, 2.0, requires_grad=True)
+    y = layer.train(training)(x)
+    y.sum().backward()
+    assert y.shape == x.shape == x.grad.shape
+
+
+@MODES
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.uint8], ids=str)
+def test_integers_are_refused_with_a_way_out(layer: nn.Module, training: bool, dtype: torch.dtype):
+    name = type(layer).__name__
+    message = rf"^{name} needs a floating-point tensor; got {dtype}\. Convert with x\.float\(\)\.$"
+    with pytest.raises(TypeError, match=message):
+        layer.train(training)(torch.ones(3, dtype=dtype))
+
+
+# Memory and layout
+
+
+@MODES
+def test_layout_is_that_of_relu(layer: nn.Module, training: bool):
+    layer.train(training)
+    image = torch.randn(2, 4, 3, 5)
+    for x in (image.to(memory_format=torch.channels_last), image.transpose(1, 3), image[:, ::2]):
+        x = x.detach().requires_grad_()
+        y = layer(x)
+        y.backward(torch.ones_like(y))
+        assert y.stride() == torch.relu(x).stride()
+        assert torch.equal(y[y != 0].sign(), x[y != 0].sign())
+        assert x.grad.shape == x.shape
+
+
+def test_eval_is_the_same_for_every_layout(layer: nn.Module):
+    x = torch.randn(4, 6).t()
+    assert torch.equal(layer.eval()(x), layer(x.contiguous()))
+
+
+def test_backward_keeps_the_output_and_nothing_else(layer: nn.Module):
+    saved = []
+    x = torch.randn(100, requires_grad=True) * 1.0
+    with saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        y = layer(x)
+    assert [t.untyped_storage().data_ptr() for t in saved] == [y.untyped_storage().data_ptr()]
+
+
+@MODES
+def test_inplace_returns_its_input_with_the_same_values_and_gradients(inplace_layer: nn.Module, training: bool):
+    plain = copy.deepcopy(inplace_layer).train(training)
+    plain.inplace = False
+    source = torch.randn(1000, requires_grad=True)
+    expected = seeded(plain, source * 2.0)
+    (expected_grad,) = torch.autograd.grad(expected.square().sum(), source)
+    x = source * 2.0
+    y = seeded(inplace_layer.train(training), x)
+    y.square().sum().backward()
+    assert y is x
+    assert torch.equal(y, expected)
+    assert torch.equal(source.grad, expected_grad)
+
+
+@MODES
+def test_inplace_works_through_a_view(inplace_layer: nn.Module, training: bool):
+    source = torch.randn(1000, requires_grad=True)
+    whole = source * 1.0
+    half = whole[500:]
+    assert inplace_layer.train(training)(half) is half
+    assert torch.equal(whole[500:], half)
+    whole.sum().backward()
+    assert torch.equal(source.grad[:500], torch.ones(500))
+    torch.testing.assert_close(source.grad[500:] * source.detach()[500:], half.detach())
+
+
+@MODES
+def test_inplace_refuses_a_leaf_and_leaves_it_alone_as_relu_does(inplace_layer: nn.Module, training: bool):
+    inplace_layer.train(training)
+    for layer in (inplace_layer, nn.ReLU(inplace=True)):
+        leaf = torch.randn(100, requires_grad=True)
+        before = leaf.detach().clone()
+        with pytest.raises(
+            RuntimeError, match="leaf Variable that requires grad is being used in an in-place operation"
+        ):
+            layer(leaf)
+        with pytest.raises(
+            RuntimeError, match="leaf Variable that requires grad is being used in an in-place operation"
+        ):
+            layer(leaf[:50])
+        assert torch.equal(leaf, before)
+        with torch.no_grad():
+            assert torch.equal(layer(leaf), leaf)
+        assert not torch.equal(leaf, before)
+
+
+@MODES
+def test_inplace_refuses_memory_that_is_shared_between_elements(inplace_layer: nn.Module, training: bool):
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        inplace_layer.train(training)(torch.randn(1).expand(3))
+
+
+# Randomness
+
+
+def test_manual_seed_makes_masks_reproducible(layer: nn.Module):
+    x = torch.randn(1000)
+    first = seeded(layer, x)
+    assert not torch.equal(first, layer(x))
+    assert torch.equal(first, seeded(layer, x))
+
+
+def test_masks_do_not_depend_on_the_thread_count(layer: nn.Module):
+    x, threads = torch.randn(300_007), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = seeded(layer, x)
+        torch.set_num_threads(2)
+        two = seeded(layer, x)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpointed_gradient_equals_the_plain_one(layer: nn.Module, use_reentrant: bool):
+    net = nn.Sequential(nn.Linear(20, 30), layer, nn.Linear(30, 5), copy.deepcopy(layer))
+    x = torch.randn(40, 20, requires_grad=True)
+    plain = torch.autograd.grad(seeded(net, x).square().sum(), [x, *net.parameters()])
+    torch.manual_seed(1)
+    checkpoint(net, x, use_reentrant=use_reentrant).square().sum().backward()
+    for got, expected in zip([x, *net.parameters()], plain, strict=True):
+        assert torch.equal(got.grad, expected)
+
+
+# Autograd transforms
+
+
+def test_double_backward_is_the_same_gate(layer: nn.Module):
+    x = torch.randn(100, dtype=torch.float64, requires_grad=True)
+    y = layer(x)
+    (first,) = torch.autograd.grad(y.pow(3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    torch.testing.assert_close(second, 6 * y * scale(layer) ** 2)
+
+
+def test_vmap_with_different_randomness_draws_a_mask_per_sample(layer: nn.Module):
+    x = torch.randn(1000).repeat(2, 1)
+    y = torch.func.vmap(layer, randomness="different")(x)
+    assert not torch.equal(y[0], y[1])
+
+
+@pytest.mark.parametrize("randomness", ["same", "error"])
+def test_vmap_refuses_other_randomness(layer: nn.Module, randomness: str):
+    with pytest.raises(RuntimeError, match=f"randomness='{randomness}'"):
+        torch.func.vmap(layer, randomness=randomness)(torch.ones(2, 3))
+
+
+def test_functional_gradient_passes_where_the_value_passed(layer: nn.Module):
+    x = torch.randn(1000)
+    torch.manual_seed(1)
+    gradient = torch.func.grad(lambda t: layer(t).sum())(x)
+    assert torch.equal(gradient != 0, seeded(layer, x) != 0)
+
+
+# Copies
+
+
+@MODES
+def test_copies_behave_as_the_original(layer: nn.Module, training: bool):
+    x = torch.randn(1000)
+    layer.train(training)
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert repr(twin) == repr(layer)
+        assert torch.equal(seeded(twin, x), seeded(layer, x))
+
+
+def test_state_dict_is_empty(layer: nn.Module):
+    assert not layer.state_dict()
+    assert not list(layer.parameters())
+
+
+# Mixed precision, compilers, exporters, data parallelism
+
+
+def test_autocast_runs_in_bfloat16_and_trains_float32_weights(layer: nn.Module):
+    first, second = nn.Linear(20, 30), nn.Linear(30, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = first(torch.randn(40, 20))
+        h = layer(z)
+        loss = second(h).float().square().mean()
+    loss.backward()
+    assert h.dtype == torch.bfloat16
+    assert torch.equal(h[h != 0], (z * scale(layer))[h != 0])
+    assert first.weight.grad.dtype == torch.float32
+    assert first.weight.grad.any()
+
+
+@MODES
+def test_compiled_layers_equal_eager_ones_with_one_seed(training: bool):
+    net = SideBySide().train(training)
+    compiled = torch.compile(net, fullgraph=True)
+    x = torch.randn(4, 6, 5, 7).to(memory_format=torch.channels_last)
+    results = []
+    for forward in (net, compiled):
+        leaf = x.clone().requires_grad_()
+        torch.manual_seed(1)
+        outputs = forward(leaf)
+        sum((1.0 + i) * y.square().sum() for i, y in enumerate(outputs)).backward()
+        results.append([*outputs, leaf.grad])
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected)
+        assert torch.equal(got == 0, expected == 0)
+        assert got.stride() == expected.stride()
+
+
+def test_compiled_inplace_layer_overwrites_its_input():
+    layer = AID(0.7, inplace=True)
+    x = torch.randn(1000)
+    expected = seeded(AID(0.7), x)
+    torch.manual_seed(1)
+    y = torch.compile(layer, fullgraph=True, backend="aot_eager")(x)
+    assert torch.equal(x, expected)
+    assert torch.equal(y, expected)
+
+
+@MODES
+def test_exported_program_equals_the_layer(layer: nn.Module, training: bool):
+    layer.train(training)
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(layer, (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
+    x = torch.randn(11, 4)
+    assert torch.equal(seeded(program.module(), x), seeded(layer, x))
+
+
+@pytest.mark.filterwarnings("ignore")  # of onnxscript and torch.onnx about themselves
+@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
+def test_onnx_model_equals_eval_mode(tmp_path: Path, dynamo: bool):
+    net = SideBySide().eval()
+    path = tmp_path / "layers.onnx"
+    torch.onnx.export(net, (torch.randn(3, 50),), str(path), input_names=["x"], dynamo=dynamo, verbose=False)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    x = torch.randn(3, 50) * 2
+    x[0, :6] = torch.tensor([0.0, -0.0, 0.5, -1.0, INF, NAN])
+    for got, expected in zip(session.run(None, {"x": x.numpy()}), net(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(got), expected, equal_nan=True)
+
+
+@pytest.fixture
+def process_group(monkeypatch: pytest.MonkeyPatch):
+    if "GLOO_SOCKET_IFNAME" not in os.environ:
+        monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("process_group")
+def test_distributed_data_parallel_gives_the_plain_gradient():
+    net = nn.Sequential(nn.Linear(20, 30), *layers(), nn.Linear(30, 5))
+    x = torch.randn(40, 20)
+    plain = torch.autograd.grad(seeded(net, x).square().sum(), list(net.parameters()))
+    seeded(DistributedDataParallel(net), x).square().sum().backward()
+    for parameter, expected in zip(net.parameters(), plain, strict=True):
+        assert torch.equal(parameter.grad, expected)

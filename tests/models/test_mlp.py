@@ -1,0 +1,43 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from supple import AID, CReLU
+from supple_lab.models.mlp import MLP
+
+
+def build(model, activation=nn.ReLU, image_shape=(1, 28, 28)):
+    return model.build(activation, image_shape=image_shape, num_classes=10)
+
+
+def test_paper_mlp_has_9594010_parameters():
+    assert sum(p.numel() for p in build(MLP()).parameters()) == 9_594_010
+
+
+def test_every_site_has_its_own_activation():
+    sites = [m for m in build(MLP(width=8), lambda: AID(0.9)) if isinstance(m, AID)]
+    assert len(sites) == len({id(site) for site in sites}) == 3
+
+
+def test_concatenating_activation_widens_the_next_layer():
+    network = build(MLP(width=8, num_hidden=2), CReLU)
+    assert [layer.in_features for layer in network if isinstance(layer, nn.Linear)] == [784, 16, 16]
+    assert network(torch.zeros(3, 1, 28, 28)).shape == (3, 10)
+
+
+def test_initialisation_is_kaiming_uniform_with_zero_biases():
+    torch.manual_seed(0)
+    hidden, output = [layer for layer in build(MLP(width=500, num_hidden=1)) if isinstance(layer, nn.Linear)]
+    for layer, gain in ((hidden, math.sqrt(2)), (output, 1.0)):
+        bound = gain * math.sqrt(3 / layer.in_features)
+        assert layer.weight.abs().max() <= bound
+        # A uniform's standard deviation is bound / sqrt(3); its own relative error over n draws is sqrt(0.2 / n).
+        assert abs(layer.weight.std() * math.sqrt(3) / bound - 1) < 5 * math.sqrt(0.2 / layer.weight.numel())
+        assert layer.bias.abs().max() == 0
+
+
+def test_width_below_one_is_refused():
+    with pytest.raises(ValueError, match="MLP.width must be at least 1; got 0"):
+        MLP(width=0)

@@ -1,0 +1,89 @@
+"""Small made drawings and results for the report's tests."""
+
+import numpy as np
+
+from supple.methods.activations import UseAID
+from supple.methods.vanilla import Vanilla
+from supple_lab.data.digits import Digits
+from supple_lab.models.mlp import MLP
+from supple_lab.report.about import About
+from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
+from supple_lab.report.provenance import Provenance
+from supple_lab.report.results import Results, RunResult
+from supple_lab.runs.optimizer import Adam
+from supple_lab.runs.problem import Supervised
+from supple_lab.runs.spec import RunSpec
+from supple_lab.scenarios.random_label import RandomLabel
+
+ABOUT = About(
+    study="sample", title="A title", question="Who learns?", scale="quick", command="supple run sample --scale quick"
+)
+PROVENANCE = Provenance(
+    commit="0123abcd",
+    versions={"python": "3.11", "torch": "2.13"},
+    machine={"system": "Linux", "cpu": "a cpu", "cores": 2, "memory_gib": 4.0, "gpus": []},
+)
+
+
+def curve(method="aid", label="AID", *, num_seeds=3, num_positions=6, seed=0):
+    values = np.random.default_rng(seed).uniform(0.2, 0.9, size=(num_seeds, num_positions))
+    return Curve(method=method, label=label, x=np.arange(1, num_positions + 1), values=values)
+
+
+def panel(*curves, title="Accuracy"):
+    return Panel(
+        title=title,
+        x_label="stage (labels redrawn)",
+        y_label="accuracy",
+        curves=curves,
+        levels=(Level(label="chance", value=0.1),),
+        y_range=(0.0, 1.0),
+    )
+
+
+def figure(*panels, name="accuracy"):
+    return Figure(name=name, caption="A caption.", panels=panels)
+
+
+TABLE = Table(
+    name="ends",
+    caption="First and last; mean.",
+    header=("method", "first", "last"),
+    rows=(("AID", "0.9 ± 0.1", "0.9"), ("ReLU", "1.0", "-0.1")),
+)
+CLAIM = ClaimRow(
+    claim="AID keeps learning.", paper="it does", measured="0.9", interval=(0.8, 0.95), n=3, verdict="holds"
+)
+
+
+def drawing(*figures, tables=(TABLE,), claims=(CLAIM,)):
+    return Drawing(figures=figures, tables=tables, claims=claims)
+
+
+def spec(method, seed):
+    return RunSpec(
+        problem=Supervised(scenario=RandomLabel(num_stages=2, epochs=1), dataset=Digits()),
+        model=MLP(width=8, num_hidden=1),
+        method=method,
+        optimizer=Adam(),
+        seed=seed,
+    )
+
+
+def run(method=None, *, seed=0, state="done", reason="", records=None):
+    records = (
+        ({"stage": 0, "train_accuracy": 0.5}, {"stage": 1, "train_accuracy": 0.75}) if records is None else records
+    )
+    return RunResult(
+        spec=spec(method or UseAID(), seed), state=state, seconds=61.0, reason=reason, records=records, device="cpu"
+    )
+
+
+RESULTS = Results(
+    (
+        run(seed=0),
+        run(seed=1),
+        run(Vanilla(), seed=0, state="diverged", reason="the loss became nan in epoch 3 of stage 1."),
+        run(Vanilla(), seed=1, state="waiting", records=()),
+    )
+)

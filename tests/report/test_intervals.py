@@ -1,0 +1,46 @@
+"""Means over seeds and their intervals, against scipy."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from supple_lab.report.intervals import mean_and_std, mean_interval, show
+
+SEEDS = {
+    "five": np.array([0.91, 0.88, 0.95, 0.90, 0.79]),
+    "twelve": np.random.default_rng(1).normal(size=12),
+    "skewed": np.random.default_rng(2).exponential(size=20),
+}
+
+
+@pytest.mark.parametrize("values", SEEDS.values(), ids=SEEDS)
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_interval_equals_scipys(values, confidence):
+    theirs = stats.ttest_1samp(values, 0.0).confidence_interval(confidence)
+    assert mean_interval(values, confidence=confidence) == pytest.approx(tuple(theirs))
+
+
+@pytest.mark.parametrize("num_seeds", [2, 3, 5])
+def test_interval_covers_the_mean_as_often_as_it_says(num_seeds):
+    draws = np.random.default_rng(0).normal(loc=0.3, size=(4000, num_seeds))
+    covered = np.mean([low < 0.3 < high for low, high in map(mean_interval, draws)])
+    assert abs(covered - 0.95) < 5 * np.sqrt(0.95 * 0.05 / 4000)
+
+
+def test_interval_of_equal_seeds_is_a_point():
+    assert mean_interval(np.full(4, 0.25)) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_fewer_than_two_seeds_have_no_interval(number):
+    assert mean_interval(np.ones(number)) is None
+
+
+def test_deviation_is_the_samples_own():
+    values = SEEDS["five"]
+    assert mean_and_std(values) == pytest.approx((values.mean(), stats.tstd(values)))
+
+
+def test_one_seed_is_shown_without_a_deviation():
+    assert show(np.array([0.5])) == "0.500"
+    assert show(np.array([0.4, 0.6])) == "0.500 ± 0.141"

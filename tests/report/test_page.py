@@ -1,0 +1,226 @@
+"""The page: one file, complete, safe, small; and the folder it lies in."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from samples import ABOUT, CLAIM, PROVENANCE, RESULTS, TABLE, curve, drawing, figure, panel, run
+
+from supple.methods.activations import UseAID
+from supple_lab.atomic_write import StorageError
+from supple_lab.report.figure import Curve
+from supple_lab.report.page import MAX_POINTS, page, show_seconds, thinned
+from supple_lab.report.results import Results
+from supple_lab.report.write import write_report
+
+MAX_BYTES = 2_000_000
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"' & -->"
+DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("aid", "AID", seed=2)))
+VOID = {"meta", "link", "br", "img", "use", "line", "path", "circle"}
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and what does not close."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.open, self.text = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def of(self, tag, css_class=None):
+        named = [attributes for name, attributes in self.found if name == tag]
+        return [attrs for attrs in named if css_class is None or css_class in (attrs.get("class") or "").split()]
+
+
+def render(*figures, results=RESULTS, about=ABOUT, **parts):
+    return page(about, results, drawing=drawing(*figures, **parts), provenance=PROVENANCE)
+
+
+def data_of(text):
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_page_is_well_formed_and_titled():
+    elements = Elements(render(DEMO))
+    assert elements.open == []
+    text = "".join(elements.text)
+    for words in (ABOUT.title, ABOUT.question, ABOUT.command, "2 of 4", "0123abcd", "torch 2.13", "a cpu"):
+        assert words in text
+
+
+def test_page_asks_nothing_of_the_network():
+    text = render(DEMO)
+    for _, attributes in Elements(text).found:
+        for name in ("src", "href", "srcset", "action", "xlink:href", "poster", "data"):
+            target = attributes.get(name) or ""
+            assert not re.match(r"\s*(\w+:)?//", target), target
+    style = "".join(re.findall(r"<style>(.*?)</style>", text, re.DOTALL))
+    assert "url(" not in style
+    assert "@import" not in style
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", text))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, which nobody fetches
+    assert "default-src 'none'" in text
+
+
+def test_every_curve_is_drawn_and_its_numbers_are_in_the_page():
+    text = render(DEMO)
+    elements = Elements(text)
+    assert len(elements.of("g", "curve")) == 2
+    assert len(elements.of("path", "band")) == 2
+    curves = data_of(text)[0][0]["curves"]
+    for shown, made in zip(curves, DEMO.panels[0].curves, strict=True):
+        assert shown["x"] == made.x.tolist()
+        np.testing.assert_allclose(shown["mean"], made.mean, atol=1e-4)
+        np.testing.assert_allclose(shown["low"], made.low, atol=1e-4)
+        np.testing.assert_allclose(shown["high"], made.high, atol=1e-4)
+    assert f"{DEMO.panels[0].curves[0].mean[3]:.3f}" in "".join(elements.text)  # readable without the script
+
+
+def test_line_goes_through_the_means():
+    made = Curve(method="aid", label="AID", x=np.array([1, 2, 3]), values=np.array([[0.0, 1.0, 0.25]]))
+    line = Elements(render(figure(panel(made)))).of("path", "line")[0]["d"]
+    assert line == "M0 100L50 0L100 75"
+
+
+def test_line_has_a_gap_where_a_seed_has_no_value():
+    made = curve(num_seeds=2, num_positions=5)
+    made.values[0, 2] = np.nan
+    text = render(figure(panel(made)))
+    assert Elements(text).of("path", "line")[0]["d"].count("M") == 2
+    assert data_of(text)[0][0]["curves"][0]["mean"][2] is None
+
+
+def test_legend_is_a_button_per_curve_and_curves_point_to_it():
+    elements = Elements(render(DEMO))
+    buttons = [attrs for attrs in elements.of("button") if "data-entry" in attrs]
+    assert [button["aria-pressed"] for button in buttons] == ["true", "true"]
+    assert {attrs["data-entry"] for attrs in elements.of("g", "curve")} == {attrs["data-entry"] for attrs in buttons}
+
+
+def test_picture_is_described_in_words():
+    label = Elements(render(DEMO)).of("svg", "axes")[0]["aria-label"]
+    first, last = DEMO.panels[0].curves[1].mean[[0, -1]]
+    assert f"AID: from {first:.3f} to {last:.3f}" in label
+
+
+def test_every_reference_inside_the_page_has_a_target():
+    elements = Elements(render(DEMO))
+    ids = [attrs["id"] for _, attrs in elements.found if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    local = {attrs["href"][1:] for _, attrs in elements.found if (attrs.get("href") or "").startswith("#")}
+    assert local <= set(ids)
+
+
+def test_claims_tables_and_missing_runs_are_named():
+    text = "".join(Elements(render(DEMO)).text)
+    for words in (CLAIM.claim, CLAIM.paper, "0.800 to 0.950", "n = 3", "holds", *TABLE.rows[0]):
+        assert words in text
+    assert "the loss became nan in epoch 3 of stage 1." in text
+    assert "not started" in text
+    for asked in RESULTS.runs:
+        assert asked.spec.run_id in text
+
+
+def test_hostile_words_stay_words_everywhere():
+    bad_figure = figure(replace(panel(curve(HOSTILE, HOSTILE), title=HOSTILE), x_label=HOSTILE, y_label=HOSTILE))
+    bad_table = replace(TABLE, caption=HOSTILE, header=(HOSTILE, "b", "c"), rows=((HOSTILE, HOSTILE, HOSTILE),))
+    bad_claim = replace(CLAIM, claim=HOSTILE, paper=HOSTILE, measured=HOSTILE)
+    bad_about = replace(ABOUT, title=HOSTILE, question=HOSTILE, command=HOSTILE, study=HOSTILE, scale=HOSTILE)
+    bad_run = run(UseAID(), state="failed", reason=HOSTILE)
+    text = render(
+        replace(bad_figure, caption=HOSTILE, name=HOSTILE),
+        results=Results((bad_run,)),
+        about=bad_about,
+        tables=(bad_table,),
+        claims=(bad_claim,),
+    )
+    elements = Elements(text)
+    assert elements.open == []
+    assert len(elements.of("script")) == len(Elements(render(DEMO)).of("script"))
+    assert elements.of("img") == []
+    assert "onerror" not in {name for _, attributes in elements.found for name in attributes}
+    assert HOSTILE in "".join(elements.text)
+
+
+def test_page_without_any_runs_says_so():
+    text = render(figure(panel()), results=Results(()), tables=(replace(TABLE, rows=()),), claims=())
+    elements = Elements(text)
+    assert elements.open == []
+    assert "".join(elements.text).count("no finished runs yet") == 2
+
+
+def test_page_with_all_runs_done_mentions_nothing_missing():
+    text = render(DEMO, results=Results(RESULTS.finished))
+    assert 'id="missing"' not in text
+
+
+def test_page_of_a_large_study_stays_under_two_megabytes():
+    curves = [curve(f"m{i}", f"method {i}", num_seeds=5, num_positions=200) for i in range(18)]
+    large = tuple(figure(*(panel(*curves) for _ in range(8)), name=f"figure_{i}") for i in range(2))
+    runs = tuple(run(UseAID(), seed=seed, state="failed", reason=f"{seed} " * 20) for seed in range(3000))
+    assert 300_000 < len(render(*large, results=Results(runs)).encode()) < MAX_BYTES
+
+
+def test_thinning_keeps_the_last_point_and_says_so():
+    long = figure(panel(curve(num_positions=3 * MAX_POINTS - 1)))
+    kept = thinned([long])[0]
+    assert len(kept.panels[0].curves[0].x) <= MAX_POINTS
+    assert kept.panels[0].curves[0].x[-1] == long.panels[0].curves[0].x[-1]
+    assert kept.caption == "A caption. (The page shows one point in 3.)"
+    assert thinned([DEMO]) == [DEMO]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7300, "2 h 1 min")]
+)
+def test_durations_are_shown_in_two_units(seconds, words):
+    assert show_seconds(seconds) == words
+
+
+def test_report_folder_has_every_promised_file(tmp_path):
+    index = write_report(tmp_path / "a" / "report", ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    assert index == tmp_path / "a" / "report" / "index.html"
+    names = {path.name for path in index.parent.iterdir()}
+    assert names == {
+        *("index.html", "sample.json", "accuracy.png", "accuracy.pdf"),
+        *("ends.md", "ends.tex", "ends.csv", "claims.md", "claims.tex", "claims.csv"),
+    }
+    assert all(path.stat().st_size > 0 for path in index.parent.iterdir())
+
+
+def test_links_beside_the_page_lead_to_files_that_are_there(tmp_path):
+    index = write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    links = {attrs["href"] for attrs in Elements(index.read_text()).of("a") if not attrs["href"].startswith("#")}
+    assert links
+    assert all((tmp_path / link).is_file() for link in links)
+
+
+def test_a_second_report_replaces_the_first_and_leaves_no_parts(tmp_path):
+    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="cannot write .*file"):
+        write_report(tmp_path / "file", ABOUT, results=RESULTS, drawing=drawing(DEMO))

@@ -1,0 +1,57 @@
+"""Where a report comes from."""
+
+import json
+import subprocess
+
+import pytest
+import torch
+
+from supple_lab.report.provenance import commit_of, gather_provenance
+
+
+@pytest.fixture
+def repository(tmp_path):
+    package = tmp_path / "src" / "package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("one = 1\n")
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    for words in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "first")):
+        subprocess.run(("git", "-C", str(tmp_path), *words), check=True)
+    return tmp_path
+
+
+def head(folder):
+    return subprocess.check_output(("git", "-C", str(folder), "rev-parse", "HEAD"), text=True).strip()
+
+
+def test_commit_is_the_head_of_the_repository_that_tracks_the_file(repository):
+    assert commit_of(repository / "src" / "package" / "__init__.py") == head(repository)
+
+
+def test_changed_sources_make_the_commit_dirty(repository):
+    (repository / "src" / "package" / "new.py").write_text("two = 2\n")
+    assert commit_of(repository / "src" / "package" / "__init__.py") == f"{head(repository)}-dirty"
+
+
+def test_results_beside_the_sources_leave_the_commit_clean(repository):
+    (repository / "out.txt").write_text("0.9\n")
+    assert commit_of(repository / "src" / "package" / "__init__.py") == head(repository)
+
+
+def test_a_package_installed_into_another_repository_has_no_commit(repository):
+    installed = repository / "site-packages" / "package"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    assert commit_of(installed / "__init__.py") is None
+
+
+def test_a_package_outside_any_repository_has_no_commit(tmp_path):
+    (tmp_path / "__init__.py").write_text("")
+    assert commit_of(tmp_path / "__init__.py") is None
+
+
+def test_provenance_names_torch_and_the_processor_and_is_json():
+    provenance = gather_provenance()
+    assert provenance.versions["torch"] == torch.__version__
+    assert provenance.machine["cpu"]
+    assert json.loads(json.dumps(provenance.machine, allow_nan=False)) == provenance.machine

@@ -1,0 +1,84 @@
+"""STUDY.json: its shape, and that it is JSON by the letter."""
+
+import json
+
+import numpy as np
+from samples import ABOUT, CLAIM, PROVENANCE, RESULTS, run
+
+from supple.methods.activations import UseAID
+from supple_lab.report.figure import ClaimRow
+from supple_lab.report.results import Results
+from supple_lab.report.study_json import study_json
+from supple_lab.runs.spec import RunSpec
+
+
+def no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def load(results=RESULTS, claims=(CLAIM,)):
+    text = study_json(ABOUT, results, claims=claims, provenance=PROVENANCE)
+    return json.loads(text, parse_constant=no_constant)
+
+
+def test_file_has_exactly_the_promised_keys():
+    content = load()
+    assert list(content) == (
+        ["study", "scale", "command", "commit", "versions", "machine", "runs", "series", "claims", "missing"]
+    )
+    assert {tuple(run) for run in content["runs"]} == {("id", "method", "dataset", "seed", "status", "spec")}
+    assert {tuple(point) for point in content["series"]} == {("run", "metric", "stage", "value")}
+    assert {tuple(row) for row in content["claims"]} == {("claim", "paper", "measured", "interval", "n", "verdict")}
+
+
+def test_file_says_what_was_run_and_where():
+    content = load()
+    assert (content["study"], content["scale"], content["command"]) == (ABOUT.study, ABOUT.scale, ABOUT.command)
+    assert (content["commit"], content["versions"]) == (PROVENANCE.commit, PROVENANCE.versions)
+
+
+def test_every_run_is_listed_with_a_spec_that_gives_its_id():
+    runs = load()["runs"]
+    assert [(run["method"], run["dataset"], run["seed"], run["status"]) for run in runs] == [
+        ("aid", "digits", 0, "done"),
+        ("aid", "digits", 1, "done"),
+        ("vanilla", "digits", 0, "diverged"),
+        ("vanilla", "digits", 1, "waiting"),
+    ]
+    for listed in runs:
+        assert RunSpec.from_json(json.dumps(listed["spec"])).run_id == listed["id"]
+
+
+def test_series_hold_every_record_of_every_run():
+    series = load()["series"]
+    first = RESULTS.runs[0].spec.run_id
+    assert [point for point in series if point["run"] == first] == [
+        {"run": first, "metric": "train_accuracy", "stage": 0, "value": 0.5},
+        {"run": first, "metric": "train_accuracy", "stage": 1, "value": 0.75},
+    ]
+    assert len(series) == 6
+
+
+def test_numbers_that_are_not_finite_become_null():
+    bad = run(UseAID(), records=({"stage": 0, "loss": float("nan"), "rank": float("inf"), "deep": [float("-inf"), 1]},))
+    claim = ClaimRow(claim="c", paper="p", measured="m", interval=(float("nan"), 1.0), n=1, verdict="not decided")
+    content = load(Results((bad,)), (claim,))
+    assert [point["value"] for point in content["series"]] == [None, None, [None, 1]]
+    assert content["claims"][0]["interval"] == [None, 1.0]
+
+
+def test_numpy_numbers_are_written_as_numbers():
+    odd = run(UseAID(), records=({"stage": 0, "accuracy": np.float64(0.5)},))
+    assert load(Results((odd,)))["series"][0]["value"] == 0.5
+
+
+def test_missing_runs_are_named_with_their_reason():
+    assert [(run["method"], run["seed"], run["status"], run["reason"]) for run in load()["missing"]] == [
+        ("vanilla", 0, "diverged", "the loss became nan in epoch 3 of stage 1."),
+        ("vanilla", 1, "waiting", ""),
+    ]
+
+
+def test_a_study_without_runs_is_a_file_of_empty_lists():
+    content = load(Results(()), ())
+    assert [content[key] for key in ("runs", "series", "claims", "missing")] == [[], [], [], []]

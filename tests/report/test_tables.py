@@ -1,0 +1,82 @@
+"""Tables in three formats, with the escapes of each."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+from samples import CLAIM, TABLE
+
+from supple_lab.report.figure import ClaimRow, Table
+from supple_lab.report.tables import claims_table, column_kinds, comma_separated, latex, markdown
+
+HOSTILE = 'a|b\\c_d & 50% $x$ #1 {y} ~z^2 <b> "q", *s*\nnext'
+HOSTILE_TABLE = Table(name="bad_name", caption="100% & more", header=("a|b", "c"), rows=((HOSTILE, "1"),))
+
+
+def pipe_cells(line):
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_markdown_has_a_line_per_row_and_a_cell_per_column():
+    lines = markdown(TABLE).splitlines()
+    assert lines[0] == "First and last; mean."
+    assert [pipe_cells(line) for line in lines[2:]] == [
+        ["method", "first", "last"],
+        ["---", "--:", "--:"],
+        ["AID", "0.9 ± 0.1", "0.9"],
+        ["ReLU", "1.0", "-0.1"],
+    ]
+
+
+def test_markdown_keeps_hostile_text_in_its_cell():
+    row = markdown(HOSTILE_TABLE).splitlines()[-1]
+    cells = pipe_cells(row)
+    assert len(cells) == 2
+    assert re.sub(r"\\(.)", r"\1", cells[0]) == HOSTILE.replace("\n", " ")
+    assert r"\<b\>" in row
+
+
+def test_numbers_are_set_to_the_right_and_prose_wraps():
+    claims = claims_table((CLAIM, replace(CLAIM, claim="A long claim that will not fit beside the others.")))
+    assert column_kinds(TABLE) == ["word", "number", "number"]
+    assert column_kinds(claims) == ["prose", "word", "number", "number", "number", "word"]
+    assert r"\begin{tabular}{p{0.60\linewidth}lrrrl}" in latex(claims)
+    assert r"\begin{tabular}{lrr}" in latex(TABLE)
+
+
+def test_a_table_without_rows_is_a_header():
+    empty = replace(TABLE, rows=())
+    assert markdown(empty).count("\n") == 4
+    assert comma_separated(empty) == "method,first,last\n"
+    assert r"method & first & last" in latex(empty)
+
+
+def test_latex_escapes_every_special_letter():
+    text = latex(HOSTILE_TABLE)
+    row = next(line for line in text.splitlines() if "next" in line)
+    assert row == (
+        r"    a\textbar{}b\textbackslash{}c\_d \& 50\% \$x\$ \#1 \{y\} \textasciitilde{}z\textasciicircum{}2 "
+        r'\textless{}b\textgreater{} "q", *s* next & 1 \\'
+    )
+    assert r"\caption{100\% \& more}" in text
+    assert r"\label{tab:bad-name}" in text
+
+
+def test_latex_is_ascii_where_the_table_has_a_plus_minus():
+    text = latex(TABLE)
+    assert r"0.9 $\pm$ 0.1" in text
+    assert text.isascii()
+    assert text.count(r" \\") == 3
+
+
+def test_csv_gives_back_the_cells_as_they_were():
+    rows = list(csv.reader(io.StringIO(comma_separated(HOSTILE_TABLE))))
+    assert rows == [["a|b", "c"], [HOSTILE, "1"]]
+
+
+def test_claims_become_a_table_with_their_interval_and_verdict():
+    not_run = ClaimRow(claim="c", paper="p", measured="", interval=None, n=0, verdict="not run")
+    table = claims_table((CLAIM, not_run))
+    assert table.rows[0] == ("AID keeps learning.", "it does", "0.9", "0.800 to 0.950", "3", "holds")
+    assert table.rows[1][2:] == ("–", "–", "0", "not run")

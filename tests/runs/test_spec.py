@@ -1,0 +1,59 @@
+import dataclasses
+from dataclasses import dataclass, field
+
+import pytest
+
+from small_runs import small_spec
+from supple.methods.activations import UseAID
+from supple.methods.base import Method
+from supple_lab.runs.spec import RunSpec, decode, encode
+
+
+def test_spec_survives_json():
+    spec = small_spec(UseAID(relu_prob=0.95), seed=3)
+    assert RunSpec.from_json(spec.to_json()) == spec
+
+
+def test_equal_specs_are_the_same_run_and_any_field_makes_another():
+    spec = small_spec(UseAID(relu_prob=0.95))
+    assert spec.run_id == small_spec(UseAID(relu_prob=0.95)).run_id
+    others = [
+        small_spec(UseAID(relu_prob=0.9)),
+        small_spec(UseAID(relu_prob=0.95), seed=1),
+        small_spec(),
+        small_spec(epochs=3),
+    ]
+    assert len({spec.run_id, *(other.run_id for other in others)}) == 5
+
+
+def test_run_ids_do_not_move_between_versions():
+    """A change of this id orphans every finished run in the world: add new fields as `later` instead."""
+    assert small_spec(UseAID(relu_prob=0.95), seed=3).run_id == "4912af929c911b50"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Old:
+    name = "grown_in_test"
+    strength: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grown:
+    name = "grown_in_test"
+    strength: float = 1.0
+    momentum: float = field(default=0.0, metadata={"later": True})
+
+
+def test_field_added_later_leaves_the_json_alone_at_its_default():
+    assert encode(Grown()) == encode(Old())
+    assert encode(Grown(momentum=0.5)) == {"kind": "grown_in_test", "strength": 1.0, "momentum": 0.5}
+
+
+def test_unknown_kind_in_a_stored_spec_is_named():
+    with pytest.raises(LookupError, match="no method named 'nonsense'"):
+        decode(Method, {"kind": "nonsense"})
+
+
+def test_spec_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        small_spec().seed = 1  # type: ignore[misc]

@@ -1,0 +1,88 @@
+import json
+import os
+
+import pytest
+
+from small_runs import small_spec
+from supple_lab.atomic_write import StorageError, atomic_write
+from supple_lab.runs.run_folder import RunIsBusy
+from supple_lab.runs.store import FORMAT, Store
+
+
+def test_store_lists_the_runs_it_holds(tmp_path):
+    store = Store.create(tmp_path / "new" / "folder")
+    specs = [small_spec(seed=seed) for seed in range(3)]
+    for spec in specs:
+        store.folder(spec).create(spec)
+    assert sorted(f.spec().seed for f in Store.open(store.root).folders()) == [0, 1, 2]
+
+
+def test_newer_format_is_refused_with_the_way_out(tmp_path):
+    (tmp_path / "format.json").write_text(json.dumps({"format": FORMAT + 1}))
+    for opened in (Store.open, Store.create):
+        with pytest.raises(StorageError, match="written by a newer supple.*Upgrade"):
+            opened(tmp_path)
+
+
+def test_folder_without_runs_says_how_to_make_some(tmp_path):
+    with pytest.raises(StorageError, match="holds no runs. Make some with"):
+        Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("garbage", ["", "{", "[]", '{"no": 1}'])
+def test_damaged_format_file_is_named(tmp_path, garbage):
+    (tmp_path / "format.json").write_text(garbage)
+    with pytest.raises(StorageError, match=r"format.json is damaged"):
+        Store.open(tmp_path)
+
+
+def test_path_through_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot write .*--out DIR"):
+        Store.create(tmp_path / "file" / "out")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(StorageError, match="cannot write"):
+        Store.create(tmp_path / "out")
+
+
+def test_torn_last_record_is_dropped_and_the_others_kept(tmp_path):
+    folder = Store.create(tmp_path).folder(small_spec())
+    folder.create(small_spec())
+    folder.append_record({"stage": 0, "value": 1.5})
+    with open(folder.path / "records.jsonl", "ab") as file:
+        file.write(b'{"stage": 1, "val')
+    assert folder.records() == [{"stage": 0, "value": 1.5}]
+    folder.keep_records(1)
+    folder.append_record({"stage": 1, "value": 2.5})
+    assert [record["stage"] for record in folder.records()] == [0, 1]
+
+
+def test_unreadable_status_means_waiting(tmp_path):
+    folder = Store.create(tmp_path).folder(small_spec())
+    folder.create(small_spec())
+    (folder.path / "status.json").write_bytes(b"\x00garbage")
+    assert folder.status() == {"state": "waiting"}
+
+
+def test_run_cannot_be_held_twice_and_running_without_holder_is_interrupted(tmp_path):
+    folder = Store.create(tmp_path).folder(small_spec())
+    folder.create(small_spec())
+    folder.write_status("running")
+    with folder.lock():
+        assert folder.state() == "running"
+        with pytest.raises(RunIsBusy), folder.lock():
+            pass
+    assert folder.state() == "interrupted"
+
+
+def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    atomic_write(tmp_path / "file", b"old")
+    monkeypatch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(StorageError, match="no space left to write .*the same command continues"):
+        atomic_write(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

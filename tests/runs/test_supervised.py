@@ -1,0 +1,91 @@
+import math
+
+import torch
+
+from small_runs import small_spec
+from supple.methods.activations import UseAID, UseDropout
+from supple_lab.data.digits import Digits
+from supple_lab.runs import run, supervised
+from supple_lab.runs.optimizer import SGD
+from supple_lab.runs.run import execute
+from supple_lab.runs.store import Store
+
+
+def test_run_records_every_stage_and_learns(tmp_path):
+    spec = small_spec(epochs=150)
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "done"
+    records = store.folder(spec).records()
+    assert [record["stage"] for record in records] == [0, 1, 2]
+    assert records[0]["train_accuracy"] > 0.5  # 128 images are memorised well beyond chance
+    assert records[0]["online_accuracy"] < records[0]["train_accuracy"]
+
+
+def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
+    seen: dict[str, list[torch.Tensor]] = {}
+    original = supervised.training_step
+
+    def spy(learner, method, state, batch):
+        seen.setdefault(method.name, []).append(torch.cat((batch[0].flatten(), batch[1].float())))
+        return original(learner, method, state, batch)
+
+    monkeypatch.setattr(supervised, "training_step", spy)
+    for method in (UseAID(), UseDropout()):
+        execute(small_spec(method), Store.create(tmp_path))
+    assert len(seen["aid"]) == 3 * 2 * 4
+    assert all(torch.equal(a, b) for a, b in zip(seen["aid"], seen["dropout"], strict=True))
+
+
+def test_all_methods_of_a_seed_start_from_the_same_weights():
+    splits = Digits().load(torch.device("cpu"))
+    models = [
+        supervised.new_learner(small_spec(m), splits, torch.device("cpu")).model for m in (UseAID(), UseDropout())
+    ]
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_exploding_run_ends_as_diverged_with_its_last_good_records(tmp_path):
+    spec = small_spec(optimizer=SGD(learning_rate=1e30))
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "diverged"
+    status = store.folder(spec).status()
+    assert "epoch 0 of stage 0" in status["reason"]
+    assert store.folder(spec).records() == []
+
+
+def test_run_that_raises_is_failed_with_its_traceback(tmp_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(run, "_train", broken)
+    store = Store.create(tmp_path)
+    assert execute(small_spec(), store) == "failed"
+    status = store.folder(small_spec()).status()
+    assert status["reason"] == "RuntimeError: planted"
+    assert "in broken" in status["traceback"]
+
+
+def test_run_leaves_the_callers_threads_and_random_stream_alone(tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    threads = torch.get_num_threads()
+    execute(small_spec(), Store.create(tmp_path))
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
+
+
+def test_finished_run_is_not_run_again(tmp_path):
+    store = Store.create(tmp_path)
+    execute(small_spec(), store)
+    before = (store.folder(small_spec()).path / "status.json").read_bytes()
+    assert execute(small_spec(), store) == "done"
+    assert (store.folder(small_spec()).path / "status.json").read_bytes() == before
+
+
+def test_online_loss_of_the_first_epochs_is_near_that_of_guessing(tmp_path):
+    store = Store.create(tmp_path)
+    execute(small_spec(num_stages=1, epochs=1), store)
+    (record,) = store.folder(small_spec(num_stages=1, epochs=1)).records()
+    assert abs(record["online_loss"] - math.log(10)) < 0.5

@@ -1,0 +1,130 @@
+"""The command line as a stranger meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from supple_lab.cli import supple
+from supple_lab.commands.run import Run
+
+SMOKE = ["run", "quickstart", "--scale", "smoke", "--engine", "inline"]
+
+
+def obey(*arguments: str) -> int:
+    """The exit code, whether our own or the argument parser's."""
+    try:
+        return supple(list(arguments))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+@pytest.fixture(scope="module")
+def smoke_folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("out with spaces")
+    assert obey(*SMOKE, "--out", str(out)) == 0
+    return out
+
+
+def test_run_leaves_page_figures_tables_and_json(smoke_folder):
+    names = {path.name for path in (smoke_folder / "report").iterdir()}
+    assert {"index.html", "quickstart.json", "quickstart.png", "quickstart.pdf", "first_and_last.md"} <= names
+
+
+def test_study_json_keeps_its_promise(smoke_folder):
+    content = json.loads((smoke_folder / "report" / "quickstart.json").read_text())
+    promised = "study scale command commit versions machine runs series claims missing"
+    assert set(content) == set(promised.split())
+    done = {(run["method"], run["status"]) for run in content["runs"]}
+    assert done == {("vanilla", "done"), ("dropout", "done"), ("aid", "done")}
+    accuracies = [row for row in content["series"] if row["metric"] == "train_accuracy"]
+    assert len(accuracies) == 3 * 2
+    assert content["missing"] == []
+
+
+def test_same_command_again_runs_nothing(smoke_folder):
+    stamps = {path: path.stat().st_mtime_ns for path in smoke_folder.glob("runs/*/records.jsonl")}
+    assert obey(*SMOKE, "--out", str(smoke_folder)) == 0
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+
+
+def test_report_is_made_from_the_folder_alone(smoke_folder, capsys):
+    page = smoke_folder / "report" / "index.html"
+    page.unlink()
+    assert obey("report", str(smoke_folder)) == 0
+    assert page.exists()
+    assert str(page) in capsys.readouterr().out
+
+
+def test_runs_are_listed_with_their_state(smoke_folder, capsys):
+    assert obey("list", "runs", "--out", str(smoke_folder)) == 0
+    assert capsys.readouterr().out.count("done") == 3
+
+
+def test_method_the_study_does_not_have_can_be_asked_for(tmp_path):
+    command = Run(study="quickstart", scale="smoke", methods=("aid",), seeds=2)
+    from supple_lab.studies.quickstart import Quickstart
+
+    assert [(spec.method.name, spec.seed) for spec in command.specs(Quickstart())] == [("aid", 0), ("aid", 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "quickstrat"], "no study named 'quickstrat'. Did you mean 'quickstart'?"),
+        (["run", "quickstart", "--methods", "vanila"], "no method named 'vanila'. Did you mean 'vanilla'?"),
+        (["run", "quickstart", "--engine", "prosess"], "no engine named 'prosess'. Did you mean 'process'?"),
+        (["run", "quickstart", "--seeds", "0"], "--seeds must be at least 1; got 0."),
+        (["run", "quickstart", "--jobs", "0"], "--jobs must be at least 1; got 0."),
+        (["list", "metods"], "Did you mean 'methods'?"),
+        (["list", "runs"], "needs the folder of the runs: --out DIR."),
+        (["report", "quickstart", "--out", "nowhere"], "holds no runs."),
+        (["run", "quickstart", "--scale", "huge"], "smoke"),
+    ],
+)
+def test_bad_usage_is_answered_with_exit_code_2_and_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert obey(*arguments) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())  # nothing was written
+
+
+def test_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert obey(*SMOKE, "--out", str(tmp_path / "file" / "out")) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_failed_runs_are_named_and_exit_code_is_1(tmp_path, capsys, monkeypatch):
+    from supple_lab.runs import run
+
+    def broken(*_):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(run, "_train", broken)
+    assert obey(*SMOKE, "--out", str(tmp_path), "--methods", "aid") == 1
+    assert "failed: aid, seed 0 (run " in (error := capsys.readouterr().err)
+    assert "RuntimeError: planted" in error
+    monkeypatch.undo()
+    assert obey(*SMOKE, "--out", str(tmp_path), "--methods", "aid") == 1  # still failed, and still said
+    assert obey(*SMOKE, "--out", str(tmp_path), "--methods", "aid", "--retry-failed") == 0
+
+
+def test_killed_study_continues_and_ends_with_the_same_numbers(tmp_path, smoke_folder):
+    out = tmp_path / "killed"
+    supple_script = str(Path(sys.executable).parent / "supple")
+    command = [supple_script, "run", "quickstart", "--scale", "smoke", "--engine", "process", "--out", str(out)]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    while not list(out.glob("runs/*/status.json")):
+        time.sleep(0.01)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "page: " in again.stdout
+    for path in smoke_folder.glob("runs/*/records.jsonl"):
+        assert (out / "runs" / path.parent.name / "records.jsonl").read_bytes() == path.read_bytes()
