@@ -8,6 +8,7 @@ import tyro
 from supple.version import __version__
 from supple_lab.atomic_write import StorageError
 from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, BadUsage
+from supple_lab.commands.bench import Bench
 from supple_lab.commands.list import List
 from supple_lab.commands.report import Report
 from supple_lab.commands.run import Run
@@ -17,6 +18,7 @@ Commands = (
     Annotated[Run, tyro.conf.subcommand(name="run")]
     | Annotated[Report, tyro.conf.subcommand(name="report")]
     | Annotated[List, tyro.conf.subcommand(name="list")]
+    | Annotated[Bench, tyro.conf.subcommand(name="bench")]
 )
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios measured side by side in one process, as a table and as JSON."""
