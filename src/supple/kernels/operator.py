@@ -19,11 +19,21 @@ def interval_dropout(
 ) -> Tensor:
     """Training-mode interval-wise dropout of x, differentiable, on the kernel of x's device."""
     if not torch.compiler.is_compiling():
-        return EagerIntervalDropout.apply(x, intervals, generator, inplace)
+        if inplace:
+            require_not_leaf(x)
+        apply = EagerIntervalDropout.apply if torch._C._are_functorch_transforms_active() else apply_plainly
+        return apply(x, intervals, generator, inplace)
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
     y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
     return x.copy_(y) if inplace else y
+
+
+def require_not_leaf(x: Tensor) -> None:
+    """Refuse what nn.ReLU(inplace=True) refuses, and as it does before x is overwritten: mark_dirty comes too late."""
+    owner = x if x._base is None else x._base
+    if torch.is_grad_enabled() and owner.requires_grad and owner.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 class EagerGate(torch.autograd.Function):
@@ -48,8 +58,44 @@ class EagerGate(torch.autograd.Function):
         return EagerGate.apply(grad, y, scale), 0
 
 
+class PlainIntervalDropout(torch.autograd.Function):
+    """The operator in eager mode, where a Function costs less per call than a registered op.
+
+    It has forward and setup_context in one, since torch binds the arguments of a Function that has them apart by
+    inspect.signature, which on a CPU takes longer than a pass over 2^16 elements.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
+        if inplace:
+            ctx.mark_dirty(x)
+        ctx.kernel, ctx.scale = kernels.kernel_for(x.device), intervals.scale
+        y = ctx.kernel.drop(x, intervals, generator=generator, out=x if inplace else None)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (y,) = ctx.saved_tensors
+        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling():
+            return differentiable_gate(grad, y, ctx.scale), None, None, None
+        return ctx.kernel.gate(grad, y, ctx.scale), None, None, None
+
+
+# What Function.apply comes down to when no torch.func transform is active; its checks for one cost 20 us between two
+# passes over 2^20 elements, when nothing of them is left in the cache.
+apply_plainly = super(torch.autograd.Function, PlainIntervalDropout).apply
+
+
+def differentiable_gate(grad: Tensor, y: Tensor, scale: float) -> Tensor:
+    """The gradient of the operator, where somebody will differentiate, map or compile it."""
+    if torch.compiler.is_compiling():
+        return torch.ops.supple.gate(grad, y, scale)
+    return EagerGate.apply(grad, y, scale)
+
+
 class EagerIntervalDropout(torch.autograd.Function):
-    """The operator in eager mode, where a Function costs less per call than a registered op."""
+    """The operator under torch.func transforms, which want forward and setup_context apart."""
 
     @staticmethod
     def forward(x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:

@@ -1,0 +1,171 @@
+"""The operator over the kernels: its gradient, what it keeps, transforms, and the two ops that compilers see."""
+
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from supple import kernels
+from supple.kernels.base import Intervals
+from supple.kernels.operator import interval_dropout
+from supple.kernels.reference import ReferenceKernel
+
+TWO = Intervals((0.0,), (0.6, 0.3), 1.0 / 0.7)
+FOUR = Intervals((-1.0, 0.0, 1.0), (0.2, 0.7, 0.5, 0.4))
+BOTH = pytest.mark.parametrize("intervals", [TWO, FOUR], ids=["two", "four"])
+
+
+def layouts() -> list[torch.Tensor]:
+    image = torch.randn(2, 4, 3, 5)
+    return [image, image.to(memory_format=torch.channels_last), image.transpose(1, 3), image[:, ::2], torch.randn(0, 3)]
+
+
+@BOTH
+@pytest.mark.parametrize("layout", range(5))
+def test_registered_interval_dropout_passes_opcheck(intervals: Intervals, layout: int):
+    x = layouts()[layout].requires_grad_()
+    args = (x, list(intervals.edges), list(intervals.drop), intervals.scale)
+    torch.library.opcheck(torch.ops.supple.interval_dropout.default, args)
+
+
+@pytest.mark.parametrize("layout", range(5))
+def test_registered_gate_passes_opcheck(layout: int):
+    y = layouts()[layout]
+    for grad in (torch.randn_like(y), torch.randn(y.shape)):
+        torch.library.opcheck(torch.ops.supple.gate.default, (grad.requires_grad_(), y, 2.0))
+
+
+@BOTH
+def test_registered_op_equals_eager_with_one_seed(intervals: Intervals):
+    x = torch.randn(1001)
+    torch.manual_seed(3)
+    eager = interval_dropout(x, intervals)
+    torch.manual_seed(3)
+    args = (list(intervals.edges), list(intervals.drop), intervals.scale)
+    assert torch.equal(torch.ops.supple.interval_dropout(x, *args), eager)
+
+
+@BOTH
+def test_gradient_is_the_scale_where_the_value_passed(intervals: Intervals):
+    x, grad = torch.randn(1000, requires_grad=True), torch.randn(1000)
+    y = interval_dropout(x, intervals)
+    y.backward(grad)
+    assert torch.equal(x.grad, torch.where(y != 0, grad * intervals.scale, torch.zeros(())))
+
+
+@BOTH
+def test_gradient_is_zero_at_zero(intervals: Intervals):
+    x = torch.zeros(1000, requires_grad=True)
+    interval_dropout(x, intervals).sum().backward()
+    assert not x.grad.any()
+
+
+@BOTH
+@pytest.mark.parametrize("inplace", [False, True])
+def test_backward_keeps_the_output_and_nothing_else(intervals: Intervals, inplace: bool):
+    saved = []
+    x = torch.randn(100, requires_grad=True) * 1.0
+    with saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        y = interval_dropout(x, intervals, inplace=inplace)
+    assert [t.untyped_storage().data_ptr() for t in saved] == [y.untyped_storage().data_ptr()]
+
+
+@BOTH
+def test_second_derivative_is_the_same_gate(intervals: Intervals):
+    x = torch.randn(50, dtype=torch.float64, requires_grad=True)
+    y = interval_dropout(x, intervals)
+    (first,) = torch.autograd.grad(y.pow(3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    torch.testing.assert_close(first, 3 * y**2 * intervals.scale * (y != 0))
+    torch.testing.assert_close(second, 6 * y * intervals.scale**2)
+
+
+def test_gradgradcheck_passes_with_the_mask_held():
+    def fixed(x: torch.Tensor) -> torch.Tensor:
+        return interval_dropout(x, TWO, generator=torch.Generator().manual_seed(0))
+
+    x = (torch.randn(20, dtype=torch.float64).sign() + 0.1 * torch.randn(20, dtype=torch.float64)).requires_grad_()
+    assert torch.autograd.gradcheck(fixed, x)
+    assert torch.autograd.gradgradcheck(fixed, x)
+
+
+@BOTH
+def test_vmap_with_different_randomness_draws_a_mask_per_sample(intervals: Intervals):
+    x = torch.randn(4000).repeat(3, 1)
+    y = torch.func.vmap(lambda t: interval_dropout(t, intervals), randomness="different")(x)
+    assert not torch.equal(y[0], y[1])
+    assert torch.equal(y[y != 0], (x * intervals.scale)[y != 0])
+
+
+def test_vmap_maps_the_dimension_it_was_given():
+    x = torch.arange(1.0, 7.0).view(2, 3)
+    y = torch.func.vmap(lambda t: interval_dropout(t, Intervals((0.0,), (1.0, 0.0))), 1, 1, randomness="different")(x)
+    assert torch.equal(y, x)
+
+
+@pytest.mark.parametrize("randomness", ["same", "error"])
+def test_vmap_refuses_other_randomness_and_says_what_to_do(randomness: str):
+    with pytest.raises(RuntimeError, match=rf"randomness='{randomness}'.*randomness=\"different\""):
+        torch.func.vmap(lambda t: interval_dropout(t, TWO), randomness=randomness)(torch.ones(2, 3))
+
+
+def test_functional_gradient_equals_autograd_with_one_seed():
+    x = torch.randn(200)
+    torch.manual_seed(1)
+    functional = torch.func.grad(lambda t: interval_dropout(t, TWO).square().sum())(x)
+    torch.manual_seed(1)
+    leaf = x.clone().requires_grad_()
+    interval_dropout(leaf, TWO).square().sum().backward()
+    assert torch.equal(functional, leaf.grad)
+
+
+def test_functional_gradient_sees_an_inplace_draw():
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        hidden = x * 2.0
+        y = interval_dropout(hidden, TWO, generator=torch.Generator().manual_seed(1), inplace=True)
+        return (hidden + y).sum()
+
+    x = torch.randn(200)
+    y = interval_dropout(x, TWO, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(torch.func.grad(loss)(x), 4.0 * TWO.scale * (y != 0))
+
+
+def test_vmap_of_an_inplace_draw_overwrites_its_input():
+    x = torch.ones(3, 200)
+    y = torch.func.vmap(lambda t: interval_dropout(t, TWO, inplace=True), randomness="different")(x)
+    assert torch.equal(x, y)
+    assert x.any()
+    assert not x.all()
+
+
+def test_per_sample_gradients_come_from_vmap_of_grad():
+    x = torch.randn(3, 200)
+    gradient = torch.func.grad(lambda t: interval_dropout(t, TWO).sum())
+    per_sample = torch.func.vmap(gradient, randomness="different")(x)
+    assert {round(value, 4) for value in per_sample.flatten().tolist()} == {0.0, round(TWO.scale, 4)}
+
+
+def test_compiled_code_does_not_merge_two_draws():
+    def twice(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return interval_dropout(x, TWO), interval_dropout(x, TWO)
+
+    x = torch.ones(1000)
+    torch.manual_seed(2)
+    first, second = torch.compile(twice, fullgraph=True)(x)
+    torch.manual_seed(2)
+    expected = twice(x)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, expected[0])
+    assert torch.equal(second, expected[1])
+
+
+def test_a_generator_cannot_be_compiled_and_the_error_says_so():
+    def draw(x: torch.Tensor) -> torch.Tensor:
+        return interval_dropout(x, TWO, generator=torch.default_generator)
+
+    with pytest.raises(Exception, match=r"generator= cannot be traced"):
+        torch.compile(draw, backend="eager", fullgraph=True)(torch.ones(3))
+
+
+def test_cpu_has_a_kernel_and_the_description_names_it():
+    assert isinstance(kernels.REFERENCE, ReferenceKernel)
+    assert f"cpu: {kernels.kernel_for(torch.device('cpu')).name}" in kernels.describe()
