@@ -1,0 +1,47 @@
+"""One activation for each place that calls it: what a reused ``self.relu`` becomes; its parent keeps its class."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class CallSites(nn.ModuleList):
+    """The i-th call within one forward of the caller goes to the i-th site's activation.
+
+    ``orders`` says which site that is, in evaluation and in training, since a forward may call fewer there. The count
+    starts anew with every forward of the caller (`Restart`), and wraps around where that is entered by another door.
+    """
+
+    def __init__(self, activations: Iterable[nn.Module], orders: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+        super().__init__(activations)
+        self.orders = tuple(tuple(map(str, order)) for order in orders)
+        self.num_calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        order = self.orders[self.training]
+        site = order[self.num_calls % len(order)]
+        self.count_from_(self.num_calls + 1)
+        return self._modules[site](x)
+
+    def count_from_(self, number: int) -> None:
+        """Set the number of calls so far."""
+        # nn.Module's own __setattr__ and ModuleList's indexing would cost as much as a small activation.
+        object.__setattr__(self, "num_calls", number)
+
+    def extra_repr(self) -> str:
+        return "one activation for each call within a forward"
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A forward pre-hook of the caller: the call sites at this path below it count from the first again."""
+
+    path: tuple[str, ...]
+
+    def __call__(self, caller: nn.Module, args: Any) -> None:
+        sites: Any = caller
+        for name in self.path:
+            sites = getattr(sites, name)
+        sites.count_from_(0)

@@ -1,0 +1,101 @@
+"""What a conversion swapped, what it left and why, and what a user should know about the rest."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+NUM_PLACES_SHOWN = 4  # the rest is counted; the fields hold them all
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One place in the model (a module's path), what is or was there, and what became of it or why nothing did."""
+
+    where: str
+    what: str
+    how: str
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """The outcome of ``supple.convert``, printable.
+
+    ``swapped``: every activation and pool put in, by its own path. ``left``: what stayed, and why. ``retyped``: modules
+    whose class changed, because functional activations or pools in their forward had to be replaced. ``notes``: what
+    works otherwise than one might expect.
+    """
+
+    model: str
+    activation: str
+    pool: str
+    swapped: tuple[Entry, ...] = ()
+    left: tuple[Entry, ...] = ()
+    retyped: tuple[Entry, ...] = ()
+    notes: tuple[Entry, ...] = ()
+
+    def after(self, earlier: "ConversionReport") -> "ConversionReport":
+        """This report with what an earlier conversion of the same model had changed."""
+        return replace(
+            self,
+            swapped=earlier.swapped + self.swapped,
+            retyped=earlier.retyped + self.retyped,
+            notes=earlier.notes + self.notes,
+        )
+
+    def __str__(self) -> str:
+        title = f"{self.model} converted to {self.activation}, max-pools: {self.pool}"
+        sections = {
+            "Swapped": grouped(self.swapped, " -> "),
+            "Left": grouped(self.left, ": "),
+            "Class changed": grouped(self.retyped, ": "),
+            "Notes": grouped(self.notes, ": "),
+        }
+        return "\n".join([title, *(line for name, lines in sections.items() for line in section(name, lines))])
+
+
+def section(name: str, lines: Sequence[str]) -> list[str]:
+    """The lines under their heading; nothing if there are none."""
+    return [f"{name}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def grouped(entries: Sequence[Entry], joint: str) -> list[str]:
+    """A line for each thing and its fate, with the number and the first of its places."""
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for entry in entries:
+        places[entry.what, entry.how].append(entry.where)
+    return [f"{len(where)} x {what}{joint}{how} [{listed(where)}]" for (what, how), where in places.items()]
+
+
+def listed(places: Sequence[str]) -> str:
+    """The first places, and how many more there are."""
+    shown = ", ".join(place or "the model itself" for place in places[:NUM_PLACES_SHOWN])
+    more = len(places) - NUM_PLACES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+class Findings:
+    """What a conversion has to say so far."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
+
+    def swapped(self, where: str, what: str, *, how: str) -> None:
+        """Something was put in."""
+        self.entries["swapped"].append(Entry(where, what, how))
+
+    def left(self, where: str, what: str, *, how: str) -> None:
+        """Something stayed."""
+        self.entries["left"].append(Entry(where, what, how))
+
+    def retyped(self, where: str, what: str, *, how: str) -> None:
+        """A module got another class."""
+        self.entries["retyped"].append(Entry(where, what, how))
+
+    def note(self, where: str, what: str, *, how: str) -> None:
+        """Something to know."""
+        self.entries["notes"].append(Entry(where, what, how))
+
+    def report(self, model: str, *, activation: str, pool: str) -> ConversionReport:
+        """All of it."""
+        entries = {name: tuple(found) for name, found in self.entries.items()}
+        return ConversionReport(model, activation, pool, **entries)

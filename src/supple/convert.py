@@ -1,0 +1,143 @@
+"""Swap the activations and pools of any model; says what it swapped and what it could not."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from supple.conversion.functional_calls import FunctionalCalls
+from supple.conversion.positions import Positions, leave_fast_paths_
+from supple.conversion.report import ConversionReport, Findings
+from supple.conversion.request import Request
+from supple.conversion.reuse import Reuse
+from supple.conversion.walk import is_traced, walk
+from supple.layers.aid import AID
+from supple.layers.drop_relu import DropReLU
+from supple.layers.fourier import Fourier
+
+# The paper replaces max-pools for these alone.
+AVERAGE_POOLED = (AID, DropReLU, Fourier)
+STATEFUL = "it has a state of its own: new keys in the state_dict, and parameters no optimizer has seen"
+POOL_CHOICES = ("auto", "average", "keep")
+
+
+def convert(
+    model: nn.Module,
+    activation: nn.Module,
+    *,
+    pool: str = "auto",
+    replace: Sequence[type[nn.Module]] = (nn.ReLU, nn.ReLU6),
+) -> nn.Module:
+    """Give every ReLU of the model a copy of ``activation`` of its own, and average where it max-pooled.
+
+    The model is changed in place and returned; weights and state_dict keys stay, so an optimizer made before goes on
+    working. Activations are found as submodules, as function attributes, and as function calls where torch.fx can
+    trace the forward they are in; ``print(conversion_report(model))`` tells what was found and what was left.
+
+    pool: "average" swaps max-pools for average-pools of the same geometry, "keep" does not, "auto" does for AID,
+        DropReLU and Fourier, as the paper.
+    replace: the activation classes to replace, in functional form too: ``replace=(nn.GELU,)``.
+    """
+    check_model(model)
+    check_activation(activation)
+    check_pool(pool)
+    check_classes(replace)
+    average = pool == "average" or (pool == "auto" and isinstance(activation, AVERAGE_POOLED))
+    request, findings = Request(activation, tuple(replace), average), Findings()
+    name, earlier = type(model).__name__, vars(model).get("supple_conversion")
+    if activation.state_dict():
+        findings.note("", type(activation).__name__, how=STATEFUL)
+    model = converted(model, request, findings=findings)
+    report = findings.report(name, activation=str(activation), pool="average" if average else "keep")
+    model.supple_conversion = report.after(earlier) if earlier else report  # type: ignore[assignment]
+    return model
+
+
+def conversion_report(model: nn.Module) -> ConversionReport:
+    """What ``convert`` swapped in this model, what it left, and why."""
+    report = getattr(model, "supple_conversion", None)
+    if report is None:
+        raise ValueError(
+            f"conversion_report needs the model that supple.convert returned; this {type(model).__name__} was not "
+            "converted. If a converted model is inside it, pass that one."
+        )
+    return report
+
+
+def converted(model: nn.Module, request: Request, *, findings: Findings) -> nn.Module:
+    """The model with everything converted, from its children's positions to the functions in its forwards.
+
+    It is another module if the model itself is an activation or a pool.
+    """
+    holder, paths = nn.ModuleList([model]), walk(model)
+    positions = Positions(request, findings)
+    positions.swap_children_(holder, None)
+    for module, path in paths.items():
+        positions.swap_children_(module, path)
+        positions.swap_functions_(module, path)
+    leave_fast_paths_(model, positions.placements)
+    convert_forwards_(holder[0], paths, positions=positions)
+    return holder[0]
+
+
+def convert_forwards_(model: nn.Module, paths: dict[nn.Module, str], *, positions: Positions) -> None:
+    """Trace the modules' own forwards; split what they call more than once, replace what they call as functions."""
+    reuse = Reuse(positions)
+    forwards = [
+        FunctionalCalls(module, path, positions=positions) for module, path in paths.items() if is_traced(module)
+    ]
+    traced = [(forward, traces) for forward in forwards if (traces := forward.trace())]
+    for forward, traces in traced:
+        reuse.count(forward.module, traces)
+    reuse.settle_()
+    for forward, traces in traced:
+        forward.replace_(traces)
+    reuse.note_shared_modules(model, paths)
+
+
+def check_model(model: object) -> None:
+    """Refuse what cannot be converted in place."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"convert needs the model as an nn.Module; got {described(model)}.")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("convert cannot look into TorchScript. Convert the Python model, then script or trace it.")
+    if any(is_compiled(module) for module in model.modules()):
+        raise TypeError(
+            "convert needs the model before torch.compile, for the compiled code would not follow. "
+            "Convert first, then compile; the model in a compiled one is its _orig_mod."
+        )
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether torch.compile was applied to the module, from outside or by ``module.compile()``."""
+    return "_orig_mod" in module._modules or module._compiled_call_impl is not None
+
+
+def check_activation(activation: object) -> None:
+    """Refuse what is no activation module, or one that changes the number of features."""
+    if not isinstance(activation, nn.Module):
+        raise TypeError(f"convert needs the activation as a module, such as AID(p=0.9); got {described(activation)}.")
+    expansion = getattr(activation, "expansion", 1)
+    if expansion != 1:
+        raise ValueError(
+            f"{type(activation).__name__} gives {expansion} values for each it takes, so every layer after it would "
+            f"need other weights. Build the model with it instead, with widths divided by {expansion}."
+        )
+
+
+def check_pool(pool: str) -> None:
+    """Refuse an unknown choice."""
+    if pool not in POOL_CHOICES:
+        raise ValueError(f"convert's pool must be one of {', '.join(POOL_CHOICES)}; got {pool!r}.")
+
+
+def check_classes(classes: object) -> None:
+    """Refuse what is no sequence of module classes."""
+    listed = isinstance(classes, (tuple, list, set, frozenset)) and all(isinstance(cls, type) for cls in classes)
+    if not listed or not all(issubclass(cls, nn.Module) for cls in classes):  # type: ignore[attr-defined]
+        raise TypeError(f"convert's replace must be a tuple of module classes, such as (nn.ReLU,); got {classes!r}.")
+
+
+def described(value: object) -> str:
+    """What the value is, in words."""
+    return f"the class {value.__name__} (make an instance)" if isinstance(value, type) else f"{value!r}"

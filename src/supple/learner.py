@@ -1,0 +1,125 @@
+"""Learner: all that a method may touch of somebody's training, whoever wrote the loop."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from supple.units import UnitGraph
+
+Batch = tuple[Tensor, Tensor]
+
+
+class Learner:
+    """A model in training, its optimizer, and the state it started from.
+
+    Make it when the model is on its device and before the first step: ``initial`` holds all parameters and buffers by
+    name as they are then. ``generator`` is the method's own random stream: what a method draws disturbs neither data
+    order nor masks.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        example_input: Tensor | tuple[Tensor, ...] | None = None,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.example_input = example_input
+        tensors = itertools.chain(model.named_parameters(), model.named_buffers())
+        self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
+        self.generator = torch.Generator(device=self.device).manual_seed(seed)
+        self._loss = loss
+        self._units: UnitGraph | None = None
+        self._features: dict[str, Tensor] | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model was when the Learner was made."""
+        return next(iter(self.initial.values())).device
+
+    @property
+    def units(self) -> UnitGraph:
+        """The unit graph, traced from ``example_input`` on first use; set it to bring one of your own."""
+        if self._units is None:
+            self._units = self._traced_units()
+        return self._units
+
+    @units.setter
+    def units(self, graph: UnitGraph) -> None:
+        self._units = graph
+
+    def _traced_units(self) -> UnitGraph:
+        from supple.tracing import trace_units  # here, so that methods without units need no tracer
+
+        if self.example_input is None:
+            raise ValueError(
+                "this method needs to know which weights feed which unit, and traces the model to find out; "
+                "pass a batch, e.g. Learner(model, optimizer, example_input=x)."
+            )
+        return trace_units(self.model, self.example_input)
+
+    @property
+    def features(self) -> dict[str, Tensor]:
+        """Post-activations of the last training forward by activation site, kept from the first use of this on.
+
+        Forwards in evaluation mode or without gradients, and those of copies of the model, leave no trace here.
+        """
+        if self._features is None:
+            self._features = {}
+            for layer in self.units:
+                layer.activation.register_forward_hook(FeatureTap(layer.name, self._features))
+        return self._features
+
+    def feature(self, site: str) -> Tensor:
+        """The post-activation of one site, or an error that says how to have one."""
+        if site not in self.features:
+            raise RuntimeError(
+                f"no training forward has passed the activation '{site}' yet. Call method.init(learner) before the "
+                "first step, and model(x) in training mode with gradients before method.after_step(learner, state)."
+            )
+        return self.features[site]
+
+    def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
+        """Names, values and gradients of all parameters that the last backward gave a gradient."""
+        named = [(name, p, p.grad) for name, p in self.model.named_parameters() if p.grad is not None]
+        return [name for name, _, _ in named], [p for _, p, _ in named], [gradient for _, _, gradient in named]
+
+    def initial_of(self, parameter: Tensor) -> Tensor:
+        """What the parameter was when the Learner was made."""
+        return next(self.initial[name] for name, own in self.model.named_parameters() if own is parameter)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Forward and loss of one batch, for methods that need gradients of their own."""
+        return self.loss_of(self.model, batch)
+
+    def loss_of(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The same loss of another model, such as a copy of ours."""
+        if self._loss is None:
+            raise ValueError("this method needs the loss; pass loss=..., e.g. Learner(model, optimizer, loss=loss_fn).")
+        inputs, targets = batch
+        return self._loss(model(inputs.to(self.device)), targets.to(self.device))
+
+
+class FeatureTap:
+    """A forward hook that keeps what an activation gives in training; in copies and pickles of the model it is dead."""
+
+    def __init__(self, site: str, features: dict[str, Tensor] | None = None) -> None:
+        self.site = site
+        self.features = features
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if self.features is not None and module.training and torch.is_grad_enabled():
+            self.features[self.site] = output.detach()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FeatureTap":
+        return FeatureTap(self.site)
+
+    def __reduce__(self) -> tuple[type["FeatureTap"], tuple[str]]:
+        return FeatureTap, (self.site,)

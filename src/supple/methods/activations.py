@@ -1,0 +1,129 @@
+"""Methods that are an activation and nothing else: the network is built with, or converted to, the layer they name.
+
+Defaults are the paper's best on random-label MNIST with Adam at 1e-3, where nothing else is said; it tunes them per
+setting (appendix tables).
+"""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from supple import functional as SF
+from supple.layers.aid import AID
+from supple.layers.crelu import CReLU
+from supple.layers.drop_relu import DropReLU
+from supple.layers.fourier import Fourier
+from supple.layers.identity import Identity
+from supple.layers.relu_dropout import ReLUDropout
+from supple.methods.base import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseAID(Method):
+    """AID_p at every activation site (Algorithm 2)."""
+
+    name = "aid"
+    relu_prob: float = 0.9  # also the default of the paper's listing
+
+    def __post_init__(self) -> None:
+        SF.probability(self.relu_prob, "UseAID.relu_prob is the probability of the ReLU branch")
+
+    def activation(self) -> nn.Module:
+        return AID(self.relu_prob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseDropout(Method):
+    """ReLU and Dropout at every activation site (appendix C: "next to the activation functions")."""
+
+    name = "dropout"
+    drop_positive: float = 0.1  # smallest value of the paper's warm-start grid
+
+    def __post_init__(self) -> None:
+        SF.probability(self.drop_positive, "UseDropout.drop_positive is the drop rate after ReLU")
+
+    def activation(self) -> nn.Module:
+        return ReLUDropout(self.drop_positive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseDropReLU(Method):
+    """DropReLU (Liang et al. 2021): ReLU or the identity, drawn per element."""
+
+    name = "drop_relu"
+    relu_prob: float = 0.9
+
+    def __post_init__(self) -> None:
+        SF.probability(self.relu_prob, "UseDropReLU.relu_prob is the probability of the ReLU branch")
+
+    def activation(self) -> nn.Module:
+        return DropReLU(self.relu_prob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseRReLU(Method):
+    """Randomised leaky ReLU (Xu et al. 2015): negative slopes drawn per element; in evaluation their mean."""
+
+    name = "rrelu"
+    lower_slope: float = 0.0625
+    upper_slope: float = 0.125  # 0.125 and 0.333, torch's defaults, in the paper's generalizability settings
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.lower_slope <= self.upper_slope <= 1.0:
+            raise ValueError(
+                "UseRReLU.lower_slope and UseRReLU.upper_slope bound the negative slope, 0 <= lower <= upper <= 1; "
+                f"got {self.lower_slope} and {self.upper_slope}."
+            )
+
+    def activation(self) -> nn.Module:
+        return nn.RReLU(self.lower_slope, self.upper_slope)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseCReLU(Method):
+    """Concatenated ReLU (Abbas et al. 2023); twice as many outputs as inputs, so the network is built for it."""
+
+    name = "crelu"
+
+    def activation(self) -> nn.Module:
+        return CReLU()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseFourier(Method):
+    """Deep Fourier features (Lewandowski et al. 2024); twice as many outputs as inputs, as CReLU."""
+
+    name = "fourier"
+
+    def activation(self) -> nn.Module:
+        return Fourier()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseIdentity(Method):
+    """No nonlinearity: the deep linear network of the appendix."""
+
+    name = "identity"
+
+    def activation(self) -> nn.Module:
+        return Identity()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseSigmoid(Method):
+    """The logistic sigmoid of the appendix."""
+
+    name = "sigmoid"
+
+    def activation(self) -> nn.Module:
+        return nn.Sigmoid()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseTanh(Method):
+    """The hyperbolic tangent of the appendix."""
+
+    name = "tanh"
+
+    def activation(self) -> nn.Module:
+        return nn.Tanh()

@@ -1,0 +1,78 @@
+"""Activity of units: the mean magnitude of their post-activations, over examples and space."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from supple.learner import Learner
+from supple.units import UnitLayer
+
+
+def mean_magnitude(layer: UnitLayer, h: Tensor) -> Tensor:
+    """mean |h| of each unit; of all the values it gives, where the activation concatenates."""
+    # abs and mean, not vector_norm: five times as fast on a CPU (512 x 2000 on one core: 0.5 against 2.7 ms).
+    return mean_value(layer, h.abs())
+
+
+def mean_value(layer: UnitLayer, h: Tensor) -> Tensor:
+    """mean h of each unit, likewise."""
+    axes = [axis for axis in range(h.dim()) if axis != layer.unit_dim]
+    means_C = h.mean(axes, dtype=torch.float32)
+    # CReLU and Fourier give the first values of all units, then the second ones.
+    return means_C.view(-1, layer.num_units).mean(dim=0)
+
+
+def centred(layer: UnitLayer, h: Tensor, *, mean_U: Tensor) -> Tensor:
+    """h without its mean, unit by unit."""
+    shape = [-1 if dim == layer.unit_dim else 1 for dim in range(h.dim())]
+    return h - mean_U.repeat(h.shape[layer.unit_dim] // layer.num_units).view(shape)
+
+
+@torch.no_grad()
+def mean_magnitudes(learner: Learner, layers: Sequence[UnitLayer], inputs: Iterable[Tensor]) -> dict[str, Tensor]:
+    """mean |h| of every unit of the layers over all inputs, in evaluation mode; the network stays as it is."""
+    sums: dict[str, Tensor] = {layer.name: torch.zeros(layer.num_units, device=learner.device) for layer in layers}
+    num_examples = 0
+    with evaluation_mode(learner.model), summing(layers, sums):
+        for batch in inputs:
+            learner.model(batch.to(learner.device))
+            num_examples += len(batch)
+    if not num_examples:
+        raise ValueError(
+            "scoring units needs batches of the finished stage and got none; "
+            "pass a list or a DataLoader, not a generator that is used up."
+        )
+    return {name: total / num_examples for name, total in sums.items()}
+
+
+@contextmanager
+def summing(layers: Sequence[UnitLayer], sums: dict[str, Tensor]) -> Iterator[None]:
+    """While open, every forward adds its examples' magnitudes to the sums."""
+
+    def tap(layer: UnitLayer) -> Any:
+        def add_(module: nn.Module, args: tuple[Any, ...], h: Tensor) -> None:
+            sums[layer.name] += mean_magnitude(layer, h) * len(h)
+
+        return layer.activation.register_forward_hook(add_)
+
+    handles = [tap(layer) for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, then each module back in its own."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -1,0 +1,131 @@
+"""Continual Backprop, CBP (Dohare et al. 2024): after every step the least useful of the old units are made new."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from supple import functional as SF
+from supple.learner import Learner
+from supple.methods.activity import centred, mean_magnitude, mean_value
+from supple.methods.base import Method, State, decay_rate
+from supple.methods.consecutive import consecutive_layers
+from supple.surgery import Chosen, Entries, producer_of, renew_, renewable_layers
+from supple.units import Layer, UnitLayer
+
+UTILITIES = ("contribution", "adaptable_contribution")
+RESIDUALS = ("one_consumer", "all")
+RELU_GAIN = math.sqrt(2.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CBP(Method):
+    """Replaces a share ``replacement_rate`` of the mature units per step, those of least utility.
+
+    The utility of a unit, its contribution, is mean |w_out| * mean |h| over the batch of the step, averaged over steps
+    with ``utility_decay`` and corrected for the unit's age. "adaptable_contribution" has |h - mean h| in place of |h|
+    and divides by mean |w_in|. Units not older than ``maturity`` steps are safe, and do not count for the rate. A
+    replaced unit gets Kaiming-uniform incoming weights, bias 0, outgoing weights 0, its norm back at identity, age and
+    utility 0, and no moments in the optimizer (whose step count stays).
+    """
+
+    name = "cbp"
+    replacement_rate: float = 1e-3  # rho; the paper's best on random-label MNIST with Adam at 1e-3
+    maturity: int = 100  # steps; the paper's in all trainability runs
+    utility_decay: float = 0.99  # eta, as in Dohare et al.
+    utility: str = "contribution"  # the text of Dohare et al.; their permuted-MNIST runs have the other
+    residual: str = "one_consumer"  # "all": residual units too, as the authors' ResNet does (see consecutive.py)
+
+    def __post_init__(self) -> None:
+        SF.probability(self.replacement_rate, "CBP.replacement_rate is the share of mature units replaced per step")
+        decay_rate(self.utility_decay, "CBP.utility_decay is the decay of the running utility")
+        if self.maturity < 0:
+            raise ValueError(f"CBP.maturity is an age in steps, at least 0; got {self.maturity}.")
+        if self.utility not in UTILITIES:
+            raise ValueError(f"CBP.utility must be one of {', '.join(UTILITIES)}; got {self.utility!r}.")
+        if self.residual not in RESIDUALS:
+            raise ValueError(f"CBP.residual must be one of {', '.join(RESIDUALS)}; got {self.residual!r}.")
+
+    def init(self, learner: Learner) -> State:
+        learner.features  # noqa: B018  # watch the activations from now on
+        state: State = {}
+        for layer in self.layers(learner):
+            zeros = torch.zeros(layer.num_units, device=learner.device)
+            state |= {f"age.{layer.name}": zeros.long(), f"budget.{layer.name}": zeros.new_zeros(())}
+            state |= {f"{key}.{layer.name}": zeros.clone() for key in self.running_means}
+        return state
+
+    def layers(self, learner: Learner) -> list[UnitLayer]:
+        """The layers whose units are replaced; by default no unit that a residual sum shares."""
+        graph = learner.units
+        return renewable_layers(consecutive_layers(graph, learner.model) if self.residual == "all" else graph, "CBP")
+
+    @property
+    def running_means(self) -> tuple[str, ...]:
+        """What is averaged over steps for each unit."""
+        return ("utility",) if self.utility == "contribution" else ("utility", "mean")
+
+    @torch.no_grad()
+    def after_step(self, learner: Learner, state: State) -> None:
+        for layer in self.layers(learner):
+            record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}
+            self.rate_units_(layer, record, learner.feature(layer.name))
+            chosen = self.units_due(record)
+            weight_KI, bias_K = kaiming_uniform(producer_of(layer), len(chosen.units_K), learner.generator)
+            renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer)
+            for key in ("age", *self.running_means):
+                Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
+
+    def rate_units_(self, layer: UnitLayer, record: State, h: Tensor) -> None:
+        """One step older, and one step's utility more."""
+        record["age"] += 1
+        if self.utility == "contribution":
+            value_U = mean_magnitude(layer, h)
+        else:
+            record["mean"].lerp_(mean_value(layer, h), 1.0 - self.utility_decay)
+            mean_U = record["mean"] / self.correction(record)
+            value_U = mean_magnitude(layer, centred(layer, h, mean_U=mean_U)) / incoming_magnitude(layer)
+        record["utility"].lerp_(value_U * outgoing_magnitude(layer), 1.0 - self.utility_decay)
+
+    def correction(self, record: State) -> Tensor:
+        """What a running mean that started at 0 must be divided by, unit by unit."""
+        return 1.0 - self.utility_decay ** record["age"]
+
+    def units_due(self, record: State) -> Chosen:
+        """The lowest of the mature units, as many as the budget has come to; always the same number, most not due."""
+        mature_U = record["age"] > self.maturity
+        budget, num_mature, num_units = record["budget"], mature_U.sum(), len(mature_U)
+        # The budget is below 1 before a step, so no step asks for more; where rounding does, the next one pays.
+        num_slots = min(1 + math.floor(self.replacement_rate * num_units), num_units)
+        # Without mature units nothing is added, so that no budget is saved up for the day they mature.
+        budget += self.replacement_rate * num_mature
+        num_due = budget.floor().clamp(max=num_slots)
+        budget -= num_due
+        ranked_U = (record["utility"] / self.correction(record)).masked_fill(~mature_U, math.inf)
+        units_K = ranked_U.topk(num_slots, largest=False).indices
+        slots_K = torch.arange(num_slots, device=units_K.device)
+        return Chosen(units_K, slots_K < torch.minimum(num_due, num_mature))
+
+
+def outgoing_magnitude(layer: UnitLayer) -> Tensor:
+    """mean |w| over all weights that read a unit, unit by unit."""
+    sums, num_weights = [], 0
+    for consumer in layer.consumers:
+        weight = consumer.layer.weight
+        sums_I = weight.abs().sum([dim for dim in range(weight.dim()) if dim != 1], dtype=torch.float32)
+        sums.append(sums_I.take(consumer.columns_US).sum(dim=1))
+        num_weights += weight.numel() // weight.shape[1] * consumer.columns_US.shape[1]
+    return torch.stack(sums).sum(dim=0) / num_weights
+
+
+def incoming_magnitude(layer: UnitLayer) -> Tensor:
+    """mean |w| over the weights that feed a unit, unit by unit."""
+    return producer_of(layer).weight.abs().flatten(1).mean(dim=1, dtype=torch.float32)
+
+
+def kaiming_uniform(layer: Layer, num_rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Fresh rows of a layer's weight by its fan-in with ReLU's gain, and biases 0."""
+    weight_KI = layer.weight.new_empty((num_rows, *layer.weight.shape[1:]))
+    bound = RELU_GAIN * math.sqrt(3.0 / weight_KI[0].numel())
+    return weight_KI.uniform_(-bound, bound, generator=generator), weight_KI.new_zeros(num_rows)

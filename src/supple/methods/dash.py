@@ -1,0 +1,75 @@
+"""DASH, direction-aware shrinking (Shin et al. 2024): shrink what points away from where the coming stage pulls."""
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple import functional as SF
+from supple.learner import Batch, Learner
+from supple.methods.base import Method, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class DASH(Method):
+    """Before a stage, scales each weight vector by its cosine with the stage's descent direction, at least ``floor``.
+
+    The direction is a moving average of the negative gradients over one pass, G <- (1 - alpha) G + alpha (-grad), taken
+    on a copy of the network in training mode: the network itself, its running statistics included, stays as it is until
+    the end. The copy's masks, if its activations draw any, come from torch's default generator.
+
+    A vector is a row of a linear layer, a kernel of a convolution (one output, one input channel), or a whole bias; the
+    output layer counts, norms do not. A kernel of one entry (1x1) has cosine 1 or -1, so it stays or goes to the floor.
+    """
+
+    name = "dash"
+    alpha: float = 0.1  # share of the newest batch; 0.1 and 0.3: the paper's choice in all of "limited access"
+    floor: float = 0.3  # lambda, the smallest factor
+
+    def __post_init__(self) -> None:
+        SF.probability(self.alpha, "DASH.alpha is the share of the newest batch in the average of gradients")
+        SF.probability(self.floor, "DASH.floor is the smallest factor a weight is scaled by (lambda)")
+
+    def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
+        directions = self.descent_directions(learner, data)
+        with torch.no_grad():
+            for name, tensor in shrinkable(learner.model).items():
+                tensor.mul_(alignment(directions[name], tensor).clamp_(self.floor, 1.0))
+
+    def descent_directions(self, learner: Learner, data: Iterable[Batch]) -> dict[str, Tensor]:
+        """G of every tensor that can be shrunk, from one pass over the data."""
+        twin = copy.deepcopy(learner.model).train()
+        tensors = shrinkable(twin)
+        directions = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+        num_batches = 0
+        for batch in data:
+            loss = learner.loss_of(twin, batch)
+            gradients = torch.autograd.grad(loss, list(tensors.values()), materialize_grads=True)
+            torch._foreach_lerp_(list(directions.values()), torch._foreach_neg(gradients), self.alpha)
+            num_batches += 1
+        if not num_batches:
+            raise ValueError(
+                "DASH.begin_stage needs the batches of the coming stage and got none; "
+                "pass a list or a DataLoader, not a generator that is used up."
+            )
+        return directions
+
+
+def shrinkable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Weights and biases of all linear and convolutional layers that are trained, by name."""
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)]
+    theirs = {id(tensor) for layer in layers for tensor in (layer.weight, layer.bias)}
+    return {name: p for name, p in model.named_parameters() if id(p) in theirs and p.requires_grad}
+
+
+def alignment(direction: Tensor, tensor: Tensor) -> Tensor:
+    """The cosine between the two per weight vector, in a shape that scales the tensor; 0 where one of them is 0."""
+    # The smallest eps there is: a network that has converged has tiny gradients, and their scale must not matter.
+    eps = torch.finfo(tensor.dtype).tiny
+    if tensor.dim() <= 2:
+        return F.cosine_similarity(direction, tensor, dim=-1, eps=eps).unsqueeze(-1)
+    cosine_OI = F.cosine_similarity(direction.flatten(2), tensor.flatten(2), dim=2, eps=eps)
+    return cosine_OI.view(*cosine_OI.shape, *[1] * (tensor.dim() - 2))

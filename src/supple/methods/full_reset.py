@@ -1,0 +1,23 @@
+"""Full Reset: every stage starts from the initial network with a fresh optimizer (what the others are measured by)."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from supple.learner import Batch, Learner
+from supple.methods.base import Method, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullReset(Method):
+    """Puts back parameters and buffers, bit for bit the same each time, and empties the optimizer's state."""
+
+    name = "full_reset"
+
+    @torch.no_grad()
+    def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
+        for name, tensor in itertools.chain(learner.model.named_parameters(), learner.model.named_buffers()):
+            tensor.copy_(learner.initial[name])
+        learner.optimizer.state.clear()

@@ -1,0 +1,1 @@
+"""Metrics of plasticity, one file each; `observation.observe` gathers what they read."""

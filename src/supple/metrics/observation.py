@@ -1,0 +1,154 @@
+"""Observation: what one pass in evaluation mode over a probe tells of a network; the model is left as it was found."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from supple.convert import is_compiled
+from supple.metrics.site import Site
+from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, plain_name
+from supple.metrics.watch import Watch
+
+Inputs = Tensor | Sequence[Any] | Mapping[str, Any]  # one tensor, or the positional or named arguments of the forward
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What the metrics read. The sums do not depend on how the probe was cut into batches."""
+
+    model: nn.Module
+    sites: tuple[Site, ...]  # hidden activations, in the order in which the forward calls them
+    layers: Mapping[str, nn.Module]  # modules with a weight matrix or kernel, in the same order
+    features_ND: Tensor | None = None  # penultimate: the input of the layer called last, whole
+    preactivations: Tensor | None = None  # z of the last hidden site, whole
+    initial: Mapping[str, Tensor] | None = None  # parameters by name as they were before training
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """The trainable parameters by name."""
+        return {plain_name(name): p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    @property
+    def gradients(self) -> dict[str, Tensor]:
+        """The gradients that the last backward left, by the name of their parameter."""
+        gradients = {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
+        return {name: g.coalesce().values() if g.is_sparse else g for name, g in gradients.items()}
+
+
+def observe(
+    model: nn.Module,
+    inputs: Inputs,
+    *,
+    sites: SiteChoice = None,
+    batch_size: int = 256,
+    initial: Mapping[str, Tensor] | None = None,
+) -> Observation:
+    """Run the probe through the model in evaluation mode, without gradients, and gather what the metrics need.
+
+    Parameters, buffers, gradients, train and eval modes, hooks and random streams are as before afterwards. ``sites``
+    is a UnitGraph or names of activation modules; without it every activation module that the forward calls is taken.
+    """
+    if not activation_sites(eager(model), sites):
+        raise ValueError(NO_SITE.format(model=type(model).__name__))
+    return observe_sites(model, inputs, sites=sites, batch_size=batch_size, initial=initial)
+
+
+def observe_sites(
+    model: nn.Module, inputs: Inputs, *, sites: SiteChoice, batch_size: int, initial: Mapping[str, Tensor] | None
+) -> Observation:
+    """The same for a model that may have no site: its sums are empty then, its features and weights are not."""
+    model = eager(model)
+    features, preactivations = [], []
+    with undisturbed(model), Watch(model, activation_sites(model, sites)) as watch:
+        for arguments in batches(inputs, batch_size):
+            forward(watch, *arguments)
+            features.append(watch.features)
+            preactivations.append(watch.preactivations)
+    started = None if initial is None else {plain_name(name): tensor for name, tensor in initial.items()}
+    return Observation(model, watch.sites, watch.layers, joined(features), joined(preactivations), started)
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, no gradients, eager code and a copy of the random streams; all of it undone at the end."""
+    modes = {module: module.training for module in model.modules()}
+    tensors = itertools.chain(model.parameters(), model.buffers())
+    gpus = {tensor.device.index for tensor in tensors if tensor.is_cuda}
+    with torch.no_grad(), torch.random.fork_rng(sorted(gpus)), uncompiled(model):
+        model.eval()
+        try:
+            yield
+        finally:
+            model.train(modes[model])  # for modules that do more in train() than set the flag
+            for module, mode in modes.items():
+                module.training = mode
+
+
+def uncompiled(model: nn.Module) -> contextlib.AbstractContextManager[object]:
+    """Where parts of the model are compiled, run their Python code, in which hooks fire."""
+    # Only there: asking for it loads torch's compiler, which takes a second.
+    compiled = any(is_compiled(module) for module in model.modules())
+    return torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
+
+
+def eager(model: nn.Module) -> nn.Module:
+    """The model inside a compiled one, whose hooks do not fire; any other as it is."""
+    return getattr(model, "_orig_mod", model)
+
+
+def forward(watch: Watch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Run one batch; where it does not fit the layer it reached, say what that layer takes."""
+    try:
+        watch.model(*args, **kwargs)
+    except (RuntimeError, ValueError, IndexError) as error:
+        shapes = ", ".join(str(tuple(x.shape)) for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
+        if watch.entered is not None and (misfit := misfit_at(*watch.entered)):
+            raise ValueError(f"the probe, of shape {shapes}, does not fit the model: {misfit}") from error
+        error.add_note(f"This came while a probe of shape {shapes} ran through the model in evaluation mode.")
+        raise
+
+
+def misfit_at(name: str, layer: nn.Module, x: Tensor) -> str:
+    """What the layer takes and what reached it, in words; empty where they agree."""
+    kind, shape = type(layer).__name__, tuple(x.shape)
+    advice = "Pass a batch of the inputs that the model is trained on, batch dimension first."
+    if isinstance(layer, nn.Linear) and x.shape[-1:] != (layer.in_features,):
+        return f"layer '{name}' ({kind}) takes (..., {layer.in_features}); {shape} reached it. {advice}"
+    if isinstance(layer, _ConvNd):
+        spatial = len(layer.kernel_size)
+        if x.dim() != spatial + 2 or x.shape[1] != layer.in_channels:
+            wanted = ", ".join(["batch", str(layer.in_channels), *"DHW"[-spatial:]])
+            return f"layer '{name}' ({kind}) takes ({wanted}); {shape} reached it. {advice}"
+    return ""
+
+
+def batches(inputs: Inputs, size: int) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Positional and named arguments of one forward after the other, tensors cut along the first dimension."""
+    named = dict(inputs) if isinstance(inputs, Mapping) else {}
+    listed = () if named else (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    tensors = [x for x in (*listed, *named.values()) if isinstance(x, Tensor) and x.dim()]
+    if not tensors or not len(tensors[0]):
+        raise ValueError(f"the probe must hold at least one sample; got {described(inputs)}.")
+
+    def cut(value: Any, start: int) -> Any:
+        return value[start : start + size] if isinstance(value, Tensor) and value.dim() else value
+
+    for start in range(0, len(tensors[0]), size):
+        yield tuple(cut(x, start) for x in listed), {key: cut(x, start) for key, x in named.items()}
+
+
+def described(inputs: object) -> str:
+    """The inputs in a few words."""
+    return f"a tensor of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else f"{type(inputs).__name__}"
+
+
+def joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """The batches' values one after the other, if every batch had some."""
+    there = [part for part in parts if part is not None]
+    return torch.cat(there) if there and len(there) == len(parts) else None

@@ -1,0 +1,80 @@
+"""Where the hidden units of a model can be watched: its activation modules, found by class, or as the caller says."""
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from supple.conversion.forms import NOT_ACTIVATIONS
+from supple.layers.aid import AID
+from supple.layers.crelu import CReLU
+from supple.layers.drop_relu import DropReLU
+from supple.layers.fourier import Fourier
+from supple.layers.interval_dropout import IntervalDropout
+from supple.layers.relu_dropout import ReLUDropout
+from supple.units import UnitGraph
+
+Sites = dict[nn.Module, str]  # each activation module and its name in the model
+SiteChoice = UnitGraph | Iterable[str] | None
+
+OUR_ACTIVATIONS = (AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout)
+MASKED_ACTIVATIONS = (AID, DropReLU, IntervalDropout, ReLUDropout, nn.RReLU)  # they draw in training, not in evaluation
+# torch.nn.modules.activation, timm.layers.activations, transformers.activations: where activations live by custom.
+ACTIVATION_FILES = ("activation", "activations", "activations_me")
+
+NO_SITE = (
+    "no activation module was found in {model}, so no hidden unit can be watched. Activations called as functions "
+    "(F.relu) leave nothing to hook: supple.convert(model, nn.ReLU()) makes modules of them. "
+    "If the activations are modules of your own, name them: sites=['block1.act', ...]."
+)
+
+
+def activation_sites(model: nn.Module, choice: SiteChoice = None) -> Sites:
+    """The activation modules of the model with their names: all of them, those of a unit graph, or those named."""
+    if choice is None:
+        return {module: name for name, module in plain_named_modules(model).items() if is_activation(module)}
+    if isinstance(choice, UnitGraph):
+        return {layer.activation: layer.name for layer in choice}
+    modules = plain_named_modules(model)
+    return {modules[require_name(name, modules)]: name for name in choice}
+
+
+def plain_named_modules(model: nn.Module) -> dict[str, nn.Module]:
+    """All modules by name, without the wrapper that torch.compile puts around its part of a model."""
+    return {plain_name(name): module for name, module in model.named_modules()}
+
+
+def plain_name(name: str) -> str:
+    """The name of a module or parameter as it was before torch.compile."""
+    return name.replace("_orig_mod.", "")
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether the module is one of our activations, one of torch's or a subclass, or from a file of activations."""
+    if isinstance(module, (*OUR_ACTIVATIONS, *NOT_ACTIVATIONS)):
+        return isinstance(module, OUR_ACTIVATIONS)
+    files = {cls.__module__.rpartition(".")[2] for cls in type(module).__mro__}
+    return not files.isdisjoint(ACTIVATION_FILES) and not any(True for _ in module.children())
+
+
+def require_name(name: str, modules: dict[str, nn.Module]) -> str:
+    """The name if the model has a module of that name, else an error that lists the activations it has."""
+    if name not in modules:
+        known = [path for path, module in modules.items() if is_activation(module)]
+        raise LookupError(f"no module named '{name}' in the model. Its activations: {', '.join(known) or 'none'}.")
+    return name
+
+
+def never_silent(activation: nn.Module) -> bool:
+    """Whether negative inputs give an output other than 0, so that in practice no unit is dormant at tau = 0."""
+    if isinstance(activation, AID):
+        return 0.0 < activation.p < 1.0
+    if isinstance(activation, DropReLU):
+        return activation.relu_prob < 1.0
+    if isinstance(activation, IntervalDropout):
+        return max(activation.drop) < 1.0
+    if isinstance(activation, nn.RReLU):
+        return activation.lower + activation.upper > 0.0
+    if isinstance(activation, nn.LeakyReLU):
+        return activation.negative_slope != 0.0
+    smooth = (nn.ELU, nn.CELU, nn.SELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Softsign, nn.LogSigmoid)
+    return isinstance(activation, (CReLU, Fourier, *smooth))

@@ -1,0 +1,229 @@
+"""Watch: hooks on a model's activations and weight layers that tally what goes through, and leave no trace behind.
+
+The sites are kept in the order in which they are first called. The output layer is the last layer with weights that is
+called; its input are the penultimate features. An activation whose output is the model's output is no hidden one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.utils.hooks import RemovableHandle
+
+from supple.conversion.forms import writes_in_place
+from supple.metrics.site import Site
+from supple.metrics.sites import MASKED_ACTIVATIONS, Sites, plain_named_modules
+
+Listens = Callable[[nn.Module], bool]
+
+
+def every_forward(module: nn.Module) -> bool:
+    """Listen always."""
+    return True
+
+
+def training_forwards(module: nn.Module) -> bool:
+    """Listen where the forward will be learned from, and where Python's view of it is the whole one."""
+    # Compiled code would keep what the hooks do, for ever. A captured CUDA graph replays without Python. Checkpointing
+    # runs a forward twice, the second time inside backward. Values under vmap may not leave it.
+    return (
+        not torch.compiler.is_compiling()
+        and module.training
+        and torch.is_grad_enabled()
+        and torch._C._current_graph_task_id() == -1
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+    )
+
+
+class Watch:
+    """Tallies the forwards of a model between ``__enter__`` and ``close``."""
+
+    def __init__(self, model: nn.Module, sites: Sites, *, listens: Listens = every_forward) -> None:
+        self.model = model
+        self.listens = listens
+        self.site_names = sites
+        self.layer_names = named_layers(model)
+        self.handles: list[RemovableHandle] = []
+        self.tallies: dict[tuple[nn.Module, int, int], Site] = {}  # by module, call in the forward, and width
+        self.called: dict[str, nn.Module] = {}  # layers in the order of their first call
+        self.entered: tuple[str, nn.Module, Tensor] | None = None  # the layer called last, with its input
+        self.output_sites: set[Site] = set()  # whose output was the model's
+        self.preactivations: Tensor | None = None  # z of the last hidden site called
+        self._begin_forward()
+
+    def __enter__(self) -> Self:
+        self.handles.append(self.model.register_forward_pre_hook(self._enter_model))
+        self.handles.append(self.model.register_forward_hook(self._leave_model))
+        for layer in self.layer_names:
+            self.handles.append(layer.register_forward_pre_hook(self._enter_layer))
+            self.handles.append(layer.register_forward_hook(self._leave_layer))
+        for site in self.site_names:
+            self.handles.append(site.register_forward_pre_hook(self._enter_site))
+            self.handles.append(site.register_forward_hook(self._leave_site))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the hooks off; the tallies stay."""
+        while self.handles:
+            self.handles.pop().remove()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Watch":
+        return deaf_watch()  # a copy of the model takes the hooks along, but nobody will read what they tally
+
+    def __reduce__(self) -> tuple[Callable[[], "Watch"], tuple[()]]:
+        return deaf_watch, ()
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The hidden sites that were called with values, in order of execution."""
+        seen = (site for site in self.tallies.values() if site.num_values and site.num_outputs)
+        return tuple(site for site in seen if site not in self.output_sites)
+
+    @property
+    def layers(self) -> dict[str, nn.Module]:
+        """All modules with a weight matrix or kernel: those called in order of execution, then the others."""
+        return self.called | {name: layer for layer, name in named_layers(self.model).items()}
+
+    @property
+    def features(self) -> Tensor | None:
+        """The input of the layer called last: a row per sample and position, a column per unit."""
+        return None if self.entered is None else columns_last(self.entered[2].detach(), unit_axis(self.entered[1]))
+
+    def _begin_forward(self) -> None:
+        self.calls: Counter[nn.Module] = Counter()
+        self.open: dict[nn.Module, tuple[Site, Tensor]] = {}  # sites being called, with z
+        self.fresh: list[tuple[str, int, int]] = []  # layers called since the last site: name, axis, width
+        self.axis_by_ndim: dict[int, int] = {}
+        self.latest: tuple[Site, Tensor, Tensor] | None = None  # the last site, if no layer came after, with z and h
+
+    def _enter_model(self, model: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if self.listens(model):
+            self._begin_forward()
+
+    def _leave_model(self, model: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if self.listens(model) and self.latest is not None:
+            site, _, h = self.latest
+            # h is held here, so nothing but itself and its views can lie at its address.
+            if address(h) in {address(tensor) for tensor in tensors_in(output)}:
+                self.output_sites.add(site)
+                self.latest = None
+            self._settle_latest()
+
+    def _enter_layer(self, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if self.listens(layer) and inputs and isinstance(inputs[0], Tensor):
+            self.entered = (self.layer_names[layer], layer, inputs[0])
+
+    def _leave_layer(self, layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if self.listens(layer) and isinstance(output, Tensor):
+            name, axis = self.layer_names[layer], unit_axis(layer)
+            self.called.setdefault(name, layer)
+            self.fresh.append((name, axis, output.shape[axis]))
+            self.axis_by_ndim[output.dim()] = axis
+            self._settle_latest()
+
+    def _enter_site(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if self.listens(module) and inputs and isinstance(inputs[0], Tensor) and inputs[0].numel():
+            z = batched(inputs[0].detach())
+            site = self._site_of(module, z)
+            site.add_input(z)
+            self.open[module] = site, z.clone() if writes_in_place(module) else z
+
+    def _leave_site(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if self.listens(module) and module in self.open and isinstance(output, Tensor):
+            site, z = self.open.pop(module)
+            site.add_output(mean_output(module, z, output))
+            self.latest = site, z, output.detach()
+
+    def _settle_latest(self) -> None:
+        """The last site turned out to be a hidden one."""
+        if self.latest is not None:
+            self.preactivations = self.latest[1]
+            self.latest = None
+
+    def _site_of(self, module: nn.Module, z: Tensor) -> Site:
+        self.calls[module] += 1
+        layer, axis = self._producer(z)
+        if getattr(module, "expansion", 1) > 1:
+            axis = 1 - z.dim()  # it concatenates along dimension 1, so that is where its units are
+        self.fresh.clear()
+        name, call = self.site_names[module], self.calls[module]
+        new = Site(name if call == 1 else f"{name}#{call}", module, axis, layer)
+        return self.tallies.setdefault((module, call, z.shape[axis]), new)
+
+    def _producer(self, z: Tensor) -> tuple[str | None, int]:
+        """The first layer since the last site that has z's width, and where z's units lie."""
+        for name, axis, width in self.fresh:
+            if -axis <= z.dim() and z.shape[axis] == width:
+                return name, axis
+        return None, self.axis_by_ndim.get(z.dim(), 1 - z.dim())
+
+
+def deaf_watch() -> Watch:
+    """A watch over nothing, for the copies of a model that is being watched."""
+    return Watch(nn.Module(), {}, listens=no_forward)
+
+
+def no_forward(module: nn.Module) -> bool:
+    """Never listen."""
+    return False
+
+
+def named_layers(model: nn.Module) -> dict[nn.Module, str]:
+    """The modules with a weight matrix or kernel of their own, with their names."""
+    modules = plain_named_modules(model)
+    return {module: name for name, module in modules.items() if weight_dim(module) >= 2}
+
+
+def weight_dim(module: nn.Module) -> int:
+    """The number of dimensions of the module's own weight; 0 where it has none."""
+    weight = module._parameters.get("weight")
+    return 0 if weight is None else weight.dim()
+
+
+def unit_axis(layer: nn.Module) -> int:
+    """Where the units lie in the layer's input and output, counted from the end: channels, or the last dimension."""
+    return -1 - len(layer.kernel_size) if isinstance(layer, _ConvNd) else -1
+
+
+def columns_last(features: Tensor, axis: int) -> Tensor:
+    """Features as a matrix: one row per sample and position, one column per unit."""
+    return features.movedim(axis, -1).flatten(0, -2) if features.dim() > 1 else features[None]
+
+
+def mean_output(module: nn.Module, z: Tensor, output: Tensor) -> Tensor:
+    """h; of an activation that draws masks its mean, for a unit that the masks of one batch silence is not dormant."""
+    if not (module.training and isinstance(module, MASKED_ACTIVATIONS)):
+        return batched(output.detach())
+    module.training = False
+    try:
+        with torch.no_grad():
+            return module.forward(z.clone() if writes_in_place(module) else z)
+    finally:
+        module.training = True
+
+
+def batched(values: Tensor) -> Tensor:
+    """A single sample as a batch of one."""
+    return values if values.dim() > 1 else values[None]
+
+
+def address(tensor: Tensor) -> int:
+    """Where the tensor's memory begins; views share it."""
+    return tensor.untyped_storage().data_ptr()
+
+
+def tensors_in(output: Any) -> Iterator[Tensor]:
+    """The tensors of a model's output: itself, or those in a sequence or mapping."""
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, Mapping):
+        yield from (value for value in output.values() if isinstance(value, Tensor))
+    elif isinstance(output, (tuple, list)):
+        yield from (value for value in output if isinstance(value, Tensor))

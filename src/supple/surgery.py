@@ -1,0 +1,164 @@
+"""Surgery on units: the only code that writes to weights, norms and optimizer state of single units.
+
+Everything is written through index_copy_, for `weight[units].zero_()` and its like change a copy and nothing else. A
+fixed number K of units is picked together with a mask of those that are due, so that no shape depends on a value and a
+step that renews units can be captured in a CUDA graph.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from supple.units import Layer, UnitGraph, UnitLayer, columns_of
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """K units of a layer, of which only those that are due are touched."""
+
+    units_K: Tensor
+    due_K: Tensor
+
+    @classmethod
+    def all_of(cls, mask_U: Tensor) -> "Chosen":
+        """Every unit under the mask."""
+        units_K = mask_U.nonzero().flatten()
+        return cls(units_K, torch.ones_like(units_K, dtype=torch.bool))
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """A part of a parameter or buffer that belongs to the chosen units: these indices along one dimension."""
+
+    tensor: Tensor
+    dim: int
+    indices: Tensor
+    due: Tensor
+
+    def of(self, tensor: Tensor) -> "Entries":
+        """The same entries of another tensor of that shape, such as a moment."""
+        return Entries(tensor, self.dim, self.indices, self.due)
+
+    def write_(self, value: Tensor | float) -> None:
+        """Give the entries that are due a value."""
+        kept = self.tensor.index_select(self.dim, self.indices)
+        due = self.due.view([-1 if dim == self.dim else 1 for dim in range(self.tensor.dim())])
+        self.tensor.index_copy_(self.dim, self.indices, torch.where(due, value, kept))
+
+
+def renewable_layers(graph: UnitGraph, who: str) -> list[UnitLayer]:
+    """The layers whose units can be renewed, from input to output, or an error in the name of the method that asks."""
+    layers = [layer for layer in graph if not hindrance(layer)]
+    if layers:
+        return layers
+    reasons = [f"'{layer.name}': {hindrance(layer)}" for layer in graph] + list(graph.skipped)
+    raise ValueError(
+        f"{who} makes single hidden units new, and this network has none where that can be done "
+        f"({'; '.join(reasons) or 'it has no hidden layer'}). Use a method that needs no units, such as L2Init or "
+        "ShrinkPerturb, or give the network activation modules between plain linear or convolutional layers."
+    )
+
+
+def hindrance(layer: UnitLayer) -> str:
+    """Why the layer's units cannot be renewed each by itself; empty if they can."""
+    if not layer.resettable:
+        return layer.unclear or ("a residual sum shares its units" if layer.residual else "no layer feeds or reads it")
+    around = [layer.producer, *(consumer.layer for consumer in layer.consumers)]
+    weights = [at.weight for at in around if at is not None]
+    # Under a weight norm or another parametrization the weight is computed anew in each forward: writing is in vain.
+    if not all(isinstance(weight, nn.Parameter) for weight in weights):
+        return "a parametrization computes its weights"
+    return "" if all(weight.requires_grad for weight in weights) else "its weights are frozen"
+
+
+def renew_(
+    layer: UnitLayer,
+    chosen: Chosen,
+    *,
+    weight_KI: Tensor,
+    bias_K: Tensor,
+    optimizer: torch.optim.Optimizer,
+) -> None:
+    """Make the chosen units new: fresh weights in, a fresh norm, no weights out, and no memory in the optimizer."""
+    reset_incoming_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K)
+    reset_norm_(layer, chosen)
+    zero_outgoing_(layer, chosen)
+    clear_moments_(optimizer, layer, chosen)
+
+
+def reset_incoming_(layer: UnitLayer, chosen: Chosen, *, weight_KI: Tensor, bias_K: Tensor) -> None:
+    """Give the units these incoming weights and biases; a layer without biases takes none."""
+    weight, *bias = incoming(layer, chosen)
+    weight.write_(weight_KI)
+    for entries in bias:
+        entries.write_(bias_K)
+
+
+def reset_norm_(layer: UnitLayer, chosen: Chosen) -> None:
+    """Put the norm between weights and activation back to identity: scale 1, shift 0, mean 0, variance 1."""
+    for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
+        for entries in norm_entries(layer, chosen, name):
+            entries.write_(value)
+
+
+def zero_outgoing_(layer: UnitLayer, chosen: Chosen) -> None:
+    """Cut the units off from all that reads them; the readers' biases stay."""
+    for entries in outgoing(layer, chosen):
+        entries.write_(0.0)
+
+
+def clear_moments_(optimizer: torch.optim.Optimizer, layer: UnitLayer, chosen: Chosen) -> None:
+    """Forget what the optimizer remembers of the units: momentum, and Adam's moments (amsgrad's too).
+
+    These are the tensors in its state that are shaped as the parameter. There may be none: before the first step, or
+    in plain SGD. The step count is one for the whole parameter and stays; `restart_steps_` is for it.
+    """
+    for entries in trained_entries(layer, chosen):
+        for moment in optimizer.state.get(entries.tensor, {}).values():
+            if isinstance(moment, Tensor) and moment.shape == entries.tensor.shape:
+                entries.of(moment).write_(0.0)
+
+
+def restart_steps_(optimizer: torch.optim.Optimizer, layer: UnitLayer, chosen: Chosen) -> None:
+    """Set the optimizer's step count of every parameter that holds a part of the units to 0."""
+    for entries in trained_entries(layer, chosen):
+        state = optimizer.state.get(entries.tensor, {})
+        if "step" in state:  # a tensor in Adam of today, a number in older ones
+            state["step"] = state["step"].zero_() if isinstance(state["step"], Tensor) else 0
+
+
+def trained_entries(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
+    """All that belongs to the units and that an optimizer trains."""
+    yield from incoming(layer, chosen)
+    yield from norm_entries(layer, chosen, "weight")
+    yield from norm_entries(layer, chosen, "bias")
+    yield from outgoing(layer, chosen)
+
+
+def incoming(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
+    """The units' rows of the weight, then their biases if there are any."""
+    for tensor in (producer_of(layer).weight, producer_of(layer).bias):
+        if tensor is not None:
+            yield Entries(tensor, 0, chosen.units_K, chosen.due_K)
+
+
+def producer_of(layer: UnitLayer) -> Layer:
+    """The layer that feeds the units; every renewable layer has one."""
+    assert layer.producer is not None, f"no layer feeds the units of '{layer.name}'"
+    return layer.producer
+
+
+def norm_entries(layer: UnitLayer, chosen: Chosen, name: str) -> Iterator[Entries]:
+    """The units' part of a tensor of the norm, if there is a norm and it has that tensor."""
+    tensor = getattr(layer.norm, name, None)
+    if tensor is not None:
+        yield Entries(tensor, 0, chosen.units_K, chosen.due_K)
+
+
+def outgoing(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
+    """The units' columns in the weight of every consumer."""
+    for consumer in layer.consumers:
+        due = chosen.due_K[:, None].expand(-1, consumer.columns_US.shape[1]).flatten()
+        yield Entries(consumer.layer.weight, 1, columns_of(consumer, chosen.units_K), due)

@@ -1,0 +1,77 @@
+"""The unit graph: which weights feed a hidden unit, which weights it feeds, what norm lies between.
+
+A unit is a neuron of a linear layer or a channel of a convolution, seen at its activation site. The graph is traced
+from the model with an example input (`supple.tracing`), never guessed from the order of modules.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+
+
+@dataclass(frozen=True, eq=False)
+class Consumer:
+    """A layer that reads the units: unit i owns the input columns (or channels) ``columns_US[i]`` of its weight.
+
+    One column for a layer of the same kind; H * W of them where a convolution is flattened into a linear layer; two
+    where the activation concatenates (CReLU, Fourier).
+    """
+
+    layer: Layer
+    columns_US: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class UnitLayer:
+    """One activation site with the weights around it."""
+
+    name: str  # of the activation module, as in model.named_modules()
+    activation: nn.Module
+    producer: Layer | None  # its rows are the units' incoming weights; None where a sum or something else makes them
+    norm: nn.Module | None  # the normalisation between producer and activation
+    consumers: tuple[Consumer, ...]
+    sums_in: bool  # the activation's input is a residual sum
+    sums_out: bool  # the activation's output enters a residual sum; who reads the sum is not among the consumers
+    unclear: str  # why producer, norm or consumers are not known, or not the units' own; empty where all is clear
+    num_units: int
+    unit_dim: int = 1  # where the units lie in the activation's input and output
+
+    @property
+    def residual(self) -> bool:
+        """Whether a residual sum touches the units on either side."""
+        return self.sums_in or self.sums_out
+
+    @property
+    def resettable(self) -> bool:
+        """Whether a unit can be renewed without touching another: its own rows in, all its columns out."""
+        return self.producer is not None and bool(self.consumers) and not self.residual and not self.unclear
+
+
+@dataclass(frozen=True, eq=False)
+class UnitGraph:
+    """All hidden layers from input to output; the output layer has no entry."""
+
+    layers: tuple[UnitLayer, ...]
+    skipped: tuple[str, ...]  # sentences: functional activations and other sites that have no module to watch
+
+    def __iter__(self) -> Iterator[UnitLayer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, name: str) -> UnitLayer:
+        found = next((layer for layer in self.layers if layer.name == name), None)
+        if found is None:
+            sites = ", ".join(layer.name for layer in self.layers) or "none"
+            raise KeyError(f"no activation site named {name!r} in this graph. Its sites: {sites}.")
+        return found
+
+
+def columns_of(consumer: Consumer, units_K: Tensor) -> Tensor:
+    """The input columns that the units own, one after the other."""
+    return torch.index_select(consumer.columns_US.to(units_K.device), 0, units_K).flatten()

@@ -1,0 +1,151 @@
+"""One activation for each place a forward calls a reused ReLU from."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import networks
+from supple import AID, conversion_report, convert
+from supple.conversion.call_sites import CallSites
+
+
+class Scale(nn.Module):
+    """An activation with a parameter, by which one sees who was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return torch.relu(x) * self.weight
+
+
+def with_weights(model, *weights):
+    """The model, with the i-th site's weight set to the i-th of the weights."""
+    for scale, weight in zip((m for m in model.modules() if isinstance(m, Scale)), weights, strict=True):
+        scale.weight.data.fill_(weight)
+    return model
+
+
+def by_hand(model, x, first, second):
+    """What networks.MLP gives if its two sites multiply by these."""
+    x = torch.relu(model.fc1(x)) * first
+    return model.fc3(torch.relu(model.fc2(x)) * second)
+
+
+def test_the_first_call_goes_to_the_first_site_and_the_second_to_the_second():
+    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
+    assert torch.equal(model(x), by_hand(model, x, 2.0, 3.0))
+    assert torch.equal(model(x), by_hand(model, x, 2.0, 3.0))
+
+
+def test_a_forward_that_broke_off_does_not_shift_the_next_one():
+    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
+    broken = model.fc2
+    model.fc2 = nn.Linear(1, 1)
+    with pytest.raises(RuntimeError):
+        model(x)
+    model.fc2 = broken
+    assert torch.equal(model(x), by_hand(model, x, 2.0, 3.0))
+
+
+def test_a_forward_entered_by_its_name_finds_its_sites():
+    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
+    assert torch.equal(model.forward(x), by_hand(model, x, 2.0, 3.0))
+    assert torch.equal(model.forward(x), by_hand(model, x, 2.0, 3.0))
+
+
+def test_copies_and_pickles_have_sites_of_their_own():
+    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        with_weights(other, 4.0, 5.0)
+        assert torch.equal(other(x), by_hand(model, x, 4.0, 5.0))
+        assert torch.equal(model(x), by_hand(model, x, 2.0, 3.0))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_activation_checkpointing_recomputes_with_the_same_sites(reentrant):
+    model = nn.Sequential(networks.MLP(), nn.Linear(3, 6), networks.MLP())
+    with_weights(convert(model, Scale()), 2.0, 3.0, 4.0, 5.0)
+    x = torch.randn(networks.VECTOR, requires_grad=True)
+    model(x).sum().backward()
+    expected = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    y = checkpoint(model[2], model[1](checkpoint(model[0], x, use_reentrant=reentrant)), use_reentrant=reentrant)
+    y.sum().backward()
+    for parameter, grad in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, grad, rtol=0, atol=0)
+
+
+def test_checkpointed_masks_are_drawn_again_alike():
+    model, x = convert(networks.MLP(), AID(p=0.5)), torch.randn(networks.VECTOR, requires_grad=True)
+    gradients = []
+    for run in (model, lambda x: checkpoint(model, x, use_reentrant=False)):
+        torch.manual_seed(3)
+        model.zero_grad()
+        run(x).sum().backward()
+        gradients.append(model.fc1.weight.grad.clone())
+    assert torch.equal(*gradients)
+
+
+def test_a_site_that_only_training_calls_does_not_shift_those_of_evaluation():
+    model, x = convert(networks.AuxiliaryNet(), Scale()), torch.randn(networks.VECTOR)
+    auxiliary, main = model.act
+    auxiliary.weight.data.fill_(7.0)
+    main.weight.data.fill_(2.0)
+    model.eval()
+    expected = model.head(model.relu_1(torch.relu(model.fc1(x)) * 2.0))
+    assert torch.equal(model(x), expected)
+
+
+def test_calls_from_another_module_are_split_too():
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Module()
+            self.inner.acts = nn.ModuleList([nn.ReLU()])
+
+        def forward(self, x):
+            return self.inner.acts[0](self.inner.acts[0](x) - 1)
+
+    model = with_weights(convert(Outer(), Scale()), 2.0, 3.0)
+    assert isinstance(model.inner.acts[0], CallSites)
+    assert model(torch.tensor([1.0, -1.0])).tolist() == [3.0, 0.0]
+
+
+def test_a_relu_called_by_two_modules_stays_one_and_is_reported():
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = networks.Block(nn.ReLU())
+
+        def forward(self, x):
+            return self.block.act(self.block(x))
+
+    model = convert(Outer(), AID(p=0.9))
+    assert isinstance(model.block.act, AID)
+    assert "one instance serves the calls of Outer and Block" in str(conversion_report(model))
+
+
+def test_a_relu_called_once_stays_a_single_module():
+    model = convert(networks.SharedActivationNet(), AID(p=0.9))
+    assert not any(isinstance(module, CallSites) for module in model.modules())
+
+
+def test_a_block_used_twice_is_reported():
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = networks.Block(nn.ReLU())
+
+        def forward(self, x):
+            return self.block(self.block(x))
+
+    shared = networks.Block(nn.ReLU())
+    for model in (Twice(), nn.Sequential(shared, shared)):
+        notes = conversion_report(convert(model, AID(p=0.9))).notes
+        assert [(note.what, "used more than once" in note.how) for note in notes] == [("Block", True)]

@@ -1,0 +1,118 @@
+"""Average-pools of max-pools' geometry, as modules and as functions."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from supple import AID, conversion_report, convert
+
+GEOMETRIES = [
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 2, "ceil_mode": True},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+    {"kernel_size": 4, "stride": 3, "padding": 2, "ceil_mode": True},
+]
+MODULES = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
+FUNCTIONS = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+BUILTINS = {1: torch.max_pool1d, 2: torch.max_pool2d, 3: torch.max_pool3d}
+
+
+class Pooling(nn.Module):
+    """Calls a pool function, with its options by name or by position."""
+
+    def __init__(self, function, *args, **options) -> None:
+        super().__init__()
+        self.call = lambda x: function(x, *args, **options)
+
+    def forward(self, x):
+        return self.call(x)
+
+
+def same_as_function(module_class, options):
+    """Convert the pool as a module, as a function and as a builtin."""
+    dimension = next(n for n, cls in MODULES.items() if cls is module_class)
+    yield convert(nn.Sequential(module_class(**options)), AID())
+    yield convert(Pooling(FUNCTIONS[dimension], **options), AID())
+    yield convert(Pooling(BUILTINS[dimension], **options), AID())
+
+
+@pytest.mark.parametrize("options", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("dimension", MODULES)
+@pytest.mark.parametrize("size", [7, 8])
+def test_average_pool_has_the_max_pools_output_shape(dimension, options, size):
+    x = torch.randn(2, 3, *[size] * dimension)
+    expected = MODULES[dimension](**options)(x).shape
+    for converted in same_as_function(MODULES[dimension], options):
+        assert converted(x).shape == expected
+
+
+@pytest.mark.parametrize("options", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("dimension", MODULES)
+def test_padding_is_left_out_of_the_mean(dimension, options):
+    x = torch.full((1, 1, *[7] * dimension), 5.0)
+    for converted in same_as_function(MODULES[dimension], options):
+        torch.testing.assert_close(converted(x), torch.full_like(converted(x), 5.0))
+
+
+def test_average_pool_gives_the_mean_of_each_window():
+    x = torch.arange(16.0).view(1, 1, 4, 4)
+    for converted in same_as_function(nn.MaxPool2d, {"kernel_size": 2}):
+        assert converted(x).flatten().tolist() == [2.5, 4.5, 10.5, 12.5]
+
+
+def test_positional_options_are_understood():
+    x = torch.randn(2, 3, 7, 7)
+    converted = convert(Pooling(torch.max_pool2d, 3, 2, 1, 1, True), AID())
+    torch.testing.assert_close(converted(x), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False))
+
+
+@pytest.mark.parametrize("dimension", MODULES)
+def test_adaptive_max_pools_average_too(dimension):
+    x = torch.randn(2, 3, *[7] * dimension)
+    expected = getattr(F, f"adaptive_avg_pool{dimension}d")(x, 2)
+    module = convert(nn.Sequential(getattr(nn, f"AdaptiveMaxPool{dimension}d")(2)), AID())
+    function = convert(Pooling(getattr(F, f"adaptive_max_pool{dimension}d"), 2), AID())
+    assert torch.equal(module(x), expected)
+    assert torch.equal(function(x), expected)
+
+
+def test_the_window_may_depend_on_the_input():
+    class GlobalPool(nn.Module):
+        def forward(self, x):
+            return F.max_pool2d(x, kernel_size=x.size()[2:])
+
+    x = torch.randn(2, 3, 5, 7)
+    torch.testing.assert_close(convert(GlobalPool(), AID())(x), x.mean((2, 3), keepdim=True))
+
+
+@pytest.mark.parametrize(
+    ("pool", "reason"),
+    [
+        (nn.MaxPool2d(2, dilation=2), "dilation"),
+        (nn.MaxPool2d(2, dilation=(1, 2)), "dilation"),
+        (nn.MaxPool2d(2, return_indices=True), "indices"),
+        (nn.AdaptiveMaxPool2d(2, return_indices=True), "indices"),
+        (nn.FractionalMaxPool2d(2, output_size=3), "fractional"),
+        (Pooling(F.max_pool2d, 2, dilation=2), "dilation"),
+        (Pooling(torch.max_pool2d, 2, None, 0, 2), "dilation"),
+        (Pooling(F.max_pool2d, 2, return_indices=True), "indices"),
+        (Pooling(F.adaptive_max_pool2d, 2, return_indices=True), "indices"),
+        (Pooling(torch.adaptive_max_pool1d, 2), "indices"),
+        (Pooling(F.fractional_max_pool2d, 2, output_size=3), "fractional"),
+    ],
+    ids=str,
+)
+def test_max_pools_without_a_counterpart_stay_and_are_reported(pool, reason):
+    model = convert(nn.Sequential(pool), AID())
+    report = conversion_report(model)
+    assert model[0] is pool
+    assert not report.swapped
+    assert [reason in entry.how for entry in report.left] == [True]
+
+
+def test_an_average_pool_stays():
+    pool = nn.AvgPool2d(2)
+    assert convert(nn.Sequential(pool), AID())[0] is pool

@@ -1,0 +1,216 @@
+"""Forwards with functional activations: after conversion they still follow their switches, arguments and attributes."""
+
+import copy
+import inspect
+import pickle
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+import networks
+from supple import AID, conversion_report, convert
+
+
+def is_random(model, x):
+    """Whether two runs of the model differ."""
+    return not torch.equal(model(x), model(x))
+
+
+def follows_its_mode(model, x):
+    """Whether the model is random in training, and not in evaluation, however often it is switched."""
+    return all(is_random(model.train(mode), x) == mode for mode in (True, False, True, False))
+
+
+@pytest.mark.parametrize("network", [networks.FunctionalNet, networks.DropPathNet])
+@pytest.mark.parametrize("mode", [True, False])
+def test_functional_dropout_and_drop_path_follow_train_and_eval(network, mode):
+    x = torch.randn(networks.IMAGE if network is networks.FunctionalNet else networks.VECTOR)
+    model = convert(network().train(mode), nn.Softplus(), pool="keep")  # draws nothing: what is random is the network's
+    assert conversion_report(model).retyped
+    assert follows_its_mode(model, x)
+    assert follows_its_mode(copy.deepcopy(model), x)
+
+
+def test_the_check_for_following_fails_for_a_plain_fx_trace():
+    x = torch.randn(networks.IMAGE)
+    assert follows_its_mode(networks.FunctionalNet(), x)
+    assert not follows_its_mode(fx.symbolic_trace(networks.FunctionalNet()), x)
+
+
+def test_an_attribute_changed_after_conversion_is_followed():
+    model, x = convert(networks.FunctionalNet(drop_rate=0.5), nn.Softplus()), torch.randn(networks.IMAGE)
+    model.drop_rate = 0.0
+    assert not is_random(model, x)
+    model.drop_rate = 0.5
+    assert is_random(model, x)
+
+
+def test_a_list_changed_after_conversion_is_followed():
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = [1.0, 2.0]
+
+        def forward(self, x):
+            return F.relu(x) * self.weights[1]
+
+    model = convert(Weighted(), nn.Softplus())
+    model.weights[1] = 4.0
+    assert torch.equal(model(torch.ones(1)), F.softplus(torch.ones(1)) * 4)
+
+
+def test_a_configuration_changed_after_conversion_is_followed():
+    class Configured(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = SimpleNamespace(scale=1.0, kind=object())
+
+        def forward(self, x):
+            return F.relu(x) * self.config.scale
+
+    model = convert(Configured(), AID(p=1.0))
+    model.config.scale = 4.0
+    assert model(torch.ones(1)) == 4
+
+
+def test_a_function_attribute_called_with_options_is_replaced_in_the_forward():
+    class Optioned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = F.relu
+
+        def forward(self, x):
+            return self.act(self.act(x) + 1, inplace=False)
+
+    model = convert(Optioned(), AID(p=0.0)).eval()
+    assert model.act is F.relu
+    assert model(torch.tensor([1.0, -3.0])).tolist() == [0.0, -2.0]
+    assert len(conversion_report(model).swapped) == 2
+
+
+def test_an_attribute_that_changes_all_the_time_does_not_pile_up_programs():
+    class Tempered(nn.Module):
+        temperature = 1.0
+
+        def forward(self, x):
+            return F.relu(x) * self.temperature
+
+    model = convert(Tempered(), AID(p=1.0))
+    for temperature in range(100):
+        model.temperature = float(temperature)
+        assert model(torch.ones(1)) == temperature
+    assert len(model.supple_rewriting.programs) <= 32
+
+
+CALLS = [
+    lambda net, x, mask: net(x),
+    lambda net, x, mask: net(x, mask),
+    lambda net, x, mask: net(x, mask=mask),
+    lambda net, x, mask: net(x=x, mask=mask, scale=True),
+    lambda net, x, mask: net(x, None, True),
+    lambda net, x, mask: net(x, scale=False),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_optional_arguments_keep_their_meaning(call):
+    original, x, mask = networks.MaskedNet(), torch.randn(networks.VECTOR), torch.rand(networks.VECTOR)
+    model = convert(copy.deepcopy(original), AID(p=1.0))
+    for training in (True, False):
+        assert torch.equal(call(model.train(training), x, mask), call(original, x, mask))
+
+
+def test_a_call_that_cannot_be_traced_raises_instead_of_answering_wrongly():
+    class Sometimes(networks.MaskedNet):
+        def forward(self, x, mask=None):
+            if mask is not None and mask.sum() > 0:
+                x = x * mask
+            return self.fc2(F.relu(self.fc1(x)))
+
+    model, x = convert(Sometimes(), AID(p=0.9)), torch.randn(networks.VECTOR)
+    model(x)
+    with pytest.raises(RuntimeError, match=r"the call Sometimes\(\.\.\., \.\.\.\) .* control flow depends on the data"):
+        model(x, torch.ones_like(x))
+
+
+def test_a_relu_that_only_another_call_reaches_raises_instead_of_staying():
+    class Deeper(networks.MaskedNet):
+        def forward(self, x, deeper: bool = False):
+            x = F.relu(self.fc1(x))
+            return F.relu(x - 1) if deeper else x
+
+    model, x = convert(Deeper(), AID(p=0.9)), torch.randn(networks.VECTOR)
+    model(x)
+    with pytest.raises(RuntimeError, match=r"it calls relu in .*Deeper.forward, line \d+, which convert did not see"):
+        model(x, deeper=True)
+
+
+def test_a_new_way_of_calling_a_compiled_model_is_traced_outside_of_the_graph_or_refused():
+    model, x = convert(networks.MaskedNet(), AID(p=0.8)).eval(), torch.randn(networks.VECTOR)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="make that call once before compiling"):
+        torch.compile(model, backend="eager", fullgraph=True)(x, x)
+    assert torch.equal(torch.compile(model, backend="eager")(x, x), model(x, x))
+
+
+def test_wrong_arguments_raise_a_type_error_as_before():
+    model = convert(networks.MaskedNet(), AID(p=0.9))
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        model(torch.randn(networks.VECTOR), masks=None)
+    with pytest.raises(TypeError, match="missing"):
+        model()
+
+
+def test_signature_of_forward_is_kept():
+    signature = inspect.signature(networks.MaskedNet().forward)
+    assert inspect.signature(convert(networks.MaskedNet(), AID()).forward) == signature
+
+
+def test_two_modules_of_one_class_still_share_their_class():
+    model = convert(nn.Sequential(networks.DropPathNet(), networks.DropPathNet()), AID())
+    assert type(model[0]) is type(model[1]) is not networks.DropPathNet
+
+
+def test_a_site_keeps_its_activation_through_train_eval_and_pickling():
+    model, x = convert(networks.AuxiliaryNet(), AID(p=1.0)), torch.randn(networks.VECTOR)
+    model.relu_0, model.relu_1 = nn.Identity(), nn.Sigmoid()
+    for other in (model, pickle.loads(pickle.dumps(model))):
+        other.eval()
+        assert torch.equal(other(x), model.head(torch.sigmoid(torch.relu(model.fc1(x)))))
+
+
+def test_submodules_put_in_after_conversion_are_used():
+    model, x = convert(networks.FunctionalNet(), AID(p=1.0)).eval(), torch.randn(networks.IMAGE)
+    model.head = nn.Identity()
+    assert model(x).shape == (2, 36)
+
+
+def test_methods_that_still_run_the_old_functions_are_reported():
+    class Features(networks.MaskedNet):
+        def features(self, x):
+            return F.relu(self.fc1(x))
+
+        def forward(self, x):
+            return self.fc2(self.features(x))
+
+    report = conversion_report(convert(Features(), AID()))
+    assert ["Features.features" in note.what for note in report.notes] == [True]
+
+
+@pytest.mark.parametrize("method", ["__reduce__", "__deepcopy__"])
+def test_a_class_that_defines_its_own_copying_is_left(method):
+    cls = type("Own", (networks.MaskedNet,), {method: lambda self, *args: None})
+    model = cls()
+    report = conversion_report(convert(model, AID()))
+    assert type(model) is cls
+    assert "defines itself" in report.left[0].how
+
+
+def test_a_class_that_refuses_subclasses_is_left():
+    class Final(networks.MaskedNet):
+        def __init_subclass__(cls, **kwargs) -> None:
+            raise TypeError("final")
+
+    assert "cannot be subclassed (final)" in conversion_report(convert(Final(), AID())).left[0].how

@@ -1,0 +1,148 @@
+"""DASH: factors computed by hand, and a network that stays as it is until the end."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from by_hand import copied_state, linear
+from supple.learner import Learner
+from supple.methods import DASH
+
+
+def product_loss(outputs, targets):
+    """With a unit matrix as the inputs of a linear layer, its weight's gradient is the targets transposed."""
+    return (outputs * targets).sum()
+
+
+def one_layer(weight, bias=None):
+    model = linear(weight, bias)
+    return model, Learner(model, torch.optim.SGD(model.parameters()), loss=product_loss)
+
+
+def test_rows_are_scaled_by_their_cosine_with_the_descent_direction():
+    model, learner = one_layer([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]])
+    gradient = torch.tensor([[-3.0, -4.0], [0.0, 5.0], [-4.0, -3.0]])
+    DASH(alpha=0.1, floor=0.3).begin_stage(learner, {}, [(torch.eye(2), gradient.T)], 1)
+    # cosines of the rows with (3, 4), (0, -5), (4, 3): 0.6, -1 (so the floor), 24/25
+    expected = torch.tensor([[0.6, 0.0], [0.0, 0.6], [2.88, 3.84]])
+    torch.testing.assert_close(model.weight.detach(), expected)
+
+
+def test_gradients_of_batches_are_averaged_with_the_newest_at_alpha():
+    model, learner = one_layer([[1.0, 0.0]])
+    batches = [(torch.eye(2), torch.tensor([[-8.0], [0.0]])), (torch.eye(2), torch.tensor([[0.0], [-9.0]]))]
+    DASH(alpha=0.4, floor=0.0).begin_stage(learner, {}, batches, 1)
+    # G = 0.6 * 0.4 * (8, 0) + 0.4 * (0, 9) = (1.92, 3.6)
+    assert model.weight[0].tolist() == pytest.approx([1.92 / math.hypot(1.92, 3.6), 0.0], rel=1e-6)
+
+
+def test_bias_is_one_vector():
+    model, learner = one_layer([[1.0, 1.0], [1.0, 1.0]], [3.0, 4.0])
+    # The bias' gradient is the sum of the targets over the examples: (-4, -3); the rows' are (-2, -2) and (-1.5, -1.5).
+    targets = torch.tensor([[-2.0, -1.5], [-2.0, -1.5]])
+    DASH(alpha=1.0, floor=0.0).begin_stage(learner, {}, [(torch.eye(2), targets)], 1)
+    torch.testing.assert_close(model.bias.detach(), torch.tensor([3.0, 4.0]) * 24 / 25)
+    torch.testing.assert_close(model.weight.detach(), torch.ones(2, 2))
+
+
+class WeightsAsOutput(nn.Module):
+    """Gives half the squared length of all its weights: the gradient of each tensor is the tensor itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.out = nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.Linear(3, 4)
+
+    def forward(self, x):
+        self.norm(self.conv(x))  # moves the running statistics
+        return 0.5 * sum(p.square().sum() for p in self.parameters())
+
+
+@pytest.mark.parametrize(("sign", "factor"), [(-1.0, 1.0), (1.0, 0.3)], ids=["G = W", "G = -W"])
+def test_aligned_weights_stay_and_opposed_ones_go_to_the_floor(sign, factor):
+    model = WeightsAsOutput()
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=lambda out, _: sign * out)
+    before = copied_state(model)
+    DASH(alpha=0.1, floor=0.3).begin_stage(learner, {}, [(torch.randn(4, 2, 5, 5), torch.zeros(4))] * 2, 1)
+    for name, tensor in model.state_dict().items():
+        scaled = name.startswith(("conv", "out"))
+        torch.testing.assert_close(tensor, before[name] * factor if scaled else before[name], rtol=1e-6, atol=0)
+
+
+class KernelsAsOutput(nn.Module):
+    """Gives the product of a convolution's weight with the input: the input is the gradient."""
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x):
+        return (self.conv.weight * x).sum()
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_each_kernel_of_a_convolution_has_its_own_cosine(memory_format):
+    model = KernelsAsOutput(nn.Conv2d(2, 1, (1, 2), bias=False)).to(memory_format=memory_format)
+    with torch.no_grad():
+        model.conv.weight.copy_(torch.tensor([[[[3.0, 4.0]], [[1.0, 0.0]]]]))
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=lambda out, _: out)
+    gradient = -torch.tensor([[[[4.0, 3.0]], [[-1.0, 0.0]]]])
+    DASH(alpha=0.5, floor=0.25).begin_stage(learner, {}, [(gradient, torch.zeros(1))], 1)
+    torch.testing.assert_close(model.conv.weight.detach().flatten(), torch.tensor([2.88, 3.84, 0.25, 0.0]))
+
+
+def test_kernels_of_one_entry_stay_or_go_to_the_floor():
+    model = KernelsAsOutput(nn.Conv2d(3, 5, 1, bias=False))
+    before = model.conv.weight.detach().clone()
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=lambda out, _: out)
+    gradient = torch.randn(5, 3, 1, 1)
+    DASH(floor=0.25).begin_stage(learner, {}, [(gradient, torch.zeros(1))], 1)
+    torch.testing.assert_close(model.conv.weight.detach(), torch.where(before * gradient < 0, before, 0.25 * before))
+
+
+def test_scale_of_the_gradients_does_not_matter():
+    results = []
+    for scale in (1.0, 1e-12):
+        model, learner = one_layer([[1.0, 0.0], [3.0, 4.0]])
+        targets = -scale * torch.tensor([[3.0, 4.0], [4.0, 3.0]])
+        DASH(floor=0.1).begin_stage(learner, {}, [(torch.eye(2), targets)], 1)
+        results.append(model.weight.detach())
+    torch.testing.assert_close(results[0], results[1])
+
+
+def test_weights_without_gradient_go_to_the_floor():
+    model, learner = one_layer([[1.0, 2.0]])
+    DASH(floor=0.5).begin_stage(learner, {}, [(torch.eye(2), torch.zeros(2, 1))], 1)
+    assert model.weight.tolist() == [[0.5, 1.0]]
+
+
+def test_network_stays_as_it_is_until_all_batches_are_seen():
+    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)).eval()
+    before, seen = copied_state(model), []
+
+    def loss(outputs, targets):
+        seen.append(all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items()))
+        return F.cross_entropy(outputs, targets)
+
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=loss)
+    data = [(torch.randn(8, 4), torch.randint(3, (8,))) for _ in range(3)]
+    DASH(floor=0.5).begin_stage(learner, {}, data, 1)
+    assert seen == [True] * 3
+    assert not model.training
+    assert all(p.grad is None for p in model.parameters())
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed == {"0.weight", "0.bias", "3.weight", "3.bias"}
+
+
+def test_used_up_data_is_refused():
+    _, learner = one_layer([[1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"DASH\.begin_stage needs the batches .* not a generator that is used up"):
+        DASH().begin_stage(learner, {}, iter(()), 1)
+
+
+@pytest.mark.parametrize("field", ["alpha", "floor"])
+def test_value_out_of_range_is_named(field):
+    with pytest.raises(ValueError, match=rf"^DASH\.{field} is .*, in \[0, 1\]; got -0\.1\.$"):
+        DASH(**{field: -0.1})

@@ -1,0 +1,181 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from networks import VGG, Encoder, FunctionalNet, ResNet
+from supple import AID
+from supple.metrics.base import every_metric, measure
+from supple.metrics.observation import observe
+
+
+class NoisyNet(nn.Module):
+    """Draws random numbers in evaluation mode too."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.act, self.fc2 = nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.fc2(self.act(self.fc1(x) + torch.randn(8)))
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.act, self.fc2 = nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
+
+    def forward(self, x, shift=None):
+        return self.fc2(self.act(self.fc1(x) + (0.0 if shift is None else shift)))
+
+
+class MergingNet(nn.Module):
+    """Does more in train() than set the flag, as networks with merged adapters do."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.act, self.fc2 = nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
+        self.merged = False
+
+    def train(self, mode=True):
+        self.merged = not mode
+        return super().train(mode)
+
+    def forward(self, x):
+        return self.fc2(self.act(self.fc1(x)))
+
+
+def test_mode_of_every_module_is_as_before():
+    network = ResNet().train()
+    network.layer1.eval()  # frozen norms, as in fine-tuning
+    before = {name: module.training for name, module in network.named_modules()}
+    observe(network, torch.randn(2, 3, 13, 13))
+    assert {name: module.training for name, module in network.named_modules()} == before
+
+
+def test_what_a_model_does_on_leaving_train_mode_is_undone():
+    network = MergingNet()
+    observe(network, torch.randn(2, 6))
+    assert network.training
+    assert not network.merged
+
+
+def test_batch_norm_statistics_are_not_touched_and_are_the_ones_used():
+    network = ResNet().train()
+    before = copy.deepcopy(network.state_dict())
+    expected = network.eval().bn1(network.conv1(inputs := torch.randn(4, 3, 13, 13))) > 0
+    network.train()
+    first = observe(network, inputs).sites[0]
+    assert torch.equal(first.positive_share.float(), expected.float().mean((0, 2, 3)))
+    assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
+
+
+def test_random_stream_is_as_before_even_if_the_forward_draws():
+    network = NoisyNet()
+    state = torch.get_rng_state()
+    observe(network, torch.zeros(4, 6))
+    assert torch.equal(torch.get_rng_state(), state)
+    network(torch.zeros(4, 6))
+    assert not torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_random_stream_of_the_gpu_is_as_before():
+    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Noise(), nn.Linear(8, 3)).cuda()
+    state = torch.cuda.get_rng_state()
+    observe(network, torch.zeros(4, 6, device="cuda"))
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)
+
+
+def test_gradients_hooks_and_outputs_are_as_before():
+    network = ResNet()
+    network(inputs := torch.randn(4, 3, 13, 13)).sum().backward()
+    gradients = {name: p.grad.clone() for name, p in network.named_parameters()}
+    expected = network.eval()(inputs)
+    observe(network, inputs)
+    assert all(torch.equal(p.grad, gradients[name]) for name, p in network.named_parameters())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
+    assert torch.equal(network(inputs), expected)
+
+
+def test_hooks_are_removed_when_the_probe_fails():
+    network = VGG()
+    with pytest.raises(ValueError, match="does not fit"):
+        observe(network, torch.randn(2, 1, 13, 13))
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
+    assert network.training
+
+
+def test_training_masks_of_aid_do_not_enter():
+    network = nn.Sequential(nn.Linear(6, 8), AID(0.9), nn.Linear(8, 3)).train()
+    inputs = torch.randn(5, 6)
+    expected = network.eval()[:2](inputs)
+    assert torch.equal(observe(network.train(), inputs).features_ND, expected)
+
+
+def test_wrong_number_of_features_says_what_the_layer_takes():
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 8), nn.ReLU(), nn.Linear(8, 3))
+    wanted = (
+        r"the probe, of shape \(3, 1, 8, 8\), does not fit .* layer '1' \(Linear\) takes \(\.\.\., 784\); \(3, 64\)"
+    )
+    with pytest.raises(ValueError, match=wanted):
+        observe(network, torch.randn(3, 1, 8, 8))
+
+
+def test_wrong_number_of_channels_says_what_the_layer_takes():
+    with pytest.raises(ValueError, match=r"layer 'features.0' \(Conv2d\) takes \(batch, 3, H, W\); \(2, 1, 13, 13\)"):
+        observe(VGG(), torch.randn(2, 1, 13, 13))
+
+
+def test_error_that_is_not_about_the_shape_is_passed_on_with_a_note():
+    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(RuntimeError) as caught:
+        observe(network, torch.zeros(4, 6, dtype=torch.float64))
+    assert "probe of shape (4, 6)" in caught.value.__notes__[0]
+
+
+def test_empty_probe_is_refused():
+    with pytest.raises(ValueError, match=r"at least one sample; got a tensor of shape \(0, 6\)"):
+        observe(MergingNet(), torch.randn(0, 6))
+
+
+@pytest.mark.parametrize("network", [FunctionalNet(), Encoder()])
+def test_model_without_activation_modules_says_so_and_what_to_do(network):
+    with pytest.raises(
+        ValueError, match=r"no activation module was found in \w+.*supple.convert\(model, nn.ReLU\(\)\)"
+    ):
+        observe(network, torch.randn(2, 6))
+
+
+def test_probe_may_be_positional_or_named_arguments():
+    network, x, shift = TwoInputs(), torch.randn(9, 6), torch.randn(9, 8)
+    expected = (network.fc1(x) + shift).detach()
+    for probe in ((x, shift), {"x": x, "shift": shift}):
+        got = observe(network, probe, batch_size=4)
+        assert torch.allclose(got.preactivations, expected, atol=1e-6)
+
+
+def test_compiled_model_is_observed_through_its_python_code():
+    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    initial, inputs = copy.deepcopy(network.state_dict()), torch.randn(9, 6)
+    expected = measure(every_metric(), observe(network, inputs, initial=initial))
+    compiled = torch.compile(network, backend="eager")
+    compiled(inputs)
+    assert measure(every_metric(), observe(compiled, inputs, initial=compiled.state_dict())) == expected
+    network.compile(backend="eager")
+    network(inputs)
+    assert measure(every_metric(), observe(network, inputs, initial=initial)) == expected
+
+
+def test_output_that_lands_where_a_hidden_tensor_lay_is_not_taken_for_it():
+    # Without gradients the hidden tensors are freed on the way, and the logits may take the memory of one of them.
+    network = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    for _ in range(20):
+        assert len(observe(network, torch.randn(4, 4)).sites) == 2

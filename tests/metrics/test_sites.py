@@ -1,0 +1,98 @@
+import pytest
+import torch
+from torch import nn
+
+from networks import MLP, ResNet
+from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
+from supple.metrics.observation import observe
+from supple.metrics.sites import activation_sites, is_activation, never_silent
+from supple.units import UnitGraph, UnitLayer
+
+
+class Swish(nn.SiLU):
+    """A class of one's own over one of torch's."""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *(nn.ReLU(), nn.GELU(), nn.PReLU(), nn.RReLU(), nn.Tanh(), Swish()),
+        *(AID(), CReLU(), DropReLU(), Fourier(), ReLUDropout(), IntervalDropout((0.0,), (0.9, 0.1))),
+    ],
+)
+def test_activation_is_recognised(module):
+    assert is_activation(module)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.Linear(1, 1), nn.Softmax(1), nn.LogSoftmax(1), nn.Dropout(), nn.Identity(), nn.MultiheadAttention(2, 1)],
+)
+def test_other_module_is_no_activation(module):
+    assert not is_activation(module)
+
+
+def test_sites_can_be_named():
+    network = nn.Sequential(nn.Linear(2, 2), nn.Identity(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+    assert [site.name for site in observe(network, torch.ones(1, 2)).sites] == ["3"]
+    assert [site.name for site in observe(network, torch.ones(1, 2), sites=["1"]).sites] == ["1"]
+
+
+def test_sites_can_come_from_a_unit_graph():
+    network = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+    layer = UnitLayer("3", network[3], network[2], None, (), False, False, "", 2)
+    assert [site.name for site in observe(network, torch.ones(1, 2), sites=UnitGraph((layer,), ())).sites] == ["3"]
+
+
+def test_unknown_name_lists_the_activations_there_are():
+    with pytest.raises(LookupError, match="no module named 'act2' in the model. Its activations: act"):
+        activation_sites(MLP(), ["act2"])
+
+
+def test_activation_used_twice_is_two_sites_with_the_layers_that_feed_them():
+    sites = observe(MLP(), torch.randn(4, 6)).sites
+    assert [(site.name, site.layer) for site in sites] == [("act", "fc1"), ("act#2", "fc2")]
+
+
+def test_site_behind_a_residual_sum_belongs_to_the_last_layer_of_the_branch():
+    sites = observe(ResNet(), torch.randn(2, 3, 13, 13)).sites
+    assert [site.layer for site in sites] == [
+        "conv1",
+        "layer1.0.conv1",
+        "layer1.0.conv2",
+        "layer1.1.conv1",
+        "layer1.1.conv2",
+        "layer2.0.conv1",
+        "layer2.0.conv2",
+        "layer2.0.conv3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layers", "inputs", "num_units", "num_values"),
+    [
+        ([nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 1)], (4, 3), 5, 4),
+        ([nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 1)], (4, 7, 3), 5, 28),  # tokens: units last
+        ([nn.Conv1d(3, 5, 1), nn.ReLU(), nn.Conv1d(5, 1, 1)], (4, 3, 7), 5, 28),  # a sequence: channels second
+        ([nn.Conv2d(3, 5, 1), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(45, 1)], (4, 3, 6, 6), 5, 36),
+        ([nn.Conv2d(3, 5, 1), nn.Flatten(), nn.ReLU(), nn.Linear(20, 1)], (4, 3, 2, 2), 20, 4),
+        ([nn.Linear(3, 5), CReLU(), nn.Linear(5, 1)], (4, 7, 3), 7, 20),  # it concatenates along dimension 1
+        ([nn.Conv3d(3, 5, 1), CReLU(), nn.Conv3d(10, 1, 1)], (4, 3, 2, 2, 2), 5, 32),
+    ],
+)
+def test_units_lie_where_their_layer_put_them(layers, inputs, num_units, num_values):
+    (site,) = observe(nn.Sequential(*layers), torch.randn(inputs)).sites
+    assert (site.num_units, site.num_values) == (num_units, num_values)
+    assert site.positive_share.shape == site.magnitude.shape == (num_units,)
+
+
+@pytest.mark.parametrize("module", [AID(0.9), DropReLU(0.9), nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()])
+def test_activation_that_lets_negative_values_through_is_never_silent(module):
+    assert never_silent(module)
+    assert (module.eval()(torch.tensor([[-1.0, -2.0]])) != 0).any()
+
+
+@pytest.mark.parametrize("module", [nn.ReLU(), ReLUDropout(0.5), AID(1.0), DropReLU(1.0), nn.LeakyReLU(0.0)])
+def test_rectifier_can_be_silent(module):
+    assert not never_silent(module)
+    assert (module.eval()(torch.tensor([[-1.0, -2.0]])) == 0).all()

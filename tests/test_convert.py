@@ -1,0 +1,300 @@
+"""Converting any model: what is swapped, what stays equal, what is refused."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import networks
+from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, conversion_report, convert
+
+# For each network: the shape of its input, how many activations it calls in training, and whether its class must stay.
+NETWORKS = {
+    networks.MLP: (networks.VECTOR, 2, True),
+    networks.ResNet: (networks.IMAGE, 8, True),
+    networks.VGG: (networks.IMAGE, 3, True),
+    networks.SharedActivationNet: (networks.VECTOR, 4, True),
+    networks.FunctionAttributeNet: (networks.VECTOR, 2, True),
+    networks.Encoder: (networks.VECTOR, 2, True),
+    networks.FunctionalNet: (networks.IMAGE, 5, False),
+    networks.DropPathNet: (networks.VECTOR, 2, False),
+    networks.MaskedNet: (networks.VECTOR, 1, False),
+    networks.AuxiliaryNet: (networks.VECTOR, 4, False),
+    networks.OverwritingNet: (networks.VECTOR, 6, False),
+    networks.InForwardNet: (networks.VECTOR, 1, False),
+    networks.HiddenListNet: (networks.VECTOR, 2, False),
+}
+# Their dropout draws from the stream of AID's masks, so that only an activation without masks leaves it as it was.
+DRAWING = (networks.FunctionalNet, networks.DropPathNet)
+every_network = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
+
+
+class Rectifier(nn.Module):
+    """ReLU under another name, which draws no random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inplace = False
+
+    def forward(self, x):
+        return torch.relu_(x) if self.inplace else torch.relu(x)
+
+
+def outputs_and_gradients(model, x, *, training: bool):
+    """What a fresh copy of the model gives for x under a fixed seed, and its gradients."""
+    model = copy.deepcopy(model).train(training)
+    torch.manual_seed(1)
+    y = model(x.clone())
+    y.square().sum().backward()
+    return [y, *(p.grad for p in model.parameters())]
+
+
+def called(model, *args, kind=AID):
+    """The activations of the kind that a forward of the model calls, in order."""
+    calls = []
+    hooks = [
+        m.register_forward_hook(lambda module, *_: calls.append(module)) for m in model.modules() if isinstance(m, kind)
+    ]
+    model(*args)
+    for hook in hooks:
+        hook.remove()
+    return calls
+
+
+@every_network
+@pytest.mark.parametrize("training", [True, False])
+def test_converting_to_what_equals_relu_changes_no_output_and_no_gradient(network, training):
+    activation = Rectifier() if training and network in DRAWING else AID(p=1.0)
+    model, x = network(), torch.randn(NETWORKS[network][0])
+    expected = outputs_and_gradients(model, x, training=training)
+    converted = convert(copy.deepcopy(model), activation, pool="keep")
+    for ours, theirs in zip(outputs_and_gradients(converted, x, training=training), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+@every_network
+def test_every_relu_call_gets_its_own_activation(network):
+    shape, num_activations, _ = NETWORKS[network]
+    model = convert(network().train(), AID(p=0.9))
+    calls = called(model, torch.randn(shape))
+    assert len(calls) == len({id(activation) for activation in calls}) == num_activations
+
+
+@every_network
+def test_no_relu_runs_in_a_converted_model(network):
+    class Refuse(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            assert getattr(func, "__name__", "") not in {"relu", "relu_"}
+            return func(*args, **(kwargs or {}))
+
+    model = convert(network(), AID(p=0.9))
+    with Refuse():
+        model.train()(torch.randn(NETWORKS[network][0]))
+        model.eval()(torch.randn(NETWORKS[network][0]))
+
+
+@every_network
+def test_converted_model_keeps_its_state_dict_keys_and_its_parameters(network):
+    model = network()
+    keys, parameters = list(model.state_dict()), list(model.parameters())
+    converted = convert(model, AID(p=0.9))
+    assert list(converted.state_dict()) == keys
+    assert all(after is before for after, before in zip(converted.parameters(), parameters, strict=True))
+
+
+@every_network
+def test_class_changes_only_where_a_functional_relu_was_replaced_and_is_reported(network):
+    model = convert(network(), AID(p=0.9), pool="keep")
+    keeps_class = NETWORKS[network][2]
+    assert (type(model) is network) == keeps_class
+    assert [entry.what for entry in conversion_report(model).retyped] == ([] if keeps_class else [network.__name__])
+    assert isinstance(model, network)
+    assert type(model).__name__ == network.__name__
+
+
+@every_network
+def test_copies_and_pickles_of_a_converted_model_run_alike(network):
+    model = convert(network(), AID(p=0.7)).eval()
+    x = torch.randn(NETWORKS[network][0])
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(x), model(x))
+        assert str(conversion_report(other)) == str(conversion_report(model))
+        assert {id(p) for p in other.parameters()}.isdisjoint({id(p) for p in model.parameters()})
+        assert len(called(other.train(), x)) == NETWORKS[network][1]
+        model.eval()
+
+
+@pytest.mark.parametrize("network", [networks.MLP, networks.AuxiliaryNet, networks.DropPathNet])
+def test_converted_model_compiles_without_a_graph_break_in_both_modes(network):
+    model, x = copy.deepcopy(convert(network(), AID(p=0.8))), torch.randn(NETWORKS[network][0])
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    compiled(x).sum().backward()
+    model.eval()
+    assert torch.allclose(compiled(x), model(x), atol=1e-5)
+
+
+def test_converted_model_exports():
+    model, x = convert(networks.AuxiliaryNet(), AID(p=0.8)).eval(), torch.randn(networks.VECTOR)
+    assert torch.equal(torch.export.export(model, (x,)).module()(x), model(x))
+
+
+def test_the_activation_given_is_copied_and_its_own_inplace_flag_kept():
+    prototype = AID(p=0.9)
+    model = convert(networks.ResNet(), prototype)
+    activations = [module for module in model.modules() if isinstance(module, AID)]
+    assert all(activation is not prototype and not activation.inplace for activation in activations)
+
+
+def test_an_inplace_relu_whose_input_is_read_again_stays_inplace():
+    model = convert(networks.OverwritingNet(), AID(p=0.9))
+    calls = called(model, torch.randn(networks.VECTOR))
+    assert [activation.inplace for activation in calls] == [True, True, True, False, True, True]
+
+
+def test_an_inplace_relu_whose_input_is_read_again_is_left_if_the_activation_cannot_write_in_place():
+    class Plain(nn.Module):
+        def forward(self, x):
+            return torch.clamp(x, min=0)
+
+    model, x = networks.OverwritingNet(), torch.randn(networks.VECTOR)
+    expected = copy.deepcopy(model)(x)
+    converted = convert(model, Plain())
+    assert len(conversion_report(converted).left) == 5
+    assert len(conversion_report(converted).swapped) == 1
+    assert torch.equal(converted(x), expected)
+
+
+def test_an_optimizer_made_before_conversion_goes_on_working():
+    model = networks.FunctionalNet()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = [p.detach().clone() for p in model.parameters()]
+    convert(model, AID(p=0.9))(torch.randn(networks.IMAGE)).sum().backward()
+    optimizer.step()
+    assert all(not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+
+
+def test_new_activations_follow_the_mode_of_the_model():
+    model = convert(networks.AuxiliaryNet().eval(), AID(p=0.9))
+    assert not any(module.training for module in model.modules())
+    assert all(module.training for module in model.train().modules())
+
+
+def test_a_single_activation_keeps_its_mode():
+    assert not convert(nn.ReLU().eval(), AID(p=0.9)).training
+
+
+def test_a_relu_that_is_given_back_stays_in_its_place():
+    class Skipping(nn.Sequential):
+        def forward(self, x):
+            return self[2](self[1](x)) + x
+
+    model = Skipping(nn.Identity(), nn.ReLU(inplace=True), nn.Linear(6, 6))
+    convert(model, nn.Softplus())
+    assert [type(module) for module in model] == [nn.Identity, nn.ReLU, nn.Linear]
+
+
+def test_a_model_that_is_itself_a_relu_or_a_pool_comes_back_as_another_module():
+    assert isinstance(convert(nn.ReLU(), AID(p=0.9)), AID)
+    assert isinstance(convert(nn.MaxPool2d(2), AID(p=0.9)), nn.AvgPool2d)
+
+
+def test_conversion_leaves_the_random_streams_alone():
+    before = torch.get_rng_state()
+    convert(networks.DropPathNet(), AID(p=0.9))
+    model = networks.DropPathNet()
+    state = torch.get_rng_state()
+    convert(model, AID(p=0.9))
+    assert not torch.equal(before, state)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("activation", "pooled"),
+    [
+        (AID(p=0.9), nn.AvgPool2d),
+        (IntervalDropout(edges=(0.0,), drop=(0.9, 0.1)), nn.MaxPool2d),
+        (DropReLU(), nn.AvgPool2d),
+        (ReLUDropout(), nn.MaxPool2d),
+        (nn.Tanh(), nn.MaxPool2d),
+    ],
+    ids=lambda value: getattr(type(value), "__name__", str(value)),
+)
+def test_max_pools_average_by_default_for_aid_and_drop_relu_only(activation, pooled):
+    assert type(convert(networks.ResNet(), activation).maxpool) is pooled
+
+
+@pytest.mark.parametrize(("pool", "pooled"), [("average", nn.AvgPool2d), ("keep", nn.MaxPool2d)])
+def test_pool_can_be_chosen(pool, pooled):
+    assert type(convert(networks.ResNet(), ReLUDropout(), pool=pool).maxpool) is pooled
+    assert type(convert(networks.ResNet(), AID(), pool=pool).maxpool) is pooled
+
+
+def test_transformer_encoder_runs_the_activation_also_where_torch_would_fuse_it():
+    model = convert(networks.Encoder(), AID(p=0.6)).eval()
+    x, padding = torch.randn(4, 3, 6), torch.tensor([[False, False, True]] * 4)
+    expected = model.encoder(x, src_key_padding_mask=padding)
+    with torch.no_grad():  # torch takes its fused kernel only here
+        assert len(called(model.encoder, x)) == 2
+        fused = model.encoder(x, src_key_padding_mask=padding)
+    torch.testing.assert_close(fused[:, :2], expected[:, :2], rtol=0, atol=0)
+
+
+def test_other_activations_are_replaced_if_named_in_every_form():
+    model = nn.Sequential(nn.GELU(), networks.FunctionAttributeNet(nn.functional.gelu), nn.ReLU())
+    converted = convert(model, AID(p=0.9), replace=(nn.GELU,))
+    assert isinstance(converted[0], AID)
+    assert isinstance(converted[2], nn.ReLU)
+    assert len(conversion_report(converted).swapped) == 3
+
+
+def test_a_second_conversion_finds_what_is_left():
+    model = networks.TwoActivationsNet()
+    convert(model, AID(p=0.9))
+    convert(model, DropReLU(), replace=(nn.GELU,))
+    x = torch.randn(networks.VECTOR)
+    assert len(called(model, x)) == 2
+    assert len(called(model, x, kind=DropReLU)) == 2
+    assert len(conversion_report(model).swapped) == 4
+    assert conversion_report(model).left == ()
+
+
+def test_a_third_conversion_of_the_same_kind_changes_nothing():
+    model = convert(convert(networks.AuxiliaryNet(), AID(p=0.9)), AID(p=0.8))
+    assert {activation.p for activation in called(model, torch.randn(networks.VECTOR))} == {0.9}
+
+
+@pytest.mark.parametrize("activation", [CReLU(), Fourier()])
+def test_an_activation_that_widens_is_refused_with_the_way_out(activation):
+    with pytest.raises(ValueError, match="widths divided by 2"):
+        convert(networks.MLP(), activation)
+
+
+def test_arguments_of_the_wrong_kind_are_refused():
+    with pytest.raises(TypeError, match="needs the model as an nn.Module"):
+        convert(torch.zeros(3), AID())
+    with pytest.raises(TypeError, match="the class AID"):
+        convert(networks.MLP(), AID)
+    with pytest.raises(TypeError, match="such as AID"):
+        convert(networks.MLP(), torch.relu)
+    with pytest.raises(ValueError, match="auto, average, keep; got 'max'"):
+        convert(networks.MLP(), AID(), pool="max")
+    with pytest.raises(TypeError, match="tuple of module classes"):
+        convert(networks.MLP(), AID(), replace=nn.ReLU)
+    with pytest.raises(TypeError, match="tuple of module classes"):
+        convert(networks.MLP(), AID(), replace=("relu",))
+
+
+def test_compiled_and_scripted_models_are_refused_with_the_way_out():
+    with pytest.raises(TypeError, match="Convert first, then compile"):
+        convert(torch.compile(networks.MLP()), AID())
+    with pytest.raises(TypeError, match="TorchScript"):
+        convert(torch.jit.trace(networks.MLP(), torch.randn(networks.VECTOR)), AID())
+
+
+def test_a_refused_conversion_leaves_the_model_as_it_was():
+    model = networks.MLP()
+    with pytest.raises(ValueError, match="pool"):
+        convert(model, AID(), pool="max")
+    assert isinstance(model.act, nn.ReLU)

@@ -1,0 +1,374 @@
+"""What every method must do, whatever the folder holds: work in anybody's loop, be data, do nothing at strength 0."""
+
+import copy
+import dataclasses
+import importlib
+import io
+import pkgutil
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import supple.methods
+from supple import Learner
+from supple.methods.base import Method
+from supple.tracing import trace_units
+
+
+def every_method():
+    """Each class with a name that the folder defines."""
+    folder = supple.methods
+    modules = [importlib.import_module(f"{folder.__name__}.{m.name}") for m in pkgutil.iter_modules(folder.__path__)]
+    found = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
+    return sorted((cls for cls in found if issubclass(cls, Method) and "name" in vars(cls)), key=lambda cls: cls.name)
+
+
+# Fields that let a method act within the few steps of a test.
+QUICK = {"cbp": {"replacement_rate": 0.2, "maturity": 2}, "redo": {"threshold": 0.3}, "s_ewc": {"mean_decay": 0.9}}
+# Fields at which a method is none; those without a strength are missing.
+NOTHING = {
+    "l2": {"strength": 0.0},
+    "l2_init": {"strength": 0.0},
+    "s_ewc": {"strength": 0.0},
+    "shrink_perturb": {"shrink": 0.0},
+    "dash": {"floor": 1.0},
+    "cbp": {"replacement_rate": 0.0, "maturity": 0},
+    "vanilla": {},
+    "aid": {"relu_prob": 1.0},
+    "dropout": {"drop_positive": 0.0},
+    "drop_relu": {"relu_prob": 1.0},
+    "rrelu": {"lower_slope": 0.0, "upper_slope": 0.0},
+}
+OPTIMIZERS = {
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2, fused=True),
+    "sgd": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
+}
+METHODS = every_method()
+
+
+class ResidualBlock(nn.Module):
+    """Sum before the activation; reads what the activation before it gives."""
+
+    def __init__(self, make, width: int, num_inputs: int) -> None:
+        super().__init__()
+        self.act1, self.act2 = make(), make()
+        given = width * getattr(self.act1, "expansion", 1)
+        self.conv1, self.bn1 = nn.Conv2d(num_inputs, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(given, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.shortcut = nn.Conv2d(num_inputs, width, 1)
+
+    def forward(self, x):
+        return self.act2(self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x))))) + self.shortcut(x))
+
+
+def mlp(make):
+    width = 12 * getattr(make(), "expansion", 1)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 12), make(), nn.Linear(width, 12), make(), nn.Linear(width, 3))
+
+
+def cnn(make):
+    width = 6 * getattr(make(), "expansion", 1)
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), make(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(width, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6), make(), nn.Flatten()),
+        *(nn.Linear(9 * width, 6), make(), nn.Linear(width, 3)),
+    )
+
+
+def resnet(make):
+    width = 5 * getattr(make(), "expansion", 1)
+    blocks = ResidualBlock(make, 5, 1), ResidualBlock(make, 5, width)
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 3))
+
+
+NETS = {"mlp": mlp, "cnn": cnn, "resnet": resnet}
+EXAMPLE = torch.randn(2, 1, 6, 6)
+
+
+@pytest.fixture(scope="session")
+def traced():
+    """Each network with ReLU and its unit graph, traced once: a deep copy of both together fits."""
+    nets = {name: build(nn.ReLU) for name, build in NETS.items()}
+    return {name: (net, trace_units(net, EXAMPLE)) for name, net in nets.items()}
+
+
+def new_learner(method, net, optimizer, traced, seed=0):
+    """A network of seed 0 with the method's activation; its units come from the trace if they are ReLUs."""
+    torch.manual_seed(0)
+    model = NETS[net](method.activation)
+    units = None
+    if isinstance(method.activation(), nn.ReLU):
+        state = model.state_dict()
+        model, units = copy.deepcopy(traced[net])
+        model.load_state_dict(state)
+    learner = Learner(
+        model, OPTIMIZERS[optimizer](model.parameters()), example_input=EXAMPLE, loss=F.cross_entropy, seed=seed
+    )
+    if units is not None:
+        learner.units = units
+    return learner
+
+
+def stages(num_stages=3, num_batches=3):
+    generator = torch.Generator().manual_seed(5)
+    return [
+        [
+            (torch.randn(8, 1, 6, 6, generator=generator), torch.randint(3, (8,), generator=generator))
+            for _ in range(num_batches)
+        ]
+        for _ in range(num_stages)
+    ]
+
+
+def train(method, learner, state, data_of_stages, first=0):
+    """The loop of the documentation."""
+    model, optimizer = learner.model, learner.optimizer
+    for stage, data in enumerate(data_of_stages, start=first):
+        if stage:
+            method.begin_stage(learner, state, data, stage)
+        for x, y in data:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            method.after_backward(learner, state)
+            optimizer.step()
+            method.after_step(learner, state)
+        method.end_stage(learner, state, data)
+    return [tensor.clone() for tensor in model.state_dict().values()]
+
+
+def trained(method, net, optimizer, traced, seed=0):
+    learner = new_learner(method, net, optimizer, traced, seed=seed)
+    state = method.init(learner)
+    torch.manual_seed(7)
+    return train(method, learner, state, stages()), learner, state
+
+
+def quick(cls):
+    return cls(**QUICK.get(cls.name, {}))
+
+
+def equal(first, second):
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+ALL = pytest.mark.parametrize("cls", METHODS, ids=lambda cls: cls.name)
+
+
+def test_folder_holds_every_method_of_the_paper():
+    paper = "vanilla aid dropout drop_relu rrelu crelu fourier l2 l2_init s_ewc shrink_perturb dash redo cbp full_reset"
+    assert {*paper.split(), "identity", "sigmoid", "tanh"} <= {cls.name for cls in METHODS}
+
+
+@ALL
+def test_class_is_a_frozen_keyword_only_dataclass_that_can_be_imported_from_the_package(cls):
+    assert vars(supple.methods)[cls.__name__] is cls
+    assert cls.__dataclass_params__.frozen
+    assert all(field.kw_only for field in dataclasses.fields(cls))
+    assert all(field.default is not dataclasses.MISSING for field in dataclasses.fields(cls))
+    assert cls() == cls()
+
+
+@ALL
+def test_activation_gives_a_module_of_its_own_for_every_site(cls):
+    first, second = cls().activation(), cls().activation()
+    assert isinstance(first, nn.Module)
+    assert first is not second
+
+
+@ALL
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("net", NETS)
+def test_loop_of_the_documentation_runs_on_every_network(cls, net, optimizer, traced):
+    weights, learner, _ = trained(quick(cls), net, optimizer, traced)
+    assert all(w.isfinite().all() for w in weights)
+    assert not equal(learner.model.parameters(), [learner.initial[n] for n, _ in learner.model.named_parameters()])
+
+
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.name in NOTHING], ids=lambda cls: cls.name)
+def test_method_at_strength_zero_is_vanilla_bit_for_bit(cls, net, traced):
+    nothing, *_ = trained(cls(**NOTHING[cls.name]), net, "adam", traced)
+    vanilla, *_ = trained(supple.methods.Vanilla(), net, "adam", traced)
+    assert equal(nothing, vanilla)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.name != "vanilla"], ids=lambda cls: cls.name)
+def test_method_at_work_is_not_vanilla(cls, traced):
+    strong = {"l2": {"strength": 0.1}, "l2_init": {"strength": 0.1}, "redo": {"threshold": 1.0}}
+    method = cls(**(QUICK.get(cls.name, {}) | strong.get(cls.name, {})))
+    acting, *_ = trained(method, "mlp", "adam", traced)
+    vanilla, *_ = trained(supple.methods.Vanilla(), "mlp", "adam", traced)
+    assert [a.shape for a in acting] != [v.shape for v in vanilla] or not equal(acting, vanilla)
+
+
+@ALL
+def test_same_seeds_give_the_same_network(cls, traced):
+    first, *_ = trained(quick(cls), "cnn", "adam", traced, seed=3)
+    second, *_ = trained(quick(cls), "cnn", "adam", traced, seed=3)
+    assert equal(first, second)
+
+
+def saved_and_loaded(value):
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+@ALL
+@pytest.mark.parametrize("through", [saved_and_loaded, copy.deepcopy], ids=["save", "deepcopy"])
+def test_training_continues_bit_for_bit_from_saved_state(cls, through, traced):
+    method, data = quick(cls), stages()
+    expected, *_ = trained(method, "cnn", "adam", traced)
+
+    learner = new_learner(method, "cnn", "adam", traced)
+    state = method.init(learner)
+    torch.manual_seed(7)
+    train(method, learner, state, data[:2])
+    saved = through(
+        {
+            "model": learner.model.state_dict(),
+            "optimizer": learner.optimizer.state_dict(),
+            "initial": learner.initial,
+            "state": state,
+            "streams": [learner.generator.get_state(), torch.get_rng_state()],
+        }
+    )
+    later = new_learner(method, "cnn", "adam", traced, seed=99)
+    later_state = method.init(later)
+    later.model.load_state_dict(saved["model"])
+    later.optimizer.load_state_dict(saved["optimizer"])
+    later.initial = saved["initial"]
+    later_state.clear()
+    later_state.update(saved["state"])
+    later.generator.set_state(saved["streams"][0])
+    torch.set_rng_state(saved["streams"][1])
+    assert equal(train(method, later, later_state, data[2:], first=2), expected)
+
+
+@ALL
+def test_state_is_tensors_updated_in_place_and_does_not_grow(cls, traced):
+    method = quick(cls)
+    learner = new_learner(method, "mlp", "adam", traced)
+    state = method.init(learner)
+    before = {key: (tensor.data_ptr(), tensor.shape, tensor.dtype) for key, tensor in state.items()}
+    hooks = num_hooks(learner.model)
+    train(method, learner, state, stages())
+    assert {key: (tensor.data_ptr(), tensor.shape, tensor.dtype) for key, tensor in state.items()} == before
+    assert not any(tensor.requires_grad or isinstance(tensor, nn.Parameter) for tensor in state.values())
+    assert num_hooks(learner.model) == hooks
+
+
+def num_hooks(model):
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+class NoLookAtValues(TorchDispatchMode):
+    """Fails at whatever needs a tensor's value in Python or makes a shape of it: a CUDA graph could not hold it."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        forbidden = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+        assert not forbidden & set(func.tags), func
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_guard_against_looking_at_values_works():
+    x = torch.randn(3)
+    for look in (lambda: x.sum().item(), lambda: bool(x[0] > 0), lambda: x.nonzero(), lambda: x[x > 0]):
+        with pytest.raises(AssertionError), NoLookAtValues():
+            look()
+
+
+@ALL
+@pytest.mark.parametrize("net", NETS)
+def test_hooks_inside_a_step_never_look_at_values(cls, net, traced):
+    method = quick(cls)
+    learner = new_learner(method, net, "adam", traced)
+    state = method.init(learner)
+    for x, y in stages()[0]:
+        learner.optimizer.zero_grad()
+        F.cross_entropy(learner.model(x), y).backward()
+        with NoLookAtValues():
+            method.after_backward(learner, state)
+        learner.optimizer.step()
+        with NoLookAtValues():
+            method.after_step(learner, state)
+
+
+@ALL
+def test_hooks_leave_the_default_random_stream_and_the_mode_alone(cls, traced):
+    """DASH runs the network in training mode, so that with masks it may draw; with ReLU there are none."""
+    method = quick(cls)
+    learner = new_learner(method, "cnn", "adam", traced)
+    state = method.init(learner)
+    (x, y), *_ = data = stages()[0]
+    F.cross_entropy(learner.model(x), y).backward()
+    learner.optimizer.step()
+    stream = torch.get_rng_state()
+    method.after_backward(learner, state)
+    method.after_step(learner, state)
+    method.end_stage(learner, state, data)
+    if isinstance(method.activation(), nn.ReLU):
+        method.begin_stage(learner, state, data, 1)
+    assert torch.equal(stream, torch.get_rng_state())
+    assert all(module.training for module in learner.model.modules())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@ALL
+def test_step_with_its_method_can_be_captured_in_a_cuda_graph(cls, traced):
+    method = quick(cls)
+    torch.manual_seed(0)
+    model = NETS["cnn"](method.activation).cuda()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, capturable=True)
+    learner = Learner(model, optimizer, example_input=EXAMPLE.cuda(), loss=F.cross_entropy)
+    state = method.init(learner)
+    x, y = torch.randn(8, 1, 6, 6, device="cuda"), torch.randint(3, (8,), device="cuda")
+
+    def step():
+        F.cross_entropy(model(x), y).backward()
+        method.after_backward(learner, state)
+        optimizer.step()
+        method.after_step(learner, state)
+        optimizer.zero_grad(set_to_none=False)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(learner.generator)
+    with torch.cuda.graph(graph):
+        step()
+    before = [p.clone() for p in model.parameters()]
+    for _ in range(5):
+        graph.replay()
+    assert not equal(model.parameters(), before)
+    if cls.name == "cbp":
+        ages = [tensor for key, tensor in state.items() if key.startswith("age.")]
+        assert any((age < 8).any() for age in ages)  # units were replaced inside the graph
+        assert all((age <= 8).all() for age in ages)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@ALL
+def test_state_saved_on_the_cpu_continues_on_the_gpu(cls, traced):
+    method = quick(cls)
+    _, learner, state = trained(method, "cnn", "adam", traced)
+    moved = NETS["cnn"](method.activation)
+    moved.load_state_dict(learner.model.state_dict())
+    moved.cuda()
+    optimizer = torch.optim.Adam(moved.parameters(), lr=1e-2)
+    there = Learner(moved, optimizer, example_input=EXAMPLE.cuda(), loss=F.cross_entropy)
+    state_there = method.init(there)
+    there.initial = {name: tensor.cuda() for name, tensor in learner.initial.items()}
+    state_there.update({key: tensor.cuda() for key, tensor in state.items()})
+    data = [[(x.cuda(), y.cuda()) for x, y in stage] for stage in stages()]
+    assert all(w.isfinite().all() for w in train(method, there, state_there, data, first=3))

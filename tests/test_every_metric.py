@@ -1,0 +1,121 @@
+"""What every metric must do, whatever the file it comes from."""
+
+import copy
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from networks import MLP, VGG, ResNet
+from supple import AID, CReLU, Fourier, convert
+from supple.metrics.base import Metric, every_metric
+from supple.metrics.observation import observe
+from supple_lab import lookup
+
+METRICS = every_metric()
+
+
+def wide(activation):
+    """A convolutional net with a norm for an activation that doubles its width."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), activation(), nn.AvgPool2d(3)),
+        *(nn.Flatten(), nn.Linear(72, 5), activation(), nn.Linear(10, 3)),
+    )
+
+
+NETWORKS = {
+    "mlp": (MLP, (6,)),
+    "cnn with norm": (VGG, (3, 13, 13)),
+    "residual": (ResNet, (3, 13, 13)),
+    "aid residual": (lambda: convert(ResNet(), AID(0.9)), (3, 13, 13)),
+    "crelu": (lambda: wide(CReLU), (3, 13, 13)),
+    "fourier": (lambda: wide(Fourier), (3, 13, 13)),
+}
+
+
+def trained(name, num_samples=37):
+    """A network after a step, with its initial weights and the batch."""
+    build, shape = NETWORKS[name]
+    network = build()
+    initial = copy.deepcopy(network.state_dict())
+    inputs, targets = torch.randn(num_samples, *shape), torch.randint(3, (num_samples,))
+    nn.functional.cross_entropy(network(inputs), targets).backward()
+    torch.optim.SGD(network.parameters(), 0.1).step()
+    return network, initial, inputs
+
+
+every_network = pytest.mark.parametrize("network_name", NETWORKS)
+each_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+
+
+def test_lab_finds_the_same_metrics_by_name():
+    assert sorted(lookup.known(Metric)) == sorted(metric.name for metric in METRICS)
+
+
+def test_every_number_of_the_paper_is_measured():
+    network, initial, inputs = trained("mlp")
+    observation = observe(network, inputs, initial=initial)
+    names = {name for metric in METRICS for name in metric.measure(observation)}
+    assert names >= {
+        *("dormant_ratio", "dormant_ratio_0.025", "dormant_ratio_0.1", "saturated_share", "sign_entropy", "sign_bias"),
+        *("srank", "effective_rank", "preactivation_q1", "preactivation_q2", "preactivation_q3"),
+        *("weight_norm", "distance_from_init", "gradient_norm", "dead_gradient_share"),
+    }
+
+
+@each_metric
+def test_metric_is_a_frozen_dataclass_with_a_name(metric):
+    assert dataclasses.is_dataclass(metric)
+    assert type(metric).__dataclass_params__.frozen
+    assert metric == type(metric)()
+
+
+@each_metric
+@every_network
+def test_metric_gives_finite_numbers(metric, network_name):
+    network, initial, inputs = trained(network_name)
+    got = metric.measure(observe(network, inputs, initial=initial))
+    assert got
+    assert all(isinstance(value, float) and math.isfinite(value) for value in got.values())
+
+
+@every_network
+@pytest.mark.parametrize("batch_size", [1, 5, 36])
+def test_batching_of_the_probe_does_not_matter(network_name, batch_size):
+    network, initial, inputs = trained(network_name)
+    network.double()  # so that the forward itself does not depend on the batch either
+    whole = observe(network, inputs.double(), initial=initial)
+    split = observe(network, inputs.double(), initial=initial, batch_size=batch_size)
+    for metric in METRICS:
+        assert metric.measure(split) == pytest.approx(metric.measure(whole), rel=1e-9, abs=1e-9), metric.name
+    for site, other in zip(whole.sites, split.sites, strict=True):
+        assert torch.allclose(site.kept_rows, other.kept_rows, rtol=0, atol=1e-12)
+
+
+@each_metric
+@every_network
+def test_metric_changes_nothing(metric, network_name):
+    network, initial, inputs = trained(network_name)
+    state, stream = copy.deepcopy(network.state_dict()), torch.get_rng_state()
+    gradients = [p.grad.clone() for p in network.parameters()]
+    num_hooks = count_hooks(network)
+    metric.measure(observe(network, inputs, initial=initial))
+    assert all(torch.equal(state[name], tensor) for name, tensor in network.state_dict().items())
+    assert all(torch.equal(p.grad, g) for p, g in zip(network.parameters(), gradients, strict=True))
+    assert torch.equal(torch.get_rng_state(), stream)
+    assert count_hooks(network) == num_hooks
+    assert all(module.training for module in network.modules())
+
+
+def count_hooks(network):
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in network.modules())
+
+
+@each_metric
+def test_metric_survives_a_network_that_has_diverged(metric):
+    network, initial, inputs = trained("cnn with norm")
+    with torch.no_grad():
+        network.features[0].weight[0] = torch.nan
+    metric.measure(observe(network, inputs, initial=initial))

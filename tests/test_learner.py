@@ -1,0 +1,99 @@
+"""Learner: what it remembers, what it watches, what it leaves alone."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from by_hand import chain, conv_net, learner_of, three_units
+from supple import Learner
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def test_initial_holds_parameters_and_buffers_as_they_were():
+    model = conv_net()
+    learner = Learner(model, sgd(model))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            tensor += 1
+    assert learner.initial.keys() == before.keys()
+    assert all(torch.equal(learner.initial[name], tensor) for name, tensor in before.items())
+    assert torch.equal(learner.initial_of(model[5].bias), before["5.bias"])
+
+
+def test_features_are_the_post_activations_of_the_last_training_forward():
+    model = three_units()
+    learner = learner_of(model)
+    assert learner.features == {}
+    model(torch.tensor([[3.0, 3.0]]))
+    model(torch.tensor([[1.0, 1.0], [0.0, -2.0]]))
+    assert learner.features["1"].tolist() == [[2.0, 1.0, 0.0], [0.0, 2.0, 2.5]]
+    assert not learner.features["1"].requires_grad
+
+
+def test_evaluation_and_forwards_without_gradient_leave_features_alone():
+    model = three_units()
+    learner = learner_of(model)
+    learner.features  # noqa: B018
+    model(torch.tensor([[1.0, 1.0]]))
+    with torch.no_grad():
+        model(torch.ones(5, 2))
+    model.eval()(torch.ones(5, 2))
+    assert learner.feature("1").tolist() == [[2.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_of_a_watched_model_are_not_watched(twin_of):
+    model = three_units()
+    learner = learner_of(model)
+    learner.features  # noqa: B018
+    model(torch.tensor([[1.0, 1.0]]))
+    twin_of(model)(torch.ones(5, 2))
+    assert learner.feature("1").shape == (1, 3)
+
+
+def test_missing_feature_says_how_to_have_one():
+    learner = learner_of(three_units())
+    with pytest.raises(RuntimeError, match=r"activation '1' yet. Call method.init\(learner\) before the first step"):
+        learner.feature("1")
+
+
+def test_units_are_traced_from_the_example_input_once():
+    model = chain(2, 3, 4, 1)
+    learner = Learner(model, sgd(model), example_input=torch.randn(5, 2))
+    assert [(layer.name, layer.num_units) for layer in learner.units] == [("1", 3), ("3", 4)]
+    assert learner.units is learner.units
+
+
+def test_units_without_example_input_say_what_to_pass():
+    model = three_units()
+    with pytest.raises(ValueError, match=r"Learner\(model, optimizer, example_input=x\)"):
+        Learner(model, sgd(model)).units  # noqa: B018
+
+
+def test_loss_is_that_of_the_function_given_and_can_be_of_another_model():
+    model = three_units()
+    learner = Learner(model, sgd(model), loss=F.cross_entropy)
+    x, y = torch.randn(4, 2), torch.tensor([0, 1, 1, 0])
+    assert torch.equal(learner.loss((x, y)), F.cross_entropy(model(x), y))
+    other = nn.Linear(2, 2)
+    assert torch.equal(learner.loss_of(other, (x, y)), F.cross_entropy(other(x), y))
+
+
+def test_missing_loss_says_what_to_pass():
+    model = three_units()
+    with pytest.raises(ValueError, match=r"Learner\(model, optimizer, loss=loss_fn\)"):
+        Learner(model, sgd(model)).loss((torch.randn(4, 2), torch.zeros(4)))
+
+
+def test_seed_decides_the_generator():
+    model = three_units()
+    draws = [torch.rand(3, generator=Learner(model, sgd(model), seed=seed).generator).tolist() for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]

@@ -1,0 +1,361 @@
+"""Monitor: what it reads from anybody's loop, what it says, and that it leaves nothing behind."""
+
+import copy
+import io
+import math
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from networks import MLP, Encoder, FunctionalNet, ResNet
+from supple import AID, Monitor, ReLUDropout, convert
+from supple.metrics.observation import observe
+from supple.metrics.saturation import SaturatedShare
+from supple.tracing import trace_units
+
+
+def train(network, monitor, inputs, *, num_steps=1):
+    """The loop that people write."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    for _ in range(num_steps):
+        optimizer.zero_grad()
+        F.cross_entropy(network(inputs), torch.zeros(len(inputs), dtype=torch.long)).backward()
+        optimizer.step()
+        monitor.step()
+
+
+def count_hooks(network):
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in network.modules())
+
+
+def test_steps_read_are_the_first_and_every_nth():
+    network = MLP()
+    monitor = Monitor(network, every=4)
+    train(network, monitor, torch.randn(8, 6), num_steps=13)
+    assert [row["step"] for row in monitor.rows] == [1, 4, 8, 12]
+
+
+def test_hooks_are_there_only_for_the_steps_read():
+    network = MLP()
+    monitor = Monitor(network, every=4)
+    held = []
+    for _ in range(9):
+        held.append(count_hooks(network) > 0)  # during the forward of steps 1, 2, ...
+        train(network, monitor, torch.randn(8, 6))
+    assert held == [step in (1, 4, 8) for step in range(1, 10)]
+
+
+def test_close_removes_all_hooks_and_keeps_the_report():
+    network = MLP()
+    with Monitor(network, every=1) as monitor:
+        train(network, monitor, torch.randn(8, 6))
+        assert count_hooks(network) > 0
+    assert count_hooks(network) == 0
+    assert "fc1" in monitor.report()
+
+
+def test_training_is_bit_for_bit_the_same_with_and_without():
+    plain = convert(ResNet(), AID(0.9))
+    watched = copy.deepcopy(plain)
+    images = torch.randn(6, 3, 13, 13)
+    for network, every in ((plain, None), (watched, 2)):
+        torch.manual_seed(1)
+        monitor = Monitor(network, probe=images, every=every) if every else Monitor(nn.Sequential(nn.ReLU()))
+        train(network, monitor, images, num_steps=5)
+    assert all(torch.equal(tensor, watched.state_dict()[name]) for name, tensor in plain.state_dict().items())
+
+
+def test_training_numbers_are_those_of_the_training_forward():
+    network = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 2))
+    nn.init.eye_(network[0].weight)
+    inputs = torch.tensor([[1.0, -1.0, 1.0, 2.0], [1.0, -1.0, -1.0, 2.0]])  # always, never, half, always
+    monitor = Monitor(network)
+    train(network, monitor, inputs)
+    row = monitor.rows[0]
+    assert (row["train/saturated_share"], row["train/sign_entropy"], row["train/dormant_ratio"]) == (0.75, 0.25, 0.25)
+    assert (row["train/0/saturated"], row["train/0/sign_entropy"], row["train/0/dormant"]) == (0.75, 0.25, 0.25)
+    assert row["train/0/srank"] == row["train/srank"] == 2.0  # columns (1, 1), (1, 0) and (2, 2): two directions
+
+
+def test_norms_are_those_of_the_layers_parameters_and_gradients():
+    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(5, 3))
+    row = monitor.rows[0]
+    for name in ("0", "2"):
+        layer = network.get_submodule(name)
+        for key, tensors in (
+            ("weight_norm", (layer.weight, layer.bias)),
+            ("gradient_norm", (layer.weight.grad, layer.bias.grad)),
+        ):
+            expected = math.sqrt(sum(t.double().square().sum().item() for t in tensors))
+            assert row[f"train/{name}/{key}"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_evaluation_inside_a_step_is_not_read():
+    network = MLP()
+    monitor = Monitor(network)
+    network.eval()(torch.full((5, 6), 100.0))
+    with torch.no_grad():
+        network.train()(torch.full((5, 6), 100.0))
+    train(network, monitor, inputs := torch.randn(32, 6))
+    assert "training forward, 32 samples" in monitor.report()
+    expected = (network.fc1(inputs) > 0).double().mean(0)
+    assert ((expected > 0) & (expected < 1)).any()
+    assert monitor.rows[0]["train/fc1/sign_entropy"] > 0
+
+
+def test_micro_batches_of_one_step_are_read_together():
+    network = MLP()
+    monitor = Monitor(network)
+    for part in torch.randn(12, 6).split(4):
+        network(part).sum().backward()
+    monitor.step()
+    assert "training forward, 12 samples" in monitor.report()
+
+
+def test_recomputed_forward_of_a_checkpoint_is_counted_once():
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = (
+                nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU()),
+                nn.Linear(8, 3),
+            )
+
+        def forward(self, x):
+            return self.head(checkpoint(self.body, x, use_reentrant=False))
+
+    network = Checkpointed()
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(16, 6))
+    assert [row.name for row in monitor.readings["train"].layers] == ["body.0", "body.2", "head"]
+
+
+def test_probe_adds_evaluation_numbers_from_the_start():
+    network, probe = convert(ResNet(), AID(0.9)), torch.randn(9, 3, 13, 13)
+    monitor = Monitor(network, probe=probe)
+    assert monitor.rows[0]["step"] == 0
+    train(network, monitor, torch.randn(4, 3, 13, 13))
+    expected = SaturatedShare().measure(observe(network, probe))["saturated_share"]
+    assert monitor.rows[1]["probe/saturated_share"] == expected
+    assert "probe in evaluation mode, 9 samples" in monitor.report()
+
+
+def test_planted_dead_units_are_reported_in_words():
+    network = nn.Sequential(nn.Linear(6, 17), nn.ReLU(), nn.Linear(17, 3))
+    with torch.no_grad():
+        network[0].bias[:7] = -1000.0
+        network[0].bias[7:] = 1000.0
+    monitor = Monitor(network)
+    train(network, monitor, torch.rand(8, 6))
+    assert "warning: layer 0: 41% of units never fire on this batch" in monitor.report()
+
+
+def test_saturated_aid_units_are_reported_with_the_caveat():
+    network = nn.Sequential(nn.Linear(6, 10), AID(0.9), nn.Linear(10, 3))
+    with torch.no_grad():
+        network[0].bias[:] = -1000.0
+    monitor = Monitor(network)
+    train(network, monitor, torch.rand(8, 6))
+    report = " ".join(monitor.report().split())
+    assert "warning: layer 0: 100% of units never change sign on this batch" in report
+    assert "note: dormant is 0 by construction for AID" in report
+
+
+def test_relu_gets_no_caveat_and_a_healthy_layer_no_warning():
+    network = nn.Sequential(nn.Linear(6, 10), nn.ReLU(), nn.Linear(10, 3))
+    with torch.no_grad():
+        network[0].bias.zero_()
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(256, 6))
+    assert "warning" not in monitor.report()
+    assert "note" not in monitor.report()
+
+
+def test_network_that_diverged_is_reported_and_does_not_stop_the_loop():
+    network = MLP()
+    with torch.no_grad():
+        network.fc2.weight[0, 0] = torch.nan
+    monitor = Monitor(network, probe=torch.randn(8, 6))
+    train(network, monitor, torch.randn(8, 6))
+    assert "layer fc2: activations are not finite on this batch" in monitor.report()
+    assert "layer fc2: weights are not finite" in monitor.report()
+
+
+def test_layer_without_gradient_is_reported():
+    network = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
+    with torch.no_grad():
+        network[0].bias[:] = -1000.0
+    monitor = Monitor(network)
+    train(network, monitor, torch.rand(8, 6))
+    assert "layer 0: no gradient reached it on this batch" in monitor.report()
+    assert "layer 0: activations have collapsed to 0 of 4 directions on this batch" in monitor.report()
+
+
+def test_zeroed_gradients_are_named_as_the_reason_for_a_dash():
+    network = MLP()
+    monitor = Monitor(network)
+    network(torch.randn(8, 6)).sum().backward()
+    network.zero_grad()
+    monitor.step()
+    assert "call monitor.step() before optimizer.zero_grad()" in " ".join(monitor.report().split())
+
+
+def test_report_has_a_line_per_layer_within_100_columns():
+    network = nn.Sequential()
+    network.add_module("a_block_with_quite_a_long_name_as_they_come", convert(ResNet(), AID(0.9)))
+    monitor = Monitor(network, probe=torch.randn(4, 3, 13, 13))
+    train(network, monitor, torch.randn(4, 3, 13, 13))
+    lines = monitor.report().splitlines()
+    assert max(map(len, lines)) <= 100
+    layers = [m for m in network.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    assert sum(line.startswith("...") for line in lines) == 2 * len(layers)
+
+
+def test_report_before_the_first_step_says_that_nothing_was_read():
+    assert "nothing has been read yet; call monitor.step()" in Monitor(MLP()).report()
+
+
+def test_writer_with_add_scalar_gets_every_number():
+    class Writer:
+        def __init__(self):
+            self.scalars = {}
+
+        def add_scalar(self, tag, value, step):
+            self.scalars[tag, step] = value
+
+    network, writer = MLP(), Writer()
+    monitor = Monitor(network, writer=writer, every=2)
+    train(network, monitor, torch.randn(8, 6), num_steps=2)
+    expected = {(tag, row["step"]): v for row in monitor.rows for tag, v in row.items() if tag != "step"}
+    assert writer.scalars == expected
+    assert ("train/fc1/dormant", 2) in expected
+
+
+def test_callback_gets_every_row():
+    network, rows = MLP(), []
+    monitor = Monitor(network, writer=rows.append, every=2)
+    train(network, monitor, torch.randn(8, 6), num_steps=4)
+    assert rows == list(monitor.rows)
+    assert len(rows) == 3
+
+
+def test_table_holds_the_last_rows_only():
+    network = MLP()
+    monitor = Monitor(network, every=1, history=3)
+    train(network, monitor, torch.randn(8, 6), num_steps=5)
+    assert [row["step"] for row in monitor.rows] == [3, 4, 5]
+
+
+def test_distance_from_init_is_measured_from_what_is_passed():
+    network = MLP()
+    initial = copy.deepcopy(network.state_dict())
+    monitor = Monitor(network, initial=initial)
+    train(network, monitor, torch.randn(8, 6))
+    moved = sum((p - initial[name]).double().square().sum().item() for name, p in network.named_parameters())
+    assert monitor.rows[0]["train/distance_from_init"] == pytest.approx(math.sqrt(moved), rel=1e-6)
+
+
+def test_unit_graph_chooses_the_sites_and_tells_what_it_skipped():
+    network = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    monitor = Monitor(network, sites=trace_units(network, torch.randn(2, 6)))
+    train(network, monitor, torch.randn(8, 6))
+    assert {"train/0/dormant", "train/2/dormant"} <= monitor.rows[0].keys()
+
+
+@pytest.mark.parametrize(("network", "inputs"), [(FunctionalNet(), (4, 3, 6, 6)), (Encoder(), (4, 6))])
+def test_model_without_activation_modules_still_gets_its_norms_and_is_told_why(network, inputs):
+    with pytest.warns(UserWarning, match="no activation module was found"):
+        monitor = Monitor(network, probe=torch.randn(inputs))
+    train(network, monitor, torch.randn(inputs))
+    assert monitor.rows[-1]["train/head/weight_norm"] > 0
+    assert "no activation module was found" in " ".join(monitor.report().split())
+
+
+def test_model_converted_in_between_is_read_at_its_new_sites():
+    network = MLP()
+    monitor = Monitor(network, every=3)
+    train(network, monitor, torch.randn(8, 6))
+    convert(network, AID(0.9))
+    train(network, monitor, torch.randn(8, 6), num_steps=2)
+    assert "by construction for AID" in monitor.report()
+
+
+@pytest.mark.parametrize("activation", [AID(0.99), ReLUDropout(0.9), AID(0.99, inplace=True)])
+def test_masks_of_one_batch_make_no_unit_dormant(activation):
+    network = nn.Sequential(nn.Linear(6, 64), activation, nn.Linear(64, 3))
+    with torch.no_grad():
+        network[0].weight.zero_()
+        network[0].bias.fill_(-1.0 if isinstance(activation, AID) else 1.0)
+    inputs = torch.rand(2, 6)
+    assert (network[:2](inputs) == 0).all(0).any()  # the masks do silence units
+    monitor = Monitor(network)
+    train(network, monitor, inputs)
+    assert network[1].training
+    assert monitor.rows[0]["train/dormant_ratio"] == 0.0
+
+
+def test_compiled_model_says_what_it_cannot_see_and_uses_the_probe():
+    network, inputs = MLP(), torch.randn(8, 6)
+    compiled = torch.compile(network, backend="eager", fullgraph=True)
+    monitor = Monitor(compiled, probe=inputs)
+    train(compiled, monitor, inputs)
+    row, report = monitor.rows[-1], " ".join(monitor.report().split())
+    assert "hooks do not fire inside code made by torch.compile" in report
+    assert "The probe ran the original Python code." in report
+    assert "train/fc1/gradient_norm" in row
+    assert "train/fc1/dormant" not in row
+    assert "probe/fc1/dormant" in row
+
+
+def test_model_compiled_under_the_monitors_eyes_compiles_whole_and_is_noticed():
+    network, inputs = MLP(), torch.randn(8, 6)
+    monitor = Monitor(network, every=1)
+    compiled = torch.compile(network, backend="eager", fullgraph=True)
+    train(compiled, monitor, inputs, num_steps=3)
+    assert "no training forward of the model was seen at step 3" in monitor.report()
+
+
+def test_compiled_part_is_named_and_the_rest_is_read():
+    network = nn.Sequential(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    network[0] = torch.compile(network[0], backend="eager")
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(8, 6))
+    assert "train/1/dormant" in monitor.rows[0]
+    assert "train/0.0/dormant" not in monitor.rows[0]
+    assert "training forwards were not read at: 0.1." in " ".join(monitor.report().split())
+
+
+def test_copies_and_saved_models_take_no_monitor_along():
+    network, inputs = MLP(), torch.randn(8, 6)
+    monitor = Monitor(network)
+    file = io.BytesIO()
+    torch.save(network, file)
+    file.seek(0)
+    for other in (copy.deepcopy(network), torch.load(file, weights_only=False), pickle.loads(pickle.dumps(network))):
+        assert torch.equal(other(inputs), network.eval()(inputs))
+    monitor.step()
+    assert "no training forward" in monitor.report()
+
+
+def test_wrong_probe_is_refused_at_once():
+    with pytest.raises(ValueError, match=r"does not fit the model: layer 'fc1' \(Linear\) takes \(\.\.\., 6\)"):
+        Monitor(MLP(), probe=torch.randn(8, 7))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"model": "resnet18"}, TypeError, "Monitor needs the model as an nn.Module; got str"),
+        ({"model": MLP(), "every": 0}, ValueError, "Monitor.every is a number of steps, at least 1; got 0"),
+        ({"model": MLP(), "writer": 3}, TypeError, "writer must have add_scalar.* or be a function .* got int"),
+    ],
+)
+def test_wrong_argument_is_refused_by_name(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Monitor(**arguments)

@@ -1,0 +1,219 @@
+"""Surgery: exactly the entries of the chosen units change, in weights, norms and optimizer state."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from by_hand import chain, chain_graph, conv_graph, conv_net, copied_state, three_units, unit_layer
+from supple import surgery
+from supple.surgery import Chosen
+from supple.units import Consumer, UnitGraph
+
+OPTIMIZERS = {
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
+    "adam_foreach": lambda p: torch.optim.Adam(p, lr=1e-2, foreach=True),
+    "adam_fused": lambda p: torch.optim.Adam(p, lr=1e-2, fused=True),
+    "adam_amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    "sgd": lambda p: torch.optim.SGD(p, lr=1e-2),
+    "sgd_momentum": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-2, momentum=0.9, centered=True),
+}
+MOMENTS = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"}
+
+
+def chosen(units, due=None):
+    return Chosen(torch.tensor(units), torch.tensor(due or [True] * len(units)))
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients():
+    with torch.no_grad():
+        yield
+
+
+def test_incoming_rows_and_biases_become_what_was_given():
+    model = three_units()
+    layer = unit_layer(model, 1)
+    new = torch.tensor([[9.0, 8.0], [7.0, 6.0]])
+    surgery.reset_incoming_(layer, chosen([2, 0]), weight_KI=new, bias_K=torch.tensor([5.0, 4.0]))
+    assert model[0].weight.tolist() == [[7.0, 6.0], [2.0, -1.0], [9.0, 8.0]]
+    assert model[0].bias.tolist() == [4.0, 0.0, 5.0]
+
+
+def test_outgoing_columns_become_zero_and_the_reader_keeps_its_bias():
+    model = three_units()
+    surgery.zero_outgoing_(unit_layer(model, 1), chosen([1]))
+    assert model[2].weight.tolist() == [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0]]
+    assert model[2].bias.tolist() == [7.0, 8.0]
+
+
+def test_units_that_are_not_due_keep_every_bit():
+    model = three_units()
+    layer, before = unit_layer(model, 1), copied_state(model)
+    picked = chosen([2, 0], [False, False])
+    surgery.renew_(
+        layer,
+        picked,
+        weight_KI=torch.full((2, 2), 9.0),
+        bias_K=torch.full((2,), 9.0),
+        optimizer=torch.optim.SGD(model.parameters()),
+    )
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_only_the_due_ones_of_the_chosen_change():
+    model = three_units()
+    surgery.zero_outgoing_(unit_layer(model, 1), chosen([2, 0], [True, False]))
+    assert model[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
+
+
+def test_flattened_channel_owns_its_block_of_columns():
+    model = conv_net()
+    model[5].weight.fill_(1.0)
+    surgery.zero_outgoing_(conv_graph(model)["2"], chosen([1]))
+    assert model[5].weight.tolist() == [[1.0] * 4 + [0.0] * 4] * 3
+
+
+def test_concatenated_unit_loses_both_of_its_columns():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(6, 1))
+    model[2].weight.fill_(1.0)
+    columns_US = torch.tensor([[0, 3], [1, 4], [2, 5]])
+    surgery.zero_outgoing_(unit_layer(model, 1, consumers=(Consumer(model[2], columns_US),)), chosen([1]))
+    assert model[2].weight.tolist() == [[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]]
+
+
+def test_every_consumer_is_cut_off():
+    model, other = three_units(), nn.Conv1d(3, 2, 3)
+    layer = unit_layer(model, 1)
+    consumers = (*layer.consumers, Consumer(other, torch.tensor([[0], [1], [2]])))
+    surgery.zero_outgoing_(dataclasses.replace(layer, consumers=consumers), chosen([0]))
+    assert not model[2].weight[:, 0].any()
+    assert not other.weight[:, 0].any()
+    assert other.weight[:, 1:].all()
+
+
+def test_channels_last_weights_are_written_and_keep_their_layout():
+    model = conv_net().to(memory_format=torch.channels_last)
+    layer, stride = conv_graph(model)["2"], model[0].weight.stride()
+    surgery.reset_incoming_(layer, chosen([1]), weight_KI=torch.full((1, 1, 3, 3), 9.0), bias_K=torch.ones(1))
+    assert torch.equal(model[0].weight[1], torch.full((1, 3, 3), 9.0))
+    assert model[0].weight.stride() == stride
+
+
+def test_norm_of_a_unit_goes_back_to_identity():
+    model = conv_net()
+    norm = model[1]
+    for tensor in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
+        tensor.fill_(7.0)
+    norm.num_batches_tracked.fill_(7)
+    surgery.reset_norm_(conv_graph(model)["2"], chosen([1]))
+    assert [t.tolist() for t in (norm.weight, norm.bias)] == [[7.0, 1.0], [7.0, 0.0]]
+    assert [t.tolist() for t in (norm.running_mean, norm.running_var)] == [[7.0, 0.0], [7.0, 1.0]]
+    assert norm.num_batches_tracked == 7
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm(3), nn.GroupNorm(3, 3)], ids=["layer", "group"])
+def test_norms_without_running_statistics_have_their_affine_part_reset(norm):
+    norm.weight.fill_(7.0)
+    norm.bias.fill_(7.0)
+    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0, 2]))
+    assert norm.weight.tolist() == [1.0, 7.0, 1.0]
+    assert norm.bias.tolist() == [0.0, 7.0, 0.0]
+
+
+def test_norm_without_affine_part_has_its_statistics_reset():
+    norm = nn.BatchNorm1d(3, affine=False)
+    norm.running_mean.fill_(7.0)
+    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0]))
+    assert norm.running_mean.tolist() == [0.0, 7.0, 7.0]
+
+
+def trained_conv_net(make_optimizer):
+    model = conv_net()
+    optimizer = make_optimizer(model.parameters())
+    for _ in range(3):
+        with torch.enable_grad():
+            model(torch.randn(8, 1, 4, 4)).square().sum().backward()
+        optimizer.step()
+    return model, optimizer
+
+
+@pytest.mark.parametrize("make_optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_moments_of_a_unit_are_cleared_and_no_others(make_optimizer):
+    model, optimizer = trained_conv_net(make_optimizer)
+    weight, bias, scale, shift, readout, _ = parameters = list(model.parameters())
+    cleared = {p: torch.zeros_like(p, dtype=torch.bool) for p in parameters}
+    for p in (weight, bias, scale, shift):
+        cleared[p][1] = True
+    cleared[readout][:, 4:] = True
+    before = {
+        p: {key: value.clone() for key, value in optimizer.state[p].items() if value is not None} for p in parameters
+    }
+    surgery.clear_moments_(optimizer, conv_graph(model)["2"], chosen([1]))
+    for p in parameters:
+        for key, old in before[p].items():
+            expected = old.masked_fill(cleared[p], 0.0) if key in MOMENTS else old
+            assert torch.equal(optimizer.state[p][key], expected), key
+
+
+@pytest.mark.parametrize("name", ["adam", "adam_foreach", "adam_fused", "adam_amsgrad", "sgd_momentum"])
+def test_optimizers_have_moments_to_clear(name):
+    _, optimizer = trained_conv_net(OPTIMIZERS[name])
+    assert all(MOMENTS & state.keys() for state in optimizer.state.values())
+
+
+def test_steps_restart_for_touched_tensors_alone():
+    model, optimizer = trained_conv_net(OPTIMIZERS["adam"])
+    surgery.restart_steps_(optimizer, conv_graph(model)["2"], chosen([1]))
+    assert [float(optimizer.state[p]["step"]) for p in model.parameters()] == [0.0, 0.0, 0.0, 0.0, 0.0, 3.0]
+
+
+@pytest.mark.parametrize("make_optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_optimizer_without_a_step_taken_is_left_without_state(make_optimizer):
+    model = three_units()
+    optimizer = make_optimizer(model.parameters())
+    surgery.clear_moments_(optimizer, unit_layer(model, 1), chosen([1]))
+    surgery.restart_steps_(optimizer, unit_layer(model, 1), chosen([1]))
+    assert not optimizer.state
+
+
+def test_layers_that_can_be_renewed_come_in_order():
+    model = chain(2, 3, 4, 1)
+    assert [layer.name for layer in surgery.renewable_layers(chain_graph(model), "CBP")] == ["1", "3"]
+
+
+def frozen(model):
+    model[0].requires_grad_(False)
+    return unit_layer(model, 1)
+
+
+def parametrized(model):
+    weight_norm(model[2])
+    return unit_layer(model, 1)
+
+
+@pytest.mark.parametrize(
+    ("hindered", "reason"),
+    [
+        (lambda model: unit_layer(model, 1, sums_out=True), "'1': a residual sum shares its units"),
+        (lambda model: unit_layer(model, 1, unclear="a matmul reads it"), "'1': a matmul reads it"),
+        (lambda model: unit_layer(model, 1, producer=None), "'1': no layer feeds or reads it"),
+        (frozen, "'1': its weights are frozen"),
+        (parametrized, "'1': a parametrization computes its weights"),
+    ],
+)
+def test_network_without_renewable_units_is_refused_with_the_reason_and_a_way_out(hindered, reason):
+    graph = UnitGraph((hindered(three_units()),), ("F.relu in the forward of Net",))
+    with pytest.raises(ValueError, match="^ReDo makes single hidden units new") as refusal:
+        surgery.renewable_layers(graph, "ReDo")
+    assert f"({reason}; F.relu in the forward of Net)" in str(refusal.value)
+    assert "Use a method that needs no units" in str(refusal.value)
+
+
+def test_network_without_hidden_layers_is_refused():
+    with pytest.raises(ValueError, match="it has no hidden layer"):
+        surgery.renewable_layers(UnitGraph((), ()), "CBP")
