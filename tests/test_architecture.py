@@ -16,9 +16,10 @@ LIBRARY = [
     ("functional",),
     ("layers",),
     ("conversion", "units", "theory"),
-    ("convert",),
+    ("convert", "tracing", "surgery"),
     ("learner",),
     ("methods", "metrics"),
+    ("monitoring",),
     ("monitor",),
 ]
 LABORATORY = [

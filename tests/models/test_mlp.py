@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple import AID, CReLU
+from supple import AID, CReLU, Fourier
 from supple_lab.models.mlp import MLP
 
 
@@ -21,10 +21,21 @@ def test_every_site_has_its_own_activation():
     assert len(sites) == len({id(site) for site in sites}) == 3
 
 
-def test_concatenating_activation_widens_the_next_layer():
-    network = build(MLP(width=8, num_hidden=2), CReLU)
-    assert [layer.in_features for layer in network if isinstance(layer, nn.Linear)] == [784, 16, 16]
+def test_matched_crelu_has_the_parameters_of_the_paper_mlp_within_a_tenth_of_a_percent():
+    network = build(MLP(), CReLU)
+    assert [layer.out_features for layer in network if isinstance(layer, nn.Linear)] == [1451, 1451, 1451, 10]
+    assert sum(p.numel() for p in network.parameters()) == 9_592_571
+
+
+def test_halved_fourier_keeps_the_width_after_the_activation():
+    network = build(MLP(width=8, num_hidden=2, narrowing="halved"), Fourier)
+    assert [layer.in_features for layer in network if isinstance(layer, nn.Linear)] == [784, 8, 8]
     assert network(torch.zeros(3, 1, 28, 28)).shape == (3, 10)
+
+
+def test_odd_width_cannot_be_halved():
+    with pytest.raises(ValueError, match="MLP.width must be divisible by 2 to be halved; got 7"):
+        build(MLP(width=7, narrowing="halved"), CReLU)
 
 
 def test_initialisation_is_kaiming_uniform_with_zero_biases():

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 
 Work = Callable[[], object]
-SECONDS_PER_TURN = 2e-3  # long against the clock's resolution, short against a disturbance by other processes
+# Long against the clock's resolution, short against a disturbance by other processes; on a GPU long enough that the
+# launch of the first call is lost among those that follow.
+SECONDS_PER_TURN = {"cpu": 2e-3, "cuda": 2e-2}
 MIN_TURNS = 5
 
 
@@ -28,9 +30,10 @@ def take_turns(candidates: dict[str, Work], *, device: torch.device, seconds: fl
     calls = {name: calls_per_turn(work, device) for name, work in candidates.items()}
     turns: dict[str, list[float]] = {name: [] for name in candidates}
     end = time.perf_counter() + seconds
+    order = np.random.default_rng(0)  # nobody always runs after the same neighbour, with its caches
     while time.perf_counter() < end or min(map(len, turns.values())) < MIN_TURNS:
-        for name, work in candidates.items():
-            turns[name].append(seconds_of(work, calls[name], device) / calls[name])
+        for name in order.permutation(list(candidates)):
+            turns[name].append(seconds_of(candidates[name], calls[name], device) / calls[name])
     return {name: Timing(np.array(values)) for name, values in turns.items()}
 
 
@@ -38,7 +41,7 @@ def calls_per_turn(work: Work, device: torch.device) -> int:
     """How many calls fill a turn, after a few to warm up."""
     for _ in range(3):
         once = seconds_of(work, 1, device)
-    return max(1, round(SECONDS_PER_TURN / once))
+    return max(1, round(SECONDS_PER_TURN[device.type] / once))
 
 
 def seconds_of(work: Work, calls: int, device: torch.device) -> float:

@@ -1,7 +1,8 @@
 """MLP: fully connected layers of one width (paper appendix D.2: three hidden layers of 2,000 units)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from torch import nn
 
@@ -10,25 +11,48 @@ from supple_lab.models.base import Activation, Model
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(Model):
-    """Flatten, ``num_hidden`` times linear and activation, linear."""
+    """Flatten, ``num_hidden`` times linear and activation, linear.
+
+    Under an activation that gives two values for one (CReLU, Fourier) the layers are narrower, by one of the paper's
+    two rules: "matched" keeps the number of parameters (trainability), "halved" the width after the activation.
+    """
 
     name = "mlp"
     width: int = 2000
     num_hidden: int = 3
+    narrowing: Literal["matched", "halved"] = field(default="matched", metadata={"later": True})
 
     def __post_init__(self) -> None:
-        for field in ("width", "num_hidden"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"MLP.{field} must be at least 1; got {getattr(self, field)}.")
+        for name in ("width", "num_hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"MLP.{name} must be at least 1; got {getattr(self, name)}.")
 
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
-        layers: list[nn.Module] = [nn.Flatten()]
+        sites = [activation() for _ in range(self.num_hidden)]
+        expansion = getattr(sites[0], "expansion", 1)
         num_features = math.prod(image_shape)
-        for _ in range(self.num_hidden):
-            site = activation()
-            layers += [kaiming_linear(num_features, self.width, gain=math.sqrt(2)), site]
-            num_features = self.width * getattr(site, "expansion", 1)
+        width = self.width_for(expansion, num_inputs=num_features, num_classes=num_classes)
+        layers: list[nn.Module] = [nn.Flatten()]
+        for site in sites:
+            layers += [kaiming_linear(num_features, width, gain=math.sqrt(2)), site]
+            num_features = width * expansion
         return nn.Sequential(*layers, kaiming_linear(num_features, num_classes, gain=1.0))
+
+    def width_for(self, expansion: int, *, num_inputs: int, num_classes: int) -> int:
+        """The width of the hidden layers under an activation of this expansion."""
+        if expansion == 1:
+            return self.width
+        if self.narrowing == "halved":
+            if self.width % expansion:
+                raise ValueError(f"MLP.width must be divisible by {expansion} to be halved; got {self.width}.")
+            return self.width // expansion
+
+        def num_parameters(width: int, expansion: int) -> int:
+            between = (self.num_hidden - 1) * (expansion * width + 1) * width
+            return (num_inputs + 1) * width + between + (expansion * width + 1) * num_classes
+
+        wanted = num_parameters(self.width, 1)
+        return min(range(1, self.width + 1), key=lambda width: abs(num_parameters(width, expansion) - wanted))
 
 
 def kaiming_linear(num_inputs: int, num_outputs: int, *, gain: float) -> nn.Linear:

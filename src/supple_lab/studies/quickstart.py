@@ -24,8 +24,8 @@ from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.studies.base import Scale, Study
 
 CHANCE = 0.1  # ten classes, drawn uniformly
-NEAR_CHANCE = 2 * CHANCE
-KEPT = 0.05  # a network that ends within five points of its first stage still learns
+LOST = 0.5  # a network that ends this far below its first stage has lost most of what it could do
+KEPT = 0.05  # one that ends within five points of it still learns
 LABELS = {"vanilla": "ReLU", "dropout": "ReLU + Dropout", "aid": "AID"}
 
 
@@ -94,7 +94,7 @@ def accuracy_figure(accuracies: dict[str, np.ndarray]) -> Figure:
         y_label="accuracy at the end of the stage",
         curves=curves,
         levels=(Level(label="chance", value=CHANCE),),
-        y_range=(0.0, 1.0),
+        y_range=(0.0, 1.02),  # room for a marker at 1
     )
     caption = "Training accuracy in evaluation mode at the end of each stage; line: mean over seeds, band: their range."
     return Figure(name="quickstart", caption=caption, panels=(panel,))
@@ -115,27 +115,30 @@ def first_and_last_table(accuracies: dict[str, np.ndarray]) -> Table:
 
 
 def falls_claim(accuracies: dict[str, np.ndarray], name: str) -> ClaimRow:
-    """Does the method end near chance?"""
-    last = accuracies[name][:, -1] if name in accuracies else np.array([])
+    """Does the method lose what it could do?"""
     return claim_below(
-        last,
-        NEAR_CHANCE,
-        claim=f"{label_of(name)} loses its plasticity: it ends near chance.",
+        change(accuracies, name),
+        -LOST,
+        claim=f"{label_of(name)} loses its plasticity: it learns the last stage far worse than the first.",
         paper="declines over the stages, on MNIST (Figure 3)",
-        quantity="accuracy at the last stage",
+        quantity="change from the first to the last stage",
     )
 
 
 def keeps_claim(accuracies: dict[str, np.ndarray]) -> ClaimRow:
     """Does AID end as well as it began?"""
-    aid = accuracies.get("aid")
     return claim_above(
-        np.array([]) if aid is None else aid[:, -1] - aid[:, 0],
+        change(accuracies, "aid"),
         -KEPT,
         claim="AID keeps its plasticity: it learns the last stage as well as the first.",
         paper="keeps a high accuracy throughout, on MNIST (Figure 3)",
         quantity="change from the first to the last stage",
     )
+
+
+def change(accuracies: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """Last stage minus first, one value a seed; none where the method was not run."""
+    return accuracies[name][:, -1] - accuracies[name][:, 0] if name in accuracies else np.array([])
 
 
 def label_of(name: str) -> str:
