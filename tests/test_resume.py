@@ -65,10 +65,10 @@ def interrupted_store(root, spec, *, at_epoch, monkeypatch):
 
     original, epochs_left = supervised.train_epoch, iter(range(at_epoch))
 
-    def epoch(*arguments):
+    def epoch(*arguments, **options):
         if next(epochs_left, None) is None:
             raise KeyboardInterrupt
-        return original(*arguments)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(supervised, "train_epoch", epoch)
     store = Store.create(root)
@@ -102,7 +102,7 @@ def test_resumed_run_does_not_start_from_zero(tmp_path, monkeypatch):
     from supple_lab.runs import supervised
 
     original, epochs = supervised.train_epoch, []
-    monkeypatch.setattr(supervised, "train_epoch", lambda *a: epochs.append(1) or original(*a))
+    monkeypatch.setattr(supervised, "train_epoch", lambda *a, **k: epochs.append(1) or original(*a, **k))
     execute(spec, store)
     assert len(epochs) == 1
 

@@ -42,7 +42,7 @@ def convert(
     check_activation(activation)
     check_pool(pool)
     check_classes(replace)
-    average = pool == "average" or (pool == "auto" and isinstance(activation, AVERAGE_POOLED))
+    average = pool == "average" or (pool == "auto" and wants_average_pools(activation))
     request, findings = Request(activation, tuple(replace), average), Findings()
     name, earlier = type(model).__name__, vars(model).get("supple_conversion")
     if activation.state_dict():
@@ -51,6 +51,11 @@ def convert(
     report = findings.report(name, activation=str(activation), pool="average" if average else "keep")
     model.supple_conversion = report.after(earlier) if earlier else report  # type: ignore[assignment]
     return model
+
+
+def wants_average_pools(activation: nn.Module) -> bool:
+    """Whether the paper replaces max-pools where this activation replaces ReLU."""
+    return isinstance(activation, AVERAGE_POOLED)
 
 
 def conversion_report(model: nn.Module) -> ConversionReport:

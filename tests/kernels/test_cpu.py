@@ -250,6 +250,14 @@ def test_lazy_negation_is_seen(kernel: CpuKernel):
     assert torch.equal(kernel.gate(torch.ones(1000), negated, 1.0), torch.ones(1000))
 
 
+def test_out_may_lie_otherwise_than_the_input(kernel: CpuKernel):
+    x = torch.randn(30, 40)
+    for out in (torch.empty(40, 30).t(), torch.empty(30, 80)[:, ::2], torch.empty(30, 40, dtype=torch.float64)):
+        y = kernel.drop(x, FLIP, generator=torch.Generator().manual_seed(1), out=out)
+        assert y is out
+        assert torch.equal(out.float(), laws.draw(kernel, x, FLIP, seed=1))
+
+
 def test_shapes_that_differ_never_reach_the_library(kernel: CpuKernel):
     grad, y = torch.randn(4, 3), torch.tensor([1.0, 0.0, -1.0])
     assert torch.equal(kernel.gate(grad, y, 1.0), grad * (y != 0))

@@ -3,11 +3,14 @@ import math
 import torch
 
 from small_runs import small_spec
+from supple.learner import Learner
 from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.runs import run, supervised
 from supple_lab.runs.optimizer import SGD
 from supple_lab.runs.run import execute
+from supple_lab.runs.step import training_step
 from supple_lab.runs.store import Store
 
 
@@ -25,9 +28,9 @@ def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
     seen: dict[str, list[torch.Tensor]] = {}
     original = supervised.training_step
 
-    def spy(learner, method, state, batch):
+    def spy(learner, method, state, batch, **options):
         seen.setdefault(method.name, []).append(torch.cat((batch[0].flatten(), batch[1].float())))
-        return original(learner, method, state, batch)
+        return original(learner, method, state, batch, **options)
 
     monkeypatch.setattr(supervised, "training_step", spy)
     for method in (UseAID(), UseDropout()):
@@ -89,3 +92,13 @@ def test_online_loss_of_the_first_epochs_is_near_that_of_guessing(tmp_path):
     execute(small_spec(num_stages=1, epochs=1), store)
     (record,) = store.folder(small_spec(num_stages=1, epochs=1)).records()
     assert abs(record["online_loss"] - math.log(10)) < 0.5
+
+
+def test_gradients_are_clipped_to_the_models_norm():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    batch = torch.full((4, 1, 8, 8), 100.0), torch.zeros(4, dtype=torch.long)
+    for clip_norm, expected in ((0.5, 0.5), (None, None)):
+        training_step(learner, Vanilla(), {}, batch, clip_norm=clip_norm)
+        norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
+        assert norm > 10 if expected is None else abs(norm - expected) < 1e-3

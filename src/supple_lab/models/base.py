@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from torch import nn
 
+from supple.convert import wants_average_pools
+
 Activation = Callable[[], nn.Module]
 
 
@@ -13,7 +15,26 @@ class Model(ABC):
     """A frozen dataclass in every subclass; its fields are the architecture."""
 
     name: ClassVar[str]
+    clip_norm: ClassVar[float | None] = None  # total gradient norm that training clips to
 
     @abstractmethod
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         """The network, freshly initialised from torch's default generator."""
+
+
+def expansion_of(activation: nn.Module) -> int:
+    """How many values the activation gives for each it takes."""
+    return getattr(activation, "expansion", 1)
+
+
+def halved(width: int, activation: Activation) -> int:
+    """The width of a layer whose activation may concatenate: divided, so that what follows stays as wide (3.7)."""
+    expansion = expansion_of(activation())
+    if width % expansion:
+        raise ValueError(f"a width of {width} cannot be divided by {expansion} for a concatenating activation.")
+    return width // expansion
+
+
+def pool_after(activation: Activation) -> nn.Module:
+    """Halves height and width: by the mean where large values are not the important ones, else by the maximum."""
+    return nn.AvgPool2d(2) if wants_average_pools(activation()) else nn.MaxPool2d(2)

@@ -54,7 +54,7 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal) -> None:
 
         while cursor.epoch < stage.epochs:
             batches = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, cursor.epoch)
-            loss, num_correct = train_epoch(learner, method, state, batches)
+            loss, num_correct = train_epoch(learner, method, state, batches, clip_norm=spec.model.clip_norm)
             if not math.isfinite(loss):
                 raise Diverged(f"the loss became {loss} in epoch {cursor.epoch} of stage {cursor.stage}.")
             cursor.epoch += 1
@@ -101,11 +101,13 @@ def resume_(learner: Learner, state: State, checkpoint: dict[str, Any] | None) -
     return Cursor(**checkpoint["cursor"])
 
 
-def train_epoch(learner: Learner, method: Method, state: State, batches: Batches) -> tuple[float, float]:
+def train_epoch(
+    learner: Learner, method: Method, state: State, batches: Batches, *, clip_norm: float | None
+) -> tuple[float, float]:
     """One pass; sum of losses and number correct, each example scored by the forward that trained on it."""
     learner.model.train()
     total = torch.zeros(2, dtype=torch.float64, device=batches.examples.labels_N.device)
     for batch in batches:
-        total += training_step(learner, method, state, batch)
+        total += training_step(learner, method, state, batch, clip_norm=clip_norm)
     loss, num_correct = total.tolist()
     return loss, num_correct

@@ -1,0 +1,39 @@
+"""CNN: two convolutions and two hidden linear layers, the paper's network for CIFAR-10 (appendix D.3)."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from supple_lab.models.base import Activation, Model, halved, pool_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class CNN(Model):
+    """5x5 convolutions without padding, each with activation and pool; then linear layers, each with activation.
+
+    The paper's "4-layer" counts the hidden layers; ``num_linear=1`` is the other reading of its text.
+    """
+
+    name = "cnn"
+    channels: int = 16
+    hidden: int = 100
+    num_linear: int = 2
+
+    def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+        own, following = halved(self.channels, activation), self.channels
+        convolutions = nn.Sequential(
+            *(nn.Conv2d(image_shape[0], own, 5), activation(), pool_after(activation)),
+            *(nn.Conv2d(following, own, 5), activation(), pool_after(activation)),
+            nn.Flatten(),
+        )
+        with torch.no_grad():
+            num_features = convolutions(torch.zeros(1, *image_shape)).shape[1]
+        widths = [num_features] + [self.hidden] * self.num_linear
+        hidden = [
+            layer
+            for before, after in pairwise(widths)
+            for layer in (nn.Linear(before, halved(after, activation)), activation())
+        ]
+        return nn.Sequential(*convolutions, *hidden, nn.Linear(widths[-1], num_classes))

@@ -1,0 +1,121 @@
+"""Every model with every kind of activation: shapes, sites, unit graph; the paper's networks by their size."""
+
+import pytest
+import torch
+from torch import nn
+
+from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout
+from supple.tracing import trace_units
+from supple_lab import lookup
+from supple_lab.models.base import Model
+from supple_lab.models.cnn import CNN
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.models.resnet18 import ResNet18
+from supple_lab.models.vgg16 import VGG16
+
+ACTIVATIONS = [nn.ReLU, AID, ReLUDropout, CReLU, Fourier]
+SMALL = {
+    "mlp": ({"width": 8}, (1, 8, 8)),
+    "cnn": ({"channels": 4, "hidden": 10}, (3, 32, 32)),
+    "resnet18": ({"width": 4}, (3, 8, 8)),
+    "vgg16": ({"width": 4, "hidden": 16}, (3, 32, 32)),
+    "nature_dqn": ({}, (4, 84, 84)),
+}
+
+
+def build(name, activation=nn.ReLU):
+    fields, shape = SMALL[name]
+    return lookup.find(Model, name)(**fields).build(activation, image_shape=shape, num_classes=7), torch.rand(2, *shape)
+
+
+def num_parameters(model, shape, num_classes):
+    network = model.build(nn.ReLU, image_shape=shape, num_classes=num_classes)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_every_model_is_tested_here():
+    assert set(SMALL) == set(lookup.known(Model))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("name", SMALL)
+def test_model_gives_a_logit_per_class_and_every_parameter_a_gradient(name, activation):
+    network, images = build(name, activation)
+    logits = network(images)
+    assert logits.shape == (2, 7)
+    logits.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "num_sites"), [("mlp", 3), ("cnn", 4), ("resnet18", 17), ("vgg16", 15), ("nature_dqn", 4)]
+)
+def test_every_site_has_its_own_activation_and_is_traced(name, num_sites):
+    network, images = build(name, AID)
+    sites = [module for module in network.modules() if isinstance(module, AID)]
+    assert len(sites) == num_sites
+    units = trace_units(network, images)
+    assert [layer.activation for layer in units] == sites
+    assert not units.skipped
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "vgg16", "nature_dqn"])
+@pytest.mark.parametrize("activation", [nn.ReLU, CReLU])
+def test_all_units_of_plain_networks_can_be_renewed(name, activation):
+    network, images = build(name, activation)
+    assert all(layer.resettable for layer in trace_units(network, images))
+
+
+def test_residual_network_can_renew_the_first_layer_of_each_block():
+    network, images = build("resnet18")
+    renewable = [layer.name for layer in trace_units(network, images) if layer.resettable]
+    assert renewable == [f"{block}.act1" for block in range(3, 11)]
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "num_classes", "expected"),
+    [
+        (CNN(), (3, 32, 32), 10, 58_842),
+        (CNN(num_linear=1), (3, 32, 32), 10, 48_742),
+        (NatureDQN(), (4, 84, 84), 9, 1_688_745),
+        (ResNet18(), (3, 32, 32), 100, 11_220_132),
+        (ResNet18(head_hidden=512), (3, 32, 32), 100, 11_482_788),
+    ],
+    ids=["CNN", "CNN, one linear", "Nature DQN", "ResNet-18", "ResNet-18, hidden head"],
+)
+def test_paper_network_has_its_number_of_parameters(model, shape, num_classes, expected):
+    assert num_parameters(model, shape, num_classes) == expected
+
+
+def test_vgg_has_about_forty_million_parameters():
+    with torch.device("meta"):
+        number = num_parameters(VGG16(), (3, 64, 64), 200)
+    # 14,723,136 in convolutions and norms, then 2048 x 4096, 4096 x 4096 and 4096 x 200 with their biases.
+    assert number == 14_723_136 + 2049 * 4096 + 4097 * 4096 + 4097 * 200
+
+
+@pytest.mark.parametrize(
+    ("activation", "pool"),
+    [
+        (nn.ReLU, nn.MaxPool2d),
+        (ReLUDropout, nn.MaxPool2d),
+        (CReLU, nn.MaxPool2d),
+        (AID, nn.AvgPool2d),
+        (DropReLU, nn.AvgPool2d),
+        (Fourier, nn.AvgPool2d),
+    ],
+)
+def test_pools_are_averaged_for_the_activations_of_the_paper_alone(activation, pool):
+    network, _ = build("cnn", activation)
+    assert sum(isinstance(module, pool) for module in network) == 2
+
+
+def test_odd_width_is_refused_for_a_concatenating_activation():
+    with pytest.raises(ValueError, match="a width of 15 cannot be divided by 2"):
+        CNN(channels=15).build(CReLU, image_shape=(3, 32, 32), num_classes=10)
+
+
+def test_frames_of_bytes_enter_the_q_network_as_they_are():
+    network, _ = build("nature_dqn")
+    frames = torch.randint(256, (2, 4, 84, 84), dtype=torch.uint8)
+    assert torch.equal(network(frames), network(frames.float()))
