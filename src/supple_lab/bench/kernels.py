@@ -1,8 +1,8 @@
 """The activation as an operator: ours beside F.relu, F.dropout, F.rrelu and the paper's listing, plain and compiled."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -81,10 +81,10 @@ def cases(device: torch.device) -> Iterator[Case]:
                 yield Case((64, 64, 32, 32), dtype, channels_last, mode)
 
 
-def bench_kernels(device: torch.device, *, seconds_per_case: float) -> Iterator[Row]:
-    """Time all candidates in all cases, a row each as soon as it is known."""
+def bench_kernels(device: torch.device, *, seconds_per_case: float, only: str = "") -> Iterator[Row]:
+    """Time all candidates in the cases whose title holds ``only``, a row each as soon as it is known."""
     activations = candidates()
-    for case in cases(device):
+    for case in (case for case in cases(device) if only in case.title()):
         yield from bench_case(case, activations, device=device, seconds=seconds_per_case)
         torch.compiler.reset()  # or the compiled listing gives up after a few shapes
 
@@ -151,8 +151,3 @@ def captured(activation: Activation, dtype: torch.dtype, device: torch.device) -
     with torch.cuda.graph(graph):
         torch.autograd.grad([activation(leaf) for leaf in leaves], leaves, grads)
     return graph.replay
-
-
-def as_json(rows: list[Row]) -> list[dict[str, Any]]:
-    """The rows as plain values."""
-    return [asdict(row) for row in rows]

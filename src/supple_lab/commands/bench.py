@@ -1,22 +1,24 @@
 """supple bench: speed, as ratios measured side by side in one process."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
 
 from supple import kernels
+from supple.monitor import DEFAULT_EVERY
 from supple_lab import lookup
 from supple_lab.atomic_write import atomic_write
-from supple_lab.bench.kernels import Row, as_json, bench_graph, bench_kernels
+from supple_lab.bench.kernels import Row, bench_graph, bench_kernels
+from supple_lab.bench.monitor import MonitorRow, bench_monitor
 from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.screen import print_table
 from supple_lab.report.provenance import gather_provenance
 
-WHAT = ("kernels",)
+WHAT = ("kernels", "monitor")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,40 +26,59 @@ class Bench(Command):
     """Measure speed against what people use now: ratios in one process, so that a noisy machine matters less."""
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """kernels: the activation as an operator."""
+    """kernels: the activation as an operator; monitor: what a Monitor costs."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where to measure."""
     threads: int = 1
     """Threads on the CPU."""
     seconds: float = 3.0
     """Time for each case."""
+    only: str = ""
+    """Measure the cases of kernels alone whose title holds this text, such as 2^20."""
     json: Path | None = None
     """Write the numbers to this file, with machine, versions, n and spread."""
 
     def obey(self) -> int:
-        if self.what not in WHAT:
-            raise lookup.UnknownName(lookup.no_such("benchmark", self.what, WHAT))
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        self.check()
         torch.set_num_threads(self.threads)
         print(kernels.describe())
-        rows = self.measure()
-        print_rows(rows)
+        rows = self.monitor_rows() if self.what == "monitor" else self.kernel_rows()
         if self.json is not None:
             atomic_write(self.json, json.dumps(self.content(rows), indent=1).encode())
         return DONE
 
-    def measure(self) -> list[Row]:
-        """Time every case, telling of each as it is done."""
+    def check(self) -> None:
+        """Refuse what cannot be measured."""
+        if self.what not in WHAT:
+            raise lookup.UnknownName(lookup.no_such("benchmark", self.what, WHAT))
+        if self.threads < 1:
+            raise BadUsage(f"--threads must be at least 1; got {self.threads}.")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+
+    def kernel_rows(self) -> list[Row]:
+        """Time the operators, telling of each case as it is done, and show the table."""
         device = torch.device(self.device)
         rows: list[Row] = []
-        for row in bench_kernels(device, seconds_per_case=self.seconds):
+        for row in bench_kernels(device, seconds_per_case=self.seconds, only=self.only):
             if not rows or rows[-1].case != row.case:
                 print(f"measured: {row.case}", flush=True)
             rows.append(row)
-        return rows + (list(bench_graph(device, seconds=self.seconds)) if self.device == "cuda" else [])
+        if self.device == "cuda":
+            rows += bench_graph(device, seconds=self.seconds)
+        if not rows:
+            raise BadUsage(f"no case has {self.only!r} in its title; titles look like '2^20, float32, forward'.")
+        print_rows(rows)
+        return rows
 
-    def content(self, rows: list[Row]) -> dict[str, object]:
+    def monitor_rows(self) -> list[MonitorRow]:
+        """Time steps with and without a reading, and show the table."""
+        rows = list(bench_monitor(torch.device(self.device), seconds_per_case=self.seconds))
+        header = ("network", "step", "a reading, in steps", f"cost every {DEFAULT_EVERY} steps", "turns")
+        print_table(header, [show_monitor(row) for row in rows])
+        return rows
+
+    def content(self, rows: list[Any]) -> dict[str, object]:
         """What the JSON file holds."""
         provenance = gather_provenance()
         return {
@@ -69,7 +90,7 @@ class Bench(Command):
             "commit": provenance.commit,
             "versions": provenance.versions,
             "machine": provenance.machine,
-            "rows": as_json(rows),
+            "rows": [asdict(row) for row in rows],
         }
 
 
@@ -91,3 +112,10 @@ def show(row: Row | None) -> str:
         return f"{row.microseconds:.1f} us"
     low, high = row.ratio_quartiles
     return f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def show_monitor(row: MonitorRow) -> tuple[str, ...]:
+    """One case as text."""
+    low, high = row.reading_quartiles
+    reading = f"{row.reading_over_step:.2f} [{low:.2f}, {high:.2f}]"
+    return row.case, f"{row.milliseconds:.1f} ms", reading, f"{row.cost:.2%}", str(row.turns)
