@@ -205,6 +205,41 @@ class OwnActivations(nn.Module):
         return self.fc3(self.both(self.fc2(self.rectify(self.scale(self.fc1(x))))))
 
 
+def padded_cnn(pad: nn.Module, width: int = 4) -> nn.Module:
+    """A pad between an activation and the convolution that reads it, and again before the flatten to 5 x 4 x 4."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 4, 3), nn.ReLU(), pad, nn.Conv2d(width, 5, 3), nn.AdaptiveAvgPool2d(2), nn.ReLU()),
+        *(nn.ZeroPad2d(1), nn.Flatten(), nn.Linear(80, 3)),
+    )
+
+
+class Pad(nn.Module):
+    """A pad with constants, given as for torch: two widths for each dimension, from the last on."""
+
+    def __init__(self, *widths: int, value: float = 0.0) -> None:
+        super().__init__()
+        self.widths, self.value = widths, value
+
+    def forward(self, x):
+        return F.pad(x, self.widths, value=self.value)
+
+
+class PaddedShortcut(nn.Module):
+    """A residual block whose shortcut has no weights: every other position, and channels of zeros on both sides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act = nn.Conv2d(3, 4, 3), nn.ReLU()
+        self.conv1, self.act1 = nn.Conv2d(4, 8, 3, 2, 1), nn.ReLU()
+        self.conv2, self.act2, self.fc = nn.Conv2d(8, 8, 3, 1, 1), nn.ReLU(), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.act(self.conv(x))
+        shortcut = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 2, 2))
+        x = self.act2(self.conv2(self.act1(self.conv1(x))) + shortcut)
+        return self.fc(x.mean((2, 3)))
+
+
 class WritesIntoViews(nn.Module):
     """Activations in place on a view of what the shortcut reads, and on a part of it."""
 

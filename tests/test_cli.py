@@ -12,6 +12,7 @@ import pytest
 
 from supple_lab.cli import supple
 from supple_lab.commands.run import Run
+from supple_lab.studies.quickstart import Quickstart
 
 SMOKE = ["run", "quickstart", "--scale", "smoke", "--engine", "inline"]
 
@@ -68,9 +69,12 @@ def test_runs_are_listed_with_their_state(smoke_folder, capsys):
 
 def test_method_the_study_does_not_have_can_be_asked_for(tmp_path):
     command = Run(study="quickstart", scale="smoke", methods=("aid",), seeds=2)
-    from supple_lab.studies.quickstart import Quickstart
-
     assert [(spec.method.name, spec.seed) for spec in command.specs(Quickstart())] == [("aid", 0), ("aid", 1)]
+
+
+def test_method_named_twice_is_run_and_counted_once():
+    specs = Run(study="quickstart", scale="smoke", methods=("aid", "aid"), seeds=1).specs(Quickstart())
+    assert len(specs) == 1
 
 
 @pytest.mark.parametrize(

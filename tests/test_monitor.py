@@ -156,6 +156,73 @@ def test_planted_dead_units_are_reported_in_words():
     assert "warning: layer 0: 41% of units never fire on this batch" in monitor.report()
 
 
+def test_units_always_on_are_reported_beside_dead_ones():
+    network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    with torch.no_grad():
+        network[0].bias[:4] = -1000.0
+        network[0].bias[4:] = 1000.0
+    monitor = Monitor(network)
+    train(network, monitor, torch.rand(8, 6))
+    assert "warning: layer 0: 25% of units never fire on this batch" in monitor.report()
+    assert "warning: layer 0: 75% of units fire and never change sign on this batch" in monitor.report()
+
+
+def test_dead_units_alone_are_not_reported_a_second_time_as_constant_in_sign():
+    network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    with torch.no_grad():
+        network[0].bias.zero_()
+        network[0].bias[:10] = -1000.0
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(256, 6))
+    assert "62% of units never fire" in monitor.report()
+    assert "of units never change sign on" not in monitor.report()
+    assert "of units fire and never" not in monitor.report()
+
+
+@pytest.mark.parametrize("width", [64, 256])
+def test_weight_of_rank_one_is_reported_as_collapse_in_spite_of_its_bias(width):
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Linear(20, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 3))
+    with torch.no_grad():
+        network[2].weight.copy_(torch.outer(torch.randn(width), torch.randn(width)))
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(256, 20))
+    assert monitor.rows[0]["train/2/srank"] > 1.0
+    assert "layer 2: activations have collapsed" in monitor.report()
+    assert "layer 0: activations have collapsed" not in monitor.report()
+
+
+@pytest.mark.parametrize(("num_inputs", "activation"), [(2, nn.GELU), (2, nn.Tanh), (20, nn.ReLU)])
+def test_fresh_wide_network_has_not_collapsed_even_if_its_inputs_are_few(num_inputs, activation):
+    torch.manual_seed(0)
+    hidden = nn.Linear(256, 256), activation()
+    network = nn.Sequential(nn.Linear(num_inputs, 256), activation(), *hidden, nn.Linear(256, 3))
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(256, num_inputs))
+    assert "collapsed" not in monitor.report()
+
+
+def test_rows_without_gradient_are_reported_where_the_units_look_alive():
+    network = nn.Sequential(nn.Linear(6, 10), nn.ReLU(), nn.Linear(10, 3))
+    with torch.no_grad():
+        network[0].bias.zero_()
+        network[2].weight[:, :2] = 0.0  # nobody reads two of the ten units
+    monitor = Monitor(network)
+    train(network, monitor, torch.randn(256, 6))
+    assert monitor.rows[0]["train/0/dead_gradient"] == 0.2
+    assert "warning: layer 0: 20% of its weight's rows get no gradient" in monitor.report()
+    assert "layer 2: " not in monitor.report()
+
+
+def test_report_says_at_which_shares_it_warns():
+    network = MLP()
+    monitor = Monitor(network)
+    assert "warns at:" not in monitor.report()
+    train(network, monitor, torch.randn(8, 6))
+    lines = [line for line in monitor.report().splitlines() if line.startswith("warns at: 10% never fire, 50% ")]
+    assert len(lines) == 1
+
+
 def test_saturated_aid_units_are_reported_with_the_caveat():
     network = nn.Sequential(nn.Linear(6, 10), AID(0.9), nn.Linear(10, 3))
     with torch.no_grad():

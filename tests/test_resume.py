@@ -134,3 +134,13 @@ def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path, mon
     assert not list(store.folder(spec).path.glob(".*.part"))
     assert execute(spec, store) == "done"
     assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
+
+
+def test_checkpoint_that_stands_on_lost_records_is_passed_over(tmp_path, monkeypatch):
+    spec = small_spec()
+    expected = unbroken_records(tmp_path / "unbroken", spec)
+    store = interrupted_store(tmp_path / "broken", spec, at_epoch=5, monkeypatch=monkeypatch)
+    folder = store.folder(spec)
+    (folder.path / "records.jsonl").write_bytes(expected.split(b"\n")[0] + b"\n")  # one of two
+    assert execute(spec, store) == "done"
+    assert (folder.path / "records.jsonl").read_bytes() == expected

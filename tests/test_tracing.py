@@ -37,6 +37,16 @@ NETWORKS = {
     "squeeze and excite": (zoo.SqueezeExcite, IMAGE, ["act1"]),
     "two branches": (zoo.TwoBranches, IMAGE, ["act_left", "act_right"]),
     "with blocks": (zoo.WithBlocks, VECTOR, ["act1", "act2"]),
+    "padded with zeros": (lambda: zoo.padded_cnn(nn.ZeroPad2d(1)), IMAGE, ["1", "5"]),
+    "padded with a value": (lambda: zoo.padded_cnn(zoo.Pad(2, 0, 1, 3, value=1.5)), IMAGE, ["1", "5"]),
+    "padded and cropped": (lambda: zoo.padded_cnn(zoo.Pad(-2, 1, 0, -1)), IMAGE, ["1", "5"]),
+    "padded with channels": (lambda: zoo.padded_cnn(zoo.Pad(0, 0, 0, 0, 1, 2), width=7), IMAGE, ["1", "5"]),
+    "padded all around": (lambda: zoo.padded_cnn(zoo.Pad(1, 1, 1, 1, 1, 2, value=-2.0), width=7), IMAGE, ["1", "5"]),
+    "padded before its activation": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), zoo.Pad(1, 1, value=0.5), nn.ReLU(), nn.Conv2d(4, 3, 3)),
+        *(IMAGE, ["2"]),
+    ),
+    "padded shortcut": (zoo.PaddedShortcut, IMAGE, ["act1"]),
     "own activations": (zoo.OwnActivations, VECTOR, ["rectify", "both"]),
     "torchvision's resnet, converted": (
         lambda: convert(networks.ResNet(), AID()),
@@ -131,6 +141,27 @@ def test_columns_follow_concatenation_and_channels_last_flattening():
     assert torch.equal(right.columns_US, 4 + torch.arange(5)[:, None] + positions)
     assert extra.layer is model.extra
     assert torch.equal(extra.columns_US, torch.arange(5)[:, None])
+
+
+def test_what_is_padded_around_a_map_belongs_to_the_unit_of_the_map():
+    (read, flat) = trace_units(zoo.padded_cnn(nn.ZeroPad2d(1)), torch.randn(IMAGE))
+    assert torch.equal(read.consumers[0].columns_US, torch.arange(4)[:, None])
+    assert torch.equal(flat.consumers[0].columns_US, torch.arange(80).view(5, 16))  # maps of 4 x 4 with their borders
+
+
+@pytest.mark.parametrize("around", [0, 1])
+def test_channels_that_are_padded_belong_to_no_unit(around):
+    pad = zoo.Pad(*[around] * 4, 1, 2)
+    (consumer,) = trace_units(zoo.padded_cnn(pad, width=7), torch.randn(IMAGE))["1"].consumers
+    assert torch.equal(consumer.columns_US, torch.arange(1, 5)[:, None])
+
+
+def test_a_shortcut_padded_with_channels_enters_the_sum():
+    model = zoo.PaddedShortcut()
+    graph = trace_units(model, torch.randn(IMAGE))
+    assert names_around(model, graph["act"]) == ("conv", None, ["conv1"])
+    assert (graph["act"].sums_out, graph["act"].unclear) == (True, "")
+    assert graph["act2"].sums_in
 
 
 @pytest.mark.parametrize(
@@ -247,6 +278,10 @@ def test_modules_without_parts_are_activations_if_they_bend_element_by_element()
         (zoo.NormsOfTheirOwn, VECTOR, "act4", "two norms come before it"),
         (zoo.ReadPast, VECTOR, "act", "also read by add in the forward of ReadPast"),
         (zoo.Maxout, VECTOR, "act", "maximum in the forward of Maxout: it mixes units"),
+        (
+            lambda: nn.Sequential(nn.Conv2d(6, 4, 1), zoo.Pad(0, 0, 0, 0, 1, 1), nn.ReLU(), nn.Conv2d(6, 3, 1)),
+            *(MAP, "2", "no layer before it"),
+        ),
         (zoo.Halves, VECTOR, "act", "first (Linear): it reads some of the units more than others"),
         (lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh()), VECTOR, "1", "they reach the output of the model"),
         (lambda: nn.Sequential(nn.ReLU(), nn.Linear(6, 3)), VECTOR, "0", "no layer before it"),

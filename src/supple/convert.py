@@ -105,7 +105,10 @@ def check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"convert needs the model as an nn.Module; got {described(model)}.")
     if isinstance(model, torch.jit.ScriptModule):
-        raise TypeError("convert cannot look into TorchScript. Convert the Python model, then script or trace it.")
+        raise TypeError(
+            "convert cannot look into TorchScript. Convert the Python model; a converted model can be exported with "
+            "torch.export, not scripted."
+        )
     if any(is_compiled(module) for module in model.modules()):
         raise TypeError(
             "convert needs the model before torch.compile, for the compiled code would not follow. "

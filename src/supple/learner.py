@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from supple.units import UnitGraph
 
-Batch = tuple[Tensor, Tensor]
+Inputs = Tensor | tuple[Tensor, ...]
+Batch = tuple[Inputs, Tensor]
 
 
 class Learner:
@@ -25,10 +26,18 @@ class Learner:
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         *,
-        example_input: Tensor | tuple[Tensor, ...] | None = None,
+        example_input: Inputs | None = None,
         loss: Callable[[Tensor, Tensor], Tensor] | None = None,
         seed: int = 0,
     ) -> None:
+        if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
+            raise TypeError(f"Learner needs a model with parameters, an nn.Module; got {type(model).__name__}.")
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if not any(id(parameter) in held for parameter in model.parameters()):
+            raise ValueError(
+                "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
+                "torch.optim.Adam(model.parameters())."
+            )
         self.model = model
         self.optimizer = optimizer
         self.example_input = example_input
@@ -38,6 +47,7 @@ class Learner:
         self._loss = loss
         self._units: UnitGraph | None = None
         self._features: dict[str, Tensor] | None = None
+        self._versions: dict[str, int] = {}  # of the features when they were kept
 
     @property
     def device(self) -> torch.device:
@@ -74,7 +84,7 @@ class Learner:
         if self._features is None:
             self._features = {}
             for layer in self.units:
-                layer.activation.register_forward_hook(FeatureTap(layer.name, self._features))
+                layer.activation.register_forward_hook(FeatureTap(layer.name, self._features, self._versions))
         return self._features
 
     def feature(self, site: str) -> Tensor:
@@ -84,7 +94,13 @@ class Learner:
                 f"no training forward has passed the activation '{site}' yet. Call method.init(learner) before the "
                 "first step, and model(x) in training mode with gradients before method.after_step(learner, state)."
             )
-        return self.features[site]
+        feature = self.features[site]
+        if feature._version != self._versions[site]:
+            raise RuntimeError(
+                f"what the activation '{site}' gave was overwritten by a later in-place operation, so this method "
+                "cannot read it. Make what follows the activation not in place (such as nn.Dropout(inplace=True))."
+            )
+        return feature
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
         """Names, values and gradients of all parameters that the last backward gave a gradient."""
@@ -104,19 +120,28 @@ class Learner:
         if self._loss is None:
             raise ValueError("this method needs the loss; pass loss=..., e.g. Learner(model, optimizer, loss=loss_fn).")
         inputs, targets = batch
-        return self._loss(model(inputs.to(self.device)), targets.to(self.device))
+        return self._loss(self.forward_of(model, inputs), targets.to(self.device))
+
+    def forward_of(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """What the model, ours or a copy, gives for the inputs; a tuple of tensors is several arguments."""
+        arguments = inputs if isinstance(inputs, tuple) else (inputs,)
+        return model(*(argument.to(self.device) for argument in arguments))
 
 
 class FeatureTap:
     """A forward hook that keeps what an activation gives in training; in copies and pickles of the model it is dead."""
 
-    def __init__(self, site: str, features: dict[str, Tensor] | None = None) -> None:
+    def __init__(
+        self, site: str, features: dict[str, Tensor] | None = None, versions: dict[str, int] | None = None
+    ) -> None:
         self.site = site
-        self.features = features
+        self.features, self.versions = features, versions
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-        if self.features is not None and module.training and torch.is_grad_enabled():
-            self.features[self.site] = output.detach()
+        if self.features is None or self.versions is None or not module.training or not torch.is_grad_enabled():
+            return
+        self.features[self.site] = output.detach()
+        self.versions[self.site] = output._version
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "FeatureTap":
         return FeatureTap(self.site)

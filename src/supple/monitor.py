@@ -11,11 +11,11 @@ from supple.convert import is_compiled
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observation import Inputs, Observation, eager, observe_sites
 from supple.metrics.site import MAX_ROWS
-from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites
+from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, traced_units
 from supple.metrics.watch import Watch, training_forwards
 from supple.monitoring.reading import Reading, read
 from supple.monitoring.table import table, wrapped
-from supple.monitoring.warning import caveat, warnings_of
+from supple.monitoring.warning import THRESHOLDS, caveat, warnings_of
 from supple.monitoring.writer import Row, write_of
 from supple.units import UnitGraph
 
@@ -82,7 +82,7 @@ class Monitor:
         readings = [self.readings[source] for source in ("train", "probe") if source in self.readings]
         parts = [part for reading in readings for part in (table(reading), remarks(reading))]
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
-        return "\n\n".join(part for part in (*parts, notes) if part)
+        return "\n\n".join(part for part in (*parts, notes, THRESHOLDS if parts else "") if part)
 
     def notes(self) -> list[str]:
         """What the Monitor cannot see, and why."""
@@ -117,7 +117,9 @@ class Monitor:
 
     def _arm(self) -> None:
         # The sites are looked up anew: the model may have been converted since.
-        self._watch = Watch(eager(self.model), self._known_sites(), listens=training_forwards).__enter__()
+        traced = traced_units(self.sites)
+        watch = Watch(eager(self.model), self._known_sites(), traced=traced, listens=training_forwards)
+        self._watch = watch.__enter__()
 
     def _read_step(self) -> None:
         assert self._watch is not None

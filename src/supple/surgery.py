@@ -5,6 +5,7 @@ fixed number K of units is picked together with a mask of those that are due, so
 step that renews units can be captured in a CUDA graph.
 """
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from supple.units import Layer, UnitGraph, UnitLayer, columns_of
+
+MAX_REASONS = 3  # what a warning can hold; trace_units(model, x) shows all
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,16 @@ def renewable_layers(graph: UnitGraph, who: str) -> list[UnitLayer]:
         f"({'; '.join(reasons) or 'it has no hidden layer'}). Use a method that needs no units, such as L2Init or "
         "ShrinkPerturb, or give the network activation modules between plain linear or convolutional layers."
     )
+
+
+def warn_of_others(graph: UnitGraph, who: str, served: list[UnitLayer]) -> None:
+    """Name the hidden layers that a method leaves alone for another reason than a residual sum, which is by design."""
+    left = [layer for layer in graph if layer not in served and not (layer.residual and not layer.unclear)]
+    reasons = [f"'{layer.name}': {hindrance(layer) or 'more than one layer reads it'}" for layer in left]
+    reasons += graph.skipped
+    if reasons:
+        shown = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
+        warnings.warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).", stacklevel=3)
 
 
 def hindrance(layer: UnitLayer) -> str:

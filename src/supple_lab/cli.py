@@ -1,5 +1,6 @@
 """The command line. Exit code 0: done, 1: runs failed (named), 2: bad usage."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -24,7 +25,11 @@ Commands = (
 
 def main() -> None:
     """Entry point of the `supple` script."""
-    sys.exit(supple(sys.argv[1:]))
+    try:
+        sys.exit(supple(sys.argv[1:]))
+    except BrokenPipeError:  # whoever reads our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
 
 
 def supple(arguments: list[str]) -> int:

@@ -101,3 +101,52 @@ def test_a_model_never_converted_has_no_report():
 def test_the_report_of_a_compiled_model_is_that_of_the_model():
     model = convert(networks.MLP(), AID(p=0.9))
     assert conversion_report(torch.compile(model)) == conversion_report(model)
+
+
+def test_a_second_conversion_says_what_is_already_converted_and_claims_nothing_else():
+    model = convert(convert(networks.MLP(), AID(p=0.9), pool="keep"), AID(p=0.5))
+    report = conversion_report(model)
+    assert {(entry.where, entry.how) for entry in report.left} == {
+        ("act.0", "already AID(p=0.9), placed by an earlier convert"),
+        ("act.1", "already AID(p=0.9), placed by an earlier convert"),
+    }
+    assert str(report).startswith("MLP converted to AID(p=0.9), max-pools: average")
+    outer = conversion_report(convert(nn.Sequential(model), AID(p=0.5)))
+    assert str(outer).startswith("Sequential has nothing converted to AID(p=0.5)")
+
+
+def test_a_title_names_both_activations_if_both_were_put_in():
+    model = convert(nn.Sequential(nn.ReLU(), nn.GELU()), AID(p=0.9))
+    report = conversion_report(convert(model, AID(p=0.5), replace=(nn.GELU,)))
+    assert str(report).startswith("Sequential converted to AID(p=0.9), then AID(p=0.5), max-pools: average")
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    {
+        "clamp by name": ("clamp", lambda x: torch.clamp(x, min=0)),
+        "clamp": ("clamp", lambda x: torch.clamp(x, 0.0)),
+        "method clamp": ("clamp", lambda x: x.clamp(min=0)),
+        "method clamp_": ("clamp_", lambda x: (x + 1).clamp_(min=0)),
+        "clamp to six": ("clamp", lambda x: x.clamp(0, 6)),
+        "clamp_min": ("clamp_min", lambda x: torch.clamp_min(x, 0)),
+        "method clamp_min": ("clamp_min", lambda x: x.clamp_min(0)),
+        "threshold": ("threshold", lambda x: F.threshold(x, 0, 0)),
+        "torch threshold": ("threshold", lambda x: torch.threshold(x, 0, 0)),
+        "maximum": ("maximum", lambda x: torch.maximum(x, torch.zeros_like(x))),
+        "clamp elsewhere": (None, lambda x: x.clamp(min=1e-6)),
+        "clamp to one": (None, lambda x: x.clamp(0, 1)),
+        "clamp from above": (None, lambda x: x.clamp(max=0)),
+        "threshold elsewhere": (None, lambda x: F.threshold(x, 0, 1)),
+        "maximum of two": (None, lambda x: torch.maximum(x, 2 * x)),
+    }.values(),
+)
+def test_a_relu_written_as_a_clamp_is_left_and_listed(name, call):
+    class Clamped(nn.Module):
+        def forward(self, x):
+            return call(x)
+
+    left = conversion_report(convert(Clamped(), AID(p=0.9))).left
+    assert [(entry.what.partition(" in ")[0], entry.how) for entry in left] == (
+        [(name, "write it as a ReLU to have it swapped")] if name else []
+    )

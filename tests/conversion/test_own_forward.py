@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import networks
 from supple import AID, conversion_report, convert
+from supple.conversion.own_code import ends_with
 
 quietly = torch.no_grad
 
@@ -213,6 +214,36 @@ def test_a_child_named_relu_is_not_taken_for_a_functional_one():
             return self.relu(self.fc(x)) if x.sum() > 0 else x
 
     assert conversion_report(convert(Named(), AID(p=0.9))).left == ()
+
+
+def test_a_child_named_relu_is_known_whatever_forward_calls_self():
+    class Named(Linear):
+        def __init__(self) -> None:
+            super().__init__()
+            self.relu = nn.ReLU()
+
+        def forward(s, x):
+            y = s.fc(x)
+            return s.relu(y)
+
+    assert conversion_report(convert(Named(), AID(p=0.9))).left == ()
+
+
+def test_a_relu_of_the_first_argument_of_a_helper_is_still_mentioned():
+    class Helped(Linear):
+        @staticmethod
+        def rectified(x):
+            return x.relu() if x.sum() > 0 else x
+
+        def forward(s, x):
+            return s.rectified(s.fc(x))
+
+    assert [entry.what for entry in conversion_report(convert(Helped(), AID(p=0.9))).left] == ["relu in Helped.forward"]
+
+
+def test_the_last_of_two_names_in_one_instruction_counts():
+    assert ends_with(("y", "s"), "s")  # STORE_FAST_LOAD_FAST of Python 3.13
+    assert not ends_with(("s", "y"), "s")
 
 
 def test_random_tensors_are_drawn_anew_at_every_call():

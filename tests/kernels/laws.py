@@ -149,7 +149,7 @@ def check_nan_stays_and_infinities_drop_to_zero(
     kernel: Kernel, *, dtype: torch.dtype, device: torch.device = CPU
 ) -> None:
     x = torch.tensor([NAN, INF, -INF, 0.0, -0.0], dtype=dtype, device=device).repeat(4000)
-    for edges, drop in (((0.0,), (0.9, 0.1)), ((-1.0, 0.0, 1.0), (0.9, 0.5, 0.5, 0.1))):
+    for edges, drop in (((0.0,), (0.9, 1.0 - 0.9)), ((-1.0, 0.0, 1.0), (0.9, 0.5, 0.5, 0.1))):
         nan, positive, negative, *zeros = draw(kernel, x, Intervals(edges, drop), seed=6).view(-1, 5).unbind(1)
         assert nan.isnan().all()
         assert set(positive.tolist()) == {INF, 0.0}

@@ -144,5 +144,5 @@ def test_used_up_data_is_refused():
 
 @pytest.mark.parametrize("field", ["alpha", "floor"])
 def test_value_out_of_range_is_named(field):
-    with pytest.raises(ValueError, match=rf"^DASH\.{field} is .*, in \[0, 1\]; got -0\.1\.$"):
+    with pytest.raises(ValueError, match=rf"^DASH\.{field} is .*, in [\[(]0, 1\]; got -0\.1\.$"):
         DASH(**{field: -0.1})

@@ -4,9 +4,20 @@ from torch import nn
 
 from networks import MLP, ResNet
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
+from supple.metrics.dormant import DormantRatio
 from supple.metrics.observation import observe
 from supple.metrics.sites import activation_sites, is_activation, never_silent
+from supple.tracing import trace_units
 from supple.units import UnitGraph, UnitLayer
+
+
+class Permute(nn.Module):
+    def __init__(self, *dims):
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, x):
+        return x.permute(self.dims)
 
 
 class Swish(nn.SiLU):
@@ -84,6 +95,50 @@ def test_units_lie_where_their_layer_put_them(layers, inputs, num_units, num_val
     (site,) = observe(nn.Sequential(*layers), torch.randn(inputs)).sites
     assert (site.num_units, site.num_values) == (num_units, num_values)
     assert site.positive_share.shape == site.magnitude.shape == (num_units,)
+
+
+def moved_units(norm):
+    """A network that moves its units, eight of them, between layer and activation; and inputs for it."""
+    if isinstance(norm, (nn.LayerNorm, nn.RMSNorm)):
+        layers = nn.Conv2d(3, 8, 3, padding=1), Permute(0, 2, 3, 1), norm, nn.ReLU(), nn.Linear(8, 3)
+        return nn.Sequential(*layers), torch.randn(4, 3, 8, 6)  # as many rows in an image as there are channels
+    layers = nn.Linear(5, 8), Permute(0, 2, 1), norm, nn.ReLU(), nn.Conv1d(8, 3, 1)
+    return nn.Sequential(*layers), torch.randn(4, 6, 5)
+
+
+@pytest.mark.parametrize("has_graph", [False, True])
+@pytest.mark.parametrize("norm", [nn.LayerNorm(8), nn.RMSNorm(8), nn.BatchNorm1d(8), nn.GroupNorm(2, 8)])
+def test_units_moved_before_a_norm_are_found_where_the_norm_has_its_entries(norm, has_graph):
+    network, inputs = moved_units(norm)
+    if isinstance(norm, nn.RMSNorm):
+        nn.init.zeros_(norm.weight[:3])
+    else:
+        nn.init.constant_(norm.bias[:3], -50.0)
+    observation = observe(network, inputs, sites=trace_units(network, inputs) if has_graph else None)
+    (site,) = observation.sites
+    assert (site.num_units, site.layer) == (8, "0")
+    assert DormantRatio().measure(observation)["dormant_ratio"] == 3 / 8
+
+
+def test_units_moved_without_a_norm_are_found_by_the_graph():
+    network = nn.Sequential(nn.Linear(5, 8), Permute(0, 2, 1), nn.ReLU(), nn.Conv1d(8, 3, 1))
+    inputs = torch.randn(4, 8, 5)  # as many positions as units
+    nn.init.constant_(network[0].bias[:3], -50.0)
+    observation = observe(network, inputs, sites=trace_units(network, inputs))
+    assert [site.layer for site in observation.sites] == ["0"]
+    assert DormantRatio().measure(observation)["dormant_ratio"] == 3 / 8
+
+
+def test_norm_over_positions_does_not_make_units_of_them():
+    network = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(5, 1))
+    (site,) = observe(network, torch.randn(4, 7, 3)).sites
+    assert (site.num_units, site.layer) == (5, "0")
+
+
+def test_norm_before_the_layer_says_nothing_of_the_layers_units():
+    network = nn.Sequential(nn.LayerNorm(6), Permute(0, 2, 1), nn.Conv1d(6, 5, 2), nn.ReLU(), nn.Conv1d(5, 1, 1))
+    (site,) = observe(network, torch.randn(4, 7, 6)).sites  # z is (4, 5, 6): its last dimension is as wide as the norm
+    assert (site.num_units, site.layer) == (5, "2")
 
 
 @pytest.mark.parametrize("module", [AID(0.9), DropReLU(0.9), nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()])

@@ -5,8 +5,10 @@ import pytest
 
 from small_runs import small_spec
 from supple_lab.atomic_write import StorageError, atomic_write
+from supple_lab.runs.run import execute
 from supple_lab.runs.run_folder import RunIsBusy
 from supple_lab.runs.store import FORMAT, Store
+from supple_lab.sweep.sweep import unfinished
 
 
 def test_store_lists_the_runs_it_holds(tmp_path):
@@ -29,7 +31,7 @@ def test_folder_without_runs_says_how_to_make_some(tmp_path):
         Store.open(tmp_path)
 
 
-@pytest.mark.parametrize("garbage", ["", "{", "[]", '{"no": 1}'])
+@pytest.mark.parametrize("garbage", ["", "{", "[]", '{"no": 1}', '{"format": "a"}'])
 def test_damaged_format_file_is_named(tmp_path, garbage):
     (tmp_path / "format.json").write_text(garbage)
     with pytest.raises(StorageError, match=r"format.json is damaged"):
@@ -86,3 +88,54 @@ def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
         atomic_write(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def finished(tmp_path):
+    store = Store.create(tmp_path)
+    assert execute(small_spec(), store) == "done"
+    return store, store.folder(small_spec())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda text: text[:-20], lambda text: b"garbage\n" + text, lambda text: b"", lambda text: b"[1]\n" * 3],
+    ids=["cut", "garbage", "empty", "other shape"],
+)
+def test_done_run_that_lost_records_is_run_again_with_the_same_result(tmp_path, damage):
+    store, folder = finished(tmp_path)
+    whole = (folder.path / "records.jsonl").read_bytes()
+    (folder.path / "records.jsonl").write_bytes(damage(whole))
+    assert folder.state() == "interrupted"
+    assert unfinished(store, [small_spec()], retry_failed=False) == [small_spec()]
+    assert execute(small_spec(), store) == "done"
+    assert (folder.path / "records.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize("facts", ['"progress": "x"', '"progress": null, "seconds": []'])
+def test_status_with_facts_that_are_no_numbers_is_read_without_them(tmp_path, facts):
+    _, folder = finished(tmp_path)
+    (folder.path / "status.json").write_text('{"state": "done", "num_records": 3, ' + facts + "}")
+    assert folder.status() == {"state": "done", "num_records": 3}
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"seed": 1}'])
+def test_damaged_spec_is_named(tmp_path, content):
+    _, folder = finished(tmp_path)
+    (folder.path / "spec.json").write_text(content)
+    with pytest.raises(StorageError, match="spec.json is damaged .* Delete the folder and run again"):
+        folder.spec()
+
+
+def test_spec_of_another_run_is_refused(tmp_path):
+    _, folder = finished(tmp_path)
+    (folder.path / "spec.json").write_text(small_spec(seed=99).to_json())
+    with pytest.raises(StorageError, match="is not the spec of run"):
+        folder.spec()
+
+
+def test_strange_files_among_the_checkpoints_do_no_harm(tmp_path):
+    store, folder = finished(tmp_path)
+    (folder.path / "checkpoint-abc.pt").write_text("")
+    (folder.path / "checkpoint-000009.pt").mkdir()
+    folder.write_status("running")
+    assert execute(small_spec(), store) == "done"

@@ -105,12 +105,14 @@ def test_stopping_ends_the_workers(tmp_path):
         os.kill(pid, 0)
 
 
-def test_run_held_by_another_process_is_named_as_busy(tmp_path):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_run_held_by_another_process_is_busy_and_not_failed(tmp_path, engine):
     store = Store.create(tmp_path)
     folder = store.folder(small_spec())
     folder.create(small_spec())
     with folder.lock():
-        (failure,) = execute_all([small_spec()], Inline(store, device="cpu", jobs=1))
+        (failure,) = execute_all([small_spec()], engine(store, device="cpu", jobs=1))
+    assert failure.busy
     assert "worked on by another process" in failure.reason
 
 

@@ -4,7 +4,7 @@ from itertools import count
 
 from torch import fx, nn
 
-from supple.conversion import forms, overwriting, pools
+from supple.conversion import clamps, forms, overwriting, pools
 from supple.conversion.calls import has_optional_arguments
 from supple.conversion.own_code import SWITCHES, asks_types, mentioned, original_class, own_forward
 from supple.conversion.own_forward import Site, Traces, UntraceableError, trace_both_modes
@@ -89,10 +89,12 @@ class FunctionalCalls:
         return is_pool or forms.class_of_node(node) in self.request.classes
 
     def report_others(self, calls: list[tuple[fx.Node, Site]]) -> None:
-        """Mention the activations that nobody asked to replace."""
+        """Mention the activations that nobody asked to replace, and those in a form that is not replaced."""
         for node, site in calls:
             if cls := forms.class_of_node(node):
                 self.findings.left(self.path, call_name(node, site), how=not_asked_for(cls))
+            elif clamps.class_of_clamp(node) in self.request.classes:
+                self.findings.left(self.path, call_name(node, site), how=clamps.WAY_OUT)
 
     def obstacle(self, traces: Traces) -> str | None:
         """Why the forward must not be replaced by its traces, or None."""
@@ -144,7 +146,7 @@ class FunctionalCalls:
             return
         self.rewriting.averages.add(site.key)
         average = pools.AVERAGE_FUNCTIONS[node.target].__name__
-        self.findings.swapped(self.path, call_name(node, site), how=average)
+        self.findings.averaged(self.path, call_name(node, site), how=average)
 
     def leave(self, node: fx.Node, site: Site, *, why: str) -> None:
         """Let a call stay as it is."""
@@ -172,7 +174,8 @@ class FunctionalCalls:
 
 def call_name(node: fx.Node, site: Site) -> str:
     """The call in words."""
-    return f"{forms.form_name(node.target)} in {site.label}"
+    name = forms.form_name(node.target).lstrip("_")  # F.threshold is traced as _threshold
+    return f"{name} in {site.label}"
 
 
 def free_name(module: nn.Module, stem: str) -> str:

@@ -2,6 +2,7 @@
 
 import dis
 import functools
+import inspect
 import itertools
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType, FunctionType
@@ -31,19 +32,31 @@ def has_own_forward(module: nn.Module) -> bool:
     return not str(getattr(forward, "__module__", "")).startswith("torch.")
 
 
-def own_code(module: nn.Module) -> list[CodeType]:
-    """The code of forward, of the methods and helper functions that it names, and so on."""
-    found: dict[CodeType, None] = {}
-    pending = [vars(module).get("forward", own_forward(module))]
+def own_code(module: nn.Module) -> dict[CodeType, str]:
+    """The code of forward, of the methods and helper functions that it names, and so on, with its name for self."""
+    found: dict[CodeType, str] = {}
+    pending = [(vars(module).get("forward", own_forward(module)), True)]
     while pending:
-        function = unwrapped(pending.pop())
+        function, is_method = pending.pop()
+        function = unwrapped(function)
         if not is_own(function) or function.__code__ in found:
             continue
+        receiver = first_argument(function.__code__) if is_method else "self"
         for code in with_nested(function.__code__):
-            found[code] = None
-            pending += [getattr(type(module), name, None) for name in code.co_names]
-            pending += [function.__globals__.get(name) for name in code.co_names]
-    return list(found)
+            found[code] = receiver
+            pending += [(getattr(type(module), name, None), takes_self(module, name)) for name in code.co_names]
+            pending += [(function.__globals__.get(name), False) for name in code.co_names]
+    return found
+
+
+def first_argument(code: CodeType) -> str:
+    """What a method calls the module it is called on."""
+    return code.co_varnames[0] if code.co_argcount else "self"
+
+
+def takes_self(module: nn.Module, name: str) -> bool:
+    """Whether a function of the module's class gets the module as its first argument."""
+    return not isinstance(inspect.getattr_static(type(module), name, None), staticmethod)
 
 
 def unwrapped(function: Any) -> Any:
@@ -70,18 +83,24 @@ def with_nested(code: CodeType) -> Iterator[CodeType]:
 def mentioned(module: nn.Module, names: Iterable[str]) -> list[str]:
     """Those of the names that the module's own code loads other than as an attribute of self, sorted."""
     wanted = set(names)
-    return sorted({name for code in own_code(module) for name in loaded_names(code)} & wanted)
+    code = own_code(module).items()
+    return sorted({name for part, receiver in code for name in loaded_names(part, receiver)} & wanted)
 
 
 @functools.lru_cache(maxsize=1024)
-def loaded_names(code: CodeType) -> frozenset[str]:
+def loaded_names(code: CodeType, receiver: str) -> frozenset[str]:
     """Names and strings the code loads; ``self.relu`` is left out, for it is a child, which is seen elsewhere."""
     loads = [
         instruction.argval
         for previous, instruction in itertools.pairwise(dis.get_instructions(code))
-        if instruction.opname.startswith("LOAD") and previous.argval != "self"
+        if instruction.opname.startswith("LOAD") and not ends_with(previous.argval, receiver)
     ]
     return frozenset(name for name in loads if isinstance(name, str))
+
+
+def ends_with(argval: Any, name: str) -> bool:
+    """Whether an instruction loads the name last; from Python 3.13 on one instruction may load or store two."""
+    return (argval[-1] if isinstance(argval, tuple) and argval else argval) == name
 
 
 def asks_types(module: nn.Module) -> bool:
@@ -89,9 +108,9 @@ def asks_types(module: nn.Module) -> bool:
 
     A traced value is no Tensor, so a trace would answer wrongly, and silently.
     """
-    for code in own_code(module):
+    for code, receiver in own_code(module).items():
         for asking, asked in itertools.pairwise(dis.get_instructions(code)):
-            if asking.argval in ("isinstance", "is_tensor") and asked.argval != "self":
+            if asking.argval in ("isinstance", "is_tensor") and asked.argval != receiver:
                 return True
     return False
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from supple.conversion import forms, pools
-from supple.conversion.own_code import has_own_forward
+from supple.conversion.own_code import has_own_forward, original_class
 from supple.conversion.report import Findings
 from supple.conversion.request import Request
 from supple.conversion.walk import children, is_placed, join
@@ -66,7 +66,7 @@ class Positions:
     def place_(self, placement: Placement, cls: type[nn.Module]) -> None:
         """Put a new activation where the placement says."""
         activation = self.request.new_activation(training=placement.training)
-        placement.parent.add_module(placement.name, activation)
+        put_(placement, activation)
         self.placements[activation] = placement
         if has_hooks(placement.old):
             self.findings.note(placement.path, placement.what, how="its hooks were not carried over")
@@ -84,6 +84,7 @@ class Positions:
             placement.parent.add_module(placement.name, placement.old)
         else:
             delattr(placement.parent, placement.name)
+            vars(placement.parent).pop(placement.name, None)
             setattr(placement.parent, placement.name, placement.old)
         return placement
 
@@ -95,18 +96,29 @@ class Positions:
             return
         average = pools.average_pool(pool).train(pool.training)
         parent.add_module(name, average)
-        self.findings.swapped(path, type(pool).__name__, how=str(average))
+        self.findings.averaged(path, type(pool).__name__, how=str(average))
 
     def mention(self, module: nn.Module, path: str) -> None:
         """Report what looks like an activation and stays."""
         if is_placed(module):
-            return
-        if forms.is_activation(module):
+            self.findings.left(path, type(module).__name__, how=f"already {module}, placed by an earlier convert")
+        elif forms.is_activation(module):
             self.findings.left(path, type(module).__name__, how=not_asked_for(type(module)))
         elif isinstance(module, torch.jit.ScriptModule):
             self.findings.left(path, "a TorchScript module", how="its inside is compiled; convert before scripting")
         elif nn.ReLU in self.request.classes and getattr(module, "nonlinearity", "") == "relu":
             self.findings.left(path, f"the ReLU of {type(module).__name__}", how="it is inside a fused kernel")
+
+
+def put_(placement: Placement, activation: nn.Module) -> None:
+    """Make the activation a child of the placement's parent, in sight of the parent's own ``__setstate__``."""
+    parent, name = placement.parent, placement.name
+    parent.add_module(name, activation)
+    # nn.TransformerDecoderLayer and nn.Transformer, copied or unpickled, look for their function among the plain
+    # attributes alone, and put F.relu there if it is missing, which would hide the child.
+    is_function = not isinstance(placement.old, nn.Module)
+    if name in vars(parent) or (is_function and original_class(parent).__setstate__ is not nn.Module.__setstate__):
+        vars(parent)[name] = activation
 
 
 def has_hooks(module: Any) -> bool:

@@ -32,18 +32,29 @@ class ConversionReport:
     left: tuple[Entry, ...] = ()
     retyped: tuple[Entry, ...] = ()
     notes: tuple[Entry, ...] = ()
+    num_averaged: int = 0  # of those swapped, how many are pools
+
+    @property
+    def has_new_activations(self) -> bool:
+        """Whether anything but pools was put in."""
+        return len(self.swapped) > self.num_averaged
 
     def after(self, earlier: "ConversionReport") -> "ConversionReport":
         """This report with what an earlier conversion of the same model had changed."""
+        activations = [report.activation for report in (earlier, self) if report.has_new_activations]
         return replace(
             self,
+            activation=", then ".join(dict.fromkeys(activations)) or self.activation,
+            pool="average" if "average" in (earlier.pool, self.pool) else self.pool,
             swapped=earlier.swapped + self.swapped,
             retyped=earlier.retyped + self.retyped,
             notes=earlier.notes + self.notes,
+            num_averaged=earlier.num_averaged + self.num_averaged,
         )
 
     def __str__(self) -> str:
-        title = f"{self.model} converted to {self.activation}, max-pools: {self.pool}"
+        verb = "converted" if self.has_new_activations else "has nothing converted"
+        title = f"{self.model} {verb} to {self.activation}, max-pools: {self.pool}"
         sections = {
             "Swapped": grouped(self.swapped, " -> "),
             "Left": grouped(self.left, ": "),
@@ -78,10 +89,16 @@ class Findings:
 
     def __init__(self) -> None:
         self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
+        self.num_averaged = 0
 
     def swapped(self, where: str, what: str, *, how: str) -> None:
         """Something was put in."""
         self.entries["swapped"].append(Entry(where, what, how))
+
+    def averaged(self, where: str, what: str, *, how: str) -> None:
+        """An average-pool was put in."""
+        self.swapped(where, what, how=how)
+        self.num_averaged += 1
 
     def left(self, where: str, what: str, *, how: str) -> None:
         """Something stayed."""
@@ -98,4 +115,4 @@ class Findings:
     def report(self, model: str, *, activation: str, pool: str) -> ConversionReport:
         """All of it."""
         entries = {name: tuple(found) for name, found in self.entries.items()}
-        return ConversionReport(model, activation, pool, **entries)
+        return ConversionReport(model, activation, pool, **entries, num_averaged=self.num_averaged)

@@ -8,7 +8,7 @@ from supple.conversion import overwriting
 from supple.conversion.call_sites import CallSites, Restart
 from supple.conversion.forms import writes_in_place
 from supple.conversion.own_forward import Site, Traces
-from supple.conversion.positions import Placement, Positions
+from supple.conversion.positions import Placement, Positions, put_
 from supple.conversion.walk import is_placed, join, num_places
 
 
@@ -85,7 +85,7 @@ class Reuse:
         copies = [self.positions.request.new_activation(training=mode) for _ in keys]
         evaluation, training = (tuple(map(keys.index, sites)) or tuple(range(len(keys))) for sites in calls.sites)
         call_sites = CallSites(copies, (evaluation, training)).train(mode)
-        placement.parent.add_module(placement.name, call_sites)
+        put_(placement, call_sites)
         calls.caller.register_forward_pre_hook(Restart(tuple(calls.target.split("."))))
         for i, (key, site) in enumerate(zip(keys, copies, strict=True)):
             if writes_in_place(placement.old) and key in calls.noticed:

@@ -11,7 +11,7 @@ from supple.learner import Learner
 from supple.methods.activity import centred, mean_magnitude, mean_value
 from supple.methods.base import Method, State, decay_rate
 from supple.methods.consecutive import consecutive_layers
-from supple.surgery import Chosen, Entries, producer_of, renew_, renewable_layers
+from supple.surgery import Chosen, Entries, producer_of, renew_, renewable_layers, warn_of_others
 from supple.units import Layer, UnitLayer
 
 UTILITIES = ("contribution", "adaptable_contribution")
@@ -27,7 +27,10 @@ class CBP(Method):
     with ``utility_decay`` and corrected for the unit's age. "adaptable_contribution" has |h - mean h| in place of |h|
     and divides by mean |w_in|. Units not older than ``maturity`` steps are safe, and do not count for the rate. A
     replaced unit gets Kaiming-uniform incoming weights, bias 0, outgoing weights 0, its norm back at identity, age and
-    utility 0, and no moments in the optimizer (whose step count stays).
+    utility 0, and no moments in the optimizer (whose step count stays). Of units equal in utility any may go first.
+
+    To capture a step in a CUDA graph, tell the graph of the stream that fresh weights are drawn from:
+    ``graph.register_generator_state(learner.generator)``.
     """
 
     name = "cbp"
@@ -49,17 +52,22 @@ class CBP(Method):
 
     def init(self, learner: Learner) -> State:
         learner.features  # noqa: B018  # watch the activations from now on
+        warn_of_others(learner.units, "CBP", self.layers(learner))
         state: State = {}
         for layer in self.layers(learner):
             zeros = torch.zeros(layer.num_units, device=learner.device)
-            state |= {f"age.{layer.name}": zeros.long(), f"budget.{layer.name}": zeros.new_zeros(())}
+            # The budget in float64: in float32 a sum of rates reaches 1 a step late.
+            budget = torch.zeros((), dtype=torch.float64, device=learner.device)
+            state |= {f"age.{layer.name}": zeros.long(), f"budget.{layer.name}": budget}
             state |= {f"{key}.{layer.name}": zeros.clone() for key in self.running_means}
         return state
 
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are replaced; by default no unit that a residual sum shares."""
         graph = learner.units
-        return renewable_layers(consecutive_layers(graph, learner.model) if self.residual == "all" else graph, "CBP")
+        if self.residual == "all":
+            return renewable_layers(consecutive_layers(graph, learner.model), "CBP")
+        return [layer for layer in renewable_layers(graph, "CBP") if len(layer.consumers) == 1]
 
     @property
     def running_means(self) -> tuple[str, ...]:
@@ -99,7 +107,7 @@ class CBP(Method):
         # The budget is below 1 before a step, so no step asks for more; where rounding does, the next one pays.
         num_slots = min(1 + math.floor(self.replacement_rate * num_units), num_units)
         # Without mature units nothing is added, so that no budget is saved up for the day they mature.
-        budget += self.replacement_rate * num_mature
+        budget += self.replacement_rate * num_mature.double()
         num_due = budget.floor().clamp(max=num_slots)
         budget -= num_due
         ranked_U = (record["utility"] / self.correction(record)).masked_fill(~mature_U, math.inf)

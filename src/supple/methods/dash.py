@@ -30,7 +30,10 @@ class DASH(Method):
     floor: float = 0.3  # lambda, the smallest factor
 
     def __post_init__(self) -> None:
-        SF.probability(self.alpha, "DASH.alpha is the share of the newest batch in the average of gradients")
+        if not 0.0 < self.alpha <= 1.0:
+            raise ValueError(
+                f"DASH.alpha is the share of the newest batch in the average of gradients, in (0, 1]; got {self.alpha}."
+            )
         SF.probability(self.floor, "DASH.floor is the smallest factor a weight is scaled by (lambda)")
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
@@ -67,9 +70,10 @@ def shrinkable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def alignment(direction: Tensor, tensor: Tensor) -> Tensor:
     """The cosine between the two per weight vector, in a shape that scales the tensor; 0 where one of them is 0."""
-    # The smallest eps there is: a network that has converged has tiny gradients, and their scale must not matter.
-    eps = torch.finfo(tensor.dtype).tiny
+    # A network that has converged has tiny gradients, and their scale must not matter: in float64 their squares are
+    # still numbers, and the smallest eps there is leaves them alone.
+    direction, weights, eps = direction.double(), tensor.double(), torch.finfo(torch.float64).tiny
     if tensor.dim() <= 2:
-        return F.cosine_similarity(direction, tensor, dim=-1, eps=eps).unsqueeze(-1)
-    cosine_OI = F.cosine_similarity(direction.flatten(2), tensor.flatten(2), dim=2, eps=eps)
-    return cosine_OI.view(*cosine_OI.shape, *[1] * (tensor.dim() - 2))
+        return F.cosine_similarity(direction, weights, dim=-1, eps=eps).unsqueeze(-1).to(tensor.dtype)
+    cosine_OI = F.cosine_similarity(direction.flatten(2), weights.flatten(2), dim=2, eps=eps)
+    return cosine_OI.view(*cosine_OI.shape, *[1] * (tensor.dim() - 2)).to(tensor.dtype)

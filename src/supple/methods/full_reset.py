@@ -19,5 +19,6 @@ class FullReset(Method):
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
         for name, tensor in itertools.chain(learner.model.named_parameters(), learner.model.named_buffers()):
-            tensor.copy_(learner.initial[name])
+            if name in learner.initial:  # a buffer that came later has no initial value
+                tensor.copy_(learner.initial[name])
         learner.optimizer.state.clear()

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from supple.learner import Batch, Learner
-from supple.methods.activity import mean_magnitudes
+from supple.learner import Batch, Inputs, Learner
+from supple.methods.activity import mean_magnitudes, num_examples_of
 from supple.methods.base import Method, State
-from supple.surgery import Chosen, producer_of, renew_, renewable_layers, restart_steps_
+from supple.surgery import Chosen, producer_of, renew_, renewable_layers, restart_steps_, warn_of_others
 from supple.units import Layer, UnitLayer
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
@@ -44,7 +44,7 @@ class ReDo(Method):
             raise ValueError(f"ReDo.num_examples is how many examples are scored, at least 1; got {self.num_examples}.")
 
     def init(self, learner: Learner) -> State:
-        renewable_layers(learner.units, "ReDo")  # refuse now, not at the end of the first stage
+        warn_of_others(learner.units, "ReDo", renewable_layers(learner.units, "ReDo"))
         return {}
 
     @torch.no_grad()
@@ -70,11 +70,12 @@ def recycle_(learner: Learner, layer: UnitLayer, chosen: Chosen) -> None:
     restart_steps_(learner.optimizer, layer, chosen)
 
 
-def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Tensor]:
+def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Inputs]:
     """The inputs of the data, batch by batch, up to that many examples."""
     for inputs, _ in data:
-        yield inputs[:num_examples]
-        num_examples -= len(inputs)
+        several = isinstance(inputs, tuple)
+        yield tuple(part[:num_examples] for part in inputs) if several else inputs[:num_examples]
+        num_examples -= num_examples_of(inputs)
         if num_examples <= 0:
             return
 

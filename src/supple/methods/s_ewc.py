@@ -49,9 +49,9 @@ class SEWC(Method):
 
 def share(step: Tensor, decay: float) -> Tensor:
     """How far step t moves a running mean that is corrected for its start: (1 - decay) / (1 - decay^t)."""
-    # Both by expm1: 1 - decay^t in float32 would lose half of its digits at t = 2.
+    # Both by expm1: 1 - decay^t would lose half of its digits at t = 2.
     log = math.log(decay)
-    return torch.expm1(torch.ones_like(step) * log) / torch.expm1(step * log)
+    return math.expm1(log) / torch.expm1(step.double() * log)
 
 
 def move_(means: list[Tensor], targets: Sequence[Tensor], share: Tensor) -> None:

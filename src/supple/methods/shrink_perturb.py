@@ -26,5 +26,5 @@ class ShrinkPerturb(Method):
 
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
-        named = dict(learner.model.named_parameters())
+        named = {name: p for name, p in learner.model.named_parameters() if p.is_floating_point()}
         torch._foreach_lerp_(list(named.values()), [learner.initial[name] for name in named], self.shrink)

@@ -12,7 +12,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from supple.convert import is_compiled
 from supple.metrics.site import Site
-from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, plain_name
+from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, plain_name, traced_units
 from supple.metrics.watch import Watch
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]  # one tensor, or the positional or named arguments of the forward
@@ -65,7 +65,7 @@ def observe_sites(
     """The same for a model that may have no site: its sums are empty then, its features and weights are not."""
     model = eager(model)
     features, preactivations = [], []
-    with undisturbed(model), Watch(model, activation_sites(model, sites)) as watch:
+    with undisturbed(model), Watch(model, activation_sites(model, sites), traced=traced_units(sites)) as watch:
         for arguments in batches(inputs, batch_size):
             forward(watch, *arguments)
             features.append(watch.features)

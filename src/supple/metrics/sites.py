@@ -11,7 +11,7 @@ from supple.layers.drop_relu import DropReLU
 from supple.layers.fourier import Fourier
 from supple.layers.interval_dropout import IntervalDropout
 from supple.layers.relu_dropout import ReLUDropout
-from supple.units import UnitGraph
+from supple.units import UnitGraph, UnitLayer
 
 Sites = dict[nn.Module, str]  # each activation module and its name in the model
 SiteChoice = UnitGraph | Iterable[str] | None
@@ -36,6 +36,11 @@ def activation_sites(model: nn.Module, choice: SiteChoice = None) -> Sites:
         return {layer.activation: layer.name for layer in choice}
     modules = plain_named_modules(model)
     return {modules[require_name(name, modules)]: name for name in choice}
+
+
+def traced_units(choice: SiteChoice) -> dict[nn.Module, UnitLayer]:
+    """What a unit graph knows of its sites: where their units lie, and what produces them; nothing without a graph."""
+    return {layer.activation: layer for layer in choice} if isinstance(choice, UnitGraph) else {}
 
 
 def plain_named_modules(model: nn.Module) -> dict[str, nn.Module]:

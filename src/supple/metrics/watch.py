@@ -2,6 +2,7 @@
 
 The sites are kept in the order in which they are first called. The output layer is the last layer with weights that is
 called; its input are the penultimate features. An activation whose output is the model's output is no hidden one.
+Where a site's units lie, a unit graph says; without one the last norm before the site, else the layer that feeds it.
 """
 
 from collections import Counter
@@ -10,12 +11,14 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.utils.hooks import RemovableHandle
 
 from supple.conversion.forms import writes_in_place
 from supple.metrics.site import Site
 from supple.metrics.sites import MASKED_ACTIVATIONS, Sites, plain_named_modules
+from supple.units import UnitLayer
 
 Listens = Callable[[nn.Module], bool]
 
@@ -42,9 +45,17 @@ def training_forwards(module: nn.Module) -> bool:
 class Watch:
     """Tallies the forwards of a model between ``__enter__`` and ``close``."""
 
-    def __init__(self, model: nn.Module, sites: Sites, *, listens: Listens = every_forward) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        sites: Sites,
+        *,
+        traced: Mapping[nn.Module, UnitLayer] | None = None,
+        listens: Listens = every_forward,
+    ) -> None:
         self.model = model
         self.listens = listens
+        self.traced = traced or {}
         self.site_names = sites
         self.layer_names = named_layers(model)
         self.handles: list[RemovableHandle] = []
@@ -61,6 +72,8 @@ class Watch:
         for layer in self.layer_names:
             self.handles.append(layer.register_forward_pre_hook(self._enter_layer))
             self.handles.append(layer.register_forward_hook(self._leave_layer))
+        for norm in filter(has_unit_entries, self.model.modules()):
+            self.handles.append(norm.register_forward_hook(self._leave_norm))
         for site in self.site_names:
             self.handles.append(site.register_forward_pre_hook(self._enter_site))
             self.handles.append(site.register_forward_hook(self._leave_site))
@@ -100,6 +113,7 @@ class Watch:
         self.calls: Counter[nn.Module] = Counter()
         self.open: dict[nn.Module, tuple[Site, Tensor]] = {}  # sites being called, with z
         self.fresh: list[tuple[str, int, int]] = []  # layers called since the last site: name, axis, width
+        self.normed: tuple[int, torch.Size] | None = None  # the last norm, if no layer or site came after: axis, shape
         self.axis_by_ndim: dict[int, int] = {}
         self.latest: tuple[Site, Tensor, Tensor] | None = None  # the last site, if no layer came after, with z and h
 
@@ -126,7 +140,12 @@ class Watch:
             self.called.setdefault(name, layer)
             self.fresh.append((name, axis, output.shape[axis]))
             self.axis_by_ndim[output.dim()] = axis
+            self.normed = None
             self._settle_latest()
+
+    def _leave_norm(self, norm: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if self.listens(norm) and isinstance(output, Tensor):
+            self.normed = norm_axis(norm, output), output.shape
 
     def _enter_site(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.listens(module) and inputs and isinstance(inputs[0], Tensor) and inputs[0].numel():
@@ -149,20 +168,40 @@ class Watch:
 
     def _site_of(self, module: nn.Module, z: Tensor) -> Site:
         self.calls[module] += 1
-        layer, axis = self._producer(z)
+        layer, axis = self._traced_producer(module, z) or self._producer(z)
         if getattr(module, "expansion", 1) > 1:
             axis = 1 - z.dim()  # it concatenates along dimension 1, so that is where its units are
         self.fresh.clear()
+        self.normed = None
         name, call = self.site_names[module], self.calls[module]
         new = Site(name if call == 1 else f"{name}#{call}", module, axis, layer)
         return self.tallies.setdefault((module, call, z.shape[axis]), new)
 
+    def _traced_producer(self, module: nn.Module, z: Tensor) -> tuple[str | None, int] | None:
+        """What the unit graph says; None where there is none, or where z is not what it was traced with."""
+        layer = self.traced.get(module)
+        if layer is None or z.shape[layer.unit_dim : layer.unit_dim + 1] != (layer.num_units,):
+            return None
+        name = self._producer(z)[0] if layer.producer is None else self.layer_names.get(layer.producer)
+        return name, layer.unit_dim - z.dim()
+
     def _producer(self, z: Tensor) -> tuple[str | None, int]:
         """The first layer since the last site that has z's width, and where z's units lie."""
+        normed = self._normed_axis(z)
+        for name, _, width in self.fresh:
+            if normed is not None and z.shape[normed] == width:
+                return name, normed  # what the layer put last may have been moved before the norm
         for name, axis, width in self.fresh:
             if -axis <= z.dim() and z.shape[axis] == width:
                 return name, axis
-        return None, self.axis_by_ndim.get(z.dim(), 1 - z.dim())
+        return None, self.axis_by_ndim.get(z.dim(), 1 - z.dim()) if normed is None else normed
+
+    def _normed_axis(self, z: Tensor) -> int | None:
+        """Where the last norm has its entries, if z can be its output, pooled perhaps."""
+        if self.normed is None:
+            return None
+        axis, shape = self.normed
+        return axis if len(shape) == z.dim() and shape[axis] == z.shape[axis] else None
 
 
 def deaf_watch() -> Watch:
@@ -190,6 +229,18 @@ def weight_dim(module: nn.Module) -> int:
 def unit_axis(layer: nn.Module) -> int:
     """Where the units lie in the layer's input and output, counted from the end: channels, or the last dimension."""
     return -1 - len(layer.kernel_size) if isinstance(layer, _ConvNd) else -1
+
+
+def has_unit_entries(module: nn.Module) -> bool:
+    """Whether the module is a norm with one entry for each unit."""
+    if isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
+        return len(module.normalized_shape) == 1
+    return isinstance(module, (_BatchNorm, nn.GroupNorm))
+
+
+def norm_axis(norm: nn.Module, output: Tensor) -> int:
+    """Where such a norm has its entries, counted from the end."""
+    return -1 if isinstance(norm, (nn.LayerNorm, nn.RMSNorm)) else 1 - output.dim()
 
 
 def columns_last(features: Tensor, axis: int) -> Tensor:

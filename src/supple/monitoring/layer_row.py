@@ -4,16 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from supple.metrics.dormant import dormant_mask, dormant_scores
 from supple.metrics.effective_rank import singular_values, srank
+from supple.metrics.gradient import dead_rows
 from supple.metrics.observation import Observation
 from supple.metrics.saturation import saturated_mask
 from supple.metrics.sign_entropy import binary_entropy
 from supple.metrics.site import Site
 from supple.metrics.sites import never_silent
 from supple.metrics.weight_norm import joint_norm
+from supple.units import Layer
 
 UNIT_SCALARS = ("dormant", "saturated", "sign_entropy", "srank")
 DELTA = 0.01  # of srank: Kumar et al. 2021, as in `effective_rank`
@@ -29,6 +31,7 @@ class SiteNumbers:
     num_units: int
     dormant: float
     saturated: float
+    stuck: float  # saturated and not dormant
     sign_entropy: float
     srank: float
     max_srank: int  # min(rows, columns): what a healthy layer could reach
@@ -42,12 +45,14 @@ class LayerRow:
     units: SiteNumbers | None
     weight_norm: float | None
     gradient_norm: float | None  # None where there is no gradient to read
+    dead_gradient: float | None = None  # of the rows of a linear or convolutional weight, those that get none
 
     def scalars(self) -> dict[str, float]:
         """The numbers that are there, by name."""
-        norms = {"weight_norm": self.weight_norm, "gradient_norm": self.gradient_norm}
+        own = ("weight_norm", "gradient_norm", "dead_gradient")
+        weights = {key: getattr(self, key) for key in own}
         units = {} if self.units is None else {key: getattr(self.units, key) for key in UNIT_SCALARS}
-        return {key: value for key, value in {**units, **norms}.items() if value is not None}
+        return {key: value for key, value in {**units, **weights}.items() if value is not None}
 
 
 def layer_rows(observation: Observation) -> list[LayerRow]:
@@ -64,19 +69,23 @@ def layer_row(observation: Observation, layer: str | None, site: Site | None) ->
         units=None if site is None else site_numbers(site),
         weight_norm=joint_norm(parameters) if parameters else None,
         gradient_norm=joint_norm(dense(gradients)) if gradients else None,
+        dead_gradient=None if layer is None else dead_share(observation.layers[layer]),
     )
 
 
 def site_numbers(site: Site) -> SiteNumbers:
     """The numbers of one site."""
     q_U, rows_RV = site.positive_share, site.kept_rows
+    dormant_U, saturated_U = dormant_mask(dormant_scores(site.magnitude), 0.0), saturated_mask(q_U)
     return SiteNumbers(
         activation=type(site.activation).__name__,
         never_silent=never_silent(site.activation),
         finite=bool(site.magnitude.isfinite().all()),
         num_units=site.num_units,
-        dormant=share(dormant_mask(dormant_scores(site.magnitude), 0.0)),
-        saturated=share(saturated_mask(q_U)),
+        dormant=share(dormant_U),
+        saturated=share(saturated_U),
+        # An activation that narrows (GLU) has another number of columns than of inputs: no telling which is which.
+        stuck=share(saturated_U & ~dormant_U if dormant_U.shape == saturated_U.shape else saturated_U),
         sign_entropy=binary_entropy(q_U).mean().item(),
         srank=srank(singular_values(rows_RV), DELTA),
         max_srank=min(rows_RV.shape),
@@ -107,6 +116,13 @@ def label(layer: str | None, site: Site | None) -> str:
 def share(mask: Tensor) -> float:
     """How much of the mask is set."""
     return mask.double().mean().item()
+
+
+def dead_share(layer: nn.Module) -> float | None:
+    """How many rows of the layer's weight got no gradient at all; None where there is none to read."""
+    # Rows of an embedding whose token did not occur are no fault.
+    gradient = layer.weight.grad if isinstance(layer, Layer) else None
+    return None if gradient is None else share(dead_rows(gradient))
 
 
 def dense(gradients: Iterable[Tensor]) -> Iterator[Tensor]:

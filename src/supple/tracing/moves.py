@@ -11,7 +11,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from supple.tracing.graph import argument, is_getitem, op_name, operands, shape_of
-from supple.tracing.owners import FOREIGN, Blocked, collapsed
+from supple.tracing.owners import FOREIGN, Blocked, collapsed, is_constant
 
 Owner = Tensor | tuple[Tensor | None, ...]  # one for each output of the operation
 Owners = Mapping[Node, Owner]
@@ -115,12 +115,28 @@ def run(node: Node, value: Callable[[Node], Tensor]) -> Owner:
 
 
 def padded(node: Node, owner: Tensor) -> Tensor:
-    """Foreign elements around, or more of the same where padding repeats or mirrors."""
+    """More positions around: of constants, or of what is there where padding repeats or mirrors."""
     widths: Any = node.args[1]
     mode = node.args[2] if op_name(node) == "pad" and len(node.args) > 2 else "constant"
-    if mode == "constant":
-        return F.pad(owner.contiguous(), widths, value=FOREIGN)
-    return resampled(node, owner, num_dims=len(widths) // 2)
+    if mode != "constant":
+        return resampled(node, owner, num_dims=len(widths) // 2)
+    for num_behind, ends in enumerate(zip(widths[::2], widths[1::2], strict=True)):  # from the last dimension on
+        owner = padded_along(owner, owner.dim() - 1 - num_behind, ends=ends)
+    return owner
+
+
+def padded_along(owner: Tensor, dim: int, *, ends: tuple[int, int]) -> Tensor:
+    """Constants at both ends of one dimension: of the unit that owns all between them, of nobody if there are several.
+
+    A constant carries nothing of a unit, but the layer reads it with the unit's weights, which no other unit uses.
+    """
+    if ends == (0, 0):
+        return owner
+    if not is_constant(owner, dim):
+        return F.pad(owner.transpose(dim, -1).contiguous(), ends, value=FOREIGN).transpose(dim, -1)
+    sizes = list(owner.shape)
+    sizes[dim] += sum(ends)
+    return owner.narrow(dim, 0, 1).expand(sizes)
 
 
 def reduced(node: Node, owner: Tensor) -> Tensor:

@@ -49,6 +49,11 @@ def collapsed(owner: Tensor, dims: Iterable[int]) -> Tensor:
     return first
 
 
+def is_constant(owner: Tensor, dim: int) -> bool:
+    """Whether the owner does not change along the dimension."""
+    return bool((thin(owner) == thin(owner.narrow(dim, 0, 1))).all())
+
+
 def is_foreign(owner: Tensor) -> bool:
     """Whether no element belongs to a unit."""
     return bool((thin(owner) == FOREIGN).all())

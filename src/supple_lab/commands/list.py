@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from supple.methods.base import Method
+from supple.metrics.base import Metric
 from supple_lab import lookup
 from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.screen import print_table
@@ -20,6 +21,7 @@ from supple_lab.sweep.view import look_at
 
 KINDS: dict[str, type] = {
     "methods": Method,
+    "metrics": Metric,
     "scenarios": Scenario,
     "datasets": Dataset,
     "models": Model,
@@ -30,7 +32,7 @@ KINDS: dict[str, type] = {
 
 @dataclass(frozen=True, kw_only=True)
 class List(Command):
-    """Show what there is: methods, scenarios, datasets, models, studies, engines; or the runs of a folder."""
+    """Show what there is: methods, metrics, scenarios, datasets, models, studies, engines; or the runs of a folder."""
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KIND")] = "all"
     """One of these kinds, or runs, which needs --out."""
@@ -58,7 +60,7 @@ def list_runs(out: Path | None) -> int:
         glance = look_at(store, folder.spec())
         accuracy = "" if glance.accuracy is None else f"{glance.accuracy:.3f}"
         rows.append((folder.path.name, glance.title, folder.state(), f"{glance.progress:.0%}", accuracy))
-    print_table(("run", "", "state", "progress", "accuracy"), rows)
+    print_table(("run", "", "state", "progress", "online accuracy"), rows)
     return DONE
 
 

@@ -67,7 +67,7 @@ class Run(Command):
         if num_seeds < 1:
             raise BadUsage(f"--seeds must be at least 1; got {num_seeds}.")
         own = {method.name: method for method in study.methods(self.scale)}
-        methods = [own.get(name) or lookup.find(Method, name)() for name in self.methods or own]
+        methods = [own.get(name) or lookup.find(Method, name)() for name in dict.fromkeys(self.methods or own)]
         return study.specs(self.scale, methods, range(num_seeds))
 
     def check_machine(self) -> None:
@@ -100,5 +100,6 @@ def tell_damage(store: Store, specs: list[RunSpec]) -> None:
 def tell_failures(failed: list[Failure]) -> int:
     """Name what failed, on the error stream."""
     for failure in failed:
-        print(f"failed: {title_of(failure.spec)} (run {failure.spec.run_id}): {failure.reason}", file=sys.stderr)
+        what = "not finished here" if failure.busy else "failed"
+        print(f"{what}: {title_of(failure.spec)} (run {failure.spec.run_id}): {failure.reason}", file=sys.stderr)
     return FAILED if failed else DONE

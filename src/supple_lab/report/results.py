@@ -63,7 +63,7 @@ def _load(store: Store, spec: RunSpec) -> RunResult:
     status = folder.status()
     return RunResult(
         spec=spec,
-        state=status["state"],
+        state=folder.state(),
         seconds=float(status.get("seconds", 0.0)),
         reason=str(status.get("reason", "")),
         records=tuple(folder.records()),

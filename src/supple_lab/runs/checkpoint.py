@@ -33,7 +33,10 @@ def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
 
 def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """The content that was written, on the device, or DamagedCheckpoint."""
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror}") from error
     header, payload = data[: len(MAGIC) + NUM_DIGEST_BYTES], data[len(MAGIC) + NUM_DIGEST_BYTES :]
     if header != MAGIC + hashlib.sha256(payload).digest():
         raise DamagedCheckpoint(f"{path} is damaged (its checksum does not match).")
@@ -45,7 +48,7 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
 
 def checkpoint_files(folder: Path) -> list[Path]:
     """The folder's checkpoints, oldest first."""
-    return sorted(folder.glob("checkpoint-*.pt"), key=serial_of)
+    return sorted(folder.glob("checkpoint-[0-9][0-9][0-9][0-9][0-9][0-9].pt"), key=serial_of)
 
 
 def serial_of(path: Path) -> int:

@@ -21,7 +21,7 @@ class Journal:
         self._seconds_before = float(folder.status().get("seconds", 0.0))
         self._started = self._last_checkpoint = time.monotonic()
         self._last_glance = 0.0
-        self._num_records = 0
+        self.num_records = 0
         self.facts: dict[str, float] = {}  # the last glance
 
     @property
@@ -32,14 +32,14 @@ class Journal:
     def resume(self) -> dict[str, Any] | None:
         """The newest whole checkpoint, or None to start from the beginning; later records are forgotten."""
         checkpoint = self.folder.latest_checkpoint(self.device)
-        self._num_records = 0 if checkpoint is None else checkpoint["num_records"]
-        self.folder.keep_records(self._num_records)
+        self.num_records = 0 if checkpoint is None else checkpoint["num_records"]
+        self.folder.keep_records(self.num_records)
         return checkpoint
 
     def record(self, **values: float) -> None:
         """Add a final result."""
         self.folder.append_record(values)
-        self._num_records += 1
+        self.num_records += 1
 
     def glance(self, **facts: float) -> None:
         """Tell onlookers how far the run is, not too often."""
@@ -55,5 +55,5 @@ class Journal:
 
     def checkpoint(self, snapshot: dict[str, Any]) -> None:
         """Write all that the next step depends on, and how many records it stands on."""
-        write_checkpoint(self.folder.path, {**snapshot, "num_records": self._num_records})
+        write_checkpoint(self.folder.path, {**snapshot, "num_records": self.num_records})
         self._last_checkpoint = time.monotonic()

@@ -27,7 +27,7 @@ def execute(
     folder = store.folder(spec)
     folder.create(spec)
     with folder.lock(), quiet_torch(device):
-        if folder.status()["state"] == "done":
+        if folder.state() == "done":
             return "done"
         journal = Journal(folder, torch.device(device), checkpoint_seconds=checkpoint_seconds)
         folder.write_status("running", progress=0.0, seconds=journal.seconds)
@@ -49,7 +49,8 @@ def _train(spec: RunSpec, journal: Journal) -> None:
 
 
 def _end(journal: Journal, state: State, **facts: object) -> State:
-    told = {**journal.facts, **facts, "seconds": journal.seconds, "device": journal.device.type}
+    counts = {"num_records": journal.num_records, "seconds": journal.seconds}
+    told = {**journal.facts, **facts, **counts, "device": journal.device.type}
     journal.folder.write_status(state, **told)
     return state
 

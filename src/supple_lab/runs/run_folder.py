@@ -11,16 +11,26 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from supple_lab.atomic_write import atomic_write, storage_error
+from supple_lab.atomic_write import StorageError, atomic_write, storage_error
 from supple_lab.runs.checkpoint import DamagedCheckpoint, checkpoint_files, read_checkpoint
 from supple_lab.runs.spec import RunSpec
 
 State = Literal["waiting", "running", "interrupted", "done", "diverged", "failed"]
 Record = dict[str, Any]
+NUMBERS = ("progress", "accuracy", "seconds", "num_records", "updated")  # facts of a status that people compute with
 
 
 class RunIsBusy(Exception):
     """Another process is at work on this run."""
+
+
+def whole_record(line: bytes) -> Record | None:
+    """The record that a line holds, or None."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 class RunFolder:
@@ -40,7 +50,14 @@ class RunFolder:
 
     def spec(self) -> RunSpec:
         """The spec the run was made from."""
-        return RunSpec.from_json((self.path / "spec.json").read_text())
+        path = self.path / "spec.json"
+        try:
+            spec = RunSpec.from_json(path.read_text())
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise StorageError(f"{path} is damaged ({error}). Delete the folder and run again.") from error
+        if spec.run_id != self.path.name:
+            raise StorageError(f"{path} is not the spec of run {self.path.name}. Delete the folder and run again.")
+        return spec
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -56,14 +73,24 @@ class RunFolder:
         """What was last said of the run; a run that was never started, or whose status is unreadable, is waiting."""
         try:
             status = json.loads((self.path / "status.json").read_bytes())
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             return {"state": "waiting"}
-        return status if isinstance(status, dict) and status.get("state") in get_args(State) else {"state": "waiting"}
+        if not isinstance(status, dict) or status.get("state") not in get_args(State):
+            return {"state": "waiting"}
+        numbers = {name: status[name] for name in NUMBERS if isinstance(status.get(name), int | float)}
+        return {name: value for name, value in status.items() if name not in NUMBERS} | numbers
 
     def state(self) -> State:
-        """How the run stands: what its status says, except that a running run nobody holds was interrupted."""
-        state = self.status()["state"]
-        return "interrupted" if state == "running" and not self._is_held() else state
+        """How the run stands, by its status and by what is there.
+
+        A running run that nobody holds was interrupted; so was, in effect, a done one that has lost records.
+        """
+        status = self.status()
+        if status["state"] == "running" and not self._is_held():
+            return "interrupted"
+        if status["state"] == "done" and len(self.records()) < status.get("num_records", 1):
+            return "interrupted"
+        return status["state"]
 
     def _is_held(self) -> bool:
         try:
@@ -78,18 +105,25 @@ class RunFolder:
         atomic_write(self.path / "status.json", json.dumps(content, indent=2).encode())
 
     def records(self) -> list[Record]:
-        """All whole records, oldest first; a torn last line is dropped."""
+        """The whole records, oldest first, up to the first line that is torn or damaged."""
         try:
             lines = (self.path / "records.jsonl").read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
-        return [json.loads(line) for line in lines[:-1]]
+        records = []
+        for line in lines[:-1]:
+            if (record := whole_record(line)) is None:
+                break
+            records.append(record)
+        return records
 
     def append_record(self, record: Record) -> None:
         """Add one line."""
         try:
             with open(self.path / "records.jsonl", "ab") as file:
                 file.write(json.dumps(record, sort_keys=True).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())  # or a checkpoint could stand on records that a power cut took
         except OSError as error:
             raise storage_error(error, self.path / "records.jsonl") from error
 
@@ -101,12 +135,15 @@ class RunFolder:
         )
 
     def latest_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
-        """The newest whole checkpoint; a damaged one is set aside under another name and the one before is used."""
+        """The newest whole checkpoint whose records are there; another is set aside and the one before it is used."""
         for path in reversed(checkpoint_files(self.path)):
             try:
-                return read_checkpoint(path, device)
+                checkpoint = read_checkpoint(path, device)
             except DamagedCheckpoint:
-                path.rename(path.with_suffix(".damaged"))
+                checkpoint = None
+            if checkpoint is not None and checkpoint["num_records"] <= len(self.records()):
+                return checkpoint
+            path.rename(path.with_suffix(".damaged"))
         return None
 
     def set_aside(self) -> list[Path]:

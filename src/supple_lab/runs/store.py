@@ -40,6 +40,8 @@ class Store:
             raise StorageError(f"{root} holds no runs. Make some with `supple run STUDY --out {root}`.") from None
         except (ValueError, KeyError, TypeError):
             raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.') from None
+        if not isinstance(written_by, int):
+            raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.')
         if written_by > FORMAT:
             raise StorageError(
                 f"{root} was written by a newer supple (store format {written_by}; this one reads up to {FORMAT}). "

@@ -8,7 +8,7 @@ import tempfile
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from supple_lab.runs.run_folder import State
+from supple_lab.runs.run_folder import RunIsBusy, State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.sweep.executor import Executor
@@ -91,6 +91,8 @@ class Worker:
         if not line:
             raise self._died()
         answer = json.loads(line)
+        if "busy" in answer:
+            raise RunIsBusy(answer["busy"])
         if "error" in answer:
             raise RunError(answer["error"])
         return answer["state"]

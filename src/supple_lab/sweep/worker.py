@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from supple_lab.runs.run import execute
+from supple_lab.runs.run_folder import RunIsBusy
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
@@ -32,6 +33,8 @@ def answer(line: str, store: Store, device: str) -> dict[str, str]:
     """Execute one run; its state, or the error that kept it from being executed."""
     try:
         return {"state": execute(RunSpec.from_json(line), store, device=device)}
+    except RunIsBusy as error:
+        return {"busy": str(error)}
     except Exception as error:  # the driver tells it, under the run's name
         return {"error": f"{error}" or type(error).__name__}
 

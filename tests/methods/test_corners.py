@@ -1,0 +1,120 @@
+"""Corners of several methods: tiny gradients, several inputs, several consumers, overwritten features."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from supple import Learner
+from supple.methods import CBP, DASH, SEWC, ReDo, ShrinkPerturb
+from supple.methods.dash import alignment
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-23, 1e-25, 1e-38])
+def test_dash_cosine_does_not_depend_on_the_size_of_the_gradient(scale):
+    direction, weight = torch.randn(4, 6), torch.randn(4, 6)
+    expected = F.cosine_similarity(direction.double(), weight.double(), dim=1)[:, None].float()
+    assert torch.allclose(alignment(direction * scale, weight), expected, atol=2e-2 if scale < 1e-37 else 1e-6)
+
+
+def test_dash_needs_a_share_of_the_newest_batch():
+    with pytest.raises(ValueError, match=r"DASH.alpha .* in \(0, 1\]; got 0.0"):
+        DASH(alpha=0.0)
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.act, self.out = nn.Linear(4, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)
+
+    def forward(self, x, shift):
+        return self.out(self.act(self.second(self.first(x) + shift)))
+
+
+def test_redo_and_dash_take_batches_of_several_inputs():
+    model = TwoInputs()
+    x, y = (torch.randn(6, 4), torch.randn(6, 8)), torch.randint(3, (6,))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    learner = Learner(model, optimizer, example_input=x, loss=F.cross_entropy)
+    DASH().begin_stage(learner, {}, [(x, y)], 1)
+    before = model.out.weight.clone()
+    ReDo(threshold=1.0).end_stage(learner, {}, [(x, y)])  # the less active half of the units
+    assert not torch.equal(model.out.weight, before)
+
+
+class Fork(nn.Module):
+    """One activation read by two layers, none of them in a residual sum with it."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.act, self.one, self.two = nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.Linear(6, 5)
+        self.mid, self.out = nn.ReLU(), nn.Linear(5, 3)
+
+    def forward(self, x):
+        h = self.act(self.stem(x))
+        return self.out(self.mid(self.one(h))) + self.two(h)[:, :3]
+
+
+def test_cbp_leaves_units_that_two_layers_read_and_says_so():
+    model = Fork()
+    learner = Learner(model, torch.optim.Adam(model.parameters()), example_input=torch.randn(2, 4))
+    with pytest.warns(UserWarning, match="CBP leaves 1 of the network's hidden layers alone"):
+        state = CBP().init(learner)
+    assert {name for name in state if name.startswith("age")} == {"age.mid"}
+
+
+def test_feature_overwritten_by_what_follows_is_refused():
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Dropout(0.5, inplace=True), nn.Linear(8, 3))
+    learner = Learner(model, torch.optim.Adam(model.parameters()), example_input=torch.randn(2, 4))
+    method = CBP()
+    state = method.init(learner)
+    model(torch.randn(2, 4)).sum().backward()
+    with pytest.raises(RuntimeError, match="overwritten by a later in-place operation"):
+        method.after_step(learner, state)
+
+
+def test_cbp_budget_reaches_one_in_the_step_that_arithmetic_says():
+    model = nn.Sequential(nn.Linear(4, 50), nn.Tanh(), nn.Linear(50, 3))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0), example_input=torch.randn(2, 4))
+    method = CBP(replacement_rate=0.02, maturity=0)
+    state = method.init(learner)
+    for _ in range(20):
+        model(torch.randn(2, 4)).sum().backward()
+        before = state["age.1"].clone()
+        method.after_step(learner, state)
+        assert (state["age.1"] == 0).sum() == 1  # 0.02 of 50 mature units
+        assert before.shape == state["age.1"].shape
+
+
+def test_s_ewc_in_float64_is_exact():
+    theta = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    model = nn.Module()
+    model.register_parameter("theta", theta)
+    learner = Learner(model, torch.optim.SGD([theta], lr=0.1))
+    method = SEWC(strength=3.0)
+    state = method.init(learner)
+    mean = fisher = 0.0
+    for step in range(1, 200):
+        theta.grad = (2 * theta).detach()
+        g, value = theta.grad.item(), theta.item()
+        mean, fisher = 0.999 * mean + 0.001 * value, 0.999 * fisher + 0.001 * g * g
+        correction = 1 - 0.999**step
+        expected = g + 3.0 * (fisher / correction) * (value - mean / correction)
+        method.after_backward(learner, state)
+        assert theta.grad.item() == pytest.approx(expected, rel=1e-11)
+        learner.optimizer.step()
+
+
+def test_integer_parameters_are_left_by_shrink_and_perturb():
+    model = nn.Linear(2, 2)
+    model.register_parameter("count", nn.Parameter(torch.tensor(3), requires_grad=False))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    ShrinkPerturb(shrink=0.5).begin_stage(learner, {}, [], 1)
+    assert model.count == 3
+
+
+def test_learner_refuses_an_optimizer_of_another_model_and_a_model_without_parameters():
+    with pytest.raises(ValueError, match="trains none of the model's parameters"):
+        Learner(nn.Linear(2, 2), torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1))
+    with pytest.raises(TypeError, match="a model with parameters"):
+        Learner(nn.ReLU(), torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1))
