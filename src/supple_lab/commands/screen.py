@@ -14,7 +14,9 @@ WIDTH_OF_A_PIPE = 200  # a file has no edge to wrap at
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
     """A plain table, as wide as it needs to be when piped."""
-    table = Table(*header, title=title, box=None, title_justify="left", pad_edge=False)
+    if title is not None:
+        print(f"\n{title}")
+    table = Table(*header, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE).print(table)
