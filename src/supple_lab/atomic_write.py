@@ -11,7 +11,7 @@ class StorageError(Exception):
     """The disk refused; the message says what was being written and what to do."""
 
 
-def atomic_write(path: Path, content: bytes) -> None:
+def atomic_write(path: Path, content: bytes | memoryview) -> None:
     """Replace the file by the content in one step: a reader, or a kill at any moment, sees the old or the new whole."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,13 +1,38 @@
+import hashlib
+
+import pytest
 import torch
 
 from supple_lab.data.digits import Digits
 
+CPU = torch.device("cpu")
+
 
 def test_digits_are_real_and_split():
-    splits = Digits().load(torch.device("cpu"))
+    splits = Digits().load(CPU)
     assert (len(splits.train), len(splits.test)) == (1600, 197)
     assert splits.train.image_shape == (1, 8, 8)
     assert splits.train.images_NCHW.dtype == torch.uint8
     images, _ = splits.train.batch(torch.arange(1600))
     assert images.min() == 0.0
     assert images.max() == 1.0
+
+
+def test_small_form_never_moves():
+    images = Digits().load(CPU).train.images_NCHW
+    found = hashlib.sha256(images.numpy().tobytes()).hexdigest()
+    assert (
+        found == "144bef969face8698bd543dee24f1c358d414cdd2a5a3bb23ccaaf432efe46af"
+    )  # of the first release: published numbers depend on it
+
+
+def test_large_form_shows_each_pixel_as_a_square_in_three_channels():
+    small, large = (Digits(image=image).load(CPU).test.images_NCHW for image in ("1x8x8", "3x32x32"))
+    assert large.shape == (197, 3, 32, 32)
+    for row, column in ((0, 0), (3, 2)):
+        assert torch.equal(large[:, :, row::4, column::4], small.expand(-1, 3, -1, -1))
+
+
+def test_unknown_form_is_refused():
+    with pytest.raises(ValueError, match="Digits.image is one of 1x8x8, 3x32x32; got '8x8'"):
+        Digits(image="8x8")

@@ -31,14 +31,37 @@ class Examples:
         images = self.images_NCHW[indices].float().div_(255.0)
         return images.sub_(self.mean_C11).div_(self.std_C11), self.labels_N[indices]
 
+    def first(self, number: int) -> "Examples":
+        """The first examples; all where there are no more."""
+        return replace(self, images_NCHW=self.images_NCHW[:number], labels_N=self.labels_N[:number])
+
     def subset(self, indices: Tensor) -> "Examples":
         """The examples at the indices alone."""
         indices = indices.to(self.labels_N.device)
         return replace(self, images_NCHW=self.images_NCHW[indices], labels_N=self.labels_N[indices])
 
+    def to(self, device: torch.device) -> "Examples":
+        """The same examples on another device."""
+        moved = (x.to(device) for x in (self.images_NCHW, self.labels_N, self.mean_C11, self.std_C11))
+        return Examples(*moved)
+
     def relabelled(self, labels_N: Tensor) -> "Examples":
         """The same images under other labels."""
         return replace(self, labels_N=labels_N.to(self.labels_N.device))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a dataset is like, known without its files."""
+
+    image_shape: tuple[int, int, int]  # channels, height, width
+    num_train: int
+    num_test: int
+    num_classes: int
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.image_shape))
+        return f"{self.num_train:,} training and {self.num_test:,} test images of {shape} in {self.num_classes} classes"
 
 
 @dataclass(frozen=True)
@@ -49,12 +72,35 @@ class Splits:
     test: Examples
     num_classes: int
 
+    @property
+    def facts(self) -> Facts:
+        """What was loaded, counted."""
+        return Facts(
+            image_shape=self.train.image_shape,
+            num_train=len(self.train),
+            num_test=len(self.test),
+            num_classes=self.num_classes,
+        )
+
+    def to(self, device: torch.device) -> "Splits":
+        """The same splits on another device."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
+
+
+class DataError(Exception):
+    """Data that is missing, incomplete or damaged; the message names the file, what was wanted, and what to do."""
+
 
 class Dataset(ABC):
     """A frozen dataclass in every subclass; its fields say which form of the data."""
 
     name: ClassVar[str]
 
+    @property
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What the dataset is like, known without its files."""
+
     @abstractmethod
     def load(self, device: torch.device) -> Splits:
-        """Both splits on the device."""
+        """Both splits on the device, or DataError."""

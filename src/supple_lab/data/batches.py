@@ -21,9 +21,13 @@ class Batches:
     epoch: int | str  # a name instead of a number: a pass of a method, not of training
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        order = torch.randperm(len(self.examples), generator=stream(self.seed, "order", self.stage, self.epoch))
-        for indices in order.to(self.examples.labels_N.device).split(self.batch_size):
+        for indices in self.indices():
             yield self.examples.batch(indices)
+
+    def indices(self) -> tuple[Tensor, ...]:
+        """Which examples each batch holds."""
+        order = torch.randperm(len(self.examples), generator=stream(self.seed, "order", self.stage, self.epoch))
+        return order.to(self.examples.labels_N.device).split(self.batch_size)
 
     def __len__(self) -> int:
         return -(-len(self.examples) // self.batch_size)

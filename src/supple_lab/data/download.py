@@ -1,0 +1,134 @@
+"""Downloads that can break off at any moment: resumed, from several mirrors, accepted only with the right checksum."""
+
+import fcntl
+import http.client
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import BinaryIO
+
+from supple.version import __version__
+from supple_lab.data.archive import Archive, md5_of
+from supple_lab.data.base import DataError
+
+SECONDS_OF_SILENCE = 30  # then the connection counts as broken
+ATTEMPTS = 10  # at one mirror; each must bring it further
+PIECE = 1 << 18
+
+Tell = Callable[[str, int, int], None]  # name of the archive, bytes so far, bytes in all
+
+
+class MirrorFailed(Exception):
+    """A mirror does not answer, or has something else under the name."""
+
+
+def download(archive: Archive, target: Path, tell: Tell) -> None:
+    """Put the archive at the target, whole or not at all. What was received stays in TARGET.part for the next try."""
+    problems = []
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(target.with_name(f"{target.name}.part")) as part:
+            for url in archive.urls:
+                try:
+                    _fetch(url, part, archive=archive, tell=tell)
+                except MirrorFailed as failure:
+                    problems.append(f"{url}: {failure}")
+                    continue
+                os.fsync(part.fileno())
+                os.replace(part.name, target)
+                return
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror}. Another folder: --data DIR") from error
+    raise DataError("\n  ".join([f"could not download {target.name}:", *problems]))
+
+
+def _fetch(url: str, part: BinaryIO, *, archive: Archive, tell: Tell) -> None:
+    """Fill the part from one mirror until it is the archive."""
+    has_older_bytes = _size(part) > 0  # of an earlier try or another mirror: not this one's fault
+    for _ in range(ATTEMPTS):
+        before = _size(part)
+        to_its_end = _receive(url, part, archive=archive, tell=tell)
+        size = _size(part)
+        if before < size < archive.length:
+            continue  # broken off: go on from here
+        if size < archive.length and not to_its_end:
+            raise MirrorFailed(f"broke off; {size:,} of {archive.length:,} bytes are kept")
+        found = md5_of(Path(part.name))
+        if found == archive.md5:
+            return
+        part.truncate(0)
+        if not has_older_bytes:
+            raise MirrorFailed(f"not the official file: {size:,} bytes, md5 {found}")
+        has_older_bytes = False
+    raise MirrorFailed(f"broke off {ATTEMPTS} times; {_size(part):,} of {archive.length:,} bytes are kept")
+
+
+def _receive(url: str, part: BinaryIO, *, archive: Archive, tell: Tell) -> bool:
+    """Append what one answer brings; whether it came to its end, by what the server says of it."""
+    size = _size(part)
+    answer = _ask(url, size)
+    if answer is None:
+        return True
+    with answer:
+        part.seek(_start_of(answer, size))
+        part.truncate()
+        while part.tell() <= archive.length and (piece := _piece_of(answer)):
+            part.write(piece)
+            tell(Path(archive.path).name, part.tell(), archive.length)
+        return not answer.length  # what it still owes
+
+
+def _ask(url: str, size: int) -> http.client.HTTPResponse | None:
+    """Ask for the file from a byte on; None where the mirror has no more than that."""
+    headers = {"User-Agent": f"supple/{__version__}"}
+    if size:
+        headers["Range"] = f"bytes={size}-"
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=SECONDS_OF_SILENCE)
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError) and error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return None
+        raise MirrorFailed(str(error) or type(error).__name__) from error
+
+
+def _start_of(answer: http.client.HTTPResponse, size: int) -> int:
+    """Where in the file the answer begins: 0 from a server that ignores Range."""
+    if answer.status != HTTPStatus.PARTIAL_CONTENT:
+        return 0
+    sent = answer.headers.get("Content-Range", "")
+    found = re.match(r"bytes (\d+)-", sent)
+    if found is None or int(found[1]) > size:
+        raise MirrorFailed(f"was asked for the bytes from {size} on and sent {sent!r}")
+    return int(found[1])
+
+
+def _piece_of(answer: http.client.HTTPResponse) -> bytes:
+    try:
+        return answer.read1(PIECE)  # what is there: a later silence does not take it back
+    except (OSError, http.client.HTTPException):  # broken off, or silent for too long
+        return b""
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """The part file, ours alone; an empty one is not left behind."""
+    with open(path, "a+b") as part:
+        try:
+            fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"another process is downloading {path}; wait for it, or end it") from None
+        try:
+            yield part
+        finally:
+            if path.exists() and not _size(part):
+                path.unlink()
+
+
+def _size(part: BinaryIO) -> int:
+    part.flush()
+    return os.fstat(part.fileno()).st_size

@@ -1,0 +1,67 @@
+"""Slice: a fixed, balanced part of another dataset, for scaled-down studies on real data."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from supple_lab.data.base import DataError, Dataset, Examples, Facts, Splits
+from supple_lab.data.cifar10 import CIFAR10
+from supple_lab.streams import stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice(Dataset):
+    """The same random part of another dataset each time, classes as equal as they can be."""
+
+    name = "slice"
+    of: Dataset = CIFAR10()  # noqa: RUF009  a frozen value
+    """Which dataset."""
+    num_train: int = 5000
+    """Training images in the slice."""
+    num_test: int = 2000
+    """Test images in the slice."""
+
+    def __post_init__(self) -> None:
+        whole = self.of.facts
+        for field, number, most in (
+            ("num_train", self.num_train, whole.num_train),
+            ("num_test", self.num_test, whole.num_test),
+        ):
+            if not 1 <= number <= most:
+                raise ValueError(f"Slice.{field} is between 1 and {most:,} for {self.of.name}; got {number}.")
+
+    @property
+    def facts(self) -> Facts:
+        whole = self.of.facts
+        return Facts(
+            image_shape=whole.image_shape,
+            num_train=self.num_train,
+            num_test=self.num_test,
+            num_classes=whole.num_classes,
+        )
+
+    def load(self, device: torch.device) -> Splits:
+        whole = self.of.load(torch.device("cpu"))
+        return Splits(
+            self._part(whole.train, self.num_train, split="train"),
+            self._part(whole.test, self.num_test, split="test"),
+            num_classes=whole.num_classes,
+        ).to(device)
+
+    def _part(self, examples: Examples, number: int, *, split: str) -> Examples:
+        if number > len(examples):  # a dataset that is allowed to be partial
+            raise DataError(f"slice of {self.of.name}: {number:,} {split} images wanted, {len(examples):,} there")
+        order = torch.randperm(len(examples), generator=stream(0, "slice", split))
+        return examples.subset(balanced(examples.labels_N, order)[:number].sort().values)
+
+
+def balanced(labels_N: Tensor, order: Tensor) -> Tensor:
+    """The order rearranged so that each class gives its first, then each its second, as long as it has more."""
+    by_class = order[labels_N[order].argsort(stable=True)]
+    counts = labels_N.bincount()
+    starts = counts.cumsum(0) - counts
+    rank_in_class = torch.arange(len(order)) - starts[labels_N[by_class]]
+    rank = torch.empty_like(order)
+    rank[by_class] = rank_in_class
+    return order[rank[order].argsort(stable=True)]

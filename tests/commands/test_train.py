@@ -1,0 +1,228 @@
+"""supple train as a stranger meets it: any combination by name, every field settable, what makes no sense refused."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from small_runs import small_spec
+from supple.methods.activations import UseAID
+from supple.methods.base import Method
+from supple.methods.full_reset import FullReset
+from supple.metrics.base import every_metric
+from supple.metrics.dormant import DormantRatio
+from supple_lab import lookup
+from supple_lab.cli import command_of, supple
+from supple_lab.commands.train import Train
+from supple_lab.data.digits import Digits
+from supple_lab.data.slice import Slice
+from supple_lab.models.cnn import CNN
+from supple_lab.runs.checkpoint import checkpoint_files
+from supple_lab.runs.optimizer import SGD, Adam
+from supple_lab.runs.problem import Supervised
+from supple_lab.runs.run import execute
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.scenarios.base import Scenario
+from supple_lab.scenarios.stationary import Stationary
+
+SMALL = (
+    "--scenario.num-stages 3 --scenario.epochs 2 --scenario.num-images 128 --scenario.batch-size 32 "
+    "--model.width 16 --model.num-hidden 2 --optimizer.learning-rate 2e-3"
+)  # the command line of small_runs.small_spec
+SMALL_STATIONARY = "--scenario stationary --scenario.epochs 1 --scenario.milestones --model.width 16"
+
+
+def obey(line: str) -> int:
+    """The exit code of `supple train LINE`, whether our own or the argument parser's."""
+    try:
+        return supple(["train", *line.split()])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def train_of(line: str) -> Train:
+    command = command_of(["train", *line.split()])
+    assert isinstance(command, Train)
+    return command
+
+
+def test_command_line_spells_the_same_run_as_python():
+    assert train_of(f"{SMALL} --method aid --method.relu-prob 0.8 --seed 3").spec() == small_spec(
+        UseAID(relu_prob=0.8), seed=3
+    )
+
+
+def test_every_field_of_every_part_can_be_set():
+    line = (
+        "--scenario stationary --scenario.batch_size 64 --scenario.milestones 3 5 --scenario.epochs=7 "
+        "--dataset slice --dataset.of digits --dataset.of.image 3x32x32 --dataset.num-train 50 --dataset.num_test 20 "
+        "--model cnn --model.channels 4 --method full_reset --method.built-with aid --method.built-with.relu-prob 0.7 "
+        "--optimizer=sgd --optimizer.learning-rate 1e-2 --seed 4 --precision bf16 --metrics dormant --metrics-every 2"
+    )
+    problem = Supervised(
+        scenario=Stationary(batch_size=64, milestones=(3, 5), epochs=7),
+        dataset=Slice(of=Digits(image="3x32x32"), num_train=50, num_test=20),
+        metrics=(DormantRatio(),),
+        metrics_every=2,
+    )
+    assert train_of(line).spec() == RunSpec(
+        problem=problem,
+        model=CNN(channels=4),
+        method=FullReset(built_with=UseAID(relu_prob=0.7)),
+        optimizer=SGD(learning_rate=1e-2),
+        seed=4,
+        precision="bf16",
+    )
+
+
+def test_parts_of_a_spec_are_the_classes_themselves():
+    spec = train_of(SMALL).spec()
+    assert RunSpec.from_json(spec.to_json()) == spec
+    assert type(spec.optimizer) is Adam
+
+
+def test_all_metrics_can_be_asked_for_by_one_word():
+    problem = train_of("--metrics all").spec().problem
+    assert isinstance(problem, Supervised)
+    assert list(problem.metrics) == every_metric()
+
+
+@pytest.mark.parametrize(
+    ("method", "scenario"), list(zip(lookup.known(Method), itertools.cycle(lookup.known(Scenario)), strict=False))
+)
+def test_every_method_and_scenario_is_found_by_name_at_its_defaults(method, scenario):
+    command = train_of(f"--method {method} --scenario {scenario}")
+    assert command.method == lookup.find(Method, method)()
+    assert command.scenario == lookup.find(Scenario, scenario)()
+
+
+def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):
+    assert obey("--method cbp --scenario stationary --dataset slice --help") == 0
+    text = capsys.readouterr().out
+    for option in ("--method NAME", "--method.replacement-rate", "--scenario.milestones", "--dataset.of NAME"):
+        assert option in text
+    assert "rho; the paper's best" in text  # a comment beside a field
+    assert "Training images in the slice." in text  # a docstring below one
+    assert "--scenario.num-images" not in text  # random_label's
+
+
+def test_command_without_arguments_is_help(capsys):
+    assert obey("") == 0
+    assert "usage: supple train" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--method rdeo", "no method named 'rdeo'. Did you mean 'redo'?"),
+        ("--scenario class_incremental", "20 equal groups, but the dataset has 10 classes; choose num_stages among"),
+        ("--scenario random_label --scenario class_incremental", "scenarios are complete in themselves"),
+        ("--method aid --method.relu-prob 1.2", "UseAID.relu_prob is the probability of the ReLU branch, in [0, 1]"),
+        ("--method vanilla --method.relu-prob 0.5", "--method.relu-prob"),
+        ("--scenario.batch-size 0", "RandomLabel.batch_size must be at least 1; got 0."),
+        ("--dataset slice --dataset.of digits", "Slice.num_train is between 1 and 1,600 for digits"),
+        ("--model cnn", "at least 16x16 pixels, but those of digits are 1x8x8. Choose larger digits (--dataset.image"),
+        ("--model nature_dqn --dataset.image 3x32x32", "Choose another model: mlp"),
+        ("--model.width 15 --model.narrowing halved --method crelu", "MLP.width must be divisible by 2"),
+        ("--subnetworks 2 --method rrelu", "Choose another method, or subnetworks=0."),
+        ("--precision tf32", "on a CPU it changes nothing. Use precision fp32."),
+        ("--metrics dormnt", "Did you mean 'dormant'?"),
+        ("--metrics-every 2", "--metrics NAME"),
+        ("--metrics-every 0", "at least 1; got 0."),
+        ("--checkpoint-seconds -1", "must be at least 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert obey(line) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_size_progress_accuracies_and_folder_are_told(tmp_path, capsys):
+    assert obey(f"{SMALL} --method aid --out {tmp_path}") == 0
+    text = capsys.readouterr().out
+    run_id = small_spec(UseAID()).run_id
+    num_parameters = 65 * 16 + 17 * 16 + 17 * 10
+    assert f"MLP, {num_parameters:,} parameters; 3 stages, {3 * 2 * 4} steps" in text
+    assert "aid, seed 0: done" in text
+    assert f"folder: {tmp_path / 'runs' / run_id}" in text
+    records = Store.open(tmp_path).folder(small_spec(UseAID())).records()
+    for record in records:
+        assert f"{record['online_accuracy']:.4f}  {record['train_accuracy']:.4f}" in text
+
+
+def test_finished_run_is_told_again_and_not_run_again(tmp_path, capsys):
+    assert obey(f"{SMALL} --out {tmp_path}") == 0
+    first = capsys.readouterr().out
+    stamp = (records := tmp_path / "runs" / small_spec().run_id / "records.jsonl").stat().st_mtime_ns
+    assert obey(f"{SMALL} --out {tmp_path}") == 0
+    again = capsys.readouterr().out
+    assert "finished before" in again
+    assert first.partition("accuracy at the end")[2] == again.partition("accuracy at the end")[2]
+    assert records.stat().st_mtime_ns == stamp
+
+
+def test_of_many_stages_the_first_and_the_last_are_shown(tmp_path, capsys):
+    many = SMALL.replace("--scenario.num-stages 3", "--scenario.num-stages 20").replace("epochs 2", "epochs 1")
+    assert obey(f"{many} --out {tmp_path} --quiet") == 0
+    table = capsys.readouterr().out.partition("accuracy at the end of each stage\n")[2]
+    assert [line.split()[0] for line in table.splitlines()[1:9]] == ["1", "2", "...", "16", "17", "18", "19", "20"]
+
+
+def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
+    many = SMALL.replace("--scenario.num-stages 3", "--scenario.num-stages 40")
+    spec, out = train_of(many).spec(), tmp_path / "killed"
+    supple_script = str(Path(sys.executable).parent / "supple")
+    command = [supple_script, "train", *many.split(), "--checkpoint-seconds", "0", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while not (checkpoints := checkpoint_files(out / "runs" / spec.run_id)) and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    folder = Store.open(out).folder(spec)
+    assert checkpoints
+    assert folder.state() == "interrupted"
+    assert obey(f"{many} --out {out}") == 0
+    execute(spec, unbroken := Store.create(tmp_path / "unbroken"))
+    assert folder.records() == unbroken.folder(spec).records()
+    assert len(folder.records()) == 40
+
+
+def test_missing_data_is_named_and_the_run_is_tried_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SUPPLE_DATA", "set back after the test")
+    line = f"--dataset mnist --model.width 8 --data {tmp_path / 'data'} --out {tmp_path / 'out'}"
+    assert obey(line) == 1
+    assert "mnist is not here" in (error := capsys.readouterr().err)
+    assert str(tmp_path / "data") in error
+    assert obey(line) == 1
+    assert "failed before, is tried again" in capsys.readouterr().out
+
+
+def test_diverged_run_is_told_with_the_reason_and_not_run_again(tmp_path, capsys):
+    line = f"{SMALL_STATIONARY} --optimizer sgd --optimizer.learning-rate 1e30 --out {tmp_path}"
+    assert obey(line) == 0
+    assert "is diverged: the loss became" in capsys.readouterr().out
+    assert obey(line) == 0
+    assert "diverged before" in capsys.readouterr().out
+
+
+def test_run_held_by_another_is_left_to_it(tmp_path, capsys):
+    spec = small_spec()
+    folder = Store.create(tmp_path).folder(spec)
+    folder.create(spec)
+    with folder.held(spec):
+        assert obey(f"{SMALL} --out {tmp_path}") == 1
+    assert "not finished here" in capsys.readouterr().err
+
+
+def test_method_that_has_nothing_to_do_is_remarked_on(tmp_path, capsys):
+    assert obey(f"{SMALL_STATIONARY} --method shrink_perturb --out {tmp_path}") == 0
+    assert "note: shrink_perturb acts between stages, and there is only one" in capsys.readouterr().err

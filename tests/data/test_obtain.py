@@ -1,0 +1,93 @@
+import io
+import tarfile
+
+import pytest
+from bad_server import bad_server
+from made_files import SmallCIFAR10, SmallMNIST, cifar10_contents, expecting, gz, idx_contents, md5, write_all
+
+from supple_lab.data.archive import Archive
+from supple_lab.data.base import DataError
+from supple_lab.data.obtain import obtain, whole
+
+FOLDER = "cifar-10-batches-bin"
+
+
+def tar_of(contents: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(f"{FOLDER}/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+TAR = tar_of(cifar10_contents())
+
+
+def cifar10_at(*urls: str):
+    archive = Archive(path="cifar-10-binary.tar.gz", urls=urls, length=len(TAR), md5=md5(TAR))
+    return expecting(SmallCIFAR10, archives=(archive,))()
+
+
+def quiet(*_) -> None:
+    pass
+
+
+@pytest.fixture
+def server():
+    with bad_server() as server:
+        yield server
+
+
+def test_dataset_is_downloaded_unpacked_and_the_archive_removed(server, tmp_path):
+    server.serve("/a.tar.gz", TAR, break_off_after=20_000)
+    dataset = cifar10_at(server.url("/a.tar.gz"))
+    assert whole(dataset, tmp_path) is None
+    assert obtain(dataset, tmp_path, quiet).facts == dataset.facts
+    assert whole(dataset, tmp_path) is not None
+    assert [path.name for path in tmp_path.iterdir()] == [FOLDER]
+
+
+def test_damaged_folder_is_repaired(server, tmp_path):
+    server.serve("/a.tar.gz", TAR)
+    write_all(tmp_path / FOLDER, cifar10_contents() | {"test_batch.bin": b"damaged"})
+    dataset = cifar10_at(server.url("/a.tar.gz"))
+    assert obtain(dataset, tmp_path, quiet).facts == dataset.facts
+
+
+def test_archive_put_there_by_hand_is_used_and_left(tmp_path):
+    (tmp_path / "cifar-10-binary.tar.gz").write_bytes(TAR)
+    dataset = cifar10_at("http://127.0.0.1:1/a.tar.gz")
+    assert obtain(dataset, tmp_path, quiet).facts == dataset.facts
+    assert (tmp_path / "cifar-10-binary.tar.gz").exists()
+
+
+def test_offline_says_which_file_to_put_where(tmp_path):
+    with pytest.raises(DataError) as caught:
+        obtain(cifar10_at("http://127.0.0.1:1/a.tar.gz"), tmp_path, quiet)
+    message = str(caught.value)
+    assert "http://127.0.0.1:1/a.tar.gz\n" in message
+    assert f"to {tmp_path / 'cifar-10-binary.tar.gz'}\n" in message
+    assert f"{len(TAR):,} bytes, md5 {md5(TAR)}" in message
+    assert f"unpack it yourself to {tmp_path / FOLDER}" in message
+
+
+def test_files_that_have_come_are_not_asked_for_again(server, tmp_path):
+    archives, served = [], {}
+    for name, content in idx_contents().items():
+        served[name] = server.serve(f"/{name}.gz", gz(content))
+        url = server.url(f"/{name}.gz")
+        archives.append(
+            Archive(path=f"MNIST/raw/{name}.gz", urls=(url,), length=len(gz(content)), md5=md5(gz(content)))
+        )
+    dataset = expecting(SmallMNIST, archives=tuple(archives))()
+    last = server.files.pop("/t10k-labels-idx1-ubyte.gz")
+    with pytest.raises(DataError) as caught:
+        obtain(dataset, tmp_path, quiet)
+    by_hand = str(caught.value).partition("To do it by hand")[2]
+    assert "t10k-labels" in by_hand
+    assert "train-images" not in by_hand
+    server.files["/t10k-labels-idx1-ubyte.gz"] = last
+    assert obtain(dataset, tmp_path, quiet).facts == dataset.facts
+    assert [len(behaviour.asked) for behaviour in served.values()] == [1, 1, 1, 1]
