@@ -6,6 +6,7 @@ from torch import nn
 
 from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout
 from supple.layers.identity import Identity
+from supple.layers.rrelu import RReLU
 from supple.methods import (
     UseAID,
     UseCReLU,
@@ -27,7 +28,7 @@ X = torch.linspace(-3.0, 3.0, 12).view(2, 6)
         (UseAID(relu_prob=0.75), AID, torch.where(X >= 0, 0.75 * X, 0.25 * X)),
         (UseDropout(drop_positive=0.2), ReLUDropout, X.clamp(min=0)),
         (UseDropReLU(relu_prob=0.75), DropReLU, torch.where(X >= 0, X, 0.25 * X)),
-        (UseRReLU(lower_slope=0.25, upper_slope=0.5), nn.RReLU, torch.where(X >= 0, X, 0.375 * X)),
+        (UseRReLU(lower_slope=0.25, upper_slope=0.5), RReLU, torch.where(X >= 0, X, 0.375 * X)),
         (UseCReLU(), CReLU, torch.cat((X.clamp(min=0), (-X).clamp(min=0)), dim=1)),
         (UseFourier(), Fourier, torch.cat((X.sin(), X.cos()), dim=1)),
         (UseIdentity(), Identity, X),

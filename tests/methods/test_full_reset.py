@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from supple.learner import Learner
-from supple.methods import FullReset
+from supple.methods import FullReset, UseAID
 
 
 class Net(nn.Module):
@@ -55,3 +55,8 @@ def test_second_stage_repeats_the_first_bit_for_bit(make_optimizer):
     assert all(torch.equal(tensor, originals[name]) for name, tensor in tensors.items())
     assert not optimizer.state
     assert train(model, optimizer, batches) == first
+
+
+def test_network_that_is_reset_can_have_another_methods_activation():
+    assert isinstance(FullReset().activation(), nn.ReLU)
+    assert FullReset(built_with=UseAID(relu_prob=0.7)).activation().p == 0.7

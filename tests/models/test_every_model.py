@@ -119,3 +119,15 @@ def test_frames_of_bytes_enter_the_q_network_as_they_are():
     network, _ = build("nature_dqn")
     frames = torch.randint(256, (2, 4, 84, 84), dtype=torch.uint8)
     assert torch.equal(network(frames), network(frames.float()))
+
+
+@pytest.mark.parametrize("activation", [AID, ReLUDropout, DropReLU, nn.RReLU])
+@pytest.mark.parametrize("name", SMALL)
+def test_all_activations_of_a_seed_start_from_the_same_weights(name, activation):
+    torch.manual_seed(5)
+    plain, _ = build(name)
+    torch.manual_seed(5)
+    other, _ = build(name, activation)
+    for one, another in zip(plain.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, another)
+    assert other.training

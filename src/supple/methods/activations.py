@@ -15,6 +15,7 @@ from supple.layers.drop_relu import DropReLU
 from supple.layers.fourier import Fourier
 from supple.layers.identity import Identity
 from supple.layers.relu_dropout import ReLUDropout
+from supple.layers.rrelu import RReLU
 from supple.methods.base import Method
 
 
@@ -76,7 +77,7 @@ class UseRReLU(Method):
             )
 
     def activation(self) -> nn.Module:
-        return nn.RReLU(self.lower_slope, self.upper_slope)
+        return RReLU(self.lower_slope, self.upper_slope)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+from torch import nn
 
 from supple.learner import Batch, Learner
 from supple.methods.base import Method, State
@@ -12,9 +13,16 @@ from supple.methods.base import Method, State
 
 @dataclass(frozen=True, kw_only=True)
 class FullReset(Method):
-    """Puts back parameters and buffers, bit for bit the same each time, and empties the optimizer's state."""
+    """Puts back parameters and buffers, bit for bit the same each time, and empties the optimizer's state.
+
+    The network is the vanilla one, or has the activation of the method that ``built_with`` names.
+    """
 
     name = "full_reset"
+    built_with: Method | None = field(default=None, metadata={"later": True})
+
+    def activation(self) -> nn.Module:
+        return nn.ReLU() if self.built_with is None else self.built_with.activation()
 
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:

@@ -1,12 +1,12 @@
 """CNN: two convolutions and two hidden linear layers, the paper's network for CIFAR-10 (appendix D.3)."""
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-import torch
 from torch import nn
 
-from supple_lab.models.base import Activation, Model, halved, pool_after
+from supple_lab.models.base import Activation, Model, at_least, halved, pool_after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,9 +17,14 @@ class CNN(Model):
     """
 
     name = "cnn"
+    smallest_image = 16
     channels: int = 16
     hidden: int = 100
     num_linear: int = 2
+
+    def __post_init__(self) -> None:
+        at_least(1, self, "channels", "hidden")
+        at_least(0, self, "num_linear")
 
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         own, following = halved(self.channels, activation), self.channels
@@ -28,8 +33,8 @@ class CNN(Model):
             *(nn.Conv2d(following, own, 5), activation(), pool_after(activation)),
             nn.Flatten(),
         )
-        with torch.no_grad():
-            num_features = convolutions(torch.zeros(1, *image_shape)).shape[1]
+        # Counted, not tried out: a forward may draw masks, and the linear layers would start elsewhere than vanilla's.
+        num_features = following * math.prod(((side - 4) // 2 - 4) // 2 for side in image_shape[1:])
         widths = [num_features] + [self.hidden] * self.num_linear
         hidden = [
             layer

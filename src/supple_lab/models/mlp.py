@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import nn
 
-from supple_lab.models.base import Activation, Model
+from supple_lab.models.base import Activation, Model, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,7 @@ class MLP(Model):
     narrowing: Literal["matched", "halved"] = field(default="matched", metadata={"later": True})
 
     def __post_init__(self) -> None:
-        for name in ("width", "num_hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"MLP.{name} must be at least 1; got {getattr(self, name)}.")
+        at_least(1, self, "width", "num_hidden")
 
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         sites = [activation() for _ in range(self.num_hidden)]

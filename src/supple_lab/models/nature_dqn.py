@@ -13,6 +13,7 @@ class NatureDQN(Model):
     """Frames in 0 .. 255; three convolutions without padding, 512 hidden units, a value per action."""
 
     name = "nature_dqn"
+    smallest_image = 36
 
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         own = {width: halved(width, activation) for width in (32, 64, 512)}
@@ -24,7 +25,9 @@ class NatureDQN(Model):
             nn.Flatten(),
         )
         with torch.no_grad():
-            num_features = convolutions(torch.zeros(1, *image_shape)).shape[1]
+            # In evaluation mode: a mask drawn here would move the stream that the weights are drawn from.
+            num_features = convolutions.eval()(torch.zeros(1, *image_shape)).shape[1]
+        convolutions.train()
         network = nn.Sequential(
             *convolutions, nn.Linear(num_features, own[512]), activation(), nn.Linear(512, num_classes)
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from supple_lab.models.base import Activation, Model, halved
+from supple_lab.models.base import Activation, Model, at_least, halved
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width over the first one's, and stride; two blocks each
 
@@ -17,6 +17,10 @@ class ResNet18(Model):
     clip_norm = 0.5  # the paper clips this network alone
     width: int = 64
     head_hidden: int = 0  # Lee et al. have 512 here; the paper does not mention it
+
+    def __post_init__(self) -> None:
+        at_least(1, self, "width")
+        at_least(0, self, "head_hidden")
 
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         own = halved(self.width, activation)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from supple_lab.models.base import Activation, Model, halved, pool_after
+from supple_lab.models.base import Activation, Model, at_least, halved, pool_after
 
 BLOCKS = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # width over the first one's, and convolutions; a pool after each
 
@@ -14,8 +14,12 @@ class VGG16(Model):
     """Thirteen 3x3 convolutions with norm and activation in five blocks; two hidden linear layers, no dropout."""
 
     name = "vgg16"
+    smallest_image = 32
     width: int = 64
     hidden: int = 4096
+
+    def __post_init__(self) -> None:
+        at_least(1, self, "width", "hidden")
 
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         layers: list[nn.Module] = []

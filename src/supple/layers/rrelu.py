@@ -1,0 +1,17 @@
+"""Randomised leaky ReLU (Xu et al. 2015): torch's own, drawing from the mask stream where there is one."""
+
+import torch
+from torch import Tensor, nn
+
+from supple.mask_stream import CURRENT
+
+
+class RReLU(nn.RReLU):
+    """Negative slopes drawn per element from U(lower, upper); in evaluation their mean."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or torch.compiler.is_compiling() or CURRENT.generator is None:
+            return super().forward(x)
+        # What F.rrelu calls; it alone takes a generator.
+        noise = torch.empty_like(x)
+        return torch.ops.aten.rrelu_with_noise(x, noise, self.lower, self.upper, True, CURRENT.generator)
