@@ -1,7 +1,13 @@
 """Every test starts from the same seed."""
 
+import os
+
 import pytest
-import torch
+
+# Some machines that claim AMX die of it in bfloat16 products; it is read when torch first multiplies.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+import torch  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,24 @@ from supple_lab.models.mlp import MLP
 from supple_lab.runs.optimizer import Adam, Optimizer
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
+from supple_lab.scenarios.base import Scenario
+from supple_lab.scenarios.class_incremental import ClassIncremental
+from supple_lab.scenarios.continual_full import ContinualFull
+from supple_lab.scenarios.continual_limited import ContinualLimited
+from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.scenarios.warm_start import WarmStart
+
+SMALL_SCENARIOS: list[Scenario] = [
+    RandomLabel(num_stages=3, epochs=2, num_images=128, batch_size=32),
+    PermutedInput(num_stages=3, batch_size=256),
+    ContinualFull(num_stages=3, epochs=2),
+    ContinualLimited(num_stages=3, epochs=2),
+    ClassIncremental(num_stages=5, epochs=1),
+    WarmStart(warm_epochs=4, epochs=2),
+    Stationary(epochs=3, milestones=(1, 2)),
+]
 
 
 def small_spec(
@@ -26,4 +43,14 @@ def small_spec(
         method=method or Vanilla(),
         optimizer=optimizer or Adam(learning_rate=2e-3),
         seed=seed,
+    )
+
+
+def small_scenario_spec(scenario: Scenario, method: Method | None = None) -> RunSpec:
+    return RunSpec(
+        problem=Supervised(scenario=scenario, dataset=Digits()),
+        model=MLP(width=16, num_hidden=2),
+        method=method or Vanilla(),
+        optimizer=Adam(learning_rate=2e-3),
+        seed=0,
     )

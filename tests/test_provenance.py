@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import torch
 
-from supple_lab.report.provenance import commit_of, gather_provenance
+from supple_lab.provenance import commit_of, gather_provenance
 
 
 @pytest.fixture

@@ -9,23 +9,27 @@ import time
 
 import pytest
 
-from small_runs import small_spec
+from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
 from supple.methods.base import Method
 from supple_lab import lookup
 from supple_lab.atomic_write import StorageError
+from supple_lab.runs import run_folder, step
 from supple_lab.runs.checkpoint import checkpoint_files
+from supple_lab.runs.journal import Pace
 from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
+from supple_lab.scenarios.continual_full import ContinualFull
 
-CHECKPOINT_AT_EVERY_EPOCH = 0.0
+AT_EVERY_STEP = Pace(seconds=0.0)
 METHODS = lookup.known(Method)
 CHILD = """
 import sys
 from pathlib import Path
+from supple_lab.runs.journal import Pace
 from supple_lab.runs.run import execute
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
-execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), checkpoint_seconds=0.0)
+execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), pace=Pace(seconds=0.0))
 """
 
 
@@ -55,63 +59,96 @@ def test_killed_and_resumed_run_equals_unbroken_run(tmp_path, name):
     kill_in_the_middle(store, spec, after_checkpoint=23)
     assert store.folder(spec).state() == "interrupted"
     assert len(store.folder(spec).records()) < 6
-    assert execute(spec, store, checkpoint_seconds=CHECKPOINT_AT_EVERY_EPOCH) == "done"
+    assert execute(spec, store, pace=AT_EVERY_STEP) == "done"
     assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
 
 
-def interrupted_store(root, spec, *, at_epoch, monkeypatch):
-    """A store whose run stopped after that many epochs."""
-    from supple_lab.runs import supervised
+def interrupted_store(root, spec, *, at_step, monkeypatch, pace=AT_EVERY_STEP):
+    """A store whose run stopped after that many steps."""
+    original, steps_left = step.training_step, iter(range(at_step))
 
-    original, epochs_left = supervised.train_epoch, iter(range(at_epoch))
-
-    def epoch(*arguments, **options):
-        if next(epochs_left, None) is None:
+    def limited(*arguments):
+        if next(steps_left, None) is None:
             raise KeyboardInterrupt
-        return original(*arguments, **options)
+        return original(*arguments)
 
-    monkeypatch.setattr(supervised, "train_epoch", epoch)
+    monkeypatch.setattr(step, "training_step", limited)
     store = Store.create(root)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, checkpoint_seconds=CHECKPOINT_AT_EVERY_EPOCH)
-    monkeypatch.setattr(supervised, "train_epoch", original)
+        execute(spec, store, pace=pace)
+    monkeypatch.setattr(step, "training_step", original)
     return store
 
 
+def logs_of(store, spec):
+    folder = store.folder(spec)
+    return folder.stage_log.path.read_bytes(), folder.epoch_log.path.read_bytes()
+
+
+def assert_resumes(tmp_path, spec, *, at_step, monkeypatch, pace=AT_EVERY_STEP):
+    """Interrupted there and continued, the run writes the very same records."""
+    unbroken = Store.create(tmp_path / "unbroken")
+    assert execute(spec, unbroken) == "done"
+    store = interrupted_store(tmp_path / "broken", spec, at_step=at_step, monkeypatch=monkeypatch, pace=pace)
+    assert execute(spec, store) == "done"
+    assert logs_of(store, spec) == logs_of(unbroken, spec)
+
+
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_resumes_in_the_middle_of_a_stage(tmp_path, monkeypatch, name):
+def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, monkeypatch, name):
     spec = small_spec(METHODS[name](), num_stages=4, epochs=6)
-    expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_epoch=15, monkeypatch=monkeypatch)
-    assert execute(spec, store) == "done"
-    assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
+    assert_resumes(tmp_path, spec, at_step=59, monkeypatch=monkeypatch)
 
 
-@pytest.mark.parametrize("at_epoch", [1, 2, 3, 5])
-def test_run_resumes_from_every_kind_of_boundary(tmp_path, monkeypatch, at_epoch):
-    spec = small_spec()
-    expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_epoch=at_epoch, monkeypatch=monkeypatch)
-    assert execute(spec, store) == "done"
-    assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_resumes_where_optimizers_are_rebuilt(tmp_path, monkeypatch, name):
+    spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=64), METHODS[name]())
+    assert_resumes(tmp_path, spec, at_step=21, monkeypatch=monkeypatch)
+
+
+@pytest.mark.parametrize("scenario", SMALL_SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.99])
+def test_every_scenario_resumes_anywhere(tmp_path, monkeypatch, scenario, share):
+    spec = small_scenario_spec(scenario, METHODS["cbp"]())
+    facts = spec.problem.dataset.facts
+    num_steps = sum(scenario.size(index, facts).num_steps for index in range(scenario.num_stages))
+    assert_resumes(tmp_path, spec, at_step=max(1, int(share * num_steps)), monkeypatch=monkeypatch)
+
+
+@pytest.mark.parametrize("at_step", [4, 8, 12, 20])
+def test_run_resumes_from_every_kind_of_boundary(tmp_path, monkeypatch, at_step):
+    assert_resumes(tmp_path, small_spec(), at_step=at_step, monkeypatch=monkeypatch)
+
+
+def test_checkpoints_by_stage_resume_from_the_last_whole_stage(tmp_path, monkeypatch):
+    by_stage = Pace(seconds=1e9, stages=1)
+    assert_resumes(tmp_path, small_spec(), at_step=13, monkeypatch=monkeypatch, pace=by_stage)
+    assert len(checkpoint_files(Store.open(tmp_path / "broken").folder(small_spec()).path)) == 1
 
 
 def test_resumed_run_does_not_start_from_zero(tmp_path, monkeypatch):
     spec = small_spec()
-    store = interrupted_store(tmp_path, spec, at_epoch=5, monkeypatch=monkeypatch)
-    from supple_lab.runs import supervised
-
-    original, epochs = supervised.train_epoch, []
-    monkeypatch.setattr(supervised, "train_epoch", lambda *a, **k: epochs.append(1) or original(*a, **k))
+    store = interrupted_store(tmp_path, spec, at_step=20, monkeypatch=monkeypatch)
+    original, steps = step.training_step, []
+    monkeypatch.setattr(step, "training_step", lambda *a: steps.append(1) or original(*a))
     execute(spec, store)
-    assert len(epochs) == 1
+    assert len(steps) == 4  # of 24
+
+
+def test_run_begun_on_another_kind_of_device_is_not_continued(tmp_path, monkeypatch):
+    spec = small_spec()
+    store = interrupted_store(tmp_path, spec, at_step=9, monkeypatch=monkeypatch)
+    original = run_folder.read_checkpoint
+    monkeypatch.setattr(run_folder, "read_checkpoint", lambda *a: original(*a) | {"device": "cuda"})
+    with pytest.raises(StorageError, match="begun on cuda .* --device cuda"):
+        execute(spec, store)
 
 
 @pytest.mark.parametrize("num_damaged", [1, 2])
 def test_truncated_checkpoint_is_set_aside_and_the_result_is_the_same(tmp_path, monkeypatch, num_damaged):
     spec = small_spec()
     expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_epoch=4, monkeypatch=monkeypatch)
+    store = interrupted_store(tmp_path / "broken", spec, at_step=16, monkeypatch=monkeypatch)
     folder = store.folder(spec).path
     for path in checkpoint_files(folder)[-num_damaged:]:
         os.truncate(path, path.stat().st_size // 2)
@@ -123,12 +160,12 @@ def test_truncated_checkpoint_is_set_aside_and_the_result_is_the_same(tmp_path, 
 def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path, monkeypatch):
     spec = small_spec()
     expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_epoch=3, monkeypatch=monkeypatch)
+    store = interrupted_store(tmp_path / "broken", spec, at_step=12, monkeypatch=monkeypatch)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
     try:
         with pytest.raises(StorageError, match="no space left .*same command continues"):
-            execute(spec, store, checkpoint_seconds=CHECKPOINT_AT_EVERY_EPOCH)
+            execute(spec, store, pace=AT_EVERY_STEP)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(store.folder(spec).path.glob(".*.part"))
@@ -139,7 +176,7 @@ def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path, mon
 def test_checkpoint_that_stands_on_lost_records_is_passed_over(tmp_path, monkeypatch):
     spec = small_spec()
     expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_epoch=5, monkeypatch=monkeypatch)
+    store = interrupted_store(tmp_path / "broken", spec, at_step=20, monkeypatch=monkeypatch)
     folder = store.folder(spec)
     (folder.path / "records.jsonl").write_bytes(expected.split(b"\n")[0] + b"\n")  # one of two
     assert execute(spec, store) == "done"

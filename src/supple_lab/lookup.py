@@ -23,6 +23,7 @@ def known(base: type[T]) -> dict[str, type[T]]:
     return {cls.name: cls for cls in sorted(classes, key=lambda cls: cls.name)}  # type: ignore[attr-defined]
 
 
+@cache  # of what was found: ten thousand specs are read back in seconds
 def find(base: type[T], name: str) -> type[T]:
     """The class of that name, or UnknownName."""
     classes = known(base)

@@ -1,17 +1,19 @@
-"""Provenance: the commit, the versions and the machine that made a report."""
+"""Provenance: the commit, the versions and the machine that made a run or a report."""
 
 import os
 import platform
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 import supple_lab
+from supple.version import __version__
 
-PACKAGES = ("supple", "torch", "numpy", "scikit-learn", "matplotlib")
+PACKAGES = ("torch", "numpy", "scikit-learn", "matplotlib")
 SECONDS_FOR_GIT = 10
 
 
@@ -24,9 +26,16 @@ class Provenance:
     machine: dict[str, str | int | float | list[str]]
 
 
+@cache
 def gather_provenance() -> Provenance:
-    """What can be said of this process."""
-    return Provenance(commit=commit_of(Path(supple_lab.__file__)), versions=versions(), machine=machine())
+    """What can be said of this process. Sources copied without their repository are told their commit."""
+    commit = os.environ.get("SUPPLE_COMMIT") or commit_of(Path(supple_lab.__file__))
+    return Provenance(commit=commit, versions=versions(), machine=machine())
+
+
+def hardware_of(device: torch.device) -> str:
+    """What computes there."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 
 
 def commit_of(file: Path) -> str | None:
@@ -53,7 +62,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 def versions() -> dict[str, str]:
     """Python and the packages that decide the numbers and the pictures."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "supple": __version__}
     for package in PACKAGES:
         try:
             found[package] = version(package)

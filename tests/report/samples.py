@@ -7,8 +7,9 @@ from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.report.about import About
-from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
-from supple_lab.report.provenance import Provenance
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
+from supple_lab.report.panel import Bars, Curve, Distribution, HeatMap, Histogram, Level, Panel
+from supple_lab.provenance import Provenance
 from supple_lab.report.results import Results, RunResult
 from supple_lab.runs.optimizer import Adam
 from supple_lab.runs.problem import Supervised
@@ -25,9 +26,9 @@ PROVENANCE = Provenance(
 )
 
 
-def curve(method="aid", label="AID", *, num_seeds=3, num_positions=6, seed=0):
+def curve(method="aid", label="AID", *, num_seeds=3, num_positions=6, seed=0, first=1, **options):
     values = np.random.default_rng(seed).uniform(0.2, 0.9, size=(num_seeds, num_positions))
-    return Curve(method=method, label=label, x=np.arange(1, num_positions + 1), values=values)
+    return Curve(method=method, label=label, x=np.arange(first, num_positions + first), values=values, **options)
 
 
 def panel(*curves, title="Accuracy"):
@@ -43,6 +44,63 @@ def panel(*curves, title="Accuracy"):
 
 def figure(*panels, name="accuracy"):
     return Figure(name=name, caption="A caption.", panels=panels)
+
+
+def bars():
+    return Bars(
+        title="First and last",
+        x_label="stage",
+        y_label="accuracy",
+        positions=("first", "last"),
+        bars=(
+            curve("vanilla", "ReLU", num_positions=2, first=0),
+            curve("aid", "AID", num_positions=2, first=0, seed=1),
+        ),
+    )
+
+
+def histogram(method="dropout", label="Dropout", *, position="stage 1", centre=0.0):
+    values = np.random.default_rng(0).normal(centre, 1.0 + abs(centre) / 4, size=10_000)
+    counts, edges = np.histogram(values, bins=20)
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
+    return Histogram(
+        method=method,
+        label=label,
+        position=position,
+        edges=edges,
+        shares=counts / counts.sum(),
+        quartiles=(low, median, high),
+    )
+
+
+def distribution():
+    return Distribution(
+        title="Pre-activations",
+        x_label="stage",
+        y_label="pre-activation",
+        histograms=(
+            histogram(),
+            histogram("aid", "AID"),
+            histogram(position="stage 30", centre=-2500.0),
+            histogram("aid", "AID", position="stage 30", centre=-3.0),
+        ),
+        y_scale="symlog",
+    )
+
+
+def heat_map():
+    values = np.array([[0.41, 0.52, 0.55], [0.38, np.nan, 0.47]])
+    return HeatMap(
+        title="Sensitivity",
+        x_label="p",
+        y_label="learning rate",
+        columns=("0.7", "0.8", "0.9"),
+        rows=("1e-3", "1e-4"),
+        values=values,
+        deviations=np.full((2, 3), 0.012),
+        reference=Level(label="full reset", value=0.5),
+        value_label="test accuracy",
+    )
 
 
 TABLE = Table(
@@ -70,12 +128,18 @@ def spec(method, seed):
     )
 
 
-def run(method=None, *, seed=0, state="done", reason="", records=None):
+def run(method=None, *, seed=0, state="done", reason="", records=None, **more):
     records = (
         ({"stage": 0, "train_accuracy": 0.5}, {"stage": 1, "train_accuracy": 0.75}) if records is None else records
     )
     return RunResult(
-        spec=spec(method or UseAID(), seed), state=state, seconds=61.0, reason=reason, records=records, device="cpu"
+        spec=spec(method or UseAID(), seed),
+        state=state,
+        seconds=61.0,
+        reason=reason,
+        records=tuple(records),
+        device="cpu",
+        **more,
     )
 
 

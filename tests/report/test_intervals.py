@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from supple_lab.report.intervals import mean_and_std, mean_interval, show
+from supple_lab.report.intervals import bootstrap_interval, mean_and_std, mean_interval, show
 
 SEEDS = {
     "five": np.array([0.91, 0.88, 0.95, 0.90, 0.79]),
@@ -27,6 +27,22 @@ def test_interval_covers_the_mean_as_often_as_it_says(num_seeds):
     assert abs(covered - 0.95) < 5 * np.sqrt(0.95 * 0.05 / 4000)
 
 
+@pytest.mark.parametrize("values", SEEDS.values(), ids=SEEDS)
+def test_bootstrap_interval_is_scipys(values):
+    ours = bootstrap_interval(values, np.random.default_rng(0), num_resamples=10_000)
+    theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=10_000, rng=np.random.default_rng(1))
+    # An end's error is that of a 2.5% quantile of 10,000 draws, over the density there (a normal's), in both.
+    error = np.sqrt(0.025 * 0.975 / 10_000) / stats.norm.pdf(1.96) * theirs.standard_error
+    assert ours == pytest.approx(tuple(theirs.confidence_interval), abs=5 * np.sqrt(2) * error)
+    assert ours == bootstrap_interval(values, np.random.default_rng(0), num_resamples=10_000)
+
+
+def test_bootstrap_over_few_seeds_is_narrower_than_students_interval():
+    low, high = bootstrap_interval(SEEDS["five"], np.random.default_rng(0))
+    wide_low, wide_high = mean_interval(SEEDS["five"])
+    assert wide_low < low < high < wide_high
+
+
 def test_interval_of_equal_seeds_is_a_point():
     assert mean_interval(np.full(4, 0.25)) == (0.25, 0.25)
 
@@ -34,6 +50,7 @@ def test_interval_of_equal_seeds_is_a_point():
 @pytest.mark.parametrize("number", [0, 1])
 def test_fewer_than_two_seeds_have_no_interval(number):
     assert mean_interval(np.ones(number)) is None
+    assert bootstrap_interval(np.ones(number), np.random.default_rng(0)) is None
 
 
 def test_deviation_is_the_samples_own():

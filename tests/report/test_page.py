@@ -7,13 +7,30 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from samples import ABOUT, CLAIM, PROVENANCE, RESULTS, TABLE, curve, drawing, figure, panel, run
+from samples import (
+    ABOUT,
+    CLAIM,
+    PROVENANCE,
+    RESULTS,
+    TABLE,
+    bars,
+    curve,
+    distribution,
+    drawing,
+    figure,
+    heat_map,
+    histogram,
+    panel,
+    run,
+)
 
 from supple.methods.activations import UseAID
 from supple_lab.atomic_write import StorageError
-from supple_lab.report.figure import Curve
-from supple_lab.report.page import MAX_POINTS, page, show_seconds, thinned
+from supple_lab.report.page import page
+from supple_lab.report.panel import Curve, Estimate
 from supple_lab.report.results import Results
+from supple_lab.report.run_lists import show_seconds
+from supple_lab.report.thinning import MAX_POINTS, thinned
 from supple_lab.report.write import write_report
 
 MAX_BYTES = 2_000_000
@@ -88,10 +105,10 @@ def test_every_curve_is_drawn_and_its_numbers_are_in_the_page():
     curves = data_of(text)[0][0]["curves"]
     for shown, made in zip(curves, DEMO.panels[0].curves, strict=True):
         assert shown["x"] == made.x.tolist()
-        np.testing.assert_allclose(shown["mean"], made.mean, atol=1e-4)
+        np.testing.assert_allclose(shown["middle"], made.middle, atol=1e-4)
         np.testing.assert_allclose(shown["low"], made.low, atol=1e-4)
         np.testing.assert_allclose(shown["high"], made.high, atol=1e-4)
-    assert f"{DEMO.panels[0].curves[0].mean[3]:.3f}" in "".join(elements.text)  # readable without the script
+    assert f"{DEMO.panels[0].curves[0].middle[3]:.3f}" in "".join(elements.text)  # readable without the script
 
 
 def test_line_goes_through_the_means():
@@ -105,7 +122,7 @@ def test_line_has_a_gap_where_a_seed_has_no_value():
     made.values[0, 2] = np.nan
     text = render(figure(panel(made)))
     assert Elements(text).of("path", "line")[0]["d"].count("M") == 2
-    assert data_of(text)[0][0]["curves"][0]["mean"][2] is None
+    assert data_of(text)[0][0]["curves"][0]["middle"][2] is None
 
 
 def test_legend_is_a_button_per_curve_and_curves_point_to_it():
@@ -117,7 +134,7 @@ def test_legend_is_a_button_per_curve_and_curves_point_to_it():
 
 def test_picture_is_described_in_words():
     label = Elements(render(DEMO)).of("svg", "axes")[0]["aria-label"]
-    first, last = DEMO.panels[0].curves[1].mean[[0, -1]]
+    first, last = DEMO.panels[0].curves[1].middle[[0, -1]]
     assert f"AID: from {first:.3f} to {last:.3f}" in label
 
 
@@ -142,11 +159,16 @@ def test_claims_tables_and_missing_runs_are_named():
 def test_hostile_words_stay_words_everywhere():
     bad_figure = figure(replace(panel(curve(HOSTILE, HOSTILE), title=HOSTILE), x_label=HOSTILE, y_label=HOSTILE))
     bad_table = replace(TABLE, caption=HOSTILE, header=(HOSTILE, "b", "c"), rows=((HOSTILE, HOSTILE, HOSTILE),))
-    bad_claim = replace(CLAIM, claim=HOSTILE, paper=HOSTILE, measured=HOSTILE)
+    bad_claim = replace(CLAIM, claim=HOSTILE, paper=HOSTILE, measured=HOSTILE, section=HOSTILE, runs=(HOSTILE,))
     bad_about = replace(ABOUT, title=HOSTILE, question=HOSTILE, command=HOSTILE, study=HOSTILE, scale=HOSTILE)
+    bad_about = replace(bad_about, notes=(HOSTILE,))
+    bad_names = (HOSTILE, HOSTILE)
+    bad_map = replace(heat_map(), title=HOSTILE, rows=bad_names, columns=(*bad_names, HOSTILE), value_label=HOSTILE)
+    bad_spread = replace(distribution(), histograms=(histogram(HOSTILE, HOSTILE, position=HOSTILE),))
     bad_run = run(UseAID(), state="failed", reason=HOSTILE)
     text = render(
         replace(bad_figure, caption=HOSTILE, name=HOSTILE),
+        figure(bad_map, bad_spread, replace(bars(), positions=bad_names), name="kinds"),
         results=Results((bad_run,)),
         about=bad_about,
         tables=(bad_table,),
@@ -158,6 +180,48 @@ def test_hostile_words_stay_words_everywhere():
     assert elements.of("img") == []
     assert "onerror" not in {name for _, attributes in elements.found for name in attributes}
     assert HOSTILE in "".join(elements.text)
+
+
+def test_scale_and_notes_stand_under_the_title():
+    text = page(
+        replace(ABOUT, notes=("Slim networks.",)),
+        RESULTS,
+        drawing=replace(drawing(DEMO), notes=("Selected on the seeds reported.",)),
+        provenance=PROVENANCE,
+    )
+    head = "".join(Elements(text[: text.index("</header>")]).text)
+    for words in ("quick: not the paper's protocol: ", "Slim networks.", "Selected on the seeds reported."):
+        assert words in head
+    assert "not the paper's protocol" not in render(DEMO, about=replace(ABOUT, scale="paper"))
+
+
+def test_a_claim_can_be_traced_to_its_runs():
+    ids = tuple(f"{i:016x}" for i in range(150))
+    row = replace(CLAIM, section="section 5.1", runs=ids)
+    text = render(DEMO, claims=(row,))
+    assert "section 5.1" in text
+    assert all(one in text for one in ids[:100])
+    assert ids[149] not in text
+    assert "150 runs" in "".join(Elements(text).text)
+
+
+def test_bold_cells_of_a_table_are_bold():
+    elements = Elements(render(DEMO, tables=(replace(TABLE, bold=frozenset({(1, 2)})),)))
+    assert len(elements.of("td", "bold")) == 1
+
+
+def test_runs_that_say_where_they_were_trained_are_quoted():
+    facts = [{"hardware": "an H200", "commit": "abc"}, {"hardware": "an H200", "commit": "def"}]
+    runs = tuple(run(seed=seed, facts={**one, "versions": {"torch": "2.13"}}) for seed, one in enumerate(facts))
+    text = "".join(Elements(render(DEMO, results=Results(runs))).text)
+    for words in ("cpu: an H200", "2 different ones: abc, def", "torch 2.13"):
+        assert words in text
+
+
+def test_bars_show_how_the_runs_of_a_method_stand():
+    elements = Elements(render(DEMO))
+    assert [attrs["style"] for attrs in elements.of("i")] == ["width:50.0%", "width:50.0%"]
+    assert elements.of("div", "track")[0]["aria-label"] == "1 diverged, 1 not started"
 
 
 def test_page_without_any_runs_says_so():
@@ -188,6 +252,15 @@ def test_thinning_keeps_the_last_point_and_says_so():
     assert thinned([DEMO]) == [DEMO]
 
 
+def test_estimates_are_thinned_and_other_panels_are_not():
+    x = np.arange(2.0 * MAX_POINTS)
+    long = Estimate(method="aid", label="IQM", x=x, middle=x, low=x - 1, high=x + 1, n=85)
+    kept = thinned([figure(panel(long), bars())])[0]
+    assert (kept.panels[0].curves[0].high - kept.panels[0].curves[0].x == 1).all()
+    assert len(kept.panels[0].curves[0].middle) == MAX_POINTS
+    assert len(kept.panels[1].bars[0].x) == 2
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0, "0 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7300, "2 h 1 min")]
 )
@@ -200,8 +273,9 @@ def test_report_folder_has_every_promised_file(tmp_path):
     assert index == tmp_path / "a" / "report" / "index.html"
     names = {path.name for path in index.parent.iterdir()}
     assert names == {
-        *("index.html", "sample.json", "accuracy.png", "accuracy.pdf"),
-        *("ends.md", "ends.tex", "ends.csv", "claims.md", "claims.tex", "claims.csv"),
+        *("index.html", "sample.html", "sample.json", "cards", "sample_accuracy.png", "sample_accuracy.pdf"),
+        *("sample_ends.md", "sample_ends.tex", "sample_ends.csv"),
+        *("sample_claims.md", "sample_claims.tex", "sample_claims.csv"),
     }
     assert all(path.stat().st_size > 0 for path in index.parent.iterdir())
 
@@ -215,9 +289,9 @@ def test_links_beside_the_page_lead_to_files_that_are_there(tmp_path):
 
 def test_a_second_report_replaces_the_first_and_leaves_no_parts(tmp_path):
     write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
     write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):

@@ -6,7 +6,9 @@ from matplotlib.colors import to_hex
 from samples import curve, figure, panel
 
 from supple_lab.report.colours import look_of
-from supple_lab.report.plots import last_point, marked_positions, picture, picture_files, spread
+from supple_lab.report.legend import marked_positions
+from supple_lab.report.plots.curves import last_point, spread
+from supple_lab.report.plots.picture import picture, picture_files
 
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("dropout", "Dropout", seed=2), curve("aid", "AID", seed=3)))
 
@@ -114,8 +116,7 @@ def test_spread_leaves_distant_labels_alone_and_moves_close_ones_apart():
 
 
 def test_markers_include_both_ends():
-    assert marked_positions(30)[0] == 0
-    assert marked_positions(30)[-1] == 29
-    assert len(marked_positions(30)) == 9
-    assert marked_positions(3) == [0, 1, 2]
-    assert marked_positions(0) == []
+    long = marked_positions(curve(num_positions=30))
+    assert (long[0], long[-1], len(long)) == (0, 29, 9)
+    assert marked_positions(curve(num_positions=3)) == [0, 1, 2]
+    assert marked_positions(curve(num_positions=0)) == []

@@ -26,9 +26,13 @@ def test_file_has_exactly_the_promised_keys():
     assert list(content) == (
         ["study", "scale", "command", "commit", "versions", "machine", "runs", "series", "claims", "missing"]
     )
-    assert {tuple(run) for run in content["runs"]} == {("id", "method", "dataset", "seed", "status", "spec")}
+    assert {tuple(run) for run in content["runs"]} == {
+        ("id", "method", "dataset", "seed", "status", "spec", "seconds", "device")
+    }
     assert {tuple(point) for point in content["series"]} == {("run", "metric", "stage", "value")}
-    assert {tuple(row) for row in content["claims"]} == {("claim", "paper", "measured", "interval", "n", "verdict")}
+    assert {tuple(row) for row in content["claims"]} == {
+        ("claim", "paper", "measured", "interval", "n", "verdict", "section", "study", "runs")
+    }
 
 
 def test_file_says_what_was_run_and_where():

@@ -5,10 +5,11 @@ import io
 import re
 from dataclasses import replace
 
+import numpy as np
 from samples import CLAIM, TABLE
 
 from supple_lab.report.figure import ClaimRow, Table
-from supple_lab.report.tables import claims_table, column_kinds, comma_separated, latex, markdown
+from supple_lab.report.tables import best_of_columns, claims_table, column_kinds, comma_separated, latex, markdown
 
 HOSTILE = 'a|b\\c_d & 50% $x$ #1 {y} ~z^2 <b> "q", *s*\nnext'
 HOSTILE_TABLE = Table(name="bad_name", caption="100% & more", header=("a|b", "c"), rows=((HOSTILE, "1"),))
@@ -40,8 +41,8 @@ def test_markdown_keeps_hostile_text_in_its_cell():
 def test_numbers_are_set_to_the_right_and_prose_wraps():
     claims = claims_table((CLAIM, replace(CLAIM, claim="A long claim that will not fit beside the others.")))
     assert column_kinds(TABLE) == ["word", "number", "number"]
-    assert column_kinds(claims) == ["prose", "word", "number", "number", "number", "word"]
-    assert r"\begin{tabular}{p{0.60\linewidth}lrrrl}" in latex(claims)
+    assert column_kinds(claims) == ["prose", "number", "word", "number", "number", "number", "word"]
+    assert r"\begin{tabular}{p{0.60\linewidth}rlrrrl}" in latex(claims)
     assert r"\begin{tabular}{lrr}" in latex(TABLE)
 
 
@@ -78,5 +79,18 @@ def test_csv_gives_back_the_cells_as_they_were():
 def test_claims_become_a_table_with_their_interval_and_verdict():
     not_run = ClaimRow(claim="c", paper="p", measured="", interval=None, n=0, verdict="not run")
     table = claims_table((CLAIM, not_run))
-    assert table.rows[0] == ("AID keeps learning.", "it does", "0.9", "0.800 to 0.950", "3", "holds")
-    assert table.rows[1][2:] == ("–", "–", "0", "not run")
+    assert table.rows[0] == ("AID keeps learning.", "–", "it does", "0.9", "0.800 to 0.950", "3", "holds")
+    assert table.rows[1][3:] == ("–", "–", "0", "not run")
+
+
+def test_bold_cells_are_bold_in_markdown_and_latex_and_plain_in_csv():
+    bold = replace(TABLE, bold=frozenset({(0, 1), (1, 2)}))
+    assert "| AID | **0.9 ± 0.1** | 0.9 |" in markdown(bold)
+    assert r"ReLU & 1.0 & \textbf{-0.1} \\" in latex(bold)
+    assert comma_separated(bold) == comma_separated(TABLE)
+
+
+def test_best_of_a_column_is_its_highest_number_and_all_equal_to_it():
+    values = np.array([[0.5, np.nan, 0.1], [0.7, np.nan, 0.3], [0.7, np.nan, np.nan]])
+    assert best_of_columns(values, columns=(1, 2, 4)) == {(1, 1), (2, 1), (1, 4)}
+    assert best_of_columns(np.zeros((0, 2)), columns=(1, 2)) == frozenset()

@@ -1,11 +1,22 @@
 """Verdicts at and around their boundaries."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from supple_lab.report.verdict import claim_above, claim_below
+from supple_lab.report.sample import Sample
+from supple_lab.report.verdict import (
+    claim_above,
+    claim_below,
+    claim_difference_above,
+    claim_difference_below,
+    claim_equal,
+    claim_in_groups,
+)
 
-WORDS = {"claim": "it is so", "paper": "yes", "quantity": "accuracy"}
+PLAIN = {"claim": "it is so", "paper": "yes"}
+WORDS = {**PLAIN, "quantity": "accuracy"}
 
 
 @pytest.mark.parametrize(
@@ -51,3 +62,77 @@ def test_row_says_what_was_measured_with_how_many_seeds():
 def test_row_without_runs_measures_nothing():
     row = claim_below(np.array([]), 0.5, **WORDS)
     assert (row.measured, row.interval, row.n) == ("", None, 0)
+
+
+def sample(*values, name="a"):
+    return Sample(
+        values=np.array(values, dtype=float),
+        seeds=tuple(range(len(values))),
+        runs=tuple(f"{name}{seed}" for seed in range(len(values))),
+    )
+
+
+def test_a_difference_is_decided_within_seeds_where_the_spread_between_them_is_large():
+    one, other = sample(0.2, 0.5, 0.8), sample(0.1, 0.41, 0.69, name="b")
+    assert claim_difference_above(one, other, quantity="accuracy", **PLAIN).verdict == "holds"
+    assert claim_difference_below(one, other, quantity="accuracy", **PLAIN).verdict == "fails"
+    assert claim_difference_above(one, other, 0.2, quantity="accuracy", **PLAIN).verdict == "fails"
+    assert claim_above(one, 0.4, quantity="accuracy", **PLAIN).verdict == "not decided"
+
+
+def test_a_claim_names_the_runs_it_rests_on():
+    row = claim_difference_above(sample(0.2, 0.3), sample(0.1, 0.1, name="b"), quantity="accuracy", **PLAIN)
+    assert row.runs == ("a0", "b0", "a1", "b1")
+    assert row.n == 2
+    assert claim_above(sample(0.5), 0.1, quantity="accuracy", **PLAIN).runs == ("a0",)
+
+
+def test_section_and_study_are_kept():
+    row = claim_above(np.array([0.5]), 0.1, section="5.1", study="trainability", **WORDS)
+    assert (row.section, row.study) == ("5.1", "trainability")
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ([0.001, -0.001, 0.0], "holds"),
+        ([0.3, 0.31, 0.29], "fails"),
+        ([-0.3, -0.31, -0.29], "fails"),
+        ([0.0, 0.1, -0.1], "not decided"),  # the mean is zero, but the interval is wider than the margin
+        ([0.05, 0.05, 0.05], "not decided"),  # on the boundary
+        ([0.0], "not decided"),
+        ([], "not run"),
+    ],
+)
+def test_equality_is_decided_by_the_whole_interval(differences, verdict):
+    zero = sample(*([0.0] * len(differences)), name="b")
+    assert claim_equal(sample(*differences), zero, 0.05, quantity="gap", **PLAIN).verdict == verdict
+
+
+def test_a_diverged_run_leaves_a_claim_undecided_and_is_told():
+    row = claim_above(sample(0.9, 0.9, float("nan")), 0.5, quantity="accuracy", **PLAIN)
+    assert (row.verdict, row.n, row.interval) == ("not decided", 3, None)
+    assert row.measured == ("0.900 ± 0.000: accuracy (above 0.5?); 1 of 3 without a value (diverged), so not decided")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "at_least", "verdict"),
+    [
+        (["holds", "holds", "fails"], 2, "holds"),
+        (["holds", "fails", "fails"], 2, "fails"),
+        (["holds", "not decided", "fails"], 2, "not decided"),
+        (["holds", "not run", "fails"], 2, "not decided"),  # what was not run may yet hold
+        (["not run", "fails", "fails"], 2, "fails"),
+        (["not run", "not run", "not run"], 1, "not run"),
+    ],
+)
+def test_groups_are_counted(verdicts, at_least, verdict):
+    rows = {
+        f"g{i}": replace(claim_above(sample(0.5, name=f"g{i}"), 0.1, quantity="q", **PLAIN), verdict=one)
+        for i, one in enumerate(verdicts)
+    }
+    row = claim_in_groups(rows, at_least, **PLAIN)
+    assert row.verdict == verdict
+    assert set(row.runs) == {"g00", "g10", "g20"}
+    if verdict != "not run":
+        assert row.measured.startswith(f"holds in {verdicts.count('holds')} of 3 (at least {at_least}?): ")

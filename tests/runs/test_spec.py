@@ -6,7 +6,16 @@ import pytest
 from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
+from supple.methods.full_reset import FullReset
+from supple.metrics.dormant import DormantRatio
+from supple.metrics.preactivation import PreactivationQuartiles
+from supple_lab.data.digits import Digits
+from supple_lab.models.mlp import MLP
+from supple_lab.runs.optimizer import Adam
+from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec, decode, encode
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.scenarios.stationary import Stationary
 
 
 def test_spec_survives_json():
@@ -57,3 +66,24 @@ def test_unknown_kind_in_a_stored_spec_is_named():
 def test_spec_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         small_spec().seed = 1  # type: ignore[misc]
+
+
+def test_method_inside_a_method_and_metrics_survive_the_json():
+    method = FullReset(built_with=UseAID(relu_prob=0.7))
+    problem = Supervised(
+        scenario=Stationary(), dataset=Digits(), metrics=(DormantRatio(), PreactivationQuartiles()), metrics_every=3
+    )
+    spec = RunSpec(problem=problem, model=MLP(), method=method, optimizer=Adam(), seed=1, precision="bf16")
+    assert RunSpec.from_json(spec.to_json()) == spec
+
+
+def test_fields_that_came_later_leave_no_trace_at_their_default():
+    spec = RunSpec(
+        problem=Supervised(scenario=RandomLabel(), dataset=Digits()),
+        model=MLP(),
+        method=FullReset(),
+        optimizer=Adam(),
+        seed=0,
+    )
+    assert not {"metrics", "metrics_every", "subnetworks"} & set(spec.to_dict()["problem"])
+    assert set(spec.to_dict()["method"]) == {"kind"}

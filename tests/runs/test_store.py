@@ -5,8 +5,8 @@ import pytest
 
 from small_runs import small_spec
 from supple_lab.atomic_write import StorageError, atomic_write
+from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.run import execute
-from supple_lab.runs.run_folder import RunIsBusy
 from supple_lab.runs.store import FORMAT, Store
 from supple_lab.sweep.sweep import unfinished
 
@@ -54,12 +54,12 @@ def test_read_only_folder_is_refused(tmp_path):
 def test_torn_last_record_is_dropped_and_the_others_kept(tmp_path):
     folder = Store.create(tmp_path).folder(small_spec())
     folder.create(small_spec())
-    folder.append_record({"stage": 0, "value": 1.5})
+    folder.stage_log.append({"stage": 0, "value": 1.5})
     with open(folder.path / "records.jsonl", "ab") as file:
         file.write(b'{"stage": 1, "val')
     assert folder.records() == [{"stage": 0, "value": 1.5}]
-    folder.keep_records(1)
-    folder.append_record({"stage": 1, "value": 2.5})
+    folder.stage_log.keep(1)
+    folder.stage_log.append({"stage": 1, "value": 2.5})
     assert [record["stage"] for record in folder.records()] == [0, 1]
 
 
@@ -71,12 +71,13 @@ def test_unreadable_status_means_waiting(tmp_path):
 
 
 def test_run_cannot_be_held_twice_and_running_without_holder_is_interrupted(tmp_path):
-    folder = Store.create(tmp_path).folder(small_spec())
+    store = Store.create(tmp_path)
+    folder = store.folder(small_spec())
     folder.create(small_spec())
     folder.write_status("running")
-    with folder.lock():
+    with folder.held(small_spec()):
         assert folder.state() == "running"
-        with pytest.raises(RunIsBusy), folder.lock():
+        with pytest.raises(RunIsBusy), store.folder(small_spec()).held(small_spec()):
             pass
     assert folder.state() == "interrupted"
 
@@ -122,7 +123,7 @@ def test_status_with_facts_that_are_no_numbers_is_read_without_them(tmp_path, fa
 def test_damaged_spec_is_named(tmp_path, content):
     _, folder = finished(tmp_path)
     (folder.path / "spec.json").write_text(content)
-    with pytest.raises(StorageError, match="spec.json is damaged .* Delete the folder and run again"):
+    with pytest.raises(StorageError, match="spec.json is damaged .* made the run mends it"):
         folder.spec()
 
 

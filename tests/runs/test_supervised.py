@@ -6,12 +6,17 @@ from small_runs import small_spec
 from supple.learner import Learner
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
+from supple_lab.data.base import Examples
 from supple_lab.data.digits import Digits
-from supple_lab.runs import run, supervised
+from supple_lab.runs import run, step, supervised
 from supple_lab.runs.optimizer import SGD
+from supple_lab.runs.precision import Numerics
 from supple_lab.runs.run import execute
-from supple_lab.runs.step import training_step
+from supple_lab.runs.step import Trainee, training_step
 from supple_lab.runs.store import Store
+
+ZERO = torch.zeros(1, 1, 1)
+CPU = Numerics(torch.device("cpu"), "fp32")
 
 
 def test_run_records_every_stage_and_learns(tmp_path):
@@ -26,13 +31,14 @@ def test_run_records_every_stage_and_learns(tmp_path):
 
 def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
     seen: dict[str, list[torch.Tensor]] = {}
-    original = supervised.training_step
+    original = step.training_step
 
-    def spy(learner, method, state, batch, **options):
-        seen.setdefault(method.name, []).append(torch.cat((batch[0].flatten(), batch[1].float())))
-        return original(learner, method, state, batch, **options)
+    def spy(trainee, examples, indices):
+        images, labels = examples.batch(indices)
+        seen.setdefault(trainee.method.name, []).append(torch.cat((images.flatten(), labels.float())))
+        return original(trainee, examples, indices)
 
-    monkeypatch.setattr(supervised, "training_step", spy)
+    monkeypatch.setattr(step, "training_step", spy)
     for method in (UseAID(), UseDropout()):
         execute(small_spec(method), Store.create(tmp_path))
     assert len(seen["aid"]) == 3 * 2 * 4
@@ -41,9 +47,7 @@ def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
 
 def test_all_methods_of_a_seed_start_from_the_same_weights():
     splits = Digits().load(torch.device("cpu"))
-    models = [
-        supervised.new_learner(small_spec(m), splits, torch.device("cpu")).model for m in (UseAID(), UseDropout())
-    ]
+    models = [supervised.new_learner(small_spec(m), splits, CPU).model for m in (UseAID(), UseDropout())]
     for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -97,8 +101,9 @@ def test_online_loss_of_the_first_epochs_is_near_that_of_guessing(tmp_path):
 def test_gradients_are_clipped_to_the_models_norm():
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
     learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0))
-    batch = torch.full((4, 1, 8, 8), 100.0), torch.zeros(4, dtype=torch.long)
+    examples = Examples(torch.full((4, 1, 8, 8), 255), torch.zeros(4, dtype=torch.long), ZERO, ZERO + 0.01)
     for clip_norm, expected in ((0.5, 0.5), (None, None)):
-        training_step(learner, Vanilla(), {}, batch, clip_norm=clip_norm)
+        trainee = Trainee(learner, Vanilla(), {}, CPU, clip_norm, torch.Generator(), torch.zeros(2).double())
+        training_step(trainee, examples, torch.arange(4))
         norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
         assert norm > 10 if expected is None else abs(norm - expected) < 1e-3

@@ -31,8 +31,11 @@ class Report(Command):
     def obey(self) -> int:
         given = Path(self.study)
         if self.out is None and given.is_dir():
-            for name in studies_in(given) or [_no_study(given)]:
+            names = studies_in(given) or [_no_study(given)]
+            for name in names:
                 print_drawing(*make_report(lookup.find(Study, name)(), given))
+            if len(names) > 1:
+                print(f"overview: {(given / 'report' / 'index.html').resolve()}")
         else:
             study = lookup.find(Study, self.study)()
             print_drawing(*make_report(study, self.out or default_out(study)))
@@ -43,9 +46,13 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
     results = load_results(store, manifest.run_specs())
-    drawing = study.draw(results)
+    drawing = study.draw(results, manifest.order)
     about = About(
-        study=study.name, title=study.title, question=study.question, scale=manifest.scale, command=manifest.command
+        study=study.name,
+        title=study.title,
+        question=study.question,
+        scale=manifest.order.scale,
+        command=manifest.command,
     )
     return drawing, write_report(out / "report", about, results=results, drawing=drawing)
 

@@ -31,6 +31,12 @@ class Look:
     dashes: Dashes
     marker: Marker
     stands_out: bool = False  # a thicker line, drawn last
+    repeat: int = 0  # of the method in the same figure: the second is 1
+
+    @property
+    def fill(self) -> float:
+        """How opaque a bar is filled: a method's further bars are paler."""
+        return (1.0, 0.3, 0.65)[self.repeat % 3]
 
 
 def _look(light: str, dark: str, dashes: Dashes, marker: Marker, *, stands_out: bool = False) -> Look:
@@ -71,7 +77,7 @@ def look_of_repeat(method: str, repeat: int) -> Look:
     look = look_of(method)
     dashes = DASHES[(DASHES.index(look.dashes) + repeat) % len(DASHES)]
     marker = MARKERS[(MARKERS.index(look.marker) + repeat) % len(MARKERS)]
-    return replace(look, dashes=dashes, marker=marker)
+    return replace(look, dashes=dashes, marker=marker, repeat=repeat)
 
 
 def _look_from_hash(method: str) -> Look:

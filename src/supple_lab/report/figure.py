@@ -3,68 +3,20 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
+from supple_lab.report.panel import AnyPanel
 
 Verdict = Literal["holds", "fails", "not decided", "not run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """One line with a band: a method's values over seeds and positions."""
-
-    method: str  # decides the colour, the same everywhere
-    label: str
-    x: np.ndarray  # (positions,)
-    values: np.ndarray  # (seeds, positions); not finite where a seed has no value, and the line breaks there
-
-    @property
-    def mean(self) -> np.ndarray:
-        """The line: the mean over seeds."""
-        return self._whole.mean(axis=0)
-
-    @property
-    def low(self) -> np.ndarray:
-        """The lower edge of the band: the smallest of the seeds."""
-        return self._whole.min(axis=0)
-
-    @property
-    def high(self) -> np.ndarray:
-        """The upper edge of the band: the largest of the seeds."""
-        return self._whole.max(axis=0)
-
-    @property
-    def _whole(self) -> np.ndarray:
-        # A mean over the seeds that happened to survive would flatter the method: no value where one is missing.
-        return np.where(np.isfinite(self.values).all(axis=0), self.values, np.nan)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Level:
-    """A horizontal line to read curves against, such as chance."""
-
-    label: str
-    value: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One set of axes."""
-
-    title: str
-    x_label: str
-    y_label: str
-    curves: tuple[Curve, ...]
-    levels: tuple[Level, ...] = ()
-    y_range: tuple[float, float] | None = None
+Place = tuple[int, int]  # row and column of a cell, counted from 0, the header not counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Panels side by side, with a file name and a caption."""
+    """Panels in a grid, with a file name and a caption."""
 
     name: str
     caption: str
-    panels: tuple[Panel, ...]
+    panels: tuple[AnyPanel, ...]  # row after row
+    columns: int = 3  # at most; fewer where there are fewer panels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +27,7 @@ class Table:
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    bold: frozenset[Place] = frozenset()  # cells that stand out, such as the best of a column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +40,9 @@ class ClaimRow:
     interval: tuple[float, float] | None
     n: int
     verdict: Verdict
+    section: str = ""  # where in the paper it stands
+    study: str = ""  # which study tests it
+    runs: tuple[str, ...] = ()  # ids of the runs it rests on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,3 +52,4 @@ class Drawing:
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
     claims: tuple[ClaimRow, ...]
+    notes: tuple[str, ...] = ()  # what a reader must know first: deviations, selection on the seeds reported

@@ -1,5 +1,5 @@
 "use strict";
-// The curves are already in the page. This adds: legend buttons that hide and show a curve, and the values under the
+// The figures are already in the page. This adds: legend buttons that hide and show a method, and the values under the
 // pointer or, by arrow keys, at the chosen position. All text goes in as textContent, never as markup.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -12,7 +12,11 @@
     return made;
   };
 
-  const show = (value, decimals) => value.toFixed(decimals).replace("-", "−");
+  const show = (value, decimals) => {
+    const text = decimals === null ? String(Number(value.toPrecision(4))) : value.toFixed(decimals);
+    return text.replace(/^-/, "−");
+  };
+  const placeOn = { linear: (x) => x, log: Math.log, symlog: Math.asinh }; // as scale.py has them
 
   for (const figure of document.querySelectorAll("figure")) {
     const buttons = [...figure.querySelectorAll(".legend button")];
@@ -21,7 +25,7 @@
 
     buttons.forEach((button, entry) => {
       button.disabled = false;
-      button.title = "Hide or show this curve";
+      button.title = "Hide or show in all panels";
       const light = (on) => {
         figure.classList.toggle("dimmed", on && isShown(entry));
         for (const curve of curvesOf(entry)) curve.classList.toggle("lit", on);
@@ -38,13 +42,16 @@
     });
 
     figure.querySelectorAll(".plot").forEach((plot, number) => {
-      watch(plot, data[figure.dataset.figure][number], buttons, isShown);
+      const panel = data[figure.dataset.figure][number];
+      if (panel.curves) watch(plot, panel, buttons, isShown);
+      else watchCells(plot);
     });
   }
 
   function watch(plot, panel, buttons, isShown) {
     const axes = plot.querySelector(".axes");
-    const [left, right] = panel.range;
+    const place = placeOn[panel.scale];
+    const [left, right] = panel.range.map(place);
     const tip = element("div", "tip");
     const cursor = document.createElementNS(SVG, "line");
     let position = null;
@@ -54,7 +61,7 @@
     cursor.setAttribute("y2", "100%");
     tip.setAttribute("role", "status");
     plot.append(tip);
-    axes.insertBefore(cursor, axes.querySelector(".curve"));
+    axes.insertBefore(cursor, axes.querySelector(":scope > .curve"));
     hide();
 
     const positions = () => {
@@ -70,16 +77,12 @@
 
     function showAt(x) {
       position = x;
-      const percent = (100 * (x - left)) / (right - left);
+      const percent = (100 * (place(x) - left)) / (right - left);
       cursor.setAttribute("x1", `${percent}%`);
       cursor.setAttribute("x2", `${percent}%`);
       cursor.style.display = "";
       tip.replaceChildren(values(x));
-      tip.hidden = false;
-      const room = plot.clientWidth - tip.offsetWidth;
-      const middle = (percent / 100) * plot.clientWidth;
-      const wanted = middle > plot.clientWidth / 2 ? middle - tip.offsetWidth - 12 : middle + 12;
-      tip.style.left = `${Math.min(Math.max(wanted, -40), Math.max(room, -40))}px`;
+      const middle = putBeside(tip, plot, percent);
       tip.style.top = tall(middle) ? "auto" : "0";
       tip.style.bottom = tall(middle) ? "0" : "auto";
     }
@@ -94,28 +97,30 @@
 
     function values(x) {
       const table = element("table");
-      table.append(element("caption", "", `${panel.heading} ${x}`));
+      table.append(element("caption", "", panel.names ? panel.names[x] : `${panel.heading} ${x}`));
       const rows = panel.curves
         .filter((curve) => isShown(curve.entry))
         .map((curve) => ({ curve, at: curve.x.indexOf(x) }))
-        .filter(({ curve, at }) => at >= 0 && curve.mean[at] !== null)
-        .sort((a, b) => b.curve.mean[b.at] - a.curve.mean[a.at]);
+        .filter(({ curve, at }) => at >= 0 && curve.middle[at] !== null)
+        .sort((a, b) => b.curve.middle[b.at] - a.curve.middle[a.at]);
       for (const { curve, at } of rows) {
         const row = table.insertRow();
         const name = element("th", "inked", buttons[curve.entry].textContent.trim());
         name.style.cssText = buttons[curve.entry].style.cssText;
-        row.append(name, element("td", "", show(curve.mean[at], panel.decimals)));
-        const range = [curve.low[at], curve.high[at]].map((value) => show(value, panel.decimals)).join(" to ");
-        row.append(element("td", "", curve.seeds > 1 ? range : "1 seed"));
+        row.append(name, element("td", "", show(curve.middle[at], panel.decimals)));
+        const ends = curve.low ? [curve.low[at], curve.high[at]].filter((value) => value !== null) : [];
+        const range = ends.map((value) => show(value, panel.decimals)).join(" to ");
+        row.append(element("td", "", range || `n = ${curve.n}`));
       }
       return table;
     }
 
     const point = (event) => {
       const box = axes.getBoundingClientRect();
-      const x = left + ((event.clientX - box.left) / box.width) * (right - left);
+      const at = left + ((event.clientX - box.left) / box.width) * (right - left);
+      const far = (x) => Math.abs(place(x) - at);
       const all = positions();
-      if (all.length) showAt(all.reduce((best, other) => (Math.abs(other - x) < Math.abs(best - x) ? other : best)));
+      if (all.length) showAt(all.reduce((best, other) => (far(other) < far(best) ? other : best)));
     };
 
     const step = (event) => {
@@ -138,6 +143,45 @@
     plot.addEventListener("blur", hide);
   }
 
+  // The words of a cell, beside it.
+  function watchCells(plot) {
+    const tip = element("div", "tip");
+    tip.setAttribute("role", "status");
+    tip.hidden = true;
+    plot.append(tip);
+    const leave = () => (tip.hidden = true);
+    const point = (event) => {
+      const cell = event.target.closest("[data-tip]");
+      if (!cell) return leave();
+      const [heading, ...lines] = cell.dataset.tip.split("\n");
+      tip.replaceChildren(element("b", "", heading), ...lines.map((line) => element("div", "", line)));
+      const box = cell.getBoundingClientRect();
+      const outer = plot.getBoundingClientRect();
+      putBeside(tip, plot, (100 * (box.x + box.width / 2 - outer.x)) / outer.width, box.width / 2);
+      const room = plot.clientHeight - tip.offsetHeight;
+      tip.style.top = `${Math.max(0, Math.min(box.y - outer.y, room))}px`;
+    };
+    plot.addEventListener("pointermove", point);
+    plot.addEventListener("pointerdown", point);
+    plot.addEventListener("pointerleave", leave);
+  }
+
+  // Shows the tip on the side of the position where there is more room, or beside a plot too narrow for both; returns
+  // the position in pixels.
+  function putBeside(tip, plot, percent, gap = 0) {
+    tip.hidden = false;
+    const [width, box] = [tip.offsetWidth, plot.getBoundingClientRect()];
+    const middle = (percent / 100) * box.width;
+    const inside = middle > box.width / 2 ? middle - gap - width - 12 : middle + gap + 12;
+    let left = Math.min(Math.max(inside, -40), Math.max(box.width - width, -40));
+    if (width > box.width / 2) {
+      if (box.right + width + 12 < document.documentElement.clientWidth) left = box.width + 12;
+      else if (box.left > width + 56) left = -width - 56; // past the numbers of the vertical axis
+    }
+    tip.style.left = `${left}px`;
+    return middle;
+  }
+
   const copy = document.querySelector(".copy");
   if (copy && navigator.clipboard) {
     copy.hidden = false;
@@ -149,6 +193,6 @@
   }
 
   window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("#provenance details")) details.open = true;
+    for (const details of document.querySelectorAll("#provenance details, #claims details")) details.open = true;
   });
 })();

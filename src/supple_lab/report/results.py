@@ -1,13 +1,27 @@
-"""Results: the runs a study asked for, as the store has them, finished or not."""
+"""Results: the runs a study asked for, as the store has them, finished or not.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+Whose numbers count: runs that ended. One that diverged has values up to there and none after; no chance accuracy is
+made up for it. Runs that are interrupted, failed or still going are left out, but where nothing has ended yet, those
+under way are drawn as far as they are. The page lists all of them.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from supple_lab.runs.run_folder import Record, State
+from supple_lab.report.sample import Sample
+from supple_lab.report.spec_fields import field_of
+from supple_lab.runs.record_log import Record
+from supple_lab.runs.run_folder import RunFolder, State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
+
+Key = str | Callable[[RunSpec], Hashable]  # a field's name ("dataset", "method.relu_prob"), or any function of the spec
+ENDED = ("done", "diverged")
 
 
 @dataclass(frozen=True)
@@ -18,19 +32,27 @@ class RunResult:
     state: State
     seconds: float
     reason: str  # why it failed or diverged; empty otherwise
-    records: tuple[Record, ...]
+    records: tuple[Record, ...]  # one a stage
     device: str = ""  # what kind of device ended it; empty while it has not ended
+    facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: hardware, versions, commit
+    read_epochs: Callable[[], Iterable[Record]] = tuple
+
+    @cached_property
+    def epochs(self) -> tuple[Record, ...]:
+        """One record an epoch, read when first asked for: a summary does without them."""
+        return tuple(self.read_epochs())
 
     def values(self, metric: str) -> np.ndarray:
-        """The metric at each recorded stage, in order."""
+        """The metric at each stage that recorded it, in order."""
         return np.array([record[metric] for record in self.records if metric in record], dtype=float)
 
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of a study."""
+    """All runs of a study, or some of them."""
 
     runs: tuple[RunResult, ...]
+    root: Path | None = field(default=None, compare=False)  # the folder of the store they come from
 
     @property
     def finished(self) -> tuple[RunResult, ...]:
@@ -40,32 +62,116 @@ class Results:
     def missing(self) -> tuple[RunResult, ...]:
         return tuple(run for run in self.runs if run.state != "done")
 
+    @property
+    def ended(self) -> tuple[RunResult, ...]:
+        """The runs that claims rest on: done, or diverged."""
+        return tuple(run for run in self.runs if run.state in ENDED)
+
+    @property
+    def drawn(self) -> tuple[RunResult, ...]:
+        """The runs that curves are drawn from: those that ended, or else those under way."""
+        return self.ended or tuple(run for run in self.runs if run.records)
+
     def methods(self) -> list[str]:
-        """Names of the methods with a finished run, in the order the study named them."""
-        return list(dict.fromkeys(run.spec.method.name for run in self.finished))
+        """Names of the methods there is anything to draw of, in the order the study named them."""
+        return [name for name, results in self.group_by("method").items() if results.drawn]
 
     def of_method(self, name: str) -> "Results":
         """The runs of one method."""
-        return Results(tuple(run for run in self.runs if run.spec.method.name == name))
+        return self.where(method=name)
+
+    def where(self, accept: Callable[[RunSpec], bool] | None = None, /, **conditions: Hashable) -> "Results":
+        """The runs whose spec the function accepts and whose named fields have the given values."""
+
+        def is_meant(spec: RunSpec) -> bool:
+            fits = all(field_of(spec, name) == wanted for name, wanted in conditions.items())
+            return fits and (accept is None or accept(spec))
+
+        return Results(tuple(run for run in self.runs if is_meant(run.spec)))
+
+    def group_by(self, key: Key) -> dict[Any, "Results"]:
+        """The runs by what the key says of their specs, in the order of appearance."""
+        groups: dict[Any, list[RunResult]] = {}
+        for run in self.runs:
+            groups.setdefault(field_of(run.spec, key) if isinstance(key, str) else key(run.spec), []).append(run)
+        return {value: Results(tuple(members)) for value, members in groups.items()}
+
+    def stages(self, metric: str) -> np.ndarray:
+        """The stages of the matrix' columns, counted as the records count them."""
+        return np.array(_columns(_tables(self.drawn, metric), self.drawn))
 
     def matrix(self, metric: str) -> np.ndarray:
-        """Finished runs by recorded stages."""
-        return np.stack([run.values(metric) for run in self.finished])
+        """Drawn runs by stages; not a number where a run has no value, as in the last column for one that diverged."""
+        tables = _tables(self.drawn, metric)
+        columns = _columns(tables, self.drawn)
+        rows = [[table.get(column, np.nan) for column in columns] for table in tables]
+        return np.array(rows, dtype=float).reshape(len(tables), len(columns))
+
+    def epoch_matrix(self, metric: str) -> np.ndarray:
+        """Drawn runs by epochs, all stages one after the other; reads every run's log of epochs."""
+        rows = [[record.get(metric, np.nan) for record in run.epochs] for run in self.drawn]
+        width = max((len(row) for row in rows), default=0)
+        return np.array([row + [np.nan] * (width - len(row)) for row in rows], dtype=float).reshape(len(rows), width)
+
+    def final(self, metric: str) -> Sample:
+        """The metric at the last stage that recorded it, one number an ended run."""
+        return self.sample(lambda run: end_of(run.values(metric), -1))
+
+    def first(self, metric: str) -> Sample:
+        """The metric at the first stage that recorded it, one number an ended run."""
+        return self.sample(lambda run: end_of(run.values(metric), 0))
+
+    def stage_mean(self, metric: str) -> Sample:
+        """The metric's mean over stages, one number an ended run."""
+        return self.sample(lambda run: float(np.mean(run.values(metric))) if len(run.values(metric)) else np.nan)
+
+    def sample(self, number_of: Callable[[RunResult], float]) -> Sample:
+        """Any number of a run, one an ended run: not a number for one that diverged."""
+        return Sample(
+            values=np.array([number_of(run) if run.state == "done" else np.nan for run in self.ended], dtype=float),
+            seeds=tuple(run.spec.seed for run in self.ended),
+            runs=tuple(run.spec.run_id for run in self.ended),
+        )
+
+
+def end_of(values: np.ndarray, place: int) -> float:
+    """The value at that place; not a number where a run (of an older version) did not record any."""
+    return float(values[place]) if len(values) else float("nan")
+
+
+def _tables(runs: Sequence[RunResult], metric: str) -> list[dict[int, float]]:
+    return [{record.get("stage", 0): record[metric] for record in run.records if metric in record} for run in runs]
+
+
+def _columns(tables: Sequence[dict[int, float]], runs: Sequence[RunResult]) -> list[int]:
+    # Where no run is done, a last column without values stands for what never came, or [:, -1] would pass for the end.
+    stages = sorted({stage for table in tables for stage in table})
+    cut_off = bool(stages) and not any(run.state == "done" for run in runs)
+    return [*stages, stages[-1] + 1] if cut_off else stages
 
 
 def load_results(store: Store, specs: Iterable[RunSpec]) -> Results:
     """Read what the store has of each spec."""
-    return Results(tuple(_load(store, spec) for spec in specs))
+    return Results(tuple(_load(store.folder(spec), spec) for spec in specs), root=store.root)
 
 
-def _load(store: Store, spec: RunSpec) -> RunResult:
-    folder = store.folder(spec)
+def _load(folder: RunFolder, spec: RunSpec) -> RunResult:
     status = folder.status()
+    records = () if status["state"] == "waiting" else tuple(folder.records())
     return RunResult(
         spec=spec,
-        state=folder.state(),
+        state=_state(folder, status, len(records)),
         seconds=float(status.get("seconds", 0.0)),
         reason=str(status.get("reason", "")),
-        records=tuple(folder.records()),
+        records=records,
         device=str(status.get("device", "")),
+        facts={name: status[name] for name in ("hardware", "versions", "commit") if name in status},
+        read_epochs=folder.epochs,
     )
+
+
+def _state(folder: RunFolder, status: dict[str, Any], num_records: int) -> State:
+    # RunFolder.state() reads the files anew; over thousands of finished runs that is most of the time.
+    if status["state"] == "done":
+        return "done" if num_records >= status.get("num_records", 1) else "interrupted"
+    return folder.state() if status["state"] == "running" else status["state"]

@@ -2,39 +2,47 @@
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from supple_lab.report.about import About
 from supple_lab.report.figure import ClaimRow
-from supple_lab.report.provenance import Provenance
+from supple_lab.provenance import Provenance
 from supple_lab.report.results import Results, RunResult
-from supple_lab.runs.problem import Supervised
+from supple_lab.report.spec_fields import dataset_of
 
 Json = dict[str, Any]
 
 
 def study_json(about: About, results: Results, *, claims: tuple[ClaimRow, ...], provenance: Provenance) -> str:
-    """The whole file as text."""
-    content = {
-        "study": about.study,
-        "scale": about.scale,
-        "command": about.command,
-        "commit": provenance.commit,
-        "versions": provenance.versions,
-        "machine": provenance.machine,
-        "runs": [_run(run) for run in results.runs],
-        "series": [point for run in results.runs for point in _series(run)],
-        "claims": [asdict(claim) for claim in claims],
-        "missing": [_missing(run) for run in results.missing],
+    """The whole file as text: a line for each run, each run's points and each claim."""
+    parts = {
+        "study": encoded(about.study),
+        "scale": encoded(about.scale),
+        "command": encoded(about.command),
+        "commit": encoded(provenance.commit),
+        "versions": encoded(provenance.versions),
+        "machine": encoded(provenance.machine),
+        "runs": lines(_run(run) for run in results.runs),
+        "series": "[" + ",\n".join(encoded(points)[1:-1] for points in map(_series, results.runs) if points) + "]",
+        "claims": lines(asdict(claim) for claim in claims),
+        "missing": lines(_missing(run) for run in results.missing),
     }
-    return json.dumps(strict(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return "{\n" + ",\n".join(f'"{name}": {text}' for name, text in parts.items()) + "\n}\n"
 
 
-def dataset_of(run: RunResult) -> str:
-    """The dataset's name; for a problem without one, the problem's."""
-    problem = run.spec.problem
-    return problem.dataset.name if isinstance(problem, Supervised) else problem.name
+def lines(items: Iterable[Json]) -> str:
+    """A list with an item a line. (json.dumps can indent, too, but only its slow encoder does.)"""
+    return "[" + ",\n".join(encoded(item) for item in items) + "]"
+
+
+def encoded(value: Any) -> str:
+    """The value as strict JSON."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(strict(value), ensure_ascii=False, allow_nan=False)
 
 
 def strict(value: Any) -> Any:
@@ -47,7 +55,13 @@ def strict(value: Any) -> Any:
 
 
 def _run(run: RunResult) -> Json:
-    return {**_identity(run), "spec": run.spec.to_dict()}
+    return {
+        **_identity(run),
+        "spec": run.spec.to_dict(),
+        "seconds": run.seconds,
+        "device": run.device,
+        **run.facts,
+    }
 
 
 def _missing(run: RunResult) -> Json:
@@ -58,7 +72,7 @@ def _identity(run: RunResult) -> Json:
     return {
         "id": run.spec.run_id,
         "method": run.spec.method.name,
-        "dataset": dataset_of(run),
+        "dataset": dataset_of(run.spec),
         "seed": run.spec.seed,
         "status": run.state,
     }

@@ -3,9 +3,12 @@
 import csv
 import io
 import re
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from supple_lab.report.figure import ClaimRow, Table
+import numpy as np
+
+from supple_lab.report.figure import ClaimRow, Place, Table
 
 MARKDOWN_MARKS = re.compile(r"([\\`*_\[\]<>|$~])")
 LONGEST_WORD = 30  # letters; longer cells do not fit side by side on a page of paper
@@ -35,7 +38,7 @@ LATEX_MARKS = {
 def markdown(table: Table) -> str:
     """A pipe table under its caption."""
     rule = tuple("--:" if kind == "number" else "---" for kind in column_kinds(table))
-    rows = (_pipes(map(_markdown_cell, row)) for row in table.rows)
+    rows = (_pipes(_markdown_row(table, i)) for i in range(len(table.rows)))
     lines = (_markdown_cell(table.caption), "", _pipes(map(_markdown_cell, table.header)), _pipes(rule), *rows)
     return "\n".join(lines) + "\n"
 
@@ -53,9 +56,9 @@ def latex(table: Table) -> str:
         rf"  \label{{tab:{table.name.replace('_', '-')}}}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",
-        _ampersands(table.header),
+        _ampersands(map(_latex_cell, table.header)),
         r"    \midrule",
-        *(_ampersands(row) for row in table.rows),
+        *(_ampersands(_latex_row(table, i)) for i in range(len(table.rows))),
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",
@@ -86,11 +89,29 @@ def claims_table(claims: tuple[ClaimRow, ...]) -> Table:
     return Table(
         name="claims",
         caption="Claims of the paper and what was measured; 95% intervals of the mean over seeds.",
-        header=("claim", "paper", "measured", "95% interval", "n", "verdict"),
+        header=("claim", "section", "paper", "measured", "95% interval", "n", "verdict"),
         rows=tuple(
-            (row.claim, row.paper, row.measured or ABSENT, show_interval(row.interval), str(row.n), row.verdict)
+            (
+                row.claim,
+                row.section or ABSENT,
+                row.paper,
+                row.measured or ABSENT,
+                show_interval(row.interval),
+                str(row.n),
+                row.verdict,
+            )
             for row in claims
         ),
+    )
+
+
+def best_of_columns(values: np.ndarray, *, columns: Sequence[int]) -> frozenset[Place]:
+    """Places of the highest number of each column of (rows, len(columns)) values; `columns`: where they stand in the
+    table. All that are equal to it are best; a column without numbers has none."""
+    return frozenset(
+        (row, column)
+        for place, column in enumerate(columns)
+        for row in np.flatnonzero(values[:, place] == np.fmax.reduce(values[:, place], initial=-np.inf)).tolist()
     )
 
 
@@ -99,16 +120,26 @@ def show_interval(interval: tuple[float, float] | None) -> str:
     return ABSENT if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
 
 
-def _pipes(cells: "map[str] | tuple[str, ...]") -> str:
+def _pipes(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _markdown_row(table: Table, row: int) -> list[str]:
+    cells = [_markdown_cell(cell) for cell in table.rows[row]]
+    return [f"**{cell}**" if (row, column) in table.bold else cell for column, cell in enumerate(cells)]
 
 
 def _markdown_cell(text: str) -> str:
     return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
 
 
-def _ampersands(cells: tuple[str, ...]) -> str:
-    return f"    {' & '.join(map(_latex_cell, cells))} \\\\"
+def _latex_row(table: Table, row: int) -> list[str]:
+    cells = [_latex_cell(cell) for cell in table.rows[row]]
+    return [rf"\textbf{{{cell}}}" if (row, column) in table.bold else cell for column, cell in enumerate(cells)]
+
+
+def _ampersands(cells: Iterable[str]) -> str:
+    return f"    {' & '.join(cells)} \\\\"
 
 
 def _latex_cell(text: str) -> str:

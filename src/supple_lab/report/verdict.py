@@ -1,37 +1,121 @@
-"""Verdicts: a claim holds when the whole interval of the mean is on its side, fails when it is on the other."""
+"""Verdicts: a claim holds when the whole 95% interval of the mean is on its side, fails when it is on the other."""
+
+from collections.abc import Mapping
+from typing import Required, TypedDict, Unpack
 
 import numpy as np
 
 from supple_lab.report.figure import ClaimRow, Verdict
 from supple_lab.report.intervals import mean_interval, show
+from supple_lab.report.sample import Sample
+
+Values = Sample | np.ndarray  # one number a run
+Interval = tuple[float, float]
 
 
-def claim_above(values: np.ndarray, threshold: float, *, claim: str, paper: str, quantity: str) -> ClaimRow:
+class Words(TypedDict, total=False):
+    """What is said of a claim besides the numbers."""
+
+    claim: Required[str]
+    paper: Required[str]
+    section: str
+    study: str
+    runs: tuple[str, ...]  # where the values are a Sample, its own
+
+
+def claim_above(values: Values, threshold: float, *, quantity: str, **words: Unpack[Words]) -> ClaimRow:
     """The claim that the mean over seeds lies above the threshold."""
-    return _row(values, threshold, 1.0, claim=claim, paper=paper, quantity=f"{quantity} (above {threshold:g}?)")
+    verdict = _side(mean_interval(np.asarray(values)), threshold)
+    return _row(values, verdict, f"{quantity} (above {threshold:g}?)", words)
 
 
-def claim_below(values: np.ndarray, threshold: float, *, claim: str, paper: str, quantity: str) -> ClaimRow:
+def claim_below(values: Values, threshold: float, *, quantity: str, **words: Unpack[Words]) -> ClaimRow:
     """The claim that the mean over seeds lies below the threshold."""
-    return _row(values, threshold, -1.0, claim=claim, paper=paper, quantity=f"{quantity} (below {threshold:g}?)")
+    verdict = _opposite(_side(mean_interval(np.asarray(values)), threshold))
+    return _row(values, verdict, f"{quantity} (below {threshold:g}?)", words)
 
 
-def _row(values: np.ndarray, threshold: float, sign: float, *, claim: str, paper: str, quantity: str) -> ClaimRow:
-    interval = mean_interval(values)
+def claim_difference_above(
+    one: Sample, other: Sample, margin: float = 0.0, *, quantity: str, **words: Unpack[Words]
+) -> ClaimRow:
+    """The claim that one exceeds the other by more than the margin, seed by seed."""
+    return claim_above(one.minus(other), margin, quantity=quantity, **words)
+
+
+def claim_difference_below(
+    one: Sample, other: Sample, margin: float = 0.0, *, quantity: str, **words: Unpack[Words]
+) -> ClaimRow:
+    """The claim that one minus the other stays below the margin, seed by seed."""
+    return claim_below(one.minus(other), margin, quantity=quantity, **words)
+
+
+def claim_equal(one: Sample, other: Sample, margin: float, *, quantity: str, **words: Unpack[Words]) -> ClaimRow:
+    """The claim that both are equal up to the margin: holds when the difference's interval is inside, fails outside."""
+    difference = one.minus(other)
+    interval = mean_interval(difference.values)
+    sides = _side(interval, -margin), _opposite(_side(interval, margin))
+    verdict: Verdict = "fails" if "fails" in sides else "holds" if sides == ("holds", "holds") else "not decided"
+    return _row(difference, verdict, f"{quantity} (within ±{margin:g}?)", words)
+
+
+def claim_in_groups(rows: Mapping[str, ClaimRow], at_least: int, **words: Unpack[Words]) -> ClaimRow:
+    """The claim that another one holds in at least so many of the groups, such as datasets or games."""
+    by_verdict = {
+        verdict: [name for name, row in rows.items() if row.verdict == verdict]
+        for verdict in ("holds", "fails", "not decided", "not run")
+    }
+    ran = [row for row in rows.values() if row.verdict != "not run"]
+    told = (f"{verdict} in {', '.join(names)}" for verdict, names in by_verdict.items() if names)
+    runs = tuple(dict.fromkeys(run for row in rows.values() for run in row.runs))
+    spoken: Words = {"runs": runs, **words}
     return ClaimRow(
-        claim=claim,
-        paper=paper,
-        measured=f"{show(values)}: {quantity}" if len(values) else "",
-        interval=interval,
-        n=len(values),
-        verdict=_decide(interval, threshold, sign) if len(values) else "not run",
+        measured=f"holds in {len(by_verdict['holds'])} of {len(rows)} (at least {at_least}?): {'; '.join(told)}"
+        if ran
+        else "",
+        interval=None,
+        n=sum(row.n for row in ran),
+        verdict=_count(len(by_verdict["holds"]), len(by_verdict["fails"]), len(rows), at_least) if ran else "not run",
+        **spoken,
     )
 
 
-def _decide(interval: tuple[float, float] | None, threshold: float, sign: float) -> Verdict:
+def not_run(**words: Unpack[Words]) -> ClaimRow:
+    """The row of a claim that nothing was run for."""
+    return ClaimRow(measured="", interval=None, n=0, verdict="not run", **words)
+
+
+def _row(values: Values, verdict: Verdict, quantity: str, words: Words) -> ClaimRow:
+    numbers = np.asarray(values, dtype=float)
+    known = numbers[np.isfinite(numbers)]
+    spoken: Words = {"runs": values.runs, **words} if isinstance(values, Sample) else words
+    if not len(numbers):
+        return not_run(**spoken)
+    lost = len(numbers) - len(known)
+    without = f"; {lost} of {len(numbers)} without a value (diverged), so not decided" if lost else ""
+    return ClaimRow(
+        measured=f"{show(known) if len(known) else 'no value'}: {quantity}{without}",
+        interval=None if lost else mean_interval(numbers),
+        n=len(numbers),
+        verdict=verdict,
+        **spoken,
+    )
+
+
+def _side(interval: Interval | None, threshold: float) -> Verdict:
+    """Where the interval lies: "holds" above the threshold, "fails" below it."""
     if interval is None:
         return "not decided"
-    margins = [sign * (end - threshold) for end in interval]
-    if min(margins) > 0:
+    if min(interval) > threshold:
         return "holds"
-    return "fails" if max(margins) < 0 else "not decided"
+    return "fails" if max(interval) < threshold else "not decided"
+
+
+def _opposite(verdict: Verdict) -> Verdict:
+    mirror: dict[Verdict, Verdict] = {"holds": "fails", "fails": "holds"}
+    return mirror.get(verdict, verdict)
+
+
+def _count(num_holding: int, num_failing: int, number: int, at_least: int) -> Verdict:
+    if num_holding >= at_least:
+        return "holds"
+    return "fails" if number - num_failing < at_least else "not decided"

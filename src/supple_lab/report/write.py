@@ -1,42 +1,53 @@
-"""The report on disk: pictures, tables and JSON first, the page that links to them last."""
+"""The report on disk: pictures, tables and JSON first, the pages that link to them last."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from supple_lab.atomic_write import atomic_write, storage_error
-from supple_lab.report import plots, tables
+from supple_lab.report import tables
 from supple_lab.report.about import About
 from supple_lab.report.figure import Drawing, Table
+from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
-from supple_lab.report.provenance import gather_provenance
+from supple_lab.report.plots.picture import picture_files
+from supple_lab.provenance import gather_provenance
 from supple_lab.report.results import Results
 from supple_lab.report.study_json import study_json
 
 
 def write_report(folder: Path, about: About, *, results: Results, drawing: Drawing) -> Path:
-    """Write all files of a study's report into the folder; return the page."""
+    """Write all files of a study's report into the folder; return the study's page.
+
+    index.html is that page again where the folder holds no other study, else an overview of all of them.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cards").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise storage_error(error, folder) from error
     for name, content in report_files(about, results=results, drawing=drawing):
         atomic_write(folder / name, content)
-    return folder / "index.html"
+    own, index = folder / f"{about.study}.html", folder / "index.html"
+    cards = cards_in(folder)
+    alone = [card.study for card in cards] == [about.study]
+    atomic_write(index, own.read_bytes() if alone else overview(cards).encode())
+    return index if alone else own
 
 
 def report_files(about: About, *, results: Results, drawing: Drawing) -> Iterator[tuple[str, bytes]]:
     """Each file's name and content."""
     provenance = gather_provenance()
     for figure in drawing.figures:
-        yield from ((f"{figure.name}.{ending}", content) for ending, content in plots.picture_files(figure).items())
+        stem = about.stem(figure.name)
+        yield from ((f"{stem}.{ending}", content) for ending, content in picture_files(figure).items())
     for table in (*drawing.tables, tables.claims_table(drawing.claims)):
-        yield from _table_files(table)
+        yield from _table_files(about.stem(table.name), table)
     text = study_json(about, results, claims=drawing.claims, provenance=provenance)
     yield f"{about.study}.json", text.encode()
-    yield "index.html", page(about, results, drawing=drawing, provenance=provenance).encode()
+    yield f"{about.study}.html", page(about, results, drawing=drawing, provenance=provenance).encode()
+    yield f"cards/{about.study}.json", card_json(card_of(about, results, drawing)).encode()
 
 
-def _table_files(table: Table) -> Iterator[tuple[str, bytes]]:
-    yield f"{table.name}.md", tables.markdown(table).encode()
-    yield f"{table.name}.tex", tables.latex(table).encode()
-    yield f"{table.name}.csv", tables.comma_separated(table).encode()
+def _table_files(stem: str, table: Table) -> Iterator[tuple[str, bytes]]:
+    yield f"{stem}.md", tables.markdown(table).encode()
+    yield f"{stem}.tex", tables.latex(table).encode()
+    yield f"{stem}.csv", tables.comma_separated(table).encode()

@@ -1,27 +1,40 @@
 """Journal: what a run says while it goes. Records are final, progress is a glance, checkpoints come by the clock."""
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from supple_lab.atomic_write import StorageError
 from supple_lab.runs.checkpoint import write_checkpoint
 from supple_lab.runs.run_folder import RunFolder
 
 SECONDS_BETWEEN_GLANCES = 0.5  # status files are read by people; each write reaches the disk
+MAX_SHARE_OF_TIME = 0.05  # that writing checkpoints may take: VGG-16 with Adam's moments is 650 MB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How often a run writes a checkpoint; changes no number."""
+
+    seconds: float = 30.0  # a kill costs at most this much; writing the paper's MLP takes a third of a second
+    stages: int = 0  # besides, at the end of every so many stages; 0: by the clock alone
 
 
 class Journal:
     """Writes one run's folder on behalf of the loop that trains it."""
 
-    def __init__(self, folder: RunFolder, device: torch.device, *, checkpoint_seconds: float) -> None:
+    def __init__(self, folder: RunFolder, device: torch.device, pace: Pace) -> None:
         self.folder = folder
         self.device = device
-        self.checkpoint_seconds = checkpoint_seconds
+        self.pace = pace
         self._seconds_before = float(folder.status().get("seconds", 0.0))
         self._started = self._last_checkpoint = time.monotonic()
+        self._cost = 0.0  # seconds that the last checkpoint took
         self._last_glance = 0.0
-        self.num_records = 0
+        self.num_records = self.num_epochs = 0
         self.facts: dict[str, float] = {}  # the last glance
 
     @property
@@ -32,28 +45,59 @@ class Journal:
     def resume(self) -> dict[str, Any] | None:
         """The newest whole checkpoint, or None to start from the beginning; later records are forgotten."""
         checkpoint = self.folder.latest_checkpoint(self.device)
-        self.num_records = 0 if checkpoint is None else checkpoint["num_records"]
-        self.folder.keep_records(self.num_records)
+        if checkpoint is not None:
+            if checkpoint["device"] != self.device.type:
+                raise StorageError(
+                    f"the run was begun on {checkpoint['device']} and cannot go on bit for bit on {self.device.type}: "
+                    f"continue it with --device {checkpoint['device']}, or choose another folder with --out DIR."
+                )
+            self.num_records, self.num_epochs = checkpoint["num_records"], checkpoint["num_epochs"]
+        self.folder.stage_log.keep(self.num_records)
+        self.folder.epoch_log.keep(self.num_epochs)
         return checkpoint
 
-    def record(self, **values: float) -> None:
-        """Add a final result."""
-        self.folder.append_record(values)
+    def record_stage(self, **values: float) -> None:
+        """Add a stage's final results."""
+        self.folder.check_lease()
+        self.folder.stage_log.append(values)
         self.num_records += 1
 
+    def record_epoch(self, **values: float) -> None:
+        """Add an epoch's final results."""
+        self.folder.check_lease()
+        self.folder.epoch_log.append(values)
+        self.num_epochs += 1
+
     def glance(self, **facts: float) -> None:
-        """Tell onlookers how far the run is, not too often."""
-        self.facts = facts
+        """Tell onlookers how far the run is, not too often; facts not given again stay as they were."""
+        self.facts |= facts
         if time.monotonic() - self._last_glance >= SECONDS_BETWEEN_GLANCES:
             self._last_glance = time.monotonic()
-            self.folder.write_status("running", **facts, seconds=self.seconds)
+            self.folder.write_status("running", **self.facts, seconds=self.seconds)
 
-    @property
-    def checkpoint_is_due(self) -> bool:
-        """Whether the last checkpoint is old enough for another."""
-        return time.monotonic() - self._last_checkpoint >= self.checkpoint_seconds
+    def checkpoint_if_due(self, snapshot: Callable[[], dict[str, Any]]) -> None:
+        """Write a checkpoint if the last one is old enough."""
+        patience = max(self.pace.seconds, self._cost / MAX_SHARE_OF_TIME) if self.pace.seconds else 0.0
+        if time.monotonic() - self._last_checkpoint >= patience:
+            self.checkpoint(snapshot())
+
+    def checkpoint_after_stage(self, stage: int, snapshot: Callable[[], dict[str, Any]]) -> None:
+        """Write a checkpoint if it is this stage's turn."""
+        if self.pace.stages and (stage + 1) % self.pace.stages == 0:
+            self.checkpoint(snapshot())
 
     def checkpoint(self, snapshot: dict[str, Any]) -> None:
         """Write all that the next step depends on, and how many records it stands on."""
-        write_checkpoint(self.folder.path, {**snapshot, "num_records": self.num_records})
+        started = time.monotonic()
+        self.sync()
+        counts = {"num_records": self.num_records, "num_epochs": self.num_epochs, "device": self.device.type}
+        self.folder.check_lease()
+        write_checkpoint(self.folder.path, {**snapshot, **counts})
+        self.folder.copy_out_if_possible()
         self._last_checkpoint = time.monotonic()
+        self._cost = self._last_checkpoint - started
+
+    def sync(self) -> None:
+        """Have the disk hold all records so far."""
+        self.folder.stage_log.sync()
+        self.folder.epoch_log.sync()

@@ -2,11 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,18 +22,26 @@ class Optimizer(ABC):
 
     @abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """A fresh optimizer over the parameters."""
+        """A fresh optimizer over the parameters, whose steps can be captured where these are on a GPU."""
+
+    def rate_for(self, parameters: list[nn.Parameter]) -> float | Tensor:
+        """The learning rate: on a GPU in its memory, where a captured step reads it at each replay."""
+        device = parameters[0].device
+        return torch.tensor(self.learning_rate, device=device) if device.type == "cuda" else self.learning_rate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Optimizer):
-    """Adam with betas (0.9, 0.999), eps 1e-8, no weight decay; one fused kernel per step."""
+    """Adam with betas (0.9, 0.999), no weight decay; one fused kernel per step."""
 
     name = "adam"
     learning_rate: float = 1e-3
+    epsilon: float = field(default=1e-8, metadata={"later": True})  # 1.5e-4 in reinforcement learning
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+        own = list(parameters)
+        on_gpu = own[0].is_cuda
+        return torch.optim.Adam(own, lr=self.rate_for(own), eps=self.epsilon, fused=True, capturable=on_gpu)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,4 +52,5 @@ class SGD(Optimizer):
     learning_rate: float = 3e-2
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, lr=self.learning_rate, fused=True)
+        own = list(parameters)
+        return torch.optim.SGD(own, lr=self.rate_for(own), fused=True)

@@ -1,4 +1,4 @@
-"""One run from a spec to a finished folder: choose the loop, hold the lock, say how it ended."""
+"""One run from a spec to a finished folder: choose the loop, hold the lease, say how it ended."""
 
 import traceback
 from collections.abc import Iterator
@@ -6,36 +6,41 @@ from contextlib import contextmanager
 
 import torch
 
+from supple.mask_stream import mask_stream
 from supple_lab.atomic_write import StorageError
+from supple_lab.provenance import gather_provenance, hardware_of
 from supple_lab.runs import supervised
-from supple_lab.runs.journal import Journal
+from supple_lab.runs.journal import Journal, Pace
+from supple_lab.runs.lease import RunIsBusy
+from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
+from supple_lab.runs.quarantine import digests
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
+from supple_lab.streams import stream_seed
 
-CHECKPOINT_SECONDS = (
-    30.0  # a kill costs at most this much and one epoch; writing the paper's MLP takes a third of a second
-)
+DEFAULT_PACE = Pace()
 NUM_THREADS = 1  # fixed by the run, never by the engine, so that the numbers do not depend on the engine
 
 
-def execute(
-    spec: RunSpec, store: Store, *, device: str = "cpu", checkpoint_seconds: float = CHECKPOINT_SECONDS
-) -> State:
-    """Bring the run to its end, from wherever it is; return how it ended. Storage errors are the caller's to tell."""
+def execute(spec: RunSpec, store: Store, *, device: str = "cpu", pace: Pace = DEFAULT_PACE) -> State:
+    """Bring the run to its end, from wherever it is; return how it ended.
+
+    A disk that refuses (StorageError) and another process at work (RunIsBusy) are the caller's to tell.
+    """
     folder = store.folder(spec)
     folder.create(spec)
-    with folder.lock(), quiet_torch(device):
+    with folder.held(spec), own_threads():
         if folder.state() == "done":
             return "done"
-        journal = Journal(folder, torch.device(device), checkpoint_seconds=checkpoint_seconds)
+        journal = Journal(folder, torch.device(device), pace)
         folder.write_status("running", progress=0.0, seconds=journal.seconds)
         try:
             _train(spec, journal)
         except supervised.Diverged as diverged:
             return _end(journal, "diverged", reason=str(diverged))
-        except StorageError:
+        except (StorageError, RunIsBusy):
             raise
         except Exception as error:
             return _end(journal, "failed", reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
@@ -45,24 +50,28 @@ def execute(
 def _train(spec: RunSpec, journal: Journal) -> None:
     if not isinstance(spec.problem, Supervised):
         raise TypeError(f"no loop for a problem of kind '{spec.problem.name}'.")
-    supervised.train(spec, spec.problem, journal)
+    masks = torch.Generator(journal.device).manual_seed(stream_seed(spec.seed, "masks"))
+    with Numerics.choose(journal.device, spec.precision).matmuls(), mask_stream(masks):
+        supervised.train(spec, spec.problem, journal, masks)
 
 
 def _end(journal: Journal, state: State, **facts: object) -> State:
+    journal.sync()
     counts = {"num_records": journal.num_records, "seconds": journal.seconds}
-    told = {**journal.facts, **facts, **counts, "device": journal.device.type}
-    journal.folder.write_status(state, **told)
+    provenance = gather_provenance()
+    made_by = {"hardware": hardware_of(journal.device), "versions": provenance.versions, "commit": provenance.commit}
+    told = {**journal.facts, **facts, **counts, "device": journal.device.type, **made_by}
+    journal.folder.write_status(state, **told, digests=digests(journal.folder.path))
+    journal.folder.copy_out()
     return state
 
 
 @contextmanager
-def quiet_torch(device: str) -> Iterator[None]:
-    """The run's own number of threads and random streams; the caller's are put back."""
+def own_threads() -> Iterator[None]:
+    """The run's own number of threads; the caller's is put back."""
     num_threads = torch.get_num_threads()
-    devices = [torch.device(device)] if device.startswith("cuda") else []
     torch.set_num_threads(NUM_THREADS)
     try:
-        with torch.random.fork_rng(devices=devices):
-            yield
+        yield
     finally:
         torch.set_num_threads(num_threads)

@@ -1,8 +1,8 @@
 """A run on disk: its spec, its records, its status and its checkpoints. The folder is the truth about the run."""
 
-import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,32 +12,26 @@ from typing import Any, Literal, get_args
 import torch
 
 from supple_lab.atomic_write import StorageError, atomic_write, storage_error
+from supple_lab.runs import lease
 from supple_lab.runs.checkpoint import DamagedCheckpoint, checkpoint_files, read_checkpoint
+from supple_lab.runs.mirror import Mirror
+from supple_lab.runs.quarantine import LOGS, matches, set_damaged_aside
+from supple_lab.runs.record_log import Record, RecordLog
 from supple_lab.runs.spec import RunSpec
 
 State = Literal["waiting", "running", "interrupted", "done", "diverged", "failed"]
-Record = dict[str, Any]
 NUMBERS = ("progress", "accuracy", "seconds", "num_records", "updated")  # facts of a status that people compute with
 
 
-class RunIsBusy(Exception):
-    """Another process is at work on this run."""
-
-
-def whole_record(line: bytes) -> Record | None:
-    """The record that a line holds, or None."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
-
-
 class RunFolder:
-    """Reads and writes one run's folder; nothing in it is ever half-written but records.jsonl's last line."""
+    """Reads and writes one run's folder; nothing in it is ever half-written but the last line of a log."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mirror: Mirror | None = None) -> None:
         self.path = path
+        self.stage_log = RecordLog(path / "records.jsonl")
+        self.epoch_log = RecordLog(path / "epochs.jsonl")
+        self._mirror = mirror
+        self._lease: lease.Lease | None = None
 
     def create(self, spec: RunSpec) -> None:
         """Make the folder and write the spec, unless they are there."""
@@ -54,20 +48,29 @@ class RunFolder:
         try:
             spec = RunSpec.from_json(path.read_text())
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise StorageError(f"{path} is damaged ({error}). Delete the folder and run again.") from error
+            raise StorageError(f"{path} is damaged ({error}). The command that made the run mends it.") from error
         if spec.run_id != self.path.name:
-            raise StorageError(f"{path} is not the spec of run {self.path.name}. Delete the folder and run again.")
+            raise StorageError(f"{path} is not the spec of run {self.path.name}. The command that made it mends it.")
         return spec
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the run against other processes of this machine; a killed holder lets go by itself."""
-        with open(self.path / "lock", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunIsBusy(f"run {self.path.name} is being worked on by another process.") from error
+    def held(self, spec: RunSpec) -> Iterator[None]:
+        """Hold the run against all other processes, or RunIsBusy; on the way in, mend what is damaged or behind."""
+        self._lease = lease.acquire(self.path)
+        try:
+            set_damaged_aside(self.path, spec)
+            self.create(spec)
+            if self._mirror is not None:
+                self._mirror.pull(self.path)
             yield
+        finally:
+            self._lease.release()
+            self._lease = None
+
+    def check_lease(self) -> None:
+        """Raise RunIsBusy where the run was taken over: whoever held it must write no further."""
+        if self._lease is not None:
+            self._lease.check()
 
     def status(self) -> dict[str, Any]:
         """What was last said of the run; a run that was never started, or whose status is unreadable, is waiting."""
@@ -86,53 +89,37 @@ class RunFolder:
         A running run that nobody holds was interrupted; so was, in effect, a done one that has lost records.
         """
         status = self.status()
-        if status["state"] == "running" and not self._is_held():
+        if status["state"] == "running" and not lease.is_live(self.path):
             return "interrupted"
-        if status["state"] == "done" and len(self.records()) < status.get("num_records", 1):
+        if status["state"] == "done" and not all(matches(self.path / name, status) for name in LOGS):
             return "interrupted"
         return status["state"]
 
-    def _is_held(self) -> bool:
-        try:
-            with self.lock():
-                return False
-        except RunIsBusy:
-            return True
-
     def write_status(self, state: State, **facts: Any) -> None:
         """Say what the run is doing: its state, how far it is, what went wrong."""
+        self.check_lease()
         content = {"state": state, **facts, "pid": os.getpid(), "updated": time.time()}
         atomic_write(self.path / "status.json", json.dumps(content, indent=2).encode())
 
+    def copy_out(self) -> None:
+        """Have the mirror, if there is one, hold all there is of the run."""
+        if self._mirror is not None:
+            self._mirror.push(self.path)
+
+    def copy_out_if_possible(self) -> None:
+        """Copy out, but go on with the run where the mirror is away: the next checkpoint tries again."""
+        try:
+            self.copy_out()
+        except StorageError as error:
+            print(f"note: {error}", file=sys.stderr)
+
     def records(self) -> list[Record]:
-        """The whole records, oldest first, up to the first line that is torn or damaged."""
-        try:
-            lines = (self.path / "records.jsonl").read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        records = []
-        for line in lines[:-1]:
-            if (record := whole_record(line)) is None:
-                break
-            records.append(record)
-        return records
+        """What was recorded at the end of each stage, oldest first."""
+        return self.stage_log.read()
 
-    def append_record(self, record: Record) -> None:
-        """Add one line."""
-        try:
-            with open(self.path / "records.jsonl", "ab") as file:
-                file.write(json.dumps(record, sort_keys=True).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())  # or a checkpoint could stand on records that a power cut took
-        except OSError as error:
-            raise storage_error(error, self.path / "records.jsonl") from error
-
-    def keep_records(self, number: int) -> None:
-        """Forget all but the first records: what came after the checkpoint is about to be computed again."""
-        kept = self.records()[:number]
-        atomic_write(
-            self.path / "records.jsonl", b"".join(json.dumps(r, sort_keys=True).encode() + b"\n" for r in kept)
-        )
+    def epochs(self) -> list[Record]:
+        """What was recorded at the end of each epoch, oldest first."""
+        return self.epoch_log.read()
 
     def latest_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
         """The newest whole checkpoint whose records are there; another is set aside and the one before it is used."""
@@ -141,11 +128,14 @@ class RunFolder:
                 checkpoint = read_checkpoint(path, device)
             except DamagedCheckpoint:
                 checkpoint = None
-            if checkpoint is not None and checkpoint["num_records"] <= len(self.records()):
+            if checkpoint is not None and self._holds_records_of(checkpoint):
                 return checkpoint
             path.rename(path.with_suffix(".damaged"))
         return None
 
+    def _holds_records_of(self, checkpoint: dict[str, Any]) -> bool:
+        return checkpoint["num_records"] <= len(self.records()) and checkpoint["num_epochs"] <= len(self.epochs())
+
     def set_aside(self) -> list[Path]:
-        """Checkpoints that turned out damaged."""
+        """Files that turned out damaged."""
         return sorted(self.path.glob("*.damaged"))

@@ -1,4 +1,4 @@
-"""Snapshot: a learner, its method's state and every random stream, as one dict that a checkpoint can hold."""
+"""Snapshot: a learner, its method's state and its random streams, as one dict that a checkpoint can hold."""
 
 from typing import Any
 
@@ -8,21 +8,19 @@ from supple.learner import Learner
 from supple.methods.base import State
 
 
-def take_snapshot(learner: Learner, state: State) -> dict[str, Any]:
+def take_snapshot(learner: Learner, state: State, masks: torch.Generator) -> dict[str, Any]:
     """All that the next step depends on, but for the loop's own cursor."""
-    snapshot = {
+    return {
         "model": learner.model.state_dict(),
         "optimizer": learner.optimizer.state_dict(),
         "initial": learner.initial,
         "method": state,
         "method_stream": learner.generator.get_state(),
-        "cpu_stream": torch.get_rng_state(),
+        "mask_stream": masks.get_state(),
     }
-    device = learner.generator.device
-    return snapshot | ({"cuda_stream": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
 
 
-def restore_snapshot_(learner: Learner, state: State, snapshot: dict[str, Any]) -> None:
+def restore_snapshot_(learner: Learner, state: State, masks: torch.Generator, snapshot: dict[str, Any]) -> None:
     """Put learner, method state and random streams back to where the snapshot was taken."""
     learner.model.load_state_dict(snapshot["model"])
     learner.optimizer.load_state_dict(snapshot["optimizer"])
@@ -30,6 +28,4 @@ def restore_snapshot_(learner: Learner, state: State, snapshot: dict[str, Any]) 
     state.clear()
     state.update(snapshot["method"])
     learner.generator.set_state(snapshot["method_stream"].cpu())
-    torch.set_rng_state(snapshot["cpu_stream"].cpu())
-    if "cuda_stream" in snapshot:
-        torch.cuda.set_rng_state(snapshot["cuda_stream"].cpu(), learner.generator.device)
+    masks.set_state(snapshot["mask_stream"].cpu())

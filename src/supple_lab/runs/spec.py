@@ -8,14 +8,15 @@ JSON, so that finished runs keep their ids.
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from supple.methods.base import Method
 from supple_lab import lookup
 from supple_lab.models.base import Model
 from supple_lab.runs.optimizer import Optimizer
+from supple_lab.runs.precision import Precision
 from supple_lab.runs.problem import Problem
 
 
@@ -28,6 +29,11 @@ class RunSpec:
     method: Method
     optimizer: Optimizer
     seed: int
+    precision: Precision = field(default="default", metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"RunSpec.precision is one of {', '.join(get_args(Precision))}; got {self.precision!r}.")
 
     @cached_property
     def run_id(self) -> str:
@@ -40,7 +46,7 @@ class RunSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain JSON values."""
-        return {field.name: encode(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        return encode_fields(self)
 
     @classmethod
     def from_json(cls, text: str) -> "RunSpec":
@@ -49,23 +55,31 @@ class RunSpec:
 
 
 def encode(value: Any) -> Any:
-    """A part of a spec as JSON values; numbers, strings and tuples as they are."""
+    """A part of a spec as JSON values; numbers and strings as they are."""
+    if isinstance(value, tuple):
+        return [encode(part) for part in value]
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return value
-    shown = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if not _silent(field, value)}
-    return {"kind": value.name, **{name: encode(part) for name, part in shown.items()}}  # type: ignore[attr-defined]
+    return {"kind": value.name, **encode_fields(value)}  # type: ignore[attr-defined]
 
 
-def decode(cls: type, value: Any) -> Any:
-    """The inverse of encode, for a field of the given class."""
+def encode_fields(part: Any) -> dict[str, Any]:
+    """The fields of a part, but for those added later that are at their default."""
+    values = {field: getattr(part, field.name) for field in dataclasses.fields(part)}
+    shown = {field: v for field, v in values.items() if not (field.metadata.get("later") and v == field.default)}
+    return {field.name: encode(value) for field, value in shown.items()}
+
+
+def decode(cls: Any, value: Any) -> Any:
+    """The inverse of encode, for a field of the given type."""
+    if isinstance(value, list):
+        member = next(iter(get_args(cls)), object)  # of tuple[X, ...]
+        return tuple(decode(member, part) for part in value)
     if not isinstance(value, dict):
-        return tuple(value) if isinstance(value, list) else value
+        return value
     fields = dict(value)
     if "kind" in fields:
-        cls = lookup.find(cls, fields.pop("kind"))
+        base = next((part for part in get_args(cls) if part is not type(None)), cls)  # of X | None
+        cls = lookup.find(base, fields.pop("kind"))
     hints = get_type_hints(cls)
     return cls(**{name: decode(hints.get(name, object), part) for name, part in fields.items()})
-
-
-def _silent(field: dataclasses.Field, part: Any) -> bool:
-    return bool(field.metadata.get("later")) and getattr(part, field.name) == field.default

@@ -1,27 +1,59 @@
 """One training step, method included: forward, loss, backward, gradient edits, clipping, the optimizer."""
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.learner import Batch, Learner
+from supple.learner import Learner
 from supple.methods.base import Method, State
+from supple_lab.data.base import Examples
+from supple_lab.runs.precision import Numerics
 
 
-def training_step(
-    learner: Learner, method: Method, state: State, batch: Batch, *, clip_norm: float | None = None
-) -> Tensor:
-    """Train on one batch; return (sum of losses, number correct) of the very forward that was trained on."""
-    inputs, labels = batch
-    logits = learner.model(inputs)
-    loss = F.cross_entropy(logits, labels)
-    learner.optimizer.zero_grad(set_to_none=True)
+@dataclass(frozen=True, eq=False)
+class Trainee:
+    """All that a step reads and writes, besides the examples. Nothing in it is replaced while a stage goes on."""
+
+    learner: Learner
+    method: Method
+    state: State
+    numerics: Numerics
+    clip_norm: float | None
+    masks: torch.Generator  # what the activations draw from
+    sums: Tensor  # (sum of losses, number correct), added to by every step
+
+
+def training_step(trainee: Trainee, examples: Examples, indices: Tensor) -> None:
+    """Train on the examples at the indices, each scored by the very forward that trains on it."""
+    learner, optimizer = trainee.learner, trainee.learner.optimizer
+    inputs, labels = examples.batch(indices)
+    with trainee.numerics.forward():
+        logits = learner.model(inputs)
+        loss = F.cross_entropy(logits, labels)
+    optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    method.after_backward(learner, state)
-    if clip_norm is not None:
-        nn.utils.clip_grad_norm_(learner.model.parameters(), clip_norm)
-    learner.optimizer.step()
-    method.after_step(learner, state)
+    trainee.method.after_backward(learner, trainee.state)
+    if trainee.clip_norm is not None:
+        nn.utils.clip_grad_norm_(learner.model.parameters(), trainee.clip_norm)
+    optimizer.step()
+    trainee.method.after_step(learner, trainee.state)
     with torch.no_grad():
         num_correct = (logits.argmax(dim=1) == labels).sum()
-        return torch.stack((loss.detach().double() * len(labels), num_correct.double()))
+        trainee.sums.add_(torch.stack((loss.detach().double() * len(labels), num_correct.double())))
+
+
+class EagerSteps:
+    """Steps executed one by one, operator by operator."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    def begin_stage(self, examples: Examples) -> None:
+        """Train on these examples from now on."""
+        self.examples = examples
+
+    def take(self, indices: Tensor) -> None:
+        """One step."""
+        training_step(self.trainee, self.examples, indices)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from supple_lab.atomic_write import StorageError, atomic_write, storage_error
+from supple_lab.runs.mirror import Mirror
 from supple_lab.runs.run_folder import RunFolder
 from supple_lab.runs.spec import RunSpec
 
@@ -13,13 +14,14 @@ FORMAT = 1
 
 
 class Store:
-    """The runs under one output folder."""
+    """The runs under one output folder; with a mirror, their files are copied to an fsspec URL as well."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, mirror: Mirror | None = None) -> None:
         self.root = root
+        self.mirror = mirror
 
     @classmethod
-    def create(cls, root: Path) -> "Store":
+    def create(cls, root: Path, *, mirror: str | None = None) -> "Store":
         """Open the folder for writing, making it if need be; refuse one that cannot be written or is too new."""
         try:
             (root / "runs").mkdir(parents=True, exist_ok=True)
@@ -29,10 +31,10 @@ class Store:
             raise StorageError(f"cannot write to {root}. Choose a folder you may write to with --out DIR.")
         if not (root / "format.json").exists():
             atomic_write(root / "format.json", json.dumps({"format": FORMAT}).encode())
-        return cls.open(root)
+        return cls.open(root, mirror=mirror)
 
     @classmethod
-    def open(cls, root: Path) -> "Store":
+    def open(cls, root: Path, *, mirror: str | None = None) -> "Store":
         """Open an existing folder for reading."""
         try:
             written_by = json.loads((root / "format.json").read_bytes())["format"]
@@ -47,13 +49,13 @@ class Store:
                 f"{root} was written by a newer supple (store format {written_by}; this one reads up to {FORMAT}). "
                 "Upgrade supple, or choose another folder with --out DIR."
             )
-        return cls(root)
+        return cls(root, Mirror(mirror) if mirror else None)
 
     def folder(self, spec: RunSpec) -> RunFolder:
         """Where the run of this spec lives, whether it exists or not."""
-        return RunFolder(self.root / "runs" / spec.run_id)
+        return RunFolder(self.root / "runs" / spec.run_id, self.mirror)
 
     def folders(self) -> Iterator[RunFolder]:
         """Every run there is, in the order of their ids."""
         for spec_file in sorted((self.root / "runs").glob("*/spec.json")):
-            yield RunFolder(spec_file.parent)
+            yield RunFolder(spec_file.parent, self.mirror)

@@ -1,19 +1,57 @@
-"""Scenario: a sequence of stages, each a training set, its epochs and batch size."""
+"""Scenario: a sequence of stages, each a training set, its tests, its epochs and batch size."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from supple_lab.data.base import Examples, Splits
+from supple_lab.data.base import Examples, Facts, Splits
+
+DECAY = 0.1  # what the learning rate is multiplied by at each of a stage's milestones
+
+
+class Unsuitable(ValueError):
+    """The parts of a run do not go together; the message says why and what would."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much work a stage is."""
+
+    num_images: int
+    epochs: int
+    batch_size: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The short last batch is a step, too."""
+        return -(-self.num_images // self.batch_size)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of the whole stage."""
+        return self.epochs * self.steps_per_epoch
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What a network trains on before the next change."""
+    """What a network trains on before the next change, and what it is tested on after every epoch."""
 
     train: Examples
     epochs: int
     batch_size: int
+    tests: Mapping[str, Examples] = field(default_factory=dict)
+    milestones: tuple[int, ...] = ()  # epochs before which the learning rate falls to a tenth
+    num_scored: int | None = None  # of the first training images, at the end of the stage; None: all
+
+    @property
+    def size(self) -> Size:
+        """The stage's work."""
+        return Size(len(self.train), self.epochs, self.batch_size)
+
+    def learning_rate_factor(self, epoch: int) -> float:
+        """What the learning rate is multiplied by in an epoch, counted from 0."""
+        return DECAY ** sum(epoch >= milestone for milestone in self.milestones)
 
 
 class Scenario(ABC):
@@ -23,6 +61,20 @@ class Scenario(ABC):
     fresh_optimizer: ClassVar[bool]  # whether each stage starts with a new optimizer
     num_stages: int
 
+    def check(self, facts: Facts) -> None:  # noqa: B027
+        """Raise Unsuitable if the scenario cannot be made from such a dataset."""
+
+    @abstractmethod
+    def size(self, index: int, facts: Facts) -> Size:
+        """How much work the stage at the index is, known without the data (exact where classes are of equal size)."""
+
     @abstractmethod
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         """The stage at the index, counted from 0."""
+
+
+def at_least_one(scenario: Scenario, *names: str) -> None:
+    """Raise an error that names the first of these fields below 1."""
+    for name in names:
+        if getattr(scenario, name) < 1:
+            raise ValueError(f"{type(scenario).__name__}.{name} must be at least 1; got {getattr(scenario, name)}.")

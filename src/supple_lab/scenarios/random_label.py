@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from supple_lab.data.base import Splits
-from supple_lab.scenarios.base import Scenario, Stage
+from supple_lab.data.base import Facts, Splits
+from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable, at_least_one
 from supple_lab.streams import stream
 
 
@@ -21,15 +21,18 @@ class RandomLabel(Scenario):
     num_images: int = 1600
 
     def __post_init__(self) -> None:
-        for field in ("num_stages", "epochs", "batch_size", "num_images"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"RandomLabel.{field} must be at least 1; got {getattr(self, field)}.")
+        at_least_one(self, "num_stages", "epochs", "batch_size", "num_images")
+
+    def check(self, facts: Facts) -> None:
+        if self.num_images > facts.num_train:
+            raise Unsuitable(
+                f"RandomLabel.num_images is {self.num_images}, but the dataset has {facts.num_train} training images."
+            )
+
+    def size(self, index: int, facts: Facts) -> Size:
+        return Size(self.num_images, self.epochs, self.batch_size)
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
-        if self.num_images > len(splits.train):
-            raise ValueError(
-                f"RandomLabel.num_images is {self.num_images}, but the dataset has {len(splits.train)} training images."
-            )
         chosen = torch.randperm(len(splits.train), generator=stream(seed, "images"))[: self.num_images]
         labels = torch.randint(splits.num_classes, (self.num_images,), generator=stream(seed, "labels", index))
         return Stage(splits.train.subset(chosen).relabelled(labels), self.epochs, self.batch_size)

@@ -1,0 +1,176 @@
+"""Panels as data: curves, bars, distributions and heat maps, before anything decides how they look."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from supple_lab.report.intervals import mean_interval
+
+Scale = Literal["linear", "log", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
+Band = Literal["range", "deviation", "interval"]  # lowest to highest seed, one standard deviation, 95% of the mean
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """One line with a band, both given: what was computed over more than the seeds, such as an IQM over games."""
+
+    method: str  # decides the colour, the same everywhere
+    label: str
+    x: np.ndarray  # (positions,)
+    middle: np.ndarray  # (positions,); not finite where there is no value, and the line breaks there
+    low: np.ndarray
+    high: np.ndarray
+    n: int  # how many runs stand behind it
+    dots: bool = False  # markers with error bars in place of a line with a band
+    edges: tuple[str, str] = ("from", "to")  # what low and high are
+
+    @property
+    def has_band(self) -> bool:
+        return bool(np.isfinite(self.low).any())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One line with a band: a method's values over seeds and positions."""
+
+    method: str  # decides the colour, the same everywhere
+    label: str
+    x: np.ndarray  # (positions,)
+    values: np.ndarray  # (seeds, positions); not finite where a seed has no value, and the line breaks there
+    band: Band = "range"
+    dots: bool = False  # markers with error bars in place of a line with a band
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def has_band(self) -> bool:
+        return self.n > 1
+
+    @property
+    def middle(self) -> np.ndarray:
+        """The line: the mean over seeds."""
+        return self._whole.mean(axis=0)
+
+    @property
+    def low(self) -> np.ndarray:
+        """The lower edge of the band."""
+        return self._edges_of_band[0]
+
+    @property
+    def high(self) -> np.ndarray:
+        """The upper edge of the band."""
+        return self._edges_of_band[1]
+
+    @property
+    def edges(self) -> tuple[str, str]:
+        """What the edges of the band are."""
+        names = {"range": ("lowest", "highest"), "deviation": ("mean − std", "mean + std")}
+        return names.get(self.band, ("95% from", "95% to"))
+
+    @property
+    def _edges_of_band(self) -> tuple[np.ndarray, np.ndarray]:
+        whole = self._whole
+        if self.band == "range" or self.n < 2:
+            return whole.min(axis=0), whole.max(axis=0)
+        if self.band == "deviation":
+            reach = whole.std(axis=0, ddof=1)
+            return self.middle - reach, self.middle + reach
+        ends = np.array([mean_interval(column) for column in whole.T]).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
+
+    @property
+    def _whole(self) -> np.ndarray:
+        # A mean over the seeds that happened to survive would flatter the method: no value where one is missing.
+        return np.where(np.isfinite(self.values).all(axis=0), self.values, np.nan)
+
+
+Line = Curve | Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A dashed horizontal line to read curves against: chance, full reset, a value that the paper prints."""
+
+    label: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """Curves on one set of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Line, ...]
+    levels: tuple[Level, ...] = ()
+    y_range: Range | None = None
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """Groups of bars with error bars: at each position one bar a method."""
+
+    title: str
+    x_label: str
+    y_label: str
+    positions: tuple[str, ...]  # names of the groups, from left to right
+    bars: tuple[Line, ...]  # the x of each are places in positions, counted from 0
+    levels: tuple[Level, ...] = ()
+    y_range: Range | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """How one method's values are spread at one position."""
+
+    method: str
+    label: str
+    position: str
+    edges: np.ndarray  # (bins + 1,), rising
+    shares: np.ndarray  # (bins,) of all values
+    quartiles: tuple[float, float, float]  # Q1, Q2 (the median) and Q3 of the values themselves, not of the bins
+    n: int = 1  # runs it was gathered from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """Histograms on their sides, at several positions, with their quartiles marked."""
+
+    title: str
+    x_label: str
+    y_label: str
+    histograms: tuple[Histogram, ...]  # positions appear in the order in which they are first named
+    levels: tuple[Level, ...] = ()
+    y_range: Range | None = None
+    y_scale: Scale = "linear"
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """Names of the positions, from left to right."""
+        return tuple(dict.fromkeys(histogram.position for histogram in self.histograms))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """A number in each cell of a grid, as colour and as text."""
+
+    title: str
+    x_label: str
+    y_label: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]  # from top to bottom
+    values: np.ndarray  # (rows, columns); not finite where there is none
+    deviations: np.ndarray | None = None  # (rows, columns), printed smaller under the value
+    reference: Level | None = None  # marked on the colour bar; cells above it are bold
+    value_label: str = ""  # of the colour bar
+    decimals: int = 3
+
+
+AnyPanel = Panel | Bars | Distribution | HeatMap

@@ -1,0 +1,1 @@
+"""Plots: figures as matplotlib pictures, one file for each kind of panel."""

@@ -1,0 +1,102 @@
+"""Run lists: what a page says of the runs themselves: which there are, which are missing, where they were trained."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from supple_lab.report.results import Results, RunResult
+from supple_lab.report.spec_fields import dataset_of
+from supple_lab.runs.run_folder import State
+
+STATES: dict[State, str] = {  # in the order of a bar; what a reader calls them
+    "done": "finished",
+    "diverged": "diverged",
+    "failed": "failed",
+    "running": "running",
+    "interrupted": "interrupted",
+    "waiting": "not started",
+}
+View = dict[str, Any]
+
+
+def show_seconds(seconds: float) -> str:
+    """A duration in the two largest units that matter."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def run_view(run: RunResult) -> View:
+    """A row of the list of runs."""
+    return {
+        "id": run.spec.run_id,
+        "method": run.spec.method.name,
+        "dataset": dataset_of(run.spec),
+        "seed": run.spec.seed,
+        "state": STATES[run.state],
+        "time": show_seconds(run.seconds),
+    }
+
+
+def missing_groups(runs: Sequence[RunResult]) -> list[View]:
+    """Runs that are not done, together where method, dataset, state and reason agree."""
+    groups: dict[tuple[str, ...], list[RunResult]] = {}
+    for run in runs:
+        key = run.spec.method.name, dataset_of(run.spec), STATES[run.state], run.reason
+        groups.setdefault(key, []).append(run)
+    return [
+        {
+            "method": method,
+            "dataset": dataset,
+            "state": state,
+            "reason": reason,
+            "seeds": ", ".join(str(seed) for seed in sorted({run.spec.seed for run in members})),
+            "num_runs": len(members),
+        }
+        for (method, dataset, state, reason), members in groups.items()
+    ]
+
+
+def progress_bars(results: Results) -> list[View]:
+    """How the runs of each method on each dataset stand, where not all are done."""
+    groups = results.group_by(lambda spec: f"{spec.method.name} on {dataset_of(spec)}")
+    return [_progress_bar(name, group) for name, group in groups.items() if group.missing]
+
+
+def _progress_bar(name: str, results: Results) -> View:
+    counts = Counter(run.state for run in results.runs)
+    total = len(results.runs)
+    parts = [
+        {"state": state, "words": words, "number": counts[state], "percent": round(100 * counts[state] / total, 2)}
+        for state, words in STATES.items()
+        if counts[state]
+    ]
+    return {"name": name, "parts": parts, "words": ", ".join(f"{part['number']} {part['words']}" for part in parts)}
+
+
+def trained_on(runs: Sequence[RunResult]) -> str:
+    """The devices and the hardware that the runs name, most used first."""
+    places = Counter(
+        ": ".join(part for part in (run.device, str(run.facts.get("hardware", ""))) if part)
+        for run in runs
+        if run.device
+    )
+    return "; ".join(f"{place} ({number} runs)" if len(places) > 1 else place for place, number in places.most_common())
+
+
+def commits_of(runs: Sequence[RunResult]) -> str:
+    """The commits that the runs name; more than one is said."""
+    commits = Counter(str(run.facts["commit"]) for run in runs if run.facts.get("commit"))
+    several = f"{len(commits)} different ones: " if len(commits) > 1 else ""
+    return several + ", ".join(commit for commit, _ in commits.most_common())
+
+
+def versions_of(runs: Sequence[RunResult]) -> str:
+    """The versions that the runs name, by package; more than one of a package is said."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for package, number in (run.facts.get("versions") or {}).items():
+            found.setdefault(package, {})[str(number)] = None
+    return ", ".join(f"{package} {' and '.join(numbers)}" for package, numbers in found.items())

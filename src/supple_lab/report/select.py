@@ -1,0 +1,111 @@
+"""Selection of hyperparameters by the paper's rule: the best final accuracy for generalizability, the best mean over
+stages for trainability (appendix, experimental details).
+
+The best of many on the very seeds that are then reported looks better than it is. `select` says when that happened.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from supple_lab.report.results import Results
+from supple_lab.runs.spec import RunSpec, encode
+
+Rule = Literal["final", "stage_mean"]
+RULES: dict[Rule, str] = {"final": "the last stage", "stage_mean": "the mean over stages"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What was chosen, from how many, by what, and whether the reported seeds had a say in it."""
+
+    chosen: Results  # the runs to report; none where no configuration has a finished run
+    settings: str  # those of the chosen configuration that set it apart
+    score: float
+    num_configurations: int
+    num_compared: int  # fewer where some have not run as many seeds as others
+    rule: Rule
+    metric: str
+    selection_seeds: tuple[int, ...]
+    on_reported_seeds: bool
+
+    def words(self) -> str:
+        """The selection in a sentence, for the notes of a page."""
+        if self.num_configurations < 2:
+            return "one configuration was run; nothing was selected."
+        held = "the very seeds reported" if self.on_reported_seeds else "other seeds than those reported"
+        left = self.num_configurations - self.num_compared
+        unready = f" ({left} more have fewer finished runs and were not compared)" if left else ""
+        return (
+            f"{self.settings or 'no configuration'}: the best of {self.num_compared} configurations{unready} by "
+            f"{self.metric} at {RULES[self.rule]}, selected on {held} (n = {len(self.selection_seeds)})."
+        )
+
+
+def select(
+    results: Results, metric: str, *, rule: Rule = "final", selection_seeds: Collection[int] | None = None
+) -> Selection:
+    """The best configuration of one method on one problem.
+
+    With selection_seeds, those seeds choose and all others are reported; without, all seeds do both. Only the
+    configurations with the most ended runs are compared; one with a diverged run comes last.
+    """
+    configurations = _configurations(results)
+    choosing = {
+        name: runs if selection_seeds is None else runs.where(lambda spec: spec.seed in selection_seeds)
+        for name, runs in configurations.items()
+    }
+    most = max((len(runs.ended) for runs in choosing.values()), default=0)
+    scores = {name: _score(runs, metric, rule) for name, runs in choosing.items() if len(runs.ended) == most > 0}
+    best = max(scores, key=lambda name: scores[name]) if scores else None
+    chosen = configurations[best] if best is not None else Results(())
+    reported = chosen if selection_seeds is None else chosen.where(lambda spec: spec.seed not in selection_seeds)
+    return Selection(
+        chosen=reported,
+        settings=_distinction(best, list(configurations)) if best is not None else "",
+        score=scores[best] if best is not None else math.nan,
+        num_configurations=len(configurations),
+        num_compared=len(scores),
+        rule=rule,
+        metric=metric,
+        selection_seeds=tuple(sorted({run.spec.seed for runs in choosing.values() for run in runs.ended})),
+        on_reported_seeds=selection_seeds is None,
+    )
+
+
+def _score(results: Results, metric: str, rule: Rule) -> float:
+    mean = float(np.mean(results.final(metric) if rule == "final" else results.stage_mean(metric)))
+    return mean if math.isfinite(mean) else -math.inf
+
+
+def _configurations(results: Results) -> dict[str, Results]:
+    """The runs by all of their spec but the seed."""
+    kinds = {(spec.problem, spec.model, spec.method.name) for spec in (run.spec for run in results.runs)}
+    if len(kinds) > 1:
+        raise ValueError(
+            "a selection is among configurations of one method on one problem with one model; "
+            f"got {len(kinds)} such kinds. Narrow the results down with where() or group_by()."
+        )
+    return results.group_by(lambda spec: json.dumps(_settings(spec), sort_keys=True))
+
+
+def _settings(spec: RunSpec) -> dict[str, object]:
+    fields = [field.name for field in dataclasses.fields(spec) if field.name not in ("seed", "problem", "model")]
+    parts = {name: encode(getattr(spec, name)) for name in fields}
+    return {
+        f"{name}.{key}" if isinstance(part, dict) else name: value
+        for name, part in parts.items()
+        for key, value in (part.items() if isinstance(part, dict) else [("", part)])
+    }
+
+
+def _distinction(chosen: str, configurations: list[str]) -> str:
+    """The chosen one's settings that differ between configurations."""
+    ours, all_settings = json.loads(chosen), [json.loads(text) for text in configurations]
+    differing = {name: value for name, value in ours.items() if any(other.get(name) != value for other in all_settings)}
+    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in differing.items())

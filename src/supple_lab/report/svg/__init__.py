@@ -1,0 +1,1 @@
+"""SVG: panels as geometry for the page, one file for each kind of panel."""

@@ -1,0 +1,244 @@
+"""Lease: who is at work on a run. Numbered files in its folder; the highest number holds, as long as it keeps beating.
+
+A lease file appears by a hard link, which fails where the name exists: of several claimants one wins, on a shared disk
+too. No machine's clock is compared with another's: a holder counts beats, and whoever waits watches by its own
+monotonic clock whether they go on. A holder that died on this machine is found out at once, by its flock.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import secrets
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from supple_lab.atomic_write import storage_error
+
+SECONDS_BETWEEN_BEATS = 5.0
+SECONDS_TO_DEATH = 60.0  # 12 beats; as long as an NFS client may go on believing an old attribute (acregmax)
+NOBODY = b"{}\n"
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+Standing = Literal["free", "held", "unknown"]  # unknown: held from another machine, which may be dead or alive
+
+
+class RunIsBusy(Exception):
+    """Another process is at work on this run."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A lease as others see it. Equal sights some time apart mean that it does not beat."""
+
+    path: Path
+    number: int
+    content: bytes
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it stands for nobody, put up only to end the one below it."""
+        return self.content == NOBODY
+
+    @property
+    def holder(self) -> dict[str, object]:
+        """Host, machine and process of the holder, as far as the file can be read."""
+        try:
+            holder = json.loads(self.content.split(b"\n")[0])
+        except ValueError:
+            return {}
+        return holder if isinstance(holder, dict) else {}
+
+
+class Lease:
+    """The right to write one run's folder, kept by beating from a thread of its own."""
+
+    def __init__(self, folder: Path, number: int, *, file: int, content: bytes) -> None:
+        self._folder = folder
+        self._number = number
+        self._file = file
+        self._content = content
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep_beating, daemon=True, name="lease")
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise RunIsBusy where another took the run over: this process must write nothing more to it."""
+        if not self._is_own():
+            raise RunIsBusy(f"run {self._folder.name} was taken over by another process; this one wrote no further.")
+
+    def release(self) -> None:
+        """Let go, and remove the lease with the dead ones below it."""
+        self._ended.set()
+        self._thread.join()
+        if self._is_own():
+            for seen in leases(self._folder):  # the own one last: a folder without leases is free
+                seen.path.unlink(missing_ok=True)
+        os.close(self._file)
+
+    def _is_own(self) -> bool:
+        try:
+            own = os.path.samestat(os.fstat(self._file), lease_path(self._folder, self._number).stat())
+        except OSError:  # removed, or a stale handle
+            return False
+        return own and not lease_path(self._folder, self._number + 1).exists()
+
+    def _keep_beating(self) -> None:
+        beats = 0
+        while not self._ended.wait(SECONDS_BETWEEN_BEATS):
+            beats += 1
+            with suppress(OSError):  # a disk that is away for a moment: a later beat will do
+                os.pwrite(self._file, self._content + f"{beats}\n".encode(), 0)
+
+
+class LeaseWatch:
+    """Watches the lease of a run that another holds, and knows when the holder is dead."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen = newest(folder)
+        self._since = time.monotonic()
+
+    def broke(self) -> bool:
+        """Whether the run is free; a lease that has not beaten for long enough is broken on the way."""
+        seen = newest(self._folder)
+        if seen != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+        if seen is None or standing(seen) == "free":
+            return True
+        if time.monotonic() - self._since < SECONDS_TO_DEATH:
+            return False
+        put_lease(self._folder, seen.number + 1, holder={})
+        return True
+
+
+def acquire(folder: Path) -> Lease:
+    """Hold the run, or RunIsBusy. Never waits."""
+    seen = newest(folder)
+    if seen is not None and standing(seen) != "free":
+        who = f"{seen.holder.get('host', '?')}, process {seen.holder.get('pid', '?')}"
+        raise RunIsBusy(f"run {folder.name} is being worked on by another process ({who}).")
+    number = 1 if seen is None else seen.number + 1
+    holder = {"host": platform.node(), "machine": machine(), "pid": os.getpid(), "token": secrets.token_hex(8)}
+    lease = put_lease(folder, number, holder=holder)
+    if lease is None:
+        raise RunIsBusy(f"run {folder.name} is being worked on by another process, which came first.")
+    return lease
+
+
+def put_lease(folder: Path, number: int, *, holder: dict[str, object]) -> Lease | None:
+    """Put up the lease of that number, or None where another was first. One without a holder frees the run."""
+    beside, content = folder / f".lease.{secrets.token_hex(8)}.part", json.dumps(holder).encode() + b"\n"
+    try:
+        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        with suppress(OSError):  # a disk without flock: the beats alone must do
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # before others can see it
+        os.pwrite(file, content, 0)
+    except OSError as error:
+        raise storage_error(error, beside) from error
+    try:
+        _link(beside, lease_path(folder, number))
+    except FileExistsError:
+        os.close(file)
+        return None
+    except OSError as error:
+        raise storage_error(error, lease_path(folder, number)) from error
+    finally:
+        beside.unlink(missing_ok=True)
+    if holder:
+        return Lease(folder, number, file=file, content=content)
+    os.close(file)
+    return None
+
+
+def _link(beside: Path, path: Path) -> None:
+    try:
+        os.link(beside, path)
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
+        if path.exists():  # a disk without hard links: the best there is
+            raise FileExistsError(path) from error
+        os.rename(beside, path)
+
+
+def leases(folder: Path) -> list[Seen]:
+    """All lease files, the lowest number first."""
+    found = []
+    for path in folder.glob("lease-*"):
+        with suppress(OSError, ValueError):
+            found.append(Seen(path, int(path.name.removeprefix("lease-")), path.read_bytes()))
+    return sorted(found, key=lambda seen: seen.number)
+
+
+def newest(folder: Path) -> Seen | None:
+    """The lease that counts, if there is any."""
+    return next(reversed(leases(folder)), None)
+
+
+def standing(seen: Seen) -> Standing:
+    """Whether the run may be taken, by what this machine can tell at once."""
+    if seen.is_broken:
+        return "free"
+    locked = _is_locked(seen.path)
+    if locked is None:
+        return "unknown"
+    if locked:
+        return "held"
+    return "free" if seen.holder.get("machine") == machine() else "unknown"
+
+
+def is_live(folder: Path) -> bool:
+    """Whether somebody seems to be at work on the run; for onlookers, who cannot wait for a beat.
+
+    Of a holder on another machine they see the age of its last beat by the clock of the disk, which dates both files.
+    """
+    seen = newest(folder)
+    if seen is None:
+        return False
+    now = standing(seen)
+    return now == "held" or (now == "unknown" and _age(seen.path) < SECONDS_TO_DEATH)
+
+
+def lease_path(folder: Path, number: int) -> Path:
+    """Where the lease of that number is."""
+    return folder / f"lease-{number:06d}"
+
+
+@cache
+def machine() -> str:
+    """This boot of this machine: a flock is known to all its processes, in whatever container, and ends with them."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return platform.node()
+
+
+def _is_locked(path: Path) -> bool | None:
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:  # let go this very moment
+        return False
+    except OSError:
+        return None
+    return False
+
+
+def _age(path: Path) -> float:
+    probe = path.with_name(f".clock.{secrets.token_hex(4)}.part")
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+        probe.unlink()
+        return now - path.stat().st_mtime
+    except OSError:  # a disk that may not be written
+        return 0.0

@@ -1,0 +1,79 @@
+"""Precision of matrix products: single, TensorFloat-32, or bfloat16 under autocast with channels last."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+Precision = Literal["default", "fp32", "tf32", "bf16"]  # default: fp32 on a CPU, tf32 on a GPU
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """How a run computes on its device."""
+
+    device: torch.device
+    precision: Precision
+
+    @classmethod
+    def choose(cls, device: torch.device, precision: Precision) -> "Numerics":
+        """The device's own default where the spec leaves it open."""
+        default: Precision = "tf32" if device.type == "cuda" else "fp32"
+        return cls(device, default if precision == "default" else precision)
+
+    def place(self, model: nn.Module) -> nn.Module:
+        """The model on the device, in the memory format that suits the precision."""
+        if self.precision == "bf16":
+            return model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return model.to(self.device)
+
+    def forward(self) -> contextlib.AbstractContextManager[object]:
+        """While open, forwards run in the precision."""
+        if self.precision == "bf16":
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def matmuls(self) -> Iterator[None]:
+        """While open, float32 matrix products and convolutions round as the precision says; undone afterwards."""
+        ROUNDING.enter(tf32=self.precision != "fp32")
+        try:
+            yield
+        finally:
+            ROUNDING.leave()
+
+
+class Rounding:
+    """torch's rounding of float32 products, which is the process's: runs in several threads must agree on it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._num_inside = 0
+        self._tf32 = False
+        self._before = ("highest", False)
+
+    def enter(self, *, tf32: bool) -> None:
+        """Set it, or find it set."""
+        with self._lock:
+            if self._num_inside and tf32 != self._tf32:
+                raise RuntimeError("runs that share a process must have one precision; run them in separate sweeps.")
+            if not self._num_inside:
+                self._before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+                torch.set_float32_matmul_precision("high" if tf32 else "highest")
+                torch.backends.cudnn.allow_tf32 = tf32
+            self._num_inside, self._tf32 = self._num_inside + 1, tf32
+
+    def leave(self) -> None:
+        """The last one out puts it back."""
+        with self._lock:
+            self._num_inside -= 1
+            if not self._num_inside:
+                torch.set_float32_matmul_precision(self._before[0])
+                torch.backends.cudnn.allow_tf32 = self._before[1]
+
+
+ROUNDING = Rounding()

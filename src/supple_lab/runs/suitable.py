@@ -1,0 +1,139 @@
+"""Suitable: whether the parts of a run go together, asked before anything is loaded or written."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import nn
+
+from supple.methods.base import Method
+from supple_lab.data.base import Dataset, Facts
+from supple_lab.data.digits import Digits
+from supple_lab.models.base import Model
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.runs.problem import Supervised
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.subnetworks import check_subnetworks
+from supple_lab.scenarios.base import Scenario, Unsuitable
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a supervised run is."""
+
+    num_parameters: int
+    num_stages: int
+    num_steps: int
+
+
+def check_suitable(spec: RunSpec, *, device: str) -> None:
+    """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
+    if spec.precision == "tf32" and device == "cpu":
+        raise Unsuitable(
+            "precision tf32 is a way in which CUDA GPUs multiply; on a CPU it changes nothing. Use precision fp32."
+        )
+    if not isinstance(spec.problem, Supervised):
+        return
+    scenario, dataset = spec.problem.scenario, spec.problem.dataset
+    scenario.check(dataset.facts)
+    check_images(spec.model, dataset)
+    if spec.problem.subnetworks:
+        check_subnetworks(spec)
+    num_parameters(spec.model, spec.method, dataset.facts, smallest_batch(scenario, dataset.facts))
+
+
+def extent_of(spec: RunSpec, problem: Supervised) -> Extent:
+    """The size of a suitable run, known without its data."""
+    scenario, facts = problem.scenario, problem.dataset.facts
+    num_steps = sum(scenario.size(index, facts).num_steps for index in range(scenario.num_stages))
+    smallest = smallest_batch(scenario, facts)
+    return Extent(num_parameters(spec.model, spec.method, facts, smallest), scenario.num_stages, num_steps)
+
+
+def remarks(spec: RunSpec, *, device: str) -> list[str]:
+    """What is allowed, but may not be what was meant."""
+    found = []
+    if spec.precision == "bf16" and device == "cpu":
+        found.append(
+            "bf16 is slow on a CPU without instructions for it, and some machines end the process with 'illegal "
+            "instruction'; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 there, or use precision fp32."
+        )
+    if (
+        isinstance(spec.problem, Supervised)
+        and spec.problem.scenario.num_stages == 1
+        and acts_between_stages(spec.method)
+    ):
+        found.append(
+            f"{spec.method.name} acts between stages, and there is only one: the run trains as vanilla does. "
+            f"Choose a scenario with more stages to see what {spec.method.name} does."
+        )
+    return found
+
+
+def acts_between_stages(method: Method) -> bool:
+    """Whether the method does something between stages and nothing inside one."""
+
+    def has(hook: str) -> bool:
+        return getattr(type(method), hook) is not getattr(Method, hook)
+
+    inside = has("after_backward") or has("after_step") or not isinstance(method.activation(), nn.ReLU)
+    return (has("begin_stage") or has("end_stage")) and not inside
+
+
+def check_images(model: Model, dataset: Dataset) -> None:
+    """Refuse images that the network cannot read."""
+    if isinstance(model, NatureDQN):
+        raise Unsuitable(
+            "nature_dqn reads frames of bytes and divides them by 255, but these images come normalised. "
+            "Choose another model: mlp, cnn, resnet18 or vgg16."
+        )
+    shape = dataset.facts.image_shape
+    if min(shape[1:]) >= model.smallest_image:
+        return
+    larger = "larger digits (--dataset.image 3x32x32)" if isinstance(dataset, Digits) else "a dataset of larger images"
+    raise Unsuitable(
+        f"{model.name} needs images of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
+        f"{dataset.name} are {shown(shape)}. Choose {larger}, or a model that takes any size: mlp, resnet18."
+    )
+
+
+@cache
+def smallest_batch(scenario: Scenario, facts: Facts) -> int:
+    """The least number of images that a step trains on; the last batch of an epoch may be short."""
+    sizes = (scenario.size(index, facts) for index in range(scenario.num_stages))
+    return min(size.num_images % size.batch_size or size.batch_size for size in sizes)
+
+
+@cache
+def num_parameters(model: Model, method: Method, facts: Facts, num_images: int) -> int:
+    """Parameters of the network, built without memory or arithmetic; Unsuitable if it cannot train on such a batch."""
+    shape = facts.image_shape
+    try:
+        with torch.device("meta"):
+            network = model.build(method.activation, image_shape=shape, num_classes=facts.num_classes)
+    except ValueError as error:  # ours, such as an odd width for an activation that gives two values for one
+        raise Unsuitable(f"{model.name} cannot be built with {method.name}: {error}") from error
+    except RuntimeError as error:  # torch's own
+        raise Unsuitable(
+            f"{model.name} with {method.name} cannot read images of {shown(shape)} ({str(error).splitlines()[0]}). "
+            "Choose another model or dataset."
+        ) from error
+    if num_images == 1 and any(isinstance(module, nn.BatchNorm2d) for module in network.modules()):
+        check_batch_of_one(network, model, shape)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def check_batch_of_one(network: nn.Module, model: Model, shape: tuple[int, int, int]) -> None:
+    """Refuse a batch of one image where a batch norm would take the variance of one number."""
+    try:
+        network.train()(torch.zeros(1, *shape, device="meta"))
+    except ValueError as error:
+        raise Unsuitable(
+            f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on one "
+            f"image of {shown(shape)}. Choose another batch_size, or a model without batch norm: mlp, cnn."
+        ) from error
+
+
+def shown(shape: tuple[int, int, int]) -> str:
+    """An image's shape as people write it."""
+    return "x".join(map(str, shape))

@@ -1,0 +1,29 @@
+"""Stationary (paper section 5.3): ordinary supervised learning, nothing changes but the learning rate."""
+
+from dataclasses import dataclass
+
+from supple_lab.data.base import Facts, Splits
+from supple_lab.scenarios.base import Scenario, Size, Stage, at_least_one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stationary(Scenario):
+    """One stage on the whole training set; the learning rate falls to a tenth at each milestone."""
+
+    name = "stationary"
+    fresh_optimizer = True  # there is no second stage to begin
+    num_stages = 1
+    epochs: int = 200
+    batch_size: int = 256
+    milestones: tuple[int, ...] = (100, 150)
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "epochs", "batch_size")
+        if list(self.milestones) != sorted(set(self.milestones)) or any(epoch < 1 for epoch in self.milestones):
+            raise ValueError(f"Stationary.milestones are epochs in rising order; got {self.milestones}.")
+
+    def size(self, index: int, facts: Facts) -> Size:
+        return Size(facts.num_train, self.epochs, self.batch_size)
+
+    def stage(self, index: int, splits: Splits, seed: int) -> Stage:
+        return Stage(splits.train, self.epochs, self.batch_size, {"test": splits.test}, self.milestones)

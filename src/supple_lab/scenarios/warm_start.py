@@ -1,0 +1,49 @@
+"""Warm start (paper section 3.2, after Ash and Adams 2020): a long stage on a part of the data, then all of it."""
+
+from dataclasses import dataclass
+
+import torch
+
+from supple_lab.data.base import Facts, Splits
+from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable, at_least_one
+from supple_lab.streams import stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStart(Scenario):
+    """Stage 1: a tenth of the training set; stage 2: the whole. Its cold counterpart is `stationary` without decay.
+
+    A new optimizer at each stage.
+    """
+
+    name = "warm_start"
+    fresh_optimizer = True
+    num_stages = 2
+    share: float = 0.1
+    warm_epochs: int = 1000
+    epochs: int = 100
+    batch_size: int = 256
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "warm_epochs", "epochs", "batch_size")
+        if not 0.0 < self.share <= 1.0:
+            raise ValueError(
+                f"WarmStart.share is the part of the data of the first stage, in (0, 1]; got {self.share}."
+            )
+
+    def check(self, facts: Facts) -> None:
+        if round(self.share * facts.num_train) < 1:
+            raise Unsuitable(f"WarmStart.share is {self.share}, not one of {facts.num_train} training images.")
+
+    def size(self, index: int, facts: Facts) -> Size:
+        if index == 0:
+            return Size(round(self.share * facts.num_train), self.warm_epochs, self.batch_size)
+        return Size(facts.num_train, self.epochs, self.batch_size)
+
+    def stage(self, index: int, splits: Splits, seed: int) -> Stage:
+        tests = {"test": splits.test}
+        if index == 1:
+            return Stage(splits.train, self.epochs, self.batch_size, tests)
+        order = torch.randperm(len(splits.train), generator=stream(seed, "warm"))
+        part = splits.train.subset(order[: round(self.share * len(splits.train))])
+        return Stage(part, self.warm_epochs, self.batch_size, tests)

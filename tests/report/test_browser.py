@@ -1,0 +1,100 @@
+"""The pages in a real browser: Chromium, headless."""
+
+from dataclasses import replace
+
+import pytest
+from browser import CHROMIUM, browser
+from samples import ABOUT, CLAIM, RESULTS, bars, curve, distribution, drawing, figure, heat_map, panel
+
+from supple_lab.report.write import write_report
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+LONG = "a_very_long_name_" * 8
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two studies; one shows every kind of panel, twice the same methods in its first figure."""
+    folder = tmp_path_factory.mktemp("report")
+    pair = panel(curve("vanilla", "ReLU"), curve("aid", "AID")), panel(curve("aid", "AID"), curve("vanilla", "ReLU"))
+    log = replace(panel(curve("aid", "AID")), x_scale="log")
+    claim = replace(CLAIM, measured=LONG, runs=tuple(run.spec.run_id for run in RESULTS.runs))
+    figures = (
+        figure(*pair, name="pair"),
+        figure(log, bars(), distribution(), heat_map(), name="kinds"),
+    )
+    about = replace(ABOUT, command=f"supple run sample --out /{LONG}", notes=("A note.",))
+    write_report(folder, about, results=RESULTS, drawing=drawing(*figures, claims=(claim,)))
+    other = replace(ABOUT, study="other")
+    write_report(folder, other, results=RESULTS, drawing=drawing(figure(bars()), claims=()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tab():
+    with browser() as tab:
+        yield tab
+
+
+def shown(tab, selector):
+    return tab.ask(f"[...document.querySelectorAll({selector!r})].map(e => getComputedStyle(e).display !== 'none')")
+
+
+@pytest.mark.parametrize("page", ["sample", "other", "index"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_page_loads_without_complaints_and_asks_for_nothing_but_itself(tab, folder, page, dark):
+    url = (folder / f"{page}.html").as_uri()
+    tab.open(url, dark=dark)
+    assert tab.complaints == []
+    assert [request for request in tab.requests if not request.startswith("data:")] == [url]
+    background = tab.ask("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)")
+
+
+def test_the_test_sees_a_request_that_leaves_the_machine(tab, tmp_path):
+    (tmp_path / "page.html").write_text("<img src='http://192.0.2.1/x.png'><script>undefined.x</script>")
+    tab.open((tmp_path / "page.html").as_uri())
+    assert "http://192.0.2.1/x.png" in tab.requests
+    assert any("TypeError" in complaint for complaint in tab.complaints)
+
+
+def test_a_legend_click_hides_a_method_in_all_panels_and_another_shows_it(tab, folder):
+    tab.open((folder / "sample.html").as_uri())
+    aid, relu = "#pair .curve[data-entry='1']", "#pair .curve[data-entry='0']"
+    assert shown(tab, aid) == [True, True]
+    tab.click("#pair .legend button[data-entry='1']")
+    assert (shown(tab, aid), shown(tab, relu)) == ([False, False], [True, True])
+    assert tab.ask("document.querySelector('#pair .legend button[data-entry=\"1\"]').ariaPressed") == "false"
+    tab.click("#pair .legend button[data-entry='1']")
+    assert shown(tab, aid) == [True, True]
+
+
+def test_the_pointer_brings_up_the_values_of_every_kind_of_panel(tab, folder):
+    tab.open((folder / "sample.html").as_uri())
+    said = {}
+    for number, kind in enumerate(("curves", "bars", "violins", "cells"), start=1):
+        plot = f"#kinds .panel:nth-of-type({number}) .plot"
+        tab.move(plot, right=0.98, down=0.25)
+        said[kind] = tab.ask(f"document.querySelector({f'{plot} .tip'!r}).innerText")
+    last = curve("aid", "AID").middle[-1]
+    assert "stage 6" in said["curves"]
+    assert f"{last:.3f}" in said["curves"]
+    assert said["bars"].startswith("last")
+    assert said["violins"].startswith("stage 30")
+    assert "0.050 above full reset" in said["cells"]
+
+
+def test_arrow_keys_move_through_the_values(tab, folder):
+    tab.open((folder / "sample.html").as_uri())
+    tab.ask("document.querySelector('#pair .plot').focus()")
+    for _ in range(2):
+        tab.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
+    assert tab.ask("document.querySelector('#pair .tip caption').textContent") == "stage 2"
+
+
+@pytest.mark.parametrize("page", ["sample", "index"])
+def test_a_phone_need_not_scroll_sideways(tab, folder, page):
+    tab.open((folder / f"{page}.html").as_uri(), **PHONE)
+    tab.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert tab.ask("document.documentElement.scrollWidth") <= PHONE["width"]

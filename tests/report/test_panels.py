@@ -1,0 +1,194 @@
+"""Every kind of panel, as a picture and on the page."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from samples import bars, curve, distribution, figure, heat_map, histogram, panel
+from test_page import Elements, data_of, render
+
+from supple_lab.report.axes import axes_of
+from supple_lab.report.intervals import mean_interval
+from supple_lab.report.legend import legend_of
+from supple_lab.report.panel import Curve, Estimate, Level
+from supple_lab.report.plots.picture import picture, picture_files, thumbnail
+from supple_lab.report.shades import DARK_INK, LIGHT_INK, cells, lightness, shade
+from supple_lab.report.slots import bar_slots, violins
+from supple_lab.report.svg.panel_shape import panel_shape
+
+KINDS = {
+    "curves": panel(curve()),
+    "dots": panel(curve(dots=True)),
+    "log": replace(panel(curve()), x_scale="log", y_scale="log", y_range=None),
+    "symlog": replace(panel(curve()), y_scale="symlog", y_range=None),
+    "bars": bars(),
+    "distribution": distribution(),
+    "heat map": heat_map(),
+}
+EMPTY = {
+    "bars": replace(bars(), bars=()),
+    "distribution": replace(distribution(), histograms=()),
+    "heat map": replace(heat_map(), values=np.zeros((0, 0)), rows=(), columns=(), deviations=None),
+}
+
+
+def shape_of(panel):
+    return panel_shape(panel, legend_of(figure(panel)))
+
+
+def drawn(canvas, gid):
+    return [artist for artist in canvas.get_children() if artist.get_gid() == gid]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_a_picture_and_a_well_formed_part_of_the_page(kind):
+    made = figure(KINDS[kind])
+    assert picture_files(made)["png"].startswith(b"\x89PNG")
+    elements = Elements(render(made))
+    assert elements.open == []
+    assert KINDS[kind].title in elements.of("svg", "axes")[0]["aria-label"]
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_every_kind_without_runs_says_so(kind):
+    made = figure(EMPTY[kind])
+    assert "no finished runs yet" in [text.get_text() for text in picture(made).axes[0].texts]
+    assert "no finished runs yet" in "".join(Elements(render(made)).text)
+
+
+def test_panels_fill_a_grid_of_the_asked_number_of_columns():
+    made = replace(figure(*KINDS.values()), columns=2)
+    places = [canvas.get_subplotspec() for canvas in picture(made).axes if canvas.get_subplotspec()]
+    assert {place.get_gridspec().ncols for place in places if place.get_gridspec().nrows == 4} == {2}
+    assert Elements(render(made)).of("div", "panels")[0]["style"] == "--columns:2"
+
+
+def test_dots_have_error_bars_and_no_line():
+    elements = Elements(render(figure(KINDS["dots"])))
+    assert len(elements.of("line", "reach")) == 6
+    assert elements.of("path", "line") == []
+    assert drawn(picture(figure(KINDS["dots"])).axes[0], "curve")[0].get_linestyle() == "None"
+
+
+@pytest.mark.parametrize("band", ["range", "deviation", "interval"])
+def test_band_is_what_the_curve_says(band):
+    made = curve(num_seeds=4, band=band)
+    column = made.values[:, 2]
+    expected = {
+        "range": (column.min(), column.max()),
+        "deviation": (column.mean() - column.std(ddof=1), column.mean() + column.std(ddof=1)),
+        "interval": mean_interval(column),
+    }
+    assert (made.low[2], made.high[2]) == pytest.approx(expected[band])
+
+
+def test_an_estimate_is_drawn_as_given():
+    made = Estimate(
+        method="aid",
+        label="IQM",
+        x=np.arange(3),
+        middle=np.array([0.25, 0.5, 0.75]),
+        low=np.array([0.2, 0.4, 0.7]),
+        high=np.array([0.3, 0.6, 0.8]),
+        n=85,
+    )
+    text = render(figure(replace(panel(made), y_range=(0.0, 1.0))))
+    assert Elements(text).of("path", "line")[0]["d"] == "M0 75L50 50L100 25"
+    assert data_of(text)[0][0]["curves"][0]["n"] == 85
+
+
+def test_bars_stand_side_by_side_and_reach_the_mean():
+    shape = shape_of(bars())
+    boxes = sorted((part.left, part.left + part.width) for part in shape.parts)
+    assert len(boxes) == 4
+    assert all(left >= right for (_, right), (left, _) in pairwise(boxes))
+    for part, (line, place, _) in zip(shape.parts, bar_slots(bars()), strict=True):
+        assert part.top == pytest.approx(100 - 100 * axes_of(bars()).up(line.middle[place]), abs=0.01)
+        assert part.top + part.height == pytest.approx(100, abs=0.02)
+
+
+def test_a_negative_bar_hangs_from_zero():
+    made = replace(bars(), bars=(Curve(method="aid", label="AID", x=np.arange(2), values=np.array([[-1.0, 1.0]])),))
+    down, up = shape_of(made).parts
+    assert down.top == pytest.approx(up.top + up.height, abs=0.02)
+
+
+def test_a_bar_without_a_value_is_left_out():
+    made = bars()
+    made.bars[0].values[1, 0] = np.nan
+    assert len(shape_of(made).parts) == 3
+    assert len(drawn(picture(figure(made)).axes[0], "bar")) == 3
+
+
+def test_further_bars_of_a_method_are_paler():
+    twice = replace(bars(), bars=tuple(curve(label=label, num_positions=2, first=0) for label in ("cold", "warm")))
+    assert [part.look.fill for part in shape_of(twice).parts] == [1.0, 1.0, 0.3, 0.3]
+
+
+def test_a_violin_is_as_wide_as_its_bins_are_dense():
+    made = histogram()
+    violin = violins(replace(distribution(), histograms=(made,), y_scale="linear"))[0]
+    widths = violin.half_widths[::2]
+    np.testing.assert_allclose(widths / widths.max(), made.shares / made.shares.max())
+    assert violin.heights.min() == made.edges[0]
+
+
+def test_quartiles_lie_where_they_are_said_to():
+    shape = shape_of(distribution())
+    assert len(shape.parts) == 4
+    for part in shape.parts:
+        tops = [top for _, _, top in part.quartiles]
+        assert tops == sorted(tops, reverse=True)
+    canvas = picture(figure(distribution())).axes[0]
+    heights = {round(line.get_segments()[0][0][1], 6) for line in drawn(canvas, "quartile")}
+    assert heights == {round(q, 6) for one in distribution().histograms for q in one.quartiles}
+
+
+def test_values_under_the_pointer_are_the_quartiles():
+    data = data_of(render(figure(distribution())))[0][0]
+    assert data["names"] == ["stage 1", "stage 30"]
+    dropout = next(one for one in data["curves"] if one["entry"] == 0)
+    assert dropout["middle"][1] == pytest.approx(distribution().histograms[2].quartiles[1], rel=1e-4)
+
+
+def test_cells_above_the_reference_are_bold_and_empty_ones_have_no_colour():
+    bold = [cell.bold for cell in cells(heat_map())]
+    assert bold == [False, True, True, False, False, False]
+    assert [cell.shade is None for cell in cells(heat_map())] == [False, False, False, False, True, False]
+    weights = [t.get_fontweight() for t in picture(figure(heat_map())).axes[0].texts if t.get_text().startswith("0.")]
+    assert weights == ["normal", "bold", "bold", "normal", "normal"]
+
+
+def test_reference_is_marked_on_both_colour_bars():
+    elements = Elements(render(figure(heat_map())))
+    assert elements.of("i")[0]["style"].startswith("left:70.59%")  # (0.5 - 0.38) / (0.55 - 0.38)
+    bar = picture(figure(heat_map())).axes[1]
+    assert {line.get_ydata()[0] for line in drawn(bar, "reference")} == {0.5}
+
+
+def test_reference_outside_the_values_is_still_on_the_bar():
+    made = replace(heat_map(), reference=Level(label="full reset", value=0.9))
+    assert Elements(render(figure(made))).of("i")[0]["style"].startswith("left:100.0%")
+    assert not any(cell.bold for cell in cells(made))
+
+
+def test_lightness_rises_along_the_colours_so_that_grey_prints_read_the_same():
+    steps = np.array([lightness(share) for share in np.linspace(0, 1, 64)])
+    assert (np.diff(steps) > 0).all()
+    assert shade(0.0) != shade(1.0)
+
+
+def test_ink_has_contrast_on_every_colour():
+    made = replace(heat_map(), values=np.linspace(0, 1, 60).reshape(6, 10), reference=None)
+    made = replace(made, deviations=None)
+    for cell, value in zip(cells(made), made.values.ravel(), strict=True):
+        light = {DARK_INK: 0.0, LIGHT_INK: 1.0}[cell.ink]
+        bright, dark = sorted((light, lightness(float(value))), reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2.1, AA
+
+
+def test_thumbnail_shows_the_first_panel_small():
+    picture_bytes = thumbnail(figure(*(panel(curve()) for _ in range(6))))
+    assert int.from_bytes(picture_bytes[16:20]) == 480
+    assert len(picture_bytes) < 60_000

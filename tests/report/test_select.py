@@ -1,0 +1,82 @@
+"""Selection of hyperparameters: by the rule, on the seeds said, and told."""
+
+import math
+
+import pytest
+from samples import run
+
+from supple.methods.activations import UseAID
+from supple.methods.vanilla import Vanilla
+from supple_lab.report.results import Results
+from supple_lab.report.select import select
+
+
+def runs(relu_prob, *series, first_seed=0, state="done"):
+    return [
+        run(
+            UseAID(relu_prob=relu_prob),
+            seed=seed,
+            state=state,
+            records=[{"stage": k, "accuracy": value} for k, value in enumerate(values)],
+        )
+        for seed, values in enumerate(series, start=first_seed)
+    ]
+
+
+EARLY = runs(0.8, (0.9, 0.5), (0.9, 0.5))  # the best mean, 0.70
+LATE = runs(0.9, (0.1, 0.7), (0.1, 0.7))  # the best end, 0.7, with a mean of 0.40
+
+
+def test_the_rule_decides_which_configuration_is_best():
+    results = Results((*EARLY, *LATE))
+    assert select(results, "accuracy", rule="final").chosen.runs == tuple(LATE)
+    chosen = select(results, "accuracy", rule="stage_mean")
+    assert chosen.chosen.runs == tuple(EARLY)
+    assert chosen.score == pytest.approx(0.7)
+
+
+def test_selection_tells_what_it_chose_from_how_many_on_which_seeds():
+    selection = select(Results((*EARLY, *LATE)), "accuracy")
+    assert selection.on_reported_seeds
+    assert selection.words() == (
+        "relu_prob 0.9: the best of 2 configurations by accuracy at the last stage, "
+        "selected on the very seeds reported (n = 2)."
+    )
+
+
+def test_seeds_that_select_are_not_reported():
+    lucky = runs(0.7, (0.0, 0.99), (0.0, 0.1), (0.0, 0.1))
+    steady = runs(0.6, (0.0, 0.5), (0.0, 0.5), (0.0, 0.5))
+    selection = select(Results((*lucky, *steady)), "accuracy", selection_seeds={0})
+    assert [one.spec.seed for one in selection.chosen.runs] == [1, 2]
+    assert selection.chosen.final("accuracy").values == pytest.approx([0.1, 0.1])
+    assert not selection.on_reported_seeds
+    assert "other seeds than those reported (n = 1)" in selection.words()
+
+
+def test_a_configuration_with_a_diverged_run_comes_last():
+    diverged = [*runs(0.5, (0.9, 0.99)), *runs(0.5, (0.9,), first_seed=1, state="diverged")]
+    assert select(Results((*diverged, *LATE)), "accuracy").chosen.runs == tuple(LATE)
+
+
+def test_configurations_with_fewer_finished_runs_are_not_compared_and_that_is_said():
+    unready = [*runs(0.5, (0.9, 0.99)), *runs(0.5, (), first_seed=1, state="waiting")]
+    selection = select(Results((*unready, *LATE, *EARLY)), "accuracy")
+    assert selection.chosen.runs == tuple(LATE)
+    assert (selection.num_compared, selection.num_configurations) == (2, 3)
+    assert "1 more have fewer finished runs" in selection.words()
+
+
+def test_one_configuration_is_no_selection():
+    assert select(Results(tuple(LATE)), "accuracy").words() == "one configuration was run; nothing was selected."
+
+
+def test_nothing_finished_selects_nothing():
+    selection = select(Results(tuple(runs(0.5, (), state="waiting") + runs(0.6, (), state="waiting"))), "accuracy")
+    assert selection.chosen.runs == ()
+    assert math.isnan(selection.score)
+
+
+def test_different_methods_are_not_configurations_of_each_other():
+    with pytest.raises(ValueError, match="one method on one problem"):
+        select(Results((*LATE, run(Vanilla()))), "accuracy")
