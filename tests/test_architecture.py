@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # Each entry may import the ones before it, never those after. Entries in one tuple do not import each other.
 LIBRARY = [
-    ("version",),
+    ("version", "mask_stream"),
     ("kernels",),
     ("functional",),
     ("layers",),
@@ -23,7 +23,7 @@ LIBRARY = [
     ("monitor",),
 ]
 LABORATORY = [
-    ("lookup", "atomic_write", "streams"),
+    ("lookup", "atomic_write", "streams", "provenance"),
     ("data", "models"),
     ("scenarios", "rl"),
     ("runs",),

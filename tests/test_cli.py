@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.commands.run import Run
+from supple_lab.studies.order import Order
 from supple_lab.studies.quickstart import Quickstart
 
 SMOKE = ["run", "quickstart", "--scale", "smoke", "--engine", "inline"]
@@ -34,7 +34,8 @@ def smoke_folder(tmp_path_factory):
 
 def test_run_leaves_page_figures_tables_and_json(smoke_folder):
     names = {path.name for path in (smoke_folder / "report").iterdir()}
-    assert {"index.html", "quickstart.json", "quickstart.png", "quickstart.pdf", "first_and_last.md"} <= names
+    assert {"index.html", "quickstart.html", "quickstart.json", "quickstart.png", "quickstart.pdf"} <= names
+    assert "quickstart_first_and_last.md" in names
 
 
 def test_study_json_keeps_its_promise(smoke_folder):
@@ -68,13 +69,12 @@ def test_runs_are_listed_with_their_state(smoke_folder, capsys):
 
 
 def test_method_the_study_does_not_have_can_be_asked_for(tmp_path):
-    command = Run(study="quickstart", scale="smoke", methods=("aid",), seeds=2)
-    assert [(spec.method.name, spec.seed) for spec in command.specs(Quickstart())] == [("aid", 0), ("aid", 1)]
+    specs = Quickstart().specs(Order(scale="smoke", methods=("redo",), num_seeds=2))
+    assert [(spec.method.name, spec.seed) for spec in specs] == [("redo", 0), ("redo", 1)]
 
 
 def test_method_named_twice_is_run_and_counted_once():
-    specs = Run(study="quickstart", scale="smoke", methods=("aid", "aid"), seeds=1).specs(Quickstart())
-    assert len(specs) == 1
+    assert len(Quickstart().specs(Order(scale="smoke", methods=("aid", "aid")))) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,24 @@ import tyro
 
 from supple.version import __version__
 from supple_lab.atomic_write import StorageError
-from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, BadUsage
+from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, BadUsage, Command
 from supple_lab.commands.bench import Bench
+from supple_lab.commands.data import Data
 from supple_lab.commands.list import List
 from supple_lab.commands.report import Report
 from supple_lab.commands.run import Run
+from supple_lab.commands.train import Train
+from supple_lab.data.base import DataError
 from supple_lab.lookup import UnknownName
+from supple_lab.scenarios.base import Unsuitable
 
 Commands = (
     Annotated[Run, tyro.conf.subcommand(name="run")]
+    | Annotated[Train, tyro.conf.subcommand(name="train")]
     | Annotated[Report, tyro.conf.subcommand(name="report")]
     | Annotated[List, tyro.conf.subcommand(name="list")]
     | Annotated[Bench, tyro.conf.subcommand(name="bench")]
+    | Annotated[Data, tyro.conf.subcommand(name="data")]
 )
 
 
@@ -37,16 +43,9 @@ def supple(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(f"supple {__version__}")
         return DONE
-    command = tyro.cli(
-        Commands,
-        prog="supple",
-        args=arguments or ["--help"],
-        description=DESCRIPTION,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
     try:
-        return command.obey()
-    except (UnknownName, BadUsage, StorageError) as error:
+        return command_of(arguments).obey()
+    except (UnknownName, BadUsage, Unsuitable, StorageError, DataError) as error:
         print(f"supple: {error}", file=sys.stderr)
         return BAD_USAGE
     except KeyboardInterrupt:
@@ -54,4 +53,12 @@ def supple(arguments: list[str]) -> int:
         return FAILED
 
 
+def command_of(arguments: list[str]) -> Command:
+    """The command that the arguments spell, or the parser's own exit."""
+    if arguments[:1] == ["train"]:  # its options depend on the parts it names
+        return Train.read(arguments[1:], CONFIG)
+    return tyro.cli(Commands, prog="supple", args=arguments or ["--help"], description=DESCRIPTION, config=CONFIG)
+
+
+CONFIG = (tyro.conf.FlagCreatePairsOff,)
 DESCRIPTION = "The laboratory of supple: run the experiments of the AID paper, and report what came out."

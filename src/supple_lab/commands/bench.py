@@ -1,6 +1,7 @@
 """supple bench: speed, as ratios measured side by side in one process."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,13 +13,15 @@ from supple import kernels
 from supple.monitor import DEFAULT_EVERY
 from supple_lab import lookup
 from supple_lab.atomic_write import atomic_write
+from supple_lab.bench.growth import GrowthRow, bench_growth
 from supple_lab.bench.kernels import Row, bench_graph, bench_kernels
 from supple_lab.bench.monitor import MonitorRow, bench_monitor
+from supple_lab.bench.training import TrainingRow, bench_training
 from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.screen import print_table
-from supple_lab.report.provenance import gather_provenance
+from supple_lab.provenance import gather_provenance
 
-WHAT = ("kernels", "monitor")
+WHAT = ("kernels", "monitor", "training")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,7 @@ class Bench(Command):
     """Measure speed against what people use now: ratios in one process, so that a noisy machine matters less."""
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """kernels: the activation as an operator; monitor: what a Monitor costs."""
+    """kernels: the activation as an operator; monitor: what a Monitor costs; training: the whole step."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where to measure."""
     threads: int = 1
@@ -34,7 +37,7 @@ class Bench(Command):
     seconds: float = 3.0
     """Time for each case."""
     only: str = ""
-    """Measure the cases of kernels alone whose title holds this text, such as 2^20."""
+    """Measure the cases of kernels or training alone whose title holds this text, such as 2^20 or CNN."""
     json: Path | None = None
     """Write the numbers to this file, with machine, versions, n and spread."""
 
@@ -42,7 +45,12 @@ class Bench(Command):
         self.check()
         torch.set_num_threads(self.threads)
         print(kernels.describe())
-        rows = self.monitor_rows() if self.what == "monitor" else self.kernel_rows()
+        benches: dict[str, Callable[[], Sequence[Any]]] = {
+            "kernels": self.kernel_rows,
+            "monitor": self.monitor_rows,
+            "training": self.training_rows,
+        }
+        rows = benches[self.what]()
         if self.json is not None:
             atomic_write(self.json, json.dumps(self.content(rows), indent=1).encode())
         return DONE
@@ -78,7 +86,19 @@ class Bench(Command):
         print_table(header, [show_monitor(row) for row in rows])
         return rows
 
-    def content(self, rows: list[Any]) -> dict[str, object]:
+    def training_rows(self) -> list[TrainingRow | GrowthRow]:
+        """Time whole steps, and late stages against early ones, and show both."""
+        device = torch.device(self.device)
+        rows = list(bench_training(device, seconds_per_case=self.seconds, only=self.only))
+        if not rows:
+            raise BadUsage(f"no case has {self.only!r} in its title; titles look like 'MLP 3x2000, batch 64'.")
+        header = ("step", "candidate", "time", "over our ReLU step", "turns")
+        print_table(header, [show_training(row) for row in rows])
+        growth = bench_growth(device)
+        print_table(("growth", "late over early stages", "memory gained"), [show_growth(growth)])
+        return [*rows, growth]
+
+    def content(self, rows: Sequence[Any]) -> dict[str, object]:
         """What the JSON file holds."""
         provenance = gather_provenance()
         return {
@@ -119,3 +139,21 @@ def show_monitor(row: MonitorRow) -> tuple[str, ...]:
     low, high = row.reading_quartiles
     reading = f"{row.reading_over_step:.2f} [{low:.2f}, {high:.2f}]"
     return row.case, f"{row.milliseconds:.1f} ms", reading, f"{row.cost:.2%}", str(row.turns)
+
+
+def show_training(row: TrainingRow) -> tuple[str, ...]:
+    """One candidate of a case as text."""
+    low, high = row.ratio_quartiles
+    return (
+        row.case,
+        row.candidate,
+        f"{row.milliseconds:.2f} ms",
+        f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]",
+        str(row.turns),
+    )
+
+
+def show_growth(row: GrowthRow) -> tuple[str, ...]:
+    """The comparison as text."""
+    low, high = row.quartiles
+    return row.case, f"{row.late_over_early:.3f} [{low:.3f}, {high:.3f}]", f"{row.megabytes_gained:.1f} MB"

@@ -1,8 +1,11 @@
 """supple list: what there is to choose from, and how the runs of a folder stand."""
 
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import tyro
 
@@ -13,11 +16,13 @@ from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.screen import print_table
 from supple_lab.data.base import Dataset
 from supple_lab.models.base import Model
+from supple_lab.runs.index import Entry, entries
+from supple_lab.runs.run_folder import State
 from supple_lab.runs.store import Store
 from supple_lab.scenarios.base import Scenario
 from supple_lab.studies.base import Study
 from supple_lab.sweep.executor import Executor
-from supple_lab.sweep.view import look_at
+from supple_lab.sweep.view import in_words
 
 KINDS: dict[str, type] = {
     "methods": Method,
@@ -28,6 +33,10 @@ KINDS: dict[str, type] = {
     "studies": Study,
     "engines": Executor,
 }
+HEADINGS = ("run", "method", "scenario", "dataset", "seed", "state", "progress", "left", "accuracy", "reason")
+FILTERS = ("method", "scenario", "dataset", "state", "seed")
+MAX_REASON = 60  # characters; the whole of it is in the run's status.json
+ON_ONE_SCREEN = 1000  # runs up to which a table is laid out nicely; that takes a millisecond a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +47,20 @@ class List(Command):
     """One of these kinds, or runs, which needs --out."""
     out: Path | None = None
     """Folder of the runs."""
+    method: tuple[str, ...] = ()
+    """Runs of these methods alone."""
+    scenario: tuple[str, ...] = ()
+    """Runs of these scenarios alone."""
+    dataset: tuple[str, ...] = ()
+    """Runs on these datasets alone."""
+    state: tuple[str, ...] = ()
+    """Runs that stand so: waiting, running, interrupted, done, diverged, failed."""
+    seed: tuple[int, ...] = ()
+    """Runs of these seeds alone."""
 
     def obey(self) -> int:
         if self.what == "runs":
-            return list_runs(self.out)
+            return self.list_runs()
         if self.what not in (*KINDS, "all"):
             raise lookup.UnknownName(lookup.no_such("kind of thing", self.what, [*KINDS, "runs"]))
         for kind in KINDS if self.what == "all" else [self.what]:
@@ -49,19 +68,52 @@ class List(Command):
             print_table((kind, ""), [(name, first_line(cls)) for name, cls in classes.items()])
         return DONE
 
+    def list_runs(self) -> int:
+        """Print the runs of a folder that were asked for, with state, progress and time left."""
+        if self.out is None:
+            raise BadUsage("`supple list runs` needs the folder of the runs: --out DIR.")
+        for state in self.state:
+            if state not in get_args(State):
+                raise lookup.UnknownName(lookup.no_such("state", state, get_args(State)))
+        found = entries(Store.open(self.out))
+        wanted = [entry for entry in found if self.is_wanted(entry)]
+        print_runs(wanted)
+        print(counts(wanted))
+        for entry in found:
+            if entry.is_damaged:
+                path = self.out / "runs" / entry.run / "spec.json"
+                print(f"note: {path} is damaged; the command that made the run mends it.", file=sys.stderr)
+        return DONE
 
-def list_runs(out: Path | None) -> int:
-    """Print every run of a folder with its state and progress."""
-    if out is None:
-        raise BadUsage("`supple list runs` needs the folder of the runs: --out DIR.")
-    store = Store.open(out)
-    rows = []
-    for folder in store.folders():
-        glance = look_at(store, folder.spec())
-        accuracy = "" if glance.accuracy is None else f"{glance.accuracy:.3f}"
-        rows.append((folder.path.name, glance.title, folder.state(), f"{glance.progress:.0%}", accuracy))
-    print_table(("run", "", "state", "progress", "online accuracy"), rows)
-    return DONE
+    def is_wanted(self, entry: Entry) -> bool:
+        """Whether the run passes every filter that was given."""
+        return all(not getattr(self, name) or getattr(entry, name) in getattr(self, name) for name in FILTERS)
+
+
+def print_runs(wanted: Sequence[Entry]) -> None:
+    """A table; plain columns where it would be long."""
+    if len(wanted) <= ON_ONE_SCREEN:
+        print_table(HEADINGS, [row_of(entry) for entry in wanted])
+        return
+    rows = [HEADINGS, *(row_of(entry) for entry in wanted)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def row_of(entry: Entry) -> tuple[str, ...]:
+    """One run as text."""
+    left = "" if entry.seconds_left is None else in_words(entry.seconds_left)
+    accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.3f}"
+    reason = entry.reason if len(entry.reason) <= MAX_REASON else f"{entry.reason[:MAX_REASON]}..."
+    who = (entry.run, entry.method, entry.scenario, entry.dataset, str(entry.seed))
+    return (*who, entry.state, f"{entry.progress:.0%}", left, accuracy, reason.replace("\n", " "))
+
+
+def counts(wanted: Iterable[Entry]) -> str:
+    """How many runs stand how."""
+    states = Counter(entry.state for entry in wanted)
+    return f"{states.total():,} runs: " + ", ".join(f"{number:,} {state}" for state, number in states.most_common())
 
 
 def first_line(cls: type) -> str:

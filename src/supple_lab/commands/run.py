@@ -1,6 +1,5 @@
 """supple run: run a study and make its report. The same command again continues what is unfinished."""
 
-import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -10,18 +9,25 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from supple.methods.base import Method
 from supple_lab import lookup
 from supple_lab.commands.base import DONE, FAILED, BadUsage, Command
 from supple_lab.commands.report import default_out, make_report
 from supple_lab.commands.screen import print_drawing
+from supple_lab.data.folder import use_folder
+from supple_lab.runs.journal import Pace
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
-from supple_lab.studies.base import Scale, Study
+from supple_lab.runs.suitable import check_suitable
+from supple_lab.studies.base import Study
 from supple_lab.studies.manifest import Manifest, write_manifest
-from supple_lab.sweep.executor import Executor
-from supple_lab.sweep.sweep import Failure, execute_all, failures, unfinished
+from supple_lab.studies.order import Order, Scale
+from supple_lab.sweep.executor import EngineMissing, Executor
+from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
+from supple_lab.sweep.terms import Terms
 from supple_lab.sweep.view import choose_view, title_of
+
+GIB = 2**30
+NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +41,37 @@ class Run(Command):
     out: Path | None = None
     """Folder of the runs. Default: out/STUDY."""
     engine: str = "process"
-    """inline: in this process, for a debugger; process: several processes on this machine."""
+    """inline: in this process, for a debugger; process: several on this machine; ray, slurm: a cluster's."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where the runs compute."""
     seeds: int | None = None
     """How many seeds. Default: the study's own number."""
     methods: tuple[str, ...] = ()
     """Methods to compare, any that exist. Default: the study's own."""
+    search: bool = False
+    """Run every setting that the paper searched, not its best alone; the best of them is reported."""
+    as_printed: bool = False
+    """Run what the paper prints where it is almost surely a slip (docs/choices.md)."""
+    allow_partial: bool = False
+    """Use an incomplete TinyImageNet; the runs say so."""
+    data: Path | None = None
+    """Folder of the datasets. Default: $SUPPLE_DATA, then the cache folder."""
     jobs: int | None = None
-    """Runs at once. Default: one per processor core."""
+    """Runs at once. Default: one per processor core or place on a GPU; on a cluster, as many as it takes."""
+    per_gpu: int = 1
+    """Runs at once on each GPU."""
+    address: str | None = None
+    """Of a running Ray cluster, such as auto or HOST:6379. Default: one is started on this machine."""
+    slurm: tuple[str, ...] = ()
+    """What sbatch is told besides, as NAME=VALUE: partition=gpu account=me."""
+    mirror: str | None = None
+    """Copy the runs to this URL (s3://..., file://...) as well, and continue from what is there."""
+    time_limit: float | None = None
+    """Minutes that one attempt at a run may take; what takes longer has failed."""
+    memory_limit: float | None = None
+    """GiB that a run's process may take; what takes more has failed."""
+    checkpoint_seconds: float = 30.0
+    """Time between checkpoints: what a kill may cost."""
     retry_failed: bool = False
     """Try runs again that failed or diverged before."""
     quiet: bool = False
@@ -51,50 +79,90 @@ class Run(Command):
 
     def obey(self) -> int:
         study, engine = lookup.find(Study, self.study)(), lookup.find(Executor, self.engine)
-        specs = self.specs(study)
-        self.check_machine()
-        store = Store.create(self.out or default_out(study))
-        write_manifest(store.root, self.manifest(study, specs))
+        order = self.order()
+        specs = study.specs(order)
+        self.check_machine(engine)
+        if self.data is not None:
+            use_folder(self.data)
+        for spec in specs:
+            check_suitable(spec, device=self.device)
+        store = Store.create(self.out or default_out(study), mirror=self.mirror)
+        write_manifest(store.root, self.manifest(study, order, specs))
+        exchange(store, specs)
         todo = unfinished(store, specs, retry_failed=self.retry_failed)
         could_not = self.sweep(todo, store, engine) if todo else []
         tell_damage(store, todo)
         print_drawing(*make_report(study, store.root))
         return tell_failures(could_not + failures(store, specs))
 
-    def specs(self, study: Study) -> list[RunSpec]:
-        """The runs the command asks for."""
-        num_seeds = study.num_seeds(self.scale) if self.seeds is None else self.seeds
-        if num_seeds < 1:
-            raise BadUsage(f"--seeds must be at least 1; got {num_seeds}.")
-        own = {method.name: method for method in study.methods(self.scale)}
-        methods = [own.get(name) or lookup.find(Method, name)() for name in dict.fromkeys(self.methods or own)]
-        return study.specs(self.scale, methods, range(num_seeds))
+    def order(self) -> Order:
+        """What the command asks of the study."""
+        if self.seeds is not None and self.seeds < 1:
+            raise BadUsage(f"--seeds must be at least 1; got {self.seeds}.")
+        return Order(
+            scale=self.scale,
+            num_seeds=self.seeds,
+            methods=self.methods,
+            search=self.search,
+            as_printed=self.as_printed,
+            allow_partial=self.allow_partial,
+        )
 
-    def check_machine(self) -> None:
-        """Refuse what this machine cannot do before anything is written."""
-        if self.jobs is not None and self.jobs < 1:
-            raise BadUsage(f"--jobs must be at least 1; got {self.jobs}.")
-        if self.device == "cuda" and not torch.cuda.is_available():
+    def check_machine(self, engine: type[Executor]) -> None:
+        """Refuse what cannot be done before anything is written."""
+        numbers = ("jobs", "per_gpu", "time_limit", "memory_limit", "checkpoint_seconds")
+        for name in numbers:
+            value, least = getattr(self, name), 1 if name in ("jobs", "per_gpu") else 0
+            if value is not None and (value < least or (least == 0 and value == 0)):
+                wanted = "at least 1" if least else "more than 0"
+                raise BadUsage(f"--{name.replace('_', '-')} must be {wanted}; got {value}.")
+        if self.device == "cuda" and engine.is_here and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        if self.per_gpu > 1 and self.device != "cuda":
+            raise BadUsage("--per-gpu is for --device cuda; on processor cores use --jobs.")
+        if not engine.can_limit and (self.time_limit or self.memory_limit):
+            raise BadUsage(f"the engine {engine.name} cannot end a run that exceeds a limit; use --engine process.")
+        if self.out is not None and ":/" in str(self.out):
+            raise BadUsage(f"--out is a folder of this machine; to copy the runs to {self.out} use --mirror URL.")
+        try:
+            engine.check_installed()
+        except EngineMissing as error:
+            raise BadUsage(str(error)) from error
 
-    def manifest(self, study: Study, specs: list[RunSpec]) -> Manifest:
+    def manifest(self, study: Study, order: Order, specs: list[RunSpec]) -> Manifest:
         """What is asked of the output folder."""
         command = shlex.join(["supple", *sys.argv[1:]])
         written = tuple(spec.to_dict() for spec in specs)
-        return Manifest(study=study.name, scale=self.scale, command=command, specs=written)
+        return Manifest(study=study.name, order=order, command=command, specs=written)
 
     def sweep(self, specs: list[RunSpec], store: Store, engine: type[Executor]) -> list[Failure]:
         """Execute the runs, showing how they go."""
-        jobs = min(self.jobs or len(os.sched_getaffinity(0)), len(specs))
+        terms = self.terms()
+        jobs = min(self.jobs or engine.default_jobs(len(specs), device=self.device, terms=terms), len(specs))
+        try:
+            executor = engine(store, device=self.device, jobs=jobs, terms=terms)
+        except EngineMissing as error:
+            raise BadUsage(str(error)) from error
         with choose_view(quiet=self.quiet)(store, specs):
-            return execute_all(specs, engine(store, device=self.device, jobs=jobs))
+            return execute_all(specs, executor)
+
+    def terms(self) -> Terms:
+        """What each run is granted."""
+        return Terms(
+            per_gpu=self.per_gpu,
+            time_limit=None if self.time_limit is None else 60 * self.time_limit,
+            memory_limit=None if self.memory_limit is None else int(self.memory_limit * GIB),
+            pace=Pace(seconds=self.checkpoint_seconds),
+            address=self.address,
+            slurm=self.slurm,
+        )
 
 
 def tell_damage(store: Store, specs: list[RunSpec]) -> None:
-    """Name the checkpoints that could not be read, on the error stream."""
+    """Name the files that could not be read, on the error stream."""
     for spec in specs:
         for path in store.folder(spec).set_aside():
-            print(f"note: {path} was damaged and set aside; the run went on from before it.", file=sys.stderr)
+            print(f"note: {path} was set aside as damaged; what it held was computed again.", file=sys.stderr)
 
 
 def tell_failures(failed: list[Failure]) -> int:
@@ -102,4 +170,6 @@ def tell_failures(failed: list[Failure]) -> int:
     for failure in failed:
         what = "not finished here" if failure.busy else "failed"
         print(f"{what}: {title_of(failure.spec)} (run {failure.spec.run_id}): {failure.reason}", file=sys.stderr)
+        for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
+            print(f"    {line}", file=sys.stderr)
     return FAILED if failed else DONE

@@ -12,11 +12,12 @@ class Inline(Executor):
     """Runs one after the other in this process, for a debugger."""
 
     name = "inline"
+    can_limit = False
 
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
         try:
-            future.set_result(execute(spec, self.store, device=self.device))
+            future.set_result(execute(spec, self.store, device=self.device, pace=self.terms.pace))
         except Exception as error:  # told by whoever asks the future, as with every other engine
             future.set_exception(error)
         return future

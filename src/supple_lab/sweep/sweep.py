@@ -1,13 +1,20 @@
 """A sweep: bring every run of a list to its end, skipping what is done, and say what failed."""
 
+import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from supple_lab.runs.run_folder import RunIsBusy, State
+from supple_lab.runs.index import entries
+from supple_lab.runs.lease import LeaseWatch, RunIsBusy
+from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.sweep.executor import Executor
+
+SECONDS_BETWEEN_LOOKS = 1.0  # at runs that other processes hold
+NUM_COPIERS = 16  # threads that wait for a mirror's answers
+SETTLED: tuple[State, ...] = ("done", "failed", "diverged")
 
 
 @dataclass(frozen=True)
@@ -16,31 +23,76 @@ class Failure:
 
     spec: RunSpec
     reason: str
+    traceback: str = ""  # where the run itself raised
     busy: bool = False
 
 
 def unfinished(store: Store, specs: Iterable[RunSpec], *, retry_failed: bool) -> list[RunSpec]:
     """The runs still to be executed; what failed before is tried again only when asked for."""
-    settled: tuple[State, ...] = ("done",) if retry_failed else ("done", "failed", "diverged")
-    return [spec for spec in specs if store.folder(spec).state() not in settled]
+    settled = ("done",) if retry_failed else SETTLED
+    known = {entry.run for entry in entries(store) if entry.state in settled and not entry.is_damaged}
+    return [spec for spec in specs if spec.run_id not in known]
 
 
 def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
-    """Execute the runs; what could not be executed is returned with the reason, and hinders nothing else."""
+    """Execute the runs; what could not be executed is returned with the reason, and hinders nothing else.
+
+    A run that another process is at work on is waited for, and taken over should that process die.
+    """
     for spec in specs:
         executor.store.folder(spec).create(spec)
+    could_not: list[Failure] = []
+    elsewhere: dict[RunSpec, LeaseWatch] = {}
     with executor:
-        futures = {executor.submit(spec): spec for spec in specs}
-        return [failure_of(futures[future], future) for future in as_completed(futures) if future.exception()]
+        futures = dict(zip(executor.submit_all(specs), specs, strict=True))
+        while futures or elsewhere:
+            for future in list(executor.as_completed(futures, timeout=SECONDS_BETWEEN_LOOKS)):
+                spec = futures.pop(future)
+                if isinstance(error := error_of(future), RunIsBusy):
+                    elsewhere[spec] = LeaseWatch(executor.store.folder(spec).path)
+                elif error is not None:
+                    could_not.append(Failure(spec, str(error) or type(error).__name__))
+            for spec in [spec for spec, watch in elsewhere.items() if watch.broke()]:
+                del elsewhere[spec]
+                if executor.store.folder(spec).state() not in SETTLED:
+                    futures[executor.submit(spec)] = spec
+            if elsewhere and not futures:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+    return could_not
+
+
+def error_of(future: Future[State]) -> BaseException | None:
+    """What kept the run from being executed, if anything did."""
+    try:
+        return future.exception()
+    except CancelledError as cancelled:
+        return cancelled
 
 
 def failures(store: Store, specs: Iterable[RunSpec]) -> list[Failure]:
     """The runs that the store says have failed."""
     statuses = ((spec, store.folder(spec).status()) for spec in specs)
-    return [Failure(spec, str(status.get("reason"))) for spec, status in statuses if status["state"] == "failed"]
+    return [
+        Failure(spec, str(status.get("reason")), str(status.get("traceback", "")))
+        for spec, status in statuses
+        if status["state"] == "failed"
+    ]
 
 
-def failure_of(spec: RunSpec, future: Future[State]) -> Failure:
-    """What kept the run from being executed."""
-    error = future.exception()
-    return Failure(spec, str(error) or type(error).__name__, busy=isinstance(error, RunIsBusy))
+def exchange(store: Store, specs: Sequence[RunSpec]) -> None:
+    """Have this machine and the mirror, if there is one, both hold what either has of the runs."""
+    if store.mirror is not None:
+        with ThreadPoolExecutor(NUM_COPIERS) as copiers:
+            list(copiers.map(lambda spec: exchange_one(store, spec), specs))
+
+
+def exchange_one(store: Store, spec: RunSpec) -> None:
+    """Fetch the run where the mirror has more of it, copy it out where it has less."""
+    folder = store.folder(spec)
+    folder.create(spec)
+    try:
+        with folder.held(spec):
+            if store.mirror is not None and store.mirror.lacks(folder.path):
+                folder.copy_out()
+    except RunIsBusy:  # whoever is at work on it copies it out
+        return

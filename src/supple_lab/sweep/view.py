@@ -4,8 +4,9 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from rich.console import Console
@@ -18,8 +19,11 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
 SECONDS_BETWEEN_LOOKS = 0.5
+MAX_SHARE_OF_TIME = 0.1  # that looking may take: thousands of status files are not read twice a second
 SECONDS_BETWEEN_LINES = 15.0
 MAX_ROWS = 20  # what fits a terminal; the rest is counted
+ORDER: tuple[State, ...] = ("running", "failed", "diverged", "interrupted", "waiting", "done")
+SETTLED: tuple[State, ...] = ("done", "failed", "diverged")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,14 @@ class Glance:
     state: State
     progress: float
     accuracy: float | None
+    seconds: float = 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of a run at work, at its rate so far."""
+        if self.state != "running" or self.progress <= 0:
+            return None
+        return self.seconds * (1 - self.progress) / self.progress
 
 
 class View(ABC):
@@ -38,20 +50,29 @@ class View(ABC):
     def __init__(self, store: Store, specs: Sequence[RunSpec]) -> None:
         self.store = store
         self.specs = specs
+        self._titles = titles_of(specs)
+        self._at_start = {spec.run_id: look_at(store, spec) for spec in specs}
+        self._settled: dict[str, Glance] = {}
         self._started = time.monotonic()
-        self._progress_at_start = sum(glance.progress for glance in self.look())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def look(self) -> list[Glance]:
-        """How every run stands now."""
-        return [look_at(self.store, spec) for spec in self.specs]
+        """How every run stands now. Runs that ended since the start are not looked at again."""
+        return [self._look_at(spec) for spec in self.specs]
 
     def seconds_left(self, glances: Sequence[Glance]) -> float | None:
         """An estimate from the rate so far; None before there is one."""
-        progress = sum(glance.progress for glance in glances)
-        gained = progress - self._progress_at_start
-        return (time.monotonic() - self._started) * (len(glances) - progress) / gained if gained > 0 else None
+        started = list(self._at_start.values())
+        progress = [1.0 if glance.state in SETTLED else glance.progress for glance in glances]
+        before = [0.0 if glance.state in SETTLED else glance.progress for glance in started]
+        gained = sum(now - then for now, then in zip(progress, before, strict=True) if now > then)
+        return (time.monotonic() - self._started) * (len(glances) - sum(progress)) / gained if gained > 0 else None
+
+    def runs_per_hour(self) -> float | None:
+        """How many runs ended in an hour, at the rate so far; None before one did."""
+        hours = (time.monotonic() - self._started) / 3600
+        return len(self._settled) / hours if self._settled else None
 
     def __enter__(self) -> "View":
         self._thread.start()
@@ -61,9 +82,20 @@ class View(ABC):
         self._ended.set()
         self._thread.join()
 
+    def _look_at(self, spec: RunSpec) -> Glance:
+        if spec.run_id in self._settled:
+            return self._settled[spec.run_id]
+        glance = replace(look_at(self.store, spec), title=self._titles[spec.run_id])
+        if glance.state in SETTLED and glance != replace(self._at_start[spec.run_id], title=glance.title):
+            self._settled[spec.run_id] = glance
+        return glance
+
     def _watch(self) -> None:
-        while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
+        cost = 0.0
+        while not self._ended.wait(max(SECONDS_BETWEEN_LOOKS, cost / MAX_SHARE_OF_TIME)):
+            started = time.monotonic()
             self.show(self.look())
+            cost = time.monotonic() - started
         self.show(self.look())
 
     @abstractmethod
@@ -83,21 +115,21 @@ class PlainLines(View):
 
     def __init__(self, store: Store, specs: Sequence[RunSpec]) -> None:
         super().__init__(store, specs)
-        self._told = {glance.title for glance in self.look() if glance.state == "done"}
+        self._told: set[str] = set()
         self._last_line = time.monotonic()
 
     def show(self, glances: Sequence[Glance]) -> None:
-        for glance in glances:
-            if glance.state in ("done", "failed", "diverged") and glance.title not in self._told:
-                self._told.add(glance.title)
+        for run, glance in list(self._settled.items()):
+            if run not in self._told:
+                self._told.add(run)
                 print(f"{glance.title}: {glance.state}{_accuracy(glance)}", flush=True)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            print(summary(glances, self.seconds_left(glances)), flush=True)
+            print(summary(glances, self.seconds_left(glances), self.runs_per_hour()), flush=True)
 
 
 class LiveTable(View):
-    """A table that is drawn over and over, the runs at work first."""
+    """A table that is drawn over and over: the runs at work first, then what went wrong, then the others."""
 
     def __init__(self, store: Store, specs: Sequence[RunSpec]) -> None:
         super().__init__(store, specs)
@@ -112,13 +144,22 @@ class LiveTable(View):
         self._live.stop()
 
     def show(self, glances: Sequence[Glance]) -> None:
-        table = Table(caption=summary(glances, self.seconds_left(glances)), box=None, caption_justify="left")
-        for heading in ("run", "state", "progress", "accuracy"):
+        self._live.update(self.table(glances), refresh=True)
+
+    def table(self, glances: Sequence[Glance]) -> Table:
+        """What is drawn."""
+        caption = summary(glances, self.seconds_left(glances), self.runs_per_hour())
+        table = Table(caption=caption, box=None, caption_justify="left")
+        for heading in ("run", "state", "progress", "", "left", "accuracy"):
             table.add_column(heading)
-        for glance in sorted(glances, key=lambda glance: glance.state != "running")[:MAX_ROWS]:
+        for glance in sorted(glances, key=lambda glance: ORDER.index(glance.state))[:MAX_ROWS]:
             bar = ProgressBar(total=1.0, completed=glance.progress, width=24)
-            table.add_row(glance.title, glance.state, bar, "" if glance.accuracy is None else f"{glance.accuracy:.3f}")
-        self._live.update(table, refresh=True)
+            left = "" if glance.seconds_left is None else in_words(glance.seconds_left)
+            accuracy = "" if glance.accuracy is None else f"{glance.accuracy:.3f}"
+            table.add_row(glance.title, glance.state, bar, f"{glance.progress:.0%}", left, accuracy)
+        if len(glances) > MAX_ROWS:
+            table.add_row(f"and {len(glances) - MAX_ROWS:,} more", "", "", "", "", "")
+        return table
 
 
 def choose_view(*, quiet: bool) -> type[View]:
@@ -130,8 +171,15 @@ def choose_view(*, quiet: bool) -> type[View]:
 
 def look_at(store: Store, spec: RunSpec) -> Glance:
     """Read one run's status."""
-    status = store.folder(spec).status()
-    return Glance(title_of(spec), status["state"], float(status.get("progress", 0.0)), status.get("accuracy"))
+    folder = store.folder(spec)
+    status = folder.status()
+    return Glance(
+        title=title_of(spec),
+        state=folder.state() if status["state"] == "running" else status["state"],
+        progress=float(status.get("progress", 0.0)),
+        accuracy=status.get("accuracy"),
+        seconds=float(status.get("seconds", 0.0)),
+    )
 
 
 def title_of(spec: RunSpec) -> str:
@@ -139,13 +187,23 @@ def title_of(spec: RunSpec) -> str:
     return f"{spec.method.name}, seed {spec.seed}"
 
 
-def summary(glances: Sequence[Glance], seconds_left: float | None) -> str:
-    """Counts and the time left in one line."""
+def titles_of(specs: Sequence[RunSpec]) -> dict[str, str]:
+    """A title for each run by its id; the id is part of it where others are called the same."""
+    counts = Counter(title_of(spec) for spec in specs)
+    return {
+        spec.run_id: title_of(spec) if counts[title_of(spec)] == 1 else f"{title_of(spec)} ({spec.run_id})"
+        for spec in specs
+    }
+
+
+def summary(glances: Sequence[Glance], seconds_left: float | None, runs_per_hour: float | None) -> str:
+    """Counts, the rate and the time left in one line."""
     states = [glance.state for glance in glances]
-    counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states))]
+    counts = [f"{states.count(state):,} {state}" for state in ORDER if state in states]
     progress = sum(glance.progress for glance in glances) / max(len(glances), 1)
+    rate = "" if runs_per_hour is None else f", {runs_per_hour:,.0f} runs an hour"
     left = "" if seconds_left is None or progress >= 1 else f", about {in_words(seconds_left)} left"
-    return f"{len(glances)} runs: {', '.join(counts)}; {progress:.0%}{left}"
+    return f"{len(glances):,} runs: {', '.join(counts)}; {progress:.0%}{rate}{left}"
 
 
 def in_words(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """A worker process: reads run specs line by line, executes them, answers with how each ended.
 
-Started as ``python -m supple_lab.sweep.worker OUT DEVICE``. It ends at once when its input closes, however that comes
-about, so that a killed driver leaves no orphans.
+Started as ``python -m supple_lab.sweep.remote.worker OUT DEVICE MIRROR PACE``. It ends at once when its input closes,
+however that comes about, so that a killed driver leaves no orphans.
 """
 
 import json
@@ -12,27 +12,28 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.run import execute
-from supple_lab.runs.run_folder import RunIsBusy
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
 
-def main(out: str, device: str) -> None:
+def main(out: str, device: str, mirror: str, pace: str) -> None:
     """Serve until the input closes."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not be taken for an answer
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(sys.stdin, lines), daemon=True).start()
-    store = Store.open(Path(out))
+    store = Store.create(Path(out), mirror=mirror or None)
     while True:
-        print(json.dumps(answer(lines.get(), store, device)), file=answers, flush=True)
+        print(json.dumps(answer(lines.get(), store, device, Pace(**json.loads(pace)))), file=answers, flush=True)
 
 
-def answer(line: str, store: Store, device: str) -> dict[str, str]:
+def answer(line: str, store: Store, device: str, pace: Pace) -> dict[str, str]:
     """Execute one run; its state, or the error that kept it from being executed."""
     try:
-        return {"state": execute(RunSpec.from_json(line), store, device=device)}
+        return {"state": execute(RunSpec.from_json(line), store, device=device, pace=pace)}
     except RunIsBusy as error:
         return {"busy": str(error)}
     except Exception as error:  # the driver tells it, under the run's name

@@ -1,0 +1,132 @@
+"""Ray: runs as tasks of a Ray cluster, a running one or one started for the purpose.
+
+Ray ends a process whose cluster is lost, so it is spoken to by a process of its own (`ray_agent`). Where that one dies,
+what it had not finished is given to a new one, which finds or starts a cluster again.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from importlib.util import find_spec
+
+from supple_lab.runs.run_folder import State
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.sweep.executor import EngineMissing, Executor, RunError
+from supple_lab.sweep.order import Order, settle
+from supple_lab.sweep.terms import Terms
+
+NUM_CLUSTERS = 3  # how often a lost cluster is looked for or started again
+SECONDS_TO_END = 20.0  # for an agent to shut its cluster down
+SECONDS_WITHOUT_HEAD = 15  # that a cluster of our own lives on; Ray's 60 are for heads that somebody restarts
+
+
+class Ray(Executor):
+    """Tasks on a Ray cluster: the one at --address, or one started on this machine."""
+
+    name = "ray"
+    is_here = False
+
+    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
+        super().__init__(store, device=device, jobs=jobs, terms=terms)
+        self._guard = threading.Lock()
+        self._waiting: dict[str, tuple[RunSpec, Future[State]]] = {}
+        self._stopping = False
+        self._num_lost = 0
+        self._start_agent()
+
+    @classmethod
+    def check_installed(cls) -> None:
+        if find_spec("ray") is None:
+            raise EngineMissing("the engine ray needs the package ray: pip install 'supple[ray]'.")
+
+    @classmethod
+    def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
+        return num_runs if terms.address else super().default_jobs(num_runs, device=device, terms=terms)
+
+    def submit(self, spec: RunSpec) -> Future[State]:
+        future: Future[State] = Future()
+        with self._guard:
+            if self._num_lost == NUM_CLUSTERS:
+                future.set_exception(RunError("the Ray cluster is lost. The same command continues."))
+            else:
+                self._waiting[spec.run_id] = spec, future
+                self._send({"run": spec.run_id, "spec": spec.to_json()})
+        return future
+
+    def cancel(self, future: Future[State]) -> bool:
+        with self._guard:
+            runs = [run for run, (_, own) in self._waiting.items() if own is future]
+            for run in runs:
+                self._send({"cancel": run})
+        return bool(runs)
+
+    def stop(self) -> None:
+        with self._guard:
+            self._stopping = True
+            agent = self._agent
+        assert agent.stdin is not None
+        agent.stdin.close()  # an agent without input shuts its cluster down and ends
+        try:
+            agent.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+        self._listener.join()
+
+    def _start_agent(self) -> None:
+        own = {} if self.terms.address else {"RAY_gcs_rpc_server_reconnect_timeout_s": str(SECONDS_WITHOUT_HEAD)}
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the agent)
+        self._agent = subprocess.Popen(
+            [sys.executable, "-m", "supple_lab.sweep.remote.ray_agent", json.dumps(Order.of(self).to_dict())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            text=True,
+            env={**os.environ, **own},
+            start_new_session=True,
+        )
+        self._listener = threading.Thread(target=self._listen, args=(self._agent,), daemon=True, name="ray")
+        self._listener.start()
+
+    def _send(self, message: dict[str, str]) -> None:
+        assert self._agent.stdin is not None
+        with suppress(BrokenPipeError):  # the listener finds out, and sends it to the next agent
+            print(json.dumps(message), file=self._agent.stdin, flush=True)
+
+    def _listen(self, agent: subprocess.Popen[str]) -> None:
+        assert agent.stdout is not None
+        for line in agent.stdout:
+            answer = json.loads(line)
+            with self._guard:
+                _, future = self._waiting.pop(answer["run"], (None, None))
+            if future is not None:
+                settle(future, answer)
+        self._replace(agent)
+
+    def _replace(self, agent: subprocess.Popen[str]) -> None:
+        code = agent.wait()
+        with self._guard:
+            self._num_lost += 1
+            if self._stopping or self._num_lost == NUM_CLUSTERS:
+                self._give_up(f"the Ray cluster was lost ({self._last_words(code)}). The same command continues.")
+                return
+            self._start_agent()
+            for run, (spec, _) in self._waiting.items():
+                self._send({"run": run, "spec": spec.to_json()})
+
+    def _give_up(self, reason: str) -> None:
+        self._num_lost = NUM_CLUSTERS
+        for _, future in self._waiting.values():
+            future.set_exception(RunError(reason))
+        self._waiting.clear()
+
+    def _last_words(self, code: int) -> str:
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        told = [line for line in lines if "Error" in line or "Failed" in line]
+        return (told or lines or [f"exit code {code}"])[-1][:300]

@@ -1,0 +1,110 @@
+"""The process that speaks to Ray on behalf of a driver: runs come in as lines, how each ended goes out as lines.
+
+Started as ``python -m supple_lab.sweep.remote.ray_agent ORDER``. It ends, and a cluster that it started with it, when
+its input closes.
+"""
+
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from collections import deque
+from typing import Any, TextIO
+
+import ray
+
+from supple_lab.sweep.order import Order
+from supple_lab.sweep.remote.ray_task import execute_watched
+from supple_lab.sweep.watched_worker import NUM_ATTEMPTS, WorkerDied
+
+SECONDS_BETWEEN_LOOKS = 0.05
+SECONDS_TO_SHUT_DOWN = 15.0
+PASSED_ON = ("SUPPLE_DATA",)  # variables of the driver that runs need; a cluster's workers have others of their own
+
+
+class Agent:
+    """Keeps as many tasks in Ray's hands as runs may be at work."""
+
+    def __init__(self, order: Order, answers: TextIO) -> None:
+        self._order = order
+        self._answers = answers
+        self._task = task_for(order)
+        self._pending: deque[dict[str, str]] = deque()
+        self._at_work: dict[Any, str] = {}
+
+    def serve(self, messages: "queue.Queue[dict[str, str]]") -> None:
+        """Until the process ends."""
+        while True:
+            while not messages.empty() or not (self._pending or self._at_work):
+                self._obey(messages.get())
+            while self._pending and len(self._at_work) < self._order.jobs:
+                message = self._pending.popleft()
+                self._at_work[self._task.remote(message["spec"], self._order)] = message["run"]
+            if self._at_work:
+                for reference in ray.wait(list(self._at_work), timeout=SECONDS_BETWEEN_LOOKS)[0]:
+                    self._answer(self._at_work.pop(reference), **result_of(reference))
+
+    def _obey(self, message: dict[str, str]) -> None:
+        if "cancel" not in message:
+            self._pending.append(message)
+            return
+        for waiting in [waiting for waiting in self._pending if waiting["run"] == message["cancel"]]:
+            self._pending.remove(waiting)
+            self._answer(waiting["run"], error="given up before it began.")
+        for reference in [reference for reference, run in self._at_work.items() if run == message["cancel"]]:
+            ray.cancel(reference, force=True)
+
+    def _answer(self, run: str, **content: str) -> None:
+        print(json.dumps({"run": run, **content}), file=self._answers, flush=True)
+
+
+def main(order: Order) -> None:
+    """Serve until the input closes."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Ray prints what it likes
+    connect(order)
+    messages: queue.Queue[dict[str, str]] = queue.Queue()
+    threading.Thread(target=_read, args=(sys.stdin, messages), daemon=True).start()
+    Agent(order, answers).serve(messages)
+
+
+def connect(order: Order) -> None:
+    """Join the cluster that was named, or start one with as many places as runs may be at work."""
+    if order.terms.address:
+        place: dict[str, Any] = {"address": order.terms.address}
+    else:
+        place = {"address": "local", "num_cpus": order.jobs, "include_dashboard": False}
+    passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment = {"env_vars": {"OMP_NUM_THREADS": "1", **passed_on}}
+    ray.init(**place, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def task_for(order: Order) -> Any:
+    """The remote function with what a run takes: one core, and its share of a GPU."""
+    wanted: dict[str, Any] = {"num_cpus": 1, "max_retries": NUM_ATTEMPTS, "retry_exceptions": [WorkerDied]}
+    if order.device == "cuda":
+        wanted["num_gpus"] = 1 / order.terms.per_gpu
+    return ray.remote(**wanted)(execute_watched)
+
+
+def result_of(reference: Any) -> dict[str, str]:
+    """How the task ended, in the words of the process engine."""
+    try:
+        result: dict[str, str] = ray.get(reference)
+    except Exception as error:  # cancelled, or its workers died too often
+        return {"error": f"{str(error).strip().splitlines()[-1]} The run stays resumable."}
+    return result
+
+
+def _read(stdin: TextIO, messages: "queue.Queue[dict[str, str]]") -> None:
+    for line in stdin:
+        messages.put(json.loads(line))
+    threading.Timer(SECONDS_TO_SHUT_DOWN, os._exit, (1,)).start()
+    ray.shutdown()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(Order.from_dict(json.loads(sys.argv[1])))

@@ -1,0 +1,33 @@
+"""A SLURM job: one run, or as many as share a GPU, in worker processes on the node that SLURM chose."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from submitit.core.utils import DelayedSubmission
+
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.sweep.order import Order
+from supple_lab.sweep.process import Process
+from supple_lab.sweep.sweep import execute_all
+
+
+@dataclass(frozen=True)
+class RunsOfAJob:
+    """Called on the node. Submitted anew when SLURM takes the node away: the runs go on from their checkpoints."""
+
+    specs: tuple[str, ...]  # as JSON, so that what is pickled does not depend on our classes
+    order: Order
+
+    def __call__(self) -> dict[str, dict[str, str]]:
+        """How each run ended, or why it could not be executed, by its id."""
+        store = Store.create(Path(self.order.out), mirror=self.order.mirror)
+        specs = [RunSpec.from_json(spec) for spec in self.specs]
+        engine = Process(store, device=self.order.device, jobs=len(specs), terms=self.order.terms)
+        could_not = {failure.spec.run_id: failure.reason for failure in execute_all(specs, engine)}
+        answers: dict[str, dict[str, str]] = {spec.run_id: {"state": store.folder(spec).state()} for spec in specs}
+        return answers | {run: {"error": reason} for run, reason in could_not.items()}
+
+    def checkpoint(self) -> DelayedSubmission:
+        """What submitit sends when it was told that the node is taken away, or that time is up."""
+        return DelayedSubmission(self)

@@ -1,0 +1,127 @@
+"""SLURM: runs as job arrays through submitit. A job that is preempted or out of time is queued again and goes on."""
+
+import shutil
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from importlib.util import find_spec
+from typing import Any
+
+from supple_lab.runs.run_folder import State
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.sweep.executor import EngineMissing, Executor, RunError
+from supple_lab.sweep.order import Order, settle
+from supple_lab.sweep.terms import Terms
+
+SECONDS_BETWEEN_LOOKS = 2.0  # at the files in which jobs leave their answers
+MAX_TIMES_OUT_OF_TIME = 1000  # a job out of time is queued again: runs are as long as they are
+DEFAULT_MINUTES = 240  # of one job, where the user does not say: short ones start sooner, and the end loses nothing
+GIB_BESIDES = 2  # for the process that watches, and the libraries of all
+
+
+class Slurm(Executor):
+    """Job arrays on a SLURM cluster, through submitit; --out must be on a disk that the nodes share."""
+
+    name = "slurm"
+    is_here = False
+
+    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
+        super().__init__(store, device=device, jobs=jobs, terms=terms)
+        self._executor = self._submitit()
+        self._guard = threading.Lock()
+        self._jobs: list[tuple[Any, dict[str, Future[State]]]] = []
+        self._ended = threading.Event()
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="slurm")
+        self._listener.start()
+
+    @classmethod
+    def check_installed(cls) -> None:
+        if find_spec("submitit") is None:
+            raise EngineMissing("the engine slurm needs the package submitit: pip install 'supple[slurm]'.")
+        if shutil.which("sbatch") is None or shutil.which("srun") is None:
+            raise EngineMissing("the engine slurm needs sbatch and srun: start it where jobs are submitted.")
+
+    @classmethod
+    def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
+        return num_runs
+
+    def submit(self, spec: RunSpec) -> Future[State]:
+        return self.submit_all([spec])[0]
+
+    def submit_all(self, specs: Sequence[RunSpec]) -> list[Future[State]]:
+        from supple_lab.sweep.remote.slurm_job import RunsOfAJob  # needs submitit, which not everybody has
+
+        futures: dict[str, Future[State]] = {spec.run_id: Future() for spec in specs}
+        size = self.terms.per_gpu if self.device == "cuda" else 1
+        chunks = [specs[start : start + size] for start in range(0, len(specs), size)]
+        order = Order.of(self)
+        with self._guard:
+            with self._executor.batch():
+                jobs = [
+                    self._executor.submit(RunsOfAJob(tuple(spec.to_json() for spec in chunk), order))
+                    for chunk in chunks
+                ]
+            for job, chunk in zip(jobs, chunks, strict=True):
+                self._jobs.append((job, {spec.run_id: futures[spec.run_id] for spec in chunk}))
+        return list(futures.values())
+
+    def cancel(self, future: Future[State]) -> bool:
+        with self._guard:
+            jobs = [job for job, futures in self._jobs if future in futures.values()]
+        for job in jobs:
+            job.cancel()
+        return bool(jobs)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._listener.join()
+        for job, futures in self._jobs:
+            job.cancel()
+            give_up(futures, "the sweep was stopped; the run stays resumable.")
+
+    def _submitit(self) -> Any:
+        import submitit
+
+        executor = submitit.SlurmExecutor(self.store.root / "slurm", max_num_timeout=MAX_TIMES_OUT_OF_TIME)
+        size = self.terms.per_gpu if self.device == "cuda" else 1
+        wanted: dict[str, Any] = {"job_name": "supple", "time": DEFAULT_MINUTES, "cpus_per_task": size}
+        wanted["array_parallelism"] = max(1, self.jobs // size)
+        if self.device == "cuda":
+            wanted["gpus_per_node"] = 1
+        if self.terms.memory_limit is not None:
+            wanted["mem"] = f"{size * self.terms.memory_limit // 2**30 + GIB_BESIDES}GB"
+        try:
+            executor.update_parameters(**wanted | dict(_named(item) for item in self.terms.slurm))
+        except ValueError as error:
+            raise EngineMissing(f"--slurm: {error}") from error
+        return executor
+
+    def _listen(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
+            with self._guard:
+                ended = [pair for pair in self._jobs if pair[0].done()]
+                self._jobs = [pair for pair in self._jobs if pair not in ended]
+            for job, futures in ended:
+                self._tell(job, futures)
+
+    def _tell(self, job: Any, futures: dict[str, Future[State]]) -> None:
+        try:
+            answers = job.result()
+        except Exception as error:  # the job was ended from outside, or could not start
+            last_words = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+            give_up(futures, f"SLURM job {job.job_id} gave no answer: {last_words[0]} (log: {job.paths.stderr})")
+            return
+        for run, future in futures.items():
+            settle(future, answers[run])
+
+
+def give_up(futures: dict[str, Future[State]], reason: str) -> None:
+    """Tell all that wait for these runs why they will not come."""
+    for future in futures.values():
+        future.set_exception(RunError(reason))
+
+
+def _named(item: str) -> tuple[str, Any]:
+    name, _, value = item.partition("=")
+    return name, int(value) if value.isdigit() else value

@@ -1,0 +1,17 @@
+"""Terms: what a sweep grants each of its runs. None of it changes a number."""
+
+from dataclasses import dataclass, field
+
+from supple_lab.runs.journal import Pace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The share of a GPU, the time and the memory that a run may have, and where the runs find a cluster."""
+
+    per_gpu: int = 1  # runs at once on one GPU
+    time_limit: float | None = None  # seconds for one attempt at a run; what takes longer has failed
+    memory_limit: int | None = None  # bytes resident in a run's process; what takes more has failed
+    pace: Pace = field(default_factory=Pace)
+    address: str | None = None  # of a running Ray cluster
+    slurm: tuple[str, ...] = ()  # what sbatch is told besides, as NAME=VALUE

@@ -1,0 +1,95 @@
+"""Sweeps on Ray with something killed on the way. Run inside a namespace by test_ray; the argument names the fault."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from small_runs import small_spec
+from supple.methods.activations import UseAID
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.store import Store
+from supple_lab.sweep.ray_engine import Ray
+from supple_lab.sweep.sweep import execute_all, failures
+from supple_lab.sweep.terms import Terms
+
+PACE = Pace(seconds=0.5)
+HEAD = ("ray", "start", "--head", "--port", "6399", "--num-cpus", "2", "--include-dashboard=false")
+
+
+def processes(part: str) -> list[int]:
+    """Processes of this namespace whose command line has that part."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if part in (folder / "cmdline").read_text().replace("\0", " "):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def at_work(store, spec) -> int:
+    """The process that executes the run, once the run has a checkpoint."""
+    while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
+        time.sleep(0.02)
+    return store.folder(spec).status()["pid"]
+
+
+def in_background(work, *arguments) -> None:
+    threading.Thread(target=work, args=arguments, daemon=True).start()
+
+
+def kill_workers(store, specs):
+    """One worker process, and the Ray worker above another."""
+    os.kill(at_work(store, specs[0]), signal.SIGKILL)
+    os.kill(parent_of(at_work(store, specs[1])), signal.SIGKILL)
+    (store.root / "killed").touch()
+
+
+def kill_head(store, specs):
+    at_work(store, specs[0])
+    for pid in processes("gcs/gcs_server"):
+        os.kill(pid, signal.SIGKILL)
+    (store.root / "killed").touch()
+
+
+def kill_at_random(store, specs):
+    chance = random.Random(0)
+    while True:
+        time.sleep(chance.uniform(0.5, 3.0))
+        workers = processes("sweep.remote.worker")
+        for pid in chance.sample(workers, min(1, len(workers))):
+            try:
+                os.kill(pid if chance.random() < 0.5 else parent_of(pid), signal.SIGKILL)
+                (store.root / "killed").touch()
+            except OSError:
+                continue
+
+
+def sweep(out: Path, fault: str, specs) -> None:
+    store = Store.create(out)
+    address = None
+    if fault == "address":
+        subprocess.run((*HEAD, "--disable-usage-stats", "--node-ip-address", "127.0.0.1"), check=True)
+        address = "127.0.0.1:6399"
+    work = {"workers": kill_workers, "head": kill_head, "random": kill_at_random}.get(fault)
+    if work is not None:
+        in_background(work, store, specs)
+    could_not = execute_all(specs, Ray(store, device="cpu", jobs=2, terms=Terms(pace=PACE, address=address)))
+    print(could_not, failures(store, specs))
+    assert not could_not
+    assert work is None or (store.root / "killed").exists(), "nothing was killed: the runs are too short"
+
+
+if __name__ == "__main__":
+    out, fault, number, stages = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    sweep(out, fault, [small_spec(UseAID(), seed=seed, num_stages=stages, epochs=20) for seed in range(number)])

@@ -1,0 +1,93 @@
+"""Runs on SLURM, with a stand-in for its commands: job arrays, and jobs that are queued again when preempted."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import slurm_stand_in
+from small_runs import small_spec
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.store import Store
+from supple_lab.sweep import slurm_engine
+from supple_lab.sweep.executor import EngineMissing
+from supple_lab.sweep.inline import Inline
+from supple_lab.sweep.slurm_engine import Slurm
+from supple_lab.sweep.sweep import execute_all, failures
+from supple_lab.sweep.terms import Terms
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    folder = tmp_path / "slurm"
+    slurm_stand_in.install(folder)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(slurm_engine, "SECONDS_BETWEEN_LOOKS", 0.1)
+    return folder
+
+
+def records(store, specs):
+    return [(store.folder(spec).path / "records.jsonl").read_bytes() for spec in specs]
+
+
+def test_runs_go_out_as_a_job_array_and_equal_inline_runs(tmp_path, cluster):
+    specs = [small_spec(), small_spec(seed=1), small_spec(num_images=5000)]
+    store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
+    terms = Terms(slurm=("partition=short", "time=30"), memory_limit=3 * 2**30)
+    assert execute_all(specs, Slurm(store, device="cpu", jobs=2, terms=terms)) == []
+    execute_all(specs, Inline(inline, device="cpu", jobs=1))
+    assert records(store, specs[:2]) == records(inline, specs[:2])
+    assert [failure.spec for failure in failures(store, specs)] == [specs[2]]
+    batch = (cluster / "sbatch.log").read_text()
+    for wanted in ("--array=0-2%2", "--partition=short", "--time=30", "--cpus-per-task=1", "--mem=5GB"):
+        assert f"#SBATCH {wanted}" in batch
+
+
+def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
+    spec = small_spec(num_stages=30, epochs=20)
+    store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
+    with Slurm(store, device="cpu", jobs=1, terms=Terms(pace=Pace(seconds=0.2))) as engine:
+        future = engine.submit(spec)
+        while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
+            time.sleep(0.02)
+        (main,) = cluster.glob("*.main")
+        os.kill(int(main.read_text()), signal.SIGUSR2)  # what SLURM sends before it takes the node away
+        assert future.result() == "done"
+    assert (cluster / f"{main.stem}.restarts").read_text() == "1"
+    execute_all([spec], Inline(inline, device="cpu", jobs=1))
+    assert records(store, [spec]) == records(inline, [spec])
+
+
+def test_job_that_is_ended_from_outside_is_told_and_its_run_stays_resumable(tmp_path, cluster, monkeypatch):
+    from submitit.slurm.slurm import SlurmJob
+
+    monkeypatch.setattr(SlurmJob.watcher, "_delay_s", 0.1)
+    spec = small_spec(num_stages=500, epochs=20)
+    store = Store.create(tmp_path / "out")
+    with Slurm(store, device="cpu", jobs=1) as engine:
+        future = engine.submit(spec)
+        while store.folder(spec).status().get("progress", 0.0) == 0.0:
+            time.sleep(0.02)
+        assert engine.cancel(future)
+        assert "gave no answer" in str(future.exception())
+    assert store.folder(spec).status()["state"] == "running"  # nobody said otherwise
+
+
+def test_what_sbatch_does_not_know_is_refused(tmp_path, cluster):
+    with pytest.raises(EngineMissing, match="--slurm: .*partitoin"):
+        Slurm(Store.create(tmp_path / "out"), device="cpu", jobs=1, terms=Terms(slurm=("partitoin=x",)))
+
+
+def test_machine_without_slurm_is_told_so(monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(EngineMissing, match="needs sbatch and srun"):
+        Slurm.check_installed()
+
+
+def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
+    monkeypatch.setattr(slurm_engine, "find_spec", lambda name: None)
+    with pytest.raises(EngineMissing, match=r"pip install 'supple\[slurm\]'"):
+        Slurm.check_installed()
