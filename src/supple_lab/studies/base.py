@@ -2,14 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from supple.methods.base import Method
 from supple_lab.report.figure import Drawing
 from supple_lab.report.results import Results
 from supple_lab.runs.spec import RunSpec
-
-Scale = Literal["smoke", "quick", "paper"]
+from supple_lab.studies.condition import Condition
+from supple_lab.studies.order import Order
 
 
 class Study(ABC):
@@ -20,17 +19,15 @@ class Study(ABC):
     question: ClassVar[str]  # what the reader wants to know, in a sentence or two
 
     @abstractmethod
-    def methods(self, scale: Scale) -> Sequence[Method]:
-        """The methods the study compares, with the settings it runs them at."""
+    def conditions(self, order: Order) -> Sequence[Condition]:
+        """Under which conditions methods are compared; none where nothing is trained."""
 
     @abstractmethod
-    def num_seeds(self, scale: Scale) -> int:
-        """How many seeds the study runs unless told otherwise."""
-
-    @abstractmethod
-    def specs(self, scale: Scale, methods: Sequence[Method], seeds: Sequence[int]) -> list[RunSpec]:
-        """The runs that the study consists of."""
-
-    @abstractmethod
-    def draw(self, results: Results) -> Drawing:
+    def draw(self, results: Results, order: Order) -> Drawing:
         """Figures, tables and claims from what there is."""
+
+    def specs(self, order: Order) -> list[RunSpec]:
+        """The runs that the study consists of, seed after seed: a sweep cut short has something of everything."""
+        conditions = self.conditions(order)
+        specs = [spec for condition in conditions for spec in condition.specs(order)]
+        return sorted({spec.run_id: spec for spec in specs}.values(), key=lambda spec: spec.seed)

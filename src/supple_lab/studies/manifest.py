@@ -7,15 +7,15 @@ from typing import Any
 
 from supple_lab.atomic_write import StorageError, atomic_write
 from supple_lab.runs.spec import RunSpec
-from supple_lab.studies.base import Scale
+from supple_lab.studies.order import Order
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """One study's order: its scale, its command and its runs."""
+    """One study's order, the command that gave it, and its runs."""
 
     study: str
-    scale: Scale
+    order: Order
     command: str
     specs: tuple[dict[str, Any], ...]
 
@@ -34,10 +34,12 @@ def read_manifest(out: Path, study: str) -> Manifest:
     """The order as it was written."""
     path = path_of(out, study)
     try:
-        return Manifest(**json.loads(path.read_bytes()))
+        content = json.loads(path.read_bytes())
+        order = content.pop("order")
+        return Manifest(order=Order(**{**order, "methods": tuple(order["methods"])}), **content)
     except FileNotFoundError:
         raise StorageError(f"{out} holds no runs of {study}. Make them: supple run {study} --out {out}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StorageError(f"{path} is damaged ({error}). Write it anew: supple run {study} --out {out}") from None
 
 

@@ -3,43 +3,29 @@
 A small cousin of the random-label experiment of section 5.1.1, not one of the paper's own figures.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
-from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
 from supple_lab.report.intervals import show
+from supple_lab.report.panel import Curve, Level, Panel
 from supple_lab.report.results import Results
 from supple_lab.report.verdict import claim_above, claim_below
-from supple_lab.runs.optimizer import Adam
 from supple_lab.runs.problem import Supervised
-from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.random_label import RandomLabel
-from supple_lab.studies.base import Scale, Study
+from supple_lab.studies.base import Study
+from supple_lab.studies.condition import Condition
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.order import Order
 
 CHANCE = 0.1  # ten classes, drawn uniformly
 LOST = 0.5  # a network that ends this far below its first stage has lost most of what it could do
 KEPT = 0.05  # one that ends within five points of it still learns
-LABELS = {"vanilla": "ReLU", "dropout": "ReLU + Dropout", "aid": "AID"}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How large the demonstration is."""
-
-    num_stages: int
-    epochs: int
-    num_seeds: int
-
 
 # Long enough that a ReLU network has reached chance (by stage 8 of 20), short enough for a coffee.
-SETTINGS = {"smoke": Setting(2, 2, 1), "quick": Setting(20, 40, 3), "paper": Setting(20, 40, 5)}
+LONG = RandomLabel(num_stages=20, epochs=40)
+SCENARIOS = {"smoke": RandomLabel(num_stages=2, epochs=2), "quick": LONG, "paper": LONG}
 
 
 class Quickstart(Study):
@@ -52,28 +38,12 @@ class Quickstart(Study):
         "again. A network that keeps its plasticity learns the last labels as well as the first."
     )
 
-    def methods(self, scale: Scale) -> Sequence[Method]:
-        return (Vanilla(), UseDropout(drop_positive=0.2), UseAID(relu_prob=0.95))
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        problem = Supervised(scenario=SCENARIOS[order.scale], dataset=Digits())
+        model = MLP(width=256, num_hidden=3)
+        return (Condition(label="random-label digits", problem=problem, model=model, experiment="quickstart"),)
 
-    def num_seeds(self, scale: Scale) -> int:
-        return SETTINGS[scale].num_seeds
-
-    def specs(self, scale: Scale, methods: Sequence[Method], seeds: Sequence[int]) -> list[RunSpec]:
-        setting = SETTINGS[scale]
-        scenario = RandomLabel(num_stages=setting.num_stages, epochs=setting.epochs)
-        return [
-            RunSpec(
-                problem=Supervised(scenario=scenario, dataset=Digits()),
-                model=MLP(width=256, num_hidden=3),
-                method=method,
-                optimizer=Adam(learning_rate=2e-3),
-                seed=seed,
-            )
-            for seed in seeds
-            for method in methods
-        ]
-
-    def draw(self, results: Results) -> Drawing:
+    def draw(self, results: Results, order: Order) -> Drawing:
         accuracies = {name: results.of_method(name).matrix("train_accuracy") for name in results.methods()}
         return Drawing(
             figures=(accuracy_figure(accuracies),),
@@ -139,8 +109,3 @@ def keeps_claim(accuracies: dict[str, np.ndarray]) -> ClaimRow:
 def change(accuracies: dict[str, np.ndarray], name: str) -> np.ndarray:
     """Last stage minus first, one value a seed; none where the method was not run."""
     return accuracies[name][:, -1] - accuracies[name][:, 0] if name in accuracies else np.array([])
-
-
-def label_of(name: str) -> str:
-    """What the figure calls a method."""
-    return LABELS.get(name, name)

@@ -1,0 +1,62 @@
+"""Chain: a game small enough that its optimal value is known; the control that a learner learns at all."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple_lab.rl.base import Environment, Frame, Game, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain(Game):
+    """Places in a row. Each has one action that leads on, the others stay; leaving the last place pays 1 and ends.
+
+    An episode is cut off after three times the steps that are needed. A learner that takes the cut for an end, or that
+    has one action wrong, does not come to the optimal value.
+    """
+
+    name = "chain"
+    num_places: int = 6
+    num_actions: int = 4
+
+    def __post_init__(self) -> None:
+        for field, least in (("num_places", 1), ("num_actions", 2)):
+            if getattr(self, field) < least:
+                raise ValueError(f"Chain.{field} must be at least {least}; got {getattr(self, field)}.")
+
+    def start(self, seed: int) -> "ChainEnvironment":
+        """The seed has no effect: nothing in the chain is random."""
+        return ChainEnvironment(self)
+
+    def way_on(self, place: int) -> int:
+        """The action that leads on: not the same in neighbouring places."""
+        return (place * place + 1) % self.num_actions
+
+    def optimal_value(self, discount: float, *, place: int = 0) -> float:
+        """What the best player can expect from a place: 1, discounted once for each step before the last."""
+        return discount ** (self.num_places - 1 - place)
+
+
+class ChainEnvironment(Environment):
+    """A frame is a row of pixels with a 1 where the player stands; ones, since not every network rescales bytes."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.num_actions = chain.num_actions
+        self.frame_shape = (1, chain.num_places)
+        self.max_steps = 3 * chain.num_places
+
+    def reset(self) -> Frame:
+        self._place = self._num_steps = 0
+        return self._frame()
+
+    def step(self, action: int) -> Step:
+        self._num_steps += 1
+        self._place += action == self.chain.way_on(self._place)
+        arrived = self._place == self.chain.num_places
+        truncated = not arrived and self._num_steps == self.max_steps
+        score = float(arrived) if arrived or truncated else None
+        return Step(self._frame(), reward=float(arrived), terminal=arrived, truncated=truncated, score=score)
+
+    def _frame(self) -> Frame:
+        return (np.arange(self.chain.num_places) == self._place).astype(np.uint8)[None]

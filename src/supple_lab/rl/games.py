@@ -1,0 +1,41 @@
+"""The paper's 17 Atari games, with the scores of a random and of a human player by which results are normalised.
+
+The scores are those of the Agent57 table that dqn_zoo, rliable and Dopamine share. They come from games that start with
+up to 30 idle frames and have no sticky actions, and the human scores of Mnih et al. 2015 differ: do not mix the two.
+"""
+
+from typing import NamedTuple
+
+
+class Reference(NamedTuple):
+    """Scores that stand for 0 and 1 of the human-normalised score."""
+
+    random: float
+    human: float
+
+
+GAMES = {
+    "Seaquest": Reference(68.4, 42054.7),
+    "DemonAttack": Reference(152.1, 1971.0),
+    "SpaceInvaders": Reference(148.0, 1668.7),
+    "Qbert": Reference(163.9, 13455.0),
+    "DoubleDunk": Reference(-18.6, -16.4),  # 2.2 points apart: normalised scores swing by whole units
+    "MsPacman": Reference(307.3, 6951.6),
+    "Enduro": Reference(0.0, 860.5),
+    "BeamRider": Reference(363.9, 16926.5),
+    "WizardOfWor": Reference(563.5, 4756.5),
+    "Jamesbond": Reference(29.0, 302.8),
+    "RoadRunner": Reference(11.5, 7845.0),
+    "Asterix": Reference(210.0, 8503.3),
+    "Pong": Reference(-20.7, 14.6),
+    "Zaxxon": Reference(32.5, 9173.3),
+    "YarsRevenge": Reference(3092.9, 54576.9),
+    "Breakout": Reference(1.7, 30.5),
+    "IceHockey": Reference(-11.2, 0.9),
+}
+
+
+def human_normalised(title: str, score: float) -> float:
+    """The score of a game on a scale where a random player has 0 and a human 1."""
+    random, human = GAMES[title]
+    return (score - random) / (human - random)

@@ -1,0 +1,93 @@
+"""Replay archive: a replay on disk, written piece by piece, each piece once: a checkpoint costs only what is new."""
+
+import hashlib
+import io
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from supple_lab.atomic_write import atomic_write
+from supple_lab.rl.replay import Columns, Replay
+
+MAGIC = b"supple replay 1\n"
+NUM_DIGEST_BYTES = hashlib.sha256().digest_size
+FRAMES_PER_FILE = 16_384  # 110 MiB of 84x84 frames: what a file needs of memory while it is written or read
+COMPRESSION = 1
+
+
+class DamagedReplay(Exception):
+    """A file is missing, cut short or altered."""
+
+
+class ReplayArchive:
+    """The replay's part of a run's checkpoints. Between episodes alone: then what is written never changes again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.num_saved = 0
+        self._num_saved_before = 0
+
+    def save(self, replay: Replay) -> None:
+        """Drop files that the last two saves do not need, then write the frames added since the last."""
+        if replay.in_episode:
+            raise RuntimeError("ReplayArchive.save: an episode is under way. Save a replay between episodes.")
+        for path in pieces(self.folder):
+            if span(path)[1] <= self._num_saved_before - replay.capacity:
+                path.unlink(missing_ok=True)
+        for first in range(max(self.num_saved, replay.oldest), replay.num_added, FRAMES_PER_FILE):
+            last = min(first + FRAMES_PER_FILE, replay.num_added)
+            write_piece(piece_path(self.folder, first, last), replay.read(first, last))
+        self._num_saved_before, self.num_saved = self.num_saved, replay.num_added
+
+    def restore_(self, replay: Replay, num_added: int) -> None:
+        """Fill a new replay with what a save left when so many frames had been added; forget what came later."""
+        replay.num_added = reached = max(0, num_added - replay.capacity)
+        for path in pieces(self.folder):
+            first, last = span(path)
+            if first >= num_added:
+                path.unlink(missing_ok=True)
+            elif last > reached and first <= reached and last <= num_added:
+                content = read_piece(path)
+                replay.append({name: column[reached - first :] for name, column in content.items()})
+                reached = last
+        if reached != num_added:
+            raise DamagedReplay(f"{self.folder} lacks frames {reached} to {num_added} of the replay.")
+        self.num_saved = self._num_saved_before = num_added
+
+
+def pieces(folder: Path) -> list[Path]:
+    """The files of the replay in the folder, oldest first."""
+    return sorted(folder.glob("replay-*-*.frames"), key=span)
+
+
+def piece_path(folder: Path, first: int, last: int) -> Path:
+    """The file for the times from first up to, not including, last."""
+    return folder / f"replay-{first:09d}-{last:09d}.frames"
+
+
+def span(path: Path) -> tuple[int, int]:
+    """The times that a file's name promises."""
+    _, first, last = path.stem.split("-")
+    return int(first), int(last)
+
+
+def write_piece(path: Path, content: Columns) -> None:
+    """Write the columns, compressed, with a checksum."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **content)
+    payload = zlib.compress(buffer.getbuffer(), COMPRESSION)
+    atomic_write(path, b"".join((MAGIC, hashlib.sha256(payload).digest(), payload)))
+
+
+def read_piece(path: Path) -> Columns:
+    """The columns that were written, or DamagedReplay."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DamagedReplay(f"{path} cannot be read: {error.strerror}") from error
+    header, payload = data[: len(MAGIC) + NUM_DIGEST_BYTES], data[len(MAGIC) + NUM_DIGEST_BYTES :]
+    if header != MAGIC + hashlib.sha256(payload).digest():
+        raise DamagedReplay(f"{path} is damaged (its checksum does not match).")
+    with np.load(io.BytesIO(zlib.decompress(payload)), allow_pickle=False) as columns:
+        return dict(columns)

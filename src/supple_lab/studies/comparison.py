@@ -1,0 +1,122 @@
+"""Comparison: methods beside each other on each network, as panels and tables, and one against the best other."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from supple_lab.report.figure import ClaimRow, Table
+from supple_lab.report.intervals import show
+from supple_lab.report.panel import Panel
+from supple_lab.report.results import Results
+from supple_lab.report.sample import Sample
+from supple_lab.report.tables import ABSENT, best_of_columns
+from supple_lab.report.verdict import Words, claim_difference_above, not_run
+from supple_lab.studies.chosen import Chosen, chosen
+from supple_lab.studies.condition import Condition
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.order import Order
+from supple_lab.studies.stage_curves import stage_curves
+
+Groups = Mapping[str, Chosen]  # by network, as it is called
+Number = Callable[[Results], Sample]  # what is compared, one number a run
+
+
+def compare(
+    results: Results, conditions: Sequence[Condition], *, order: Order, metric: str = "test_accuracy"
+) -> dict[str, Chosen]:
+    """Each network's runs to report; a search is decided by final accuracy, the paper's rule for generalizability."""
+    return {
+        condition.label: chosen(results, condition, order=order, metric=metric, rule="final")
+        for condition in conditions
+    }
+
+
+def selection_notes(*groups: Groups) -> tuple[str, ...]:
+    """What was selected how."""
+    return tuple(note for group in groups for one in group.values() for note in one.notes)
+
+
+def methods_of(groups: Groups) -> list[str]:
+    """All methods of all networks, in the study's order."""
+    return list(dict.fromkeys(name for group in groups.values() for name in group.by_method))
+
+
+def stage_panels(groups: Groups, metric: str, *, y_label: str) -> tuple[Panel, ...]:
+    """The metric over the stages, a panel a network."""
+    return tuple(
+        Panel(title=label, x_label="stage", y_label=y_label, curves=stage_curves(group.by_method, metric))
+        for label, group in groups.items()
+    )
+
+
+def final_accuracy(results: Results) -> Sample:
+    """Test accuracy after the last epoch."""
+    return results.final("test_accuracy")
+
+
+def mean_accuracy(results: Results) -> Sample:
+    """Test accuracy at the end of a stage, the mean over all stages."""
+    return results.stage_mean("test_accuracy")
+
+
+def comparison_table(groups: Groups, number: Number, *, name: str, caption: str) -> Table:
+    """Methods by networks, the best of each network in bold."""
+    methods = methods_of(groups)
+    samples = [[number(group.of(method)) for group in groups.values()] for method in methods]
+    means = np.array([[mean_of(sample) for sample in row] for row in samples], dtype=float)
+    return Table(
+        name=name,
+        caption=f"{caption}; mean ± standard deviation over seeds, the best of each column in bold.",
+        header=("method", *(f"{label} ({num_seeds(group, number)})" for label, group in groups.items())),
+        rows=tuple((label_of(method), *map(shown, row)) for method, row in zip(methods, samples, strict=True)),
+        bold=best_of_columns(means.reshape(len(methods), len(groups)), columns=range(1, len(groups) + 1)),
+    )
+
+
+def num_seeds(group: Chosen, number: Number) -> str:
+    """How many runs stand behind the numbers of a network."""
+    numbers = {len(number(runs)) for runs in group.by_method.values()} - {0}
+    if not numbers:
+        return "not run"
+    low, high = min(numbers), max(numbers)
+    return f"n = {low}" if low == high else f"n = {low} to {high}"
+
+
+def mean_of(sample: Sample) -> float:
+    """The mean over seeds; not a number where one diverged or none ended."""
+    return float(np.mean(sample.values)) if len(sample) else float("nan")
+
+
+def shown(sample: Sample) -> str:
+    """A sample as a cell of a table, saying how many runs diverged."""
+    known = sample.values[np.isfinite(sample.values)]
+    if not len(sample):
+        return ABSENT
+    if not len(known):
+        return "diverged"
+    lost = len(sample) - len(known)
+    return show(known) + (f" ({lost} of {len(sample)} diverged)" if lost else "")
+
+
+def lead(group: Chosen, method: str, *, number: Number, quantity: str, words: Words) -> ClaimRow:
+    """The claim that a method is above the best other one, full reset included, seed by seed.
+
+    While another method has no run that ended, the best of them is not known: the claim may fail, but not hold.
+    """
+    others = {name: number(runs) for name, runs in group.by_method.items() if name != method}
+    ended = {name: sample for name, sample in others.items() if len(sample)}
+    if not ended:
+        return not_run(**words)
+    best = max(ended, key=lambda name: np.nan_to_num(mean_of(ended[name]), nan=-np.inf))
+    quantity = f"{quantity}, {label_of(method)} minus {label_of(best)}, the best other"
+    row = claim_difference_above(number(group.of(method)), ended[best], quantity=quantity, **words)
+    waiting = [label_of(name) for name in others if name not in ended]
+    return unless_waiting(row, waiting)
+
+
+def unless_waiting(row: ClaimRow, waiting: Sequence[str]) -> ClaimRow:
+    """The row, which must not hold while some of what it is measured against has not run."""
+    if row.verdict != "holds" or not waiting:
+        return row
+    return replace(row, verdict="not decided", measured=f"{row.measured}; not run yet: {', '.join(waiting)}")

@@ -1,0 +1,61 @@
+"""Condition: one problem and network under which a study compares methods, each with the paper's settings for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from supple.methods.base import Method
+from supple_lab import lookup
+from supple_lab.models.base import Model
+from supple_lab.report.results import Results
+from supple_lab.runs.problem import Problem
+from supple_lab.runs.spec import RunSpec
+from supple_lab.studies.hyperparameters import best, find, search
+from supple_lab.studies.hyperparameters.setting import Case, Setting
+from supple_lab.studies.order import USUAL_SEEDS, Order, Seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """What every run of the condition has in common, and where its methods' settings stand."""
+
+    label: str  # what a panel is called
+    problem: Problem
+    model: Model
+    experiment: str  # a name of studies/hyperparameters
+    case: Case | None = None  # the block of its table
+    methods: tuple[str, ...] = ()  # none: all of the table
+    seeds: Seeds = USUAL_SEEDS
+    given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
+
+    def settings(self, order: Order) -> list[Setting]:
+        """Methods and optimizers to run; one the table lacks runs at its defaults with the first row's optimizer."""
+        if self.given is not None:
+            return list(self.given)
+        rows = self.rows(order)
+        wanted = order.methods or self.methods or [row.method.name for row in rows]
+        return [setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)]
+
+    def rows(self, order: Order) -> list[Setting]:
+        """The paper's table, or what was searched for it."""
+        choose = search if order.search and find(self.experiment).search is not None else best
+        return choose(self.experiment, self.case, as_printed=order.as_printed)
+
+    def specs(self, order: Order) -> list[RunSpec]:
+        """The runs of the condition."""
+        num_seeds = self.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
+        return [
+            RunSpec(problem=self.problem, model=self.model, method=method, optimizer=optimizer, seed=seed)
+            for seed in range(num_seeds)
+            for method, optimizer in self.settings(order)
+        ]
+
+    def of(self, results: Results, order: Order) -> Results:
+        """The results of this condition's runs alone."""
+        own = {spec.run_id for spec in self.specs(order)}
+        return Results(tuple(run for run in results.runs if run.spec.run_id in own))
+
+
+def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
+    """The rows of one method."""
+    own = [row for row in rows if row.method.name == name]
+    return own or [Setting(lookup.find(Method, name)(), rows[0].optimizer)]

@@ -1,0 +1,228 @@
+"""Generalizability gap (appendix G.2.1): what a network loses by going on instead of starting from scratch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from supple.methods.full_reset import FullReset
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
+from supple_lab.report.panel import Curve, Level, Panel
+from supple_lab.report.results import Results
+from supple_lab.report.sample import Sample
+from supple_lab.report.verdict import claim_above, claim_difference_below
+from supple_lab.runs.spec import RunSpec
+from supple_lab.scenarios.continual_full import ContinualFull as Scenario
+from supple_lab.studies.base import Study
+from supple_lab.studies.chosen import Chosen, chosen
+from supple_lab.studies.comparison import selection_notes, shown
+from supple_lab.studies.condition import Condition
+from supple_lab.studies.decide import words_of
+from supple_lab.studies.groups import in_each
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.networks import ALL, Network, networks
+from supple_lab.studies.order import Order
+from supple_lab.studies.paired import difference_curve, mean_of_stages
+from supple_lab.studies.scale_notes import TINY, scale_notes
+from supple_lab.studies.stage_curves import stage_curves
+
+METRIC = "test_accuracy"
+ARMS = ("vanilla", "dropout", "aid")
+FROM_SECOND = slice(1, None)  # the first stage is the same for both arms wherever their settings are
+BAND = "line: mean over seeds, band: one standard deviation."
+SCENARIOS = {
+    "smoke": Scenario(num_stages=2, epochs=1, batch_size=20),
+    "quick": Scenario(num_stages=5, epochs=25, batch_size=16),
+    "paper": Scenario(),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One network's runs: started anew at each stage, and going on."""
+
+    cold: Chosen
+    warm: Chosen
+
+    def gap(self, method: str, stages: slice) -> Sample:
+        """Cold minus warm accuracy, the mean over some stages, seed by seed."""
+        cold = mean_of_stages(self.cold.of(method), METRIC, stages)
+        return cold.minus(mean_of_stages(self.warm.of(method), METRIC, stages))
+
+    def methods(self) -> list[str]:
+        """What has an arm."""
+        return list(dict.fromkeys([*self.warm.by_method, *self.cold.by_method]))
+
+
+class GeneralizabilityGap(Study):
+    """ReLU, Dropout and AID in continual full, with and without a full reset at each stage."""
+
+    name = "generalizability_gap"
+    title = "Generalizability gap: starting from scratch against going on"
+    question = (
+        "Data arrives in ten parts. A network that starts from scratch at each stage keeps all of its plasticity; how "
+        "far behind it is the one that goes on, with ReLU, with Dropout and with AID?"
+    )
+
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        return tuple(
+            condition for network in networks(order, *ALL) for condition in (warm(network, order), cold(network, order))
+        )
+
+    def draw(self, results: Results, order: Order) -> Drawing:
+        pairs = {network.label: pair_of(results, network, order) for network in networks(order, *ALL)}
+        return Drawing(
+            figures=(accuracy_figure(pairs), gap_figure(pairs)),
+            tables=(gap_table(pairs),),
+            claims=(aid_gap_is_lowest(pairs), dropout_gap_grows(pairs)),
+            notes=(
+                *scale_notes(
+                    order,
+                    "gap_warm",
+                    "gap_cold",
+                    quick="5 stages of 25 epochs with 40 images more at each, batches of 16",
+                    left_out="VGG-16",
+                    silent=(TINY, "the gap at the end of each stage, for after a reset its first epochs say little"),
+                ),
+                *without_cold_arm(order),
+                *selection_notes({name: pair.cold for name, pair in pairs.items()}),
+                *selection_notes({name: pair.warm for name, pair in pairs.items()}),
+            ),
+        )
+
+
+def warm(network: Network, order: Order) -> Condition:
+    """The arms that go on."""
+    condition = network.condition(SCENARIOS[order.scale], order=order, experiment="gap_warm")
+    return replace(condition, label=f"{network.label}, warm start")
+
+
+def cold(network: Network, order: Order) -> Condition:
+    """The arms that are reset at each stage; of the order's methods those that have one."""
+    whole = network.condition(SCENARIOS[order.scale], order=replace(order, methods=()), experiment="gap_cold")
+    settings = whole.settings(replace(order, methods=()))
+    wanted = tuple(setting for setting in settings if not order.methods or arm_of(setting.method) in order.methods)
+    return replace(whole, label=f"{network.label}, cold start", given=wanted)
+
+
+def arm_of(method: object) -> str:
+    """Which method's arm a run belongs to: a network that is reset, to that of its activation."""
+    if isinstance(method, FullReset):
+        return "vanilla" if method.built_with is None else method.built_with.name
+    return str(getattr(method, "name", ""))
+
+
+def arm_of_spec(spec: RunSpec) -> str:
+    """The arm of a run."""
+    return arm_of(spec.method)
+
+
+def pair_of(results: Results, network: Network, order: Order) -> Pair:
+    """The runs of both conditions to report, each arm at its own best after a search."""
+    both = (
+        chosen(results, condition, order=order, metric=METRIC, rule="final", key=arm_of_spec)
+        for condition in (cold(network, order), warm(network, order))
+    )
+    return Pair(*both)
+
+
+def without_cold_arm(order: Order) -> tuple[str, ...]:
+    """What is said of methods that the paper has no cold arm for."""
+    names = [label_of(name) for name in order.methods if name not in ARMS]
+    return (f"Only going on, no cold start: {', '.join(names)}.",) if names else ()
+
+
+def accuracy_figure(pairs: Mapping[str, Pair]) -> Figure:
+    """Cold and warm accuracies."""
+    panels = tuple(
+        Panel(
+            title=label,
+            x_label="stage",
+            y_label="test accuracy",
+            curves=(
+                *started(stage_curves(pair.cold.by_method, METRIC), "cold start"),
+                *started(stage_curves(pair.warm.by_method, METRIC), "warm start"),
+            ),
+        )
+        for label, pair in pairs.items()
+    )
+    caption = f"Test accuracy at the end of each stage: reset at each stage (cold), and going on (warm); {BAND}"
+    return Figure(name="cold_and_warm", caption=caption, panels=panels)
+
+
+def started(curves: tuple[Curve, ...], how: str) -> tuple[Curve, ...]:
+    """The curves with the start in their labels."""
+    return tuple(replace(curve, label=f"{curve.label}, {how}") for curve in curves)
+
+
+def gap_figure(pairs: Mapping[str, Pair]) -> Figure:
+    """Cold minus warm accuracy."""
+    caption = f"Generalizability gap: cold minus warm accuracy of the same seed; lower is better; {BAND}"
+    return Figure(name="gap", caption=caption, panels=tuple(gap_panel(label, pair) for label, pair in pairs.items()))
+
+
+def gap_panel(label: str, pair: Pair) -> Panel:
+    """One network's gaps."""
+    curves = (difference_curve(pair.cold.of(name), pair.warm.of(name), METRIC, method=name) for name in pair.methods())
+    return Panel(
+        title=label,
+        x_label="stage",
+        y_label="cold − warm test accuracy",
+        curves=tuple(curve for curve in curves if curve is not None),
+        levels=(Level(label="no gap", value=0.0),),
+    )
+
+
+def gap_table(pairs: Mapping[str, Pair]) -> Table:
+    """Mean and last gap, network by network."""
+    rows = tuple(
+        (
+            label,
+            label_of(name),
+            shown(pair.cold.of(name).final(METRIC)),
+            shown(pair.warm.of(name).final(METRIC)),
+            shown(pair.gap(name, slice(-1, None))),
+            shown(pair.gap(name, FROM_SECOND)),
+            str(len(pair.gap(name, FROM_SECOND))),
+        )
+        for label, pair in pairs.items()
+        for name in pair.methods()
+    )
+    return Table(
+        name="gap",
+        caption="Test accuracy after the last stage and the gap between both; mean ± standard deviation over seeds.",
+        header=("network", "method", "cold start", "warm start", "gap at the last stage", "mean gap from stage 2", "n"),
+        rows=rows,
+    )
+
+
+def aid_gap_is_lowest(pairs: Mapping[str, Pair]) -> ClaimRow:
+    """Is AID's gap below Dropout's and the vanilla network's on each network?"""
+    words = words_of("aid_gap_stays_lowest")
+    rows = {
+        f"{label}: {label_of(other)}": claim_difference_below(
+            pair.gap("aid", FROM_SECOND),
+            pair.gap(other, FROM_SECOND),
+            quantity=f"mean gap from stage 2 on, AID minus {label_of(other)}, on {label}",
+            **words,
+        )
+        for label, pair in pairs.items()
+        for other in ("vanilla", "dropout")
+    }
+    return in_each(rows, words)
+
+
+def dropout_gap_grows(pairs: Mapping[str, Pair]) -> ClaimRow:
+    """Is Dropout's gap smaller than the vanilla network's, and larger at the last stage than at the second?"""
+    words = words_of("dropout_gap_is_smaller_but_grows")
+    rows = {}
+    for label, pair in pairs.items():
+        rows[f"{label}: smaller"] = claim_difference_below(
+            pair.gap("dropout", FROM_SECOND),
+            pair.gap("vanilla", FROM_SECOND),
+            quantity=f"mean gap from stage 2 on, Dropout minus vanilla, on {label}",
+            **words,
+        )
+        growth = pair.gap("dropout", slice(-1, None)).minus(pair.gap("dropout", slice(1, 2)))
+        rows[f"{label}: grows"] = claim_above(
+            growth, 0.0, quantity=f"Dropout's gap, last stage minus stage 2, on {label}", **words
+        )
+    return in_each(rows, words)

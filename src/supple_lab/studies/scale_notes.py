@@ -1,0 +1,39 @@
+"""Scale notes: what a reader of a generalizability study must know first."""
+
+from supple_lab.studies.hyperparameters import find
+from supple_lab.studies.order import Order
+
+SMOKE = "Smoke scale: tiny networks on 40 digits for a few steps show that everything runs; the numbers mean nothing."
+QUICK = "Quick scale, not the paper's protocol: slim networks on 200 digits, {how}."
+SETTINGS = (
+    "All methods share one learning rate, 0.001 on the slim CNN and 0.003 on the slim ResNet-18; on the latter AID and "
+    "DropReLU have p = 0.95 and Dropout 0.05. All other settings are the paper's."
+)
+SILENT = ("no augmentation", "images normalised by channel", "no hidden layer in ResNet-18's head")
+TINY = "TinyImageNet's validation split as its test set"
+PARTIAL = "An incomplete TinyImageNet was allowed: its numbers are not the paper's."
+
+
+def scale_notes(
+    order: Order,
+    *experiments: str,
+    quick: str,
+    left_out: str = "",
+    silent: tuple[str, ...] = (TINY,),
+    settings: str = SETTINGS,
+) -> tuple[str, ...]:
+    """How the runs differ from the paper's: by scale, by where settings come from, by what the paper leaves open."""
+    if order.scale == "smoke":
+        return (SMOKE,)
+    if order.scale == "quick":
+        missing = (f"Left out at quick scale: {left_out}.",) if left_out else ()
+        return (QUICK.format(how=quick), settings, *missing, *sources(order, *experiments))
+    partial = (PARTIAL,) if order.allow_partial else ()
+    return (f"Where the paper is silent: {', '.join((*SILENT, *silent))}.", *sources(order, *experiments), *partial)
+
+
+def sources(order: Order, *experiments: str) -> tuple[str, ...]:
+    """Where settings come from that the paper does not print; a search needs none."""
+    unprinted = [experiment for experiment in map(find, experiments) if not experiment.printed]
+    used = [experiment for experiment in unprinted if experiment.search is None or not order.search]
+    return tuple(dict.fromkeys(f"Settings: {experiment.source}." for experiment in used))

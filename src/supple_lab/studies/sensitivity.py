@@ -1,0 +1,188 @@
+"""Sensitivity (appendix G.2.2): AID at several p and learning rates in continual full, against full reset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supple.methods.activations import UseAID
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
+from supple_lab.report.intervals import mean_and_std
+from supple_lab.report.panel import HeatMap, Level
+from supple_lab.report.results import Results
+from supple_lab.report.sample import Sample
+from supple_lab.report.tables import ABSENT
+from supple_lab.report.verdict import claim_difference_above
+from supple_lab.runs.optimizer import Adam, Optimizer
+from supple_lab.scenarios.continual_full import ContinualFull as Scenario
+from supple_lab.studies.base import Study
+from supple_lab.studies.comparison import final_accuracy, mean_of, shown
+from supple_lab.studies.condition import Condition
+from supple_lab.studies.decide import words_of
+from supple_lab.studies.groups import in_each, in_most
+from supple_lab.studies.hyperparameters.setting import Setting
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.networks import ALL, Network, networks
+from supple_lab.studies.order import Order
+from supple_lab.studies.scale_notes import scale_notes
+
+SCENARIOS = {
+    "smoke": Scenario(num_stages=2, epochs=1, batch_size=20),
+    "quick": Scenario(num_stages=5, epochs=40, batch_size=16),
+    "paper": Scenario(),
+}
+FEW_STEPS = {1e-3: 3e-3, 1e-4: 3e-4}  # AID's rates on digits, on either side of the 1e-3 of full reset
+Cell = tuple[float, float]  # learning rate and p
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One network's final accuracies: AID's by cell, and full reset's."""
+
+    cells: Mapping[Cell, Sample]  # every cell that was asked for, empty where nothing ended
+    reset: Sample
+
+    @property
+    def rates(self) -> list[float]:
+        """The rows: learning rates, the highest first."""
+        return sorted({rate for rate, _ in self.cells}, reverse=True)
+
+    @property
+    def probabilities(self) -> list[float]:
+        """The columns: p."""
+        return sorted({p for _, p in self.cells})
+
+
+class Sensitivity(Study):
+    """AID at p from 0.6 to 0.9 and two learning rates on the three networks."""
+
+    name = "sensitivity"
+    title = "Sensitivity: AID at several p and learning rates"
+    question = "In continual full, does AID end above full reset whatever its p and learning rate?"
+
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        cases = ("cnn",) if order.scale == "quick" else ALL
+        return tuple(condition_of(network, order) for network in networks(order, *cases))
+
+    def draw(self, results: Results, order: Order) -> Drawing:
+        grids = {condition.label: grid_of(results, condition, order) for condition in self.conditions(order)}
+        return Drawing(
+            figures=(heat_maps(grids),),
+            tables=(cell_table(grids),),
+            claims=(above_reset_in_most(grids),),
+            notes=scale_notes(
+                order,
+                "sensitivity",
+                quick="5 stages of 40 epochs with 40 images more at each, batches of 16",
+                settings="AID's two rates are three times the paper's, for the steps are few; full reset has 0.001.",
+                left_out="ResNet-18, which needs a longer training at these p where it is slim, and VGG-16",
+            ),
+        )
+
+
+def condition_of(network: Network, order: Order) -> Condition:
+    """Every cell and full reset, at other rates where the network is not the paper's."""
+    asked = replace(network, optimizer=None).condition(SCENARIOS[order.scale], order=order, experiment="sensitivity")
+    if network.optimizer is None:
+        return asked
+    return replace(asked, given=tuple(slim(setting, network.optimizer) for setting in asked.settings(order)))
+
+
+def slim(setting: Setting, optimizer: Optimizer) -> Setting:
+    """AID at the rates for few steps, any other method at the network's own."""
+    if not isinstance(setting.method, UseAID):
+        return Setting(setting.method, optimizer)
+    return Setting(setting.method, Adam(learning_rate=FEW_STEPS[setting.optimizer.learning_rate]))
+
+
+def grid_of(results: Results, condition: Condition, order: Order) -> Grid:
+    """The final accuracies of a condition's runs, cell by cell."""
+    own = condition.of(results, order)
+    cells = {
+        (optimizer.learning_rate, method.relu_prob): final_accuracy(runs_of(own, Setting(method, optimizer)))
+        for method, optimizer in condition.settings(order)
+        if isinstance(method, UseAID)
+    }
+    return Grid(cells, final_accuracy(own.of_method("full_reset")))
+
+
+def runs_of(results: Results, setting: Setting) -> Results:
+    """The runs of one method with one optimizer."""
+    return results.where(lambda spec: (spec.method, spec.optimizer) == setting)
+
+
+def heat_maps(grids: Mapping[str, Grid]) -> Figure:
+    """One map a network, full reset marked on its colour bar."""
+    return Figure(
+        name="sensitivity",
+        caption="Test accuracy after the last stage, mean and standard deviation over seeds; the mark on the colour "
+        "bar is full reset, cells above it are bold.",
+        panels=tuple(heat_map(label, grid) for label, grid in grids.items()),
+    )
+
+
+def heat_map(label: str, grid: Grid) -> HeatMap:
+    """The cells of one network."""
+    places = [[grid.cells.get((rate, p)) for p in grid.probabilities] for rate in grid.rates]
+    pairs = [[mean_and_std(sample.values) if sample else (np.nan, np.nan) for sample in row] for row in places]
+    shape = (len(grid.rates), len(grid.probabilities), 2)
+    numbers = np.array(pairs, dtype=float).reshape(shape)
+    reset = mean_of(grid.reset)
+    return HeatMap(
+        title=label,
+        x_label="p",
+        y_label="learning rate",
+        columns=tuple(f"{p:g}" for p in grid.probabilities),
+        rows=tuple(f"{rate:g}" for rate in grid.rates),
+        values=numbers[..., 0],
+        deviations=numbers[..., 1],
+        reference=Level(label="full reset", value=reset) if np.isfinite(reset) else None,
+        value_label="test accuracy",
+    )
+
+
+def cell_table(grids: Mapping[str, Grid]) -> Table:
+    """Every cell with its distance from full reset."""
+    return Table(
+        name="cells",
+        caption="Test accuracy after the last stage; mean ± standard deviation over seeds.",
+        header=("network", "method", "p", "learning rate", "test accuracy", "minus full reset", "n"),
+        rows=tuple(row for label, grid in grids.items() for row in cell_rows(label, grid)),
+    )
+
+
+def cell_rows(label: str, grid: Grid) -> list[tuple[str, ...]]:
+    """Full reset, then AID's cells."""
+    reset = (label, label_of("full_reset"), ABSENT, ABSENT, shown(grid.reset), ABSENT, str(len(grid.reset)))
+    cells = (
+        (
+            label,
+            label_of("aid"),
+            f"{p:g}",
+            f"{rate:g}",
+            shown(sample),
+            shown(sample.minus(grid.reset)),
+            str(len(sample)),
+        )
+        for (rate, p), sample in grid.cells.items()
+    )
+    return [reset, *cells]
+
+
+def above_reset_in_most(grids: Mapping[str, Grid]) -> ClaimRow:
+    """Is AID above full reset in more than half of the cells, on each network?"""
+    words = words_of("aid_above_reset_in_most_cells")
+
+    def of_network(grid: Grid) -> ClaimRow:
+        rows = {
+            f"p {p:g} at {rate:g}": claim_difference_above(
+                sample,
+                grid.reset,
+                quantity=f"final test accuracy, AID at p {p:g} and {rate:g}, minus full reset",
+                **words,
+            )
+            for (rate, p), sample in grid.cells.items()
+        }
+        return in_most(rows, words)
+
+    return in_each({label: of_network(grid) for label, grid in grids.items()}, words)

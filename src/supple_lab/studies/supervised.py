@@ -1,0 +1,193 @@
+"""Supervised (section 5.3, Table 1; appendix G.5): ordinary training, nothing changes but the rate."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
+from supple_lab.report.panel import Curve, Panel
+from supple_lab.report.results import Results
+from supple_lab.report.sample import Sample
+from supple_lab.report.tables import ABSENT, best_of_columns
+from supple_lab.report.verdict import claim_difference_below, claim_equal, not_run
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.studies.base import Study
+from supple_lab.studies.chosen import Chosen
+from supple_lab.studies.claims import SUPERVISED_TABLE
+from supple_lab.studies.comparison import (
+    Groups,
+    compare,
+    final_accuracy,
+    lead,
+    mean_of,
+    methods_of,
+    num_seeds,
+    selection_notes,
+    shown,
+)
+from supple_lab.studies.condition import Condition
+from supple_lab.studies.decide import words_of
+from supple_lab.studies.groups import in_each
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.networks import ALL, networks
+from supple_lab.studies.order import Order
+from supple_lab.studies.scale_notes import TINY, scale_notes
+
+NEAR = 0.02  # two points: seeds of the paper's spread by up to half a point, and its silence on details costs more
+METRICS = {  # what a figure shows: the metric in training, and that in testing
+    "accuracy": ("online_accuracy", "test_accuracy"),
+    "loss": ("online_loss", "test_loss"),
+}
+SCENARIOS = {
+    "smoke": Stationary(epochs=2, milestones=(1,), batch_size=20),
+    "quick": Stationary(epochs=60, milestones=(30, 45), batch_size=16),
+    "paper": Stationary(),
+}
+
+
+class Supervised(Study):
+    """ReLU, L2, Dropout and AID on the three networks."""
+
+    name = "supervised"
+    title = "Standard supervised learning"
+    question = "Where nothing changes but the learning rate, does AID generalize better than L2 and Dropout?"
+
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        return tuple(
+            network.condition(SCENARIOS[order.scale], order=order, experiment="supervised")
+            for network in networks(order, *ALL)
+        )
+
+    def draw(self, results: Results, order: Order) -> Drawing:
+        groups = compare(results, self.conditions(order), order=order)
+        cases = {condition.label: str(condition.case) for condition in self.conditions(order)}
+        return Drawing(
+            figures=tuple(learning_curves(groups, quantity) for quantity in METRICS),
+            tables=(accuracy_table(groups, cases),),
+            claims=(numbers_come_out(groups, cases, order), aid_leads(groups), aid_closes_the_gap(groups)),
+            notes=(
+                *scale_notes(
+                    order,
+                    "supervised",
+                    quick="60 epochs, the rate divided by 10 at epochs 30 and 45, batches of 16; the paper's numbers "
+                    "are of its own networks and data",
+                    left_out="VGG-16",
+                    silent=(TINY, "batches of 256"),
+                ),
+                *selection_notes(groups),
+            ),
+        )
+
+
+def learning_curves(groups: Groups, quantity: str) -> Figure:
+    """Training above, test below, a column a network."""
+    training, testing = METRICS[quantity]
+    return Figure(
+        name=f"supervised_{quantity}",
+        caption=f"Training {quantity} (above: each batch before its update, in training mode) and test {quantity} "
+        "(below) after each epoch; line: mean over seeds, band: one standard deviation.",
+        panels=(
+            *(epoch_panel(label, group, training, f"training {quantity}") for label, group in groups.items()),
+            *(epoch_panel(label, group, testing, f"test {quantity}") for label, group in groups.items()),
+        ),
+        columns=max(1, len(groups)),
+    )
+
+
+def epoch_panel(label: str, group: Chosen, metric: str, y_label: str) -> Panel:
+    """A metric over the epochs."""
+    curves = (epoch_curve(name, runs, metric) for name, runs in group.by_method.items() if runs.drawn)
+    return Panel(title=label, x_label="epoch", y_label=y_label, curves=tuple(curve for curve in curves if len(curve.x)))
+
+
+def epoch_curve(method: str, runs: Results, metric: str) -> Curve:
+    """One method's metric after each epoch."""
+    values = runs.epoch_matrix(metric)
+    x = np.arange(1, values.shape[1] + 1)
+    return Curve(method=method, label=label_of(method), x=x, values=values, band="deviation")
+
+
+def accuracy_table(groups: Groups, cases: Mapping[str, str]) -> Table:
+    """Final test accuracy beside the paper's."""
+    methods = methods_of(groups)
+    samples = [[final_accuracy(group.of(method)) for group in groups.values()] for method in methods]
+    rows = tuple(
+        (
+            label_of(method),
+            *(cell for label, sample in zip(groups, row, strict=True) for cell in beside(sample, method, cases[label])),
+        )
+        for method, row in zip(methods, samples, strict=True)
+    )
+    means = np.array([[mean_of(sample) for sample in row] for row in samples]).reshape(len(methods), len(groups))
+    columns = [1 + 2 * place for place in range(len(groups))]
+    header = (
+        part for label, group in groups.items() for part in (f"{label} ({num_seeds(group, final_accuracy)})", "paper")
+    )
+    return Table(
+        name="accuracy",
+        caption="Final test accuracy, ours and the paper's; mean ± standard deviation over seeds, our best in bold.",
+        header=("method", *header),
+        rows=rows,
+        bold=best_of_columns(means, columns=columns),
+    )
+
+
+def beside(sample: Sample, method: str, case: str) -> tuple[str, str]:
+    """Ours and the paper's."""
+    if method not in SUPERVISED_TABLE:
+        return shown(sample), ABSENT
+    mean, deviation = SUPERVISED_TABLE[method][case]
+    return shown(sample), f"{mean:.3f} ± {deviation:.3f}"
+
+
+def numbers_come_out(groups: Groups, cases: Mapping[str, str], order: Order) -> ClaimRow:
+    """Is each of the twelve within two points of the paper's? Asked of the paper's own networks and data alone."""
+    words = words_of("supervised_numbers")
+    if order.scale != "paper":
+        return not_run(**words)
+    rows = {
+        f"{label}: {label_of(method)}": near(final_accuracy(group.of(method)), method, cases[label])
+        for label, group in groups.items()
+        for method in SUPERVISED_TABLE
+    }
+    return in_each(rows, words)
+
+
+def near(sample: Sample, method: str, case: str) -> ClaimRow:
+    """Is the mean within two points of the paper's?"""
+    mean, _ = SUPERVISED_TABLE[method][case]
+    paper = replace(sample, values=np.full(len(sample), mean))
+    quantity = f"final test accuracy minus the paper's {mean:.3f}"
+    return claim_equal(sample, paper, NEAR, quantity=quantity, **words_of("supervised_numbers"))
+
+
+def aid_leads(groups: Groups) -> ClaimRow:
+    """Is AID above the best of the others on each network?"""
+    words = words_of("aid_leads_supervised")
+    rows = {
+        label: lead(group, "aid", number=final_accuracy, quantity="final test accuracy", words=words)
+        for label, group in groups.items()
+    }
+    return in_each(rows, words)
+
+
+def aid_closes_the_gap(groups: Groups) -> ClaimRow:
+    """Is training accuracy above test accuracy by less with AID than with L2 and with Dropout?"""
+    words = words_of("aid_closes_generalization_gap")
+    rows = {
+        f"{label}: {label_of(other)}": claim_difference_below(
+            excess(group.of("aid")),
+            excess(group.of(other)),
+            quantity=f"final train minus test accuracy, AID minus {label_of(other)}, on {label}",
+            **words,
+        )
+        for label, group in groups.items()
+        for other in ("l2", "dropout")
+    }
+    return in_each(rows, words)
+
+
+def excess(results: Results) -> Sample:
+    """Training accuracy in evaluation mode minus test accuracy, at the end."""
+    return results.final("train_accuracy").minus(results.final("test_accuracy"))

@@ -1,0 +1,112 @@
+"""What the paper claims of trainability (section 5.1.1, appendix G.1.1), decided on its grid."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from supple_lab.report.figure import ClaimRow
+from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above, claim_difference_below
+from supple_lab.studies.by_seed import by_seed
+from supple_lab.studies.decide import words_of
+from supple_lab.studies.fall import KEPT
+from supple_lab.studies.groups import in_each, in_most
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.trainability_grid import (
+    ALL_EIGHT,
+    END_OF_STAGE,
+    HIGH_RATES,
+    LOW_RATES,
+    ONLINE,
+    OPTIMIZERS,
+    RANDOM_LABEL,
+    Grid,
+    Place,
+    places,
+)
+
+DESIGNED = ("fourier", "crelu", "redo", "cbp")  # methods made against the loss of plasticity
+POINT = 0.01
+
+
+def claims(grid: Grid) -> tuple[ClaimRow, ...]:
+    """All of them, in the paper's order."""
+    return (
+        vanilla_falls(grid),
+        keeps("aid_keeps_random_label", grid, "aid", places((RANDOM_LABEL,), OPTIMIZERS)),
+        keeps("aid_keeps_permuted_online", grid, "aid", places((ONLINE,), OPTIMIZERS)),
+        keeps("aid_keeps_permuted_end_of_stage", grid, "aid", places((END_OF_STAGE,), OPTIMIZERS)),
+        designed_methods_beat_vanilla(grid),
+        designed_methods_fall_somewhere(grid),
+        shrink_and_l2_init_fail(grid),
+        dropout_does_not_help(grid),
+        keeps("identity_keeps_plasticity", grid, "identity", ALL_EIGHT),
+    )
+
+
+def vanilla_falls(grid: Grid) -> ClaimRow:
+    """Does the vanilla network fall under both optimizers of Figure 3, on both problems?"""
+    words = words_of("vanilla_falls")
+    rows = {
+        place.label: claim_above(grid.fall("vanilla", place), 0.0, quantity="fall", **words)
+        for place in places((ONLINE, RANDOM_LABEL), HIGH_RATES)
+    }
+    return in_each(rows, words)
+
+
+def keeps(key: str, grid: Grid, method: str, where: Sequence[Place]) -> ClaimRow:
+    """Does the method keep its plasticity in each of the places?"""
+    words = words_of(key)
+    rows = {place.label: claim_below(grid.fall(method, place), KEPT, quantity="fall", **words) for place in where}
+    return in_each(rows, words)
+
+
+def designed_methods_beat_vanilla(grid: Grid) -> ClaimRow:
+    """Is each designed method above the vanilla network in most of all eight?"""
+    words = words_of("designed_methods_beat_vanilla")
+
+    def beats(method: str, place: Place) -> ClaimRow:
+        ours, vanilla = grid.mean(method, place), grid.mean("vanilla", place)
+        return claim_difference_above(ours, vanilla, quantity="stage mean minus vanilla's", **words)
+
+    rows = {
+        label_of(method): in_most({place.label: beats(method, place) for place in ALL_EIGHT}, words)
+        for method in DESIGNED
+    }
+    return in_each(rows, words)
+
+
+def designed_methods_fall_somewhere(grid: Grid) -> ClaimRow:
+    """Does each designed method fall in the worst of all eight?"""
+    rows = {label_of(method): falls_somewhere(grid, method) for method in DESIGNED}
+    return in_each(rows, words_of("designed_methods_fall_somewhere"))
+
+
+def falls_somewhere(grid: Grid, method: str) -> ClaimRow:
+    """The largest fall of one method. Where not all eight have run, it may be larger still: it holds, or is open."""
+    samples = [sample for place in ALL_EIGHT if len(sample := grid.fall(method, place))]
+    largest = by_seed(samples, lambda values: float(values.max()))
+    words = words_of("designed_methods_fall_somewhere")
+    row = claim_above(largest, KEPT, quantity=f"largest fall of {len(samples)} conditions", **words)
+    is_open = row.verdict == "fails" and len(samples) < len(ALL_EIGHT)
+    return replace(row, verdict="not decided") if is_open else row
+
+
+def shrink_and_l2_init_fail(grid: Grid) -> ClaimRow:
+    """Do S&P and L2 Init fall at the low learning rates?"""
+    words = words_of("shrink_and_l2_init_fail_at_low_rates")
+    rows = {
+        f"{label_of(method)} on {place.label}": claim_above(grid.fall(method, place), KEPT, quantity="fall", **words)
+        for method in ("shrink_perturb", "l2_init")
+        for place in places((ONLINE, RANDOM_LABEL), LOW_RATES)
+    }
+    return in_most(rows, words)
+
+
+def dropout_does_not_help(grid: Grid) -> ClaimRow:
+    """Is Dropout less than a point above the vanilla network in most of all eight?"""
+    words = words_of("dropout_does_not_help")
+
+    def helps_not(place: Place) -> ClaimRow:
+        ours, vanilla = grid.mean("dropout", place), grid.mean("vanilla", place)
+        return claim_difference_below(ours, vanilla, POINT, quantity="stage mean minus vanilla's", **words)
+
+    return in_most({place.label: helps_not(place) for place in ALL_EIGHT}, words)

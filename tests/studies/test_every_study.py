@@ -1,0 +1,94 @@
+"""What holds for every study: it runs from the command line, draws whatever there is, and decides its own claims."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from supple_lab.cli import supple
+from supple_lab.lookup import known
+from supple_lab.report.results import Results, RunResult
+from supple_lab.runs.spec import RunSpec
+from supple_lab.studies.base import Study
+from supple_lab.studies.claims import CLAIMS, STUDIES, claims_of
+from supple_lab.studies.order import Order
+
+NAMES = sorted(known(Study))
+SCALES = ("smoke", "quick", "paper")
+every_study = pytest.mark.parametrize("name", NAMES)
+every_scale = pytest.mark.parametrize("scale", SCALES)
+
+
+def study_named(name: str) -> Study:
+    return known(Study)[name]()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One for all studies: some share runs."""
+    return tmp_path_factory.mktemp("every study")
+
+
+@every_study
+def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
+    out = ["--out", str(folder)]
+    assert supple(["run", name, "--scale", "smoke", "--engine", "inline", "--quiet", *out]) == 0
+    written = json.loads((folder / "report" / f"{name}.json").read_text())
+    assert {run["status"] for run in written["runs"]} <= {"done"}
+    assert len(written["runs"]) == len(study_named(name).specs(Order(scale="smoke")))
+    assert written["missing"] == []
+    page = (folder / "report" / f"{name}.html").read_text()
+    assert study_named(name).title in page or "&" in page
+
+
+@every_study
+@every_scale
+def test_a_study_draws_before_anything_has_run(name, scale):
+    study, order = study_named(name), Order(scale=scale)
+    waiting = Results(tuple(RunResult(spec, "waiting", 0.0, "", ()) for spec in study.specs(order)))
+    for results in (Results(()), waiting):
+        drawing = study.draw(results, order)
+        assert not any(claim.n for claim in drawing.claims if claim.verdict == "not run")
+        assert {claim.verdict for claim in drawing.claims} <= (
+            {"not run", "holds"} if name == "theory" else {"not run"}
+        )
+
+
+@every_study
+@every_scale
+def test_specs_hash_apart_and_come_back_from_json(name, scale):
+    specs = study_named(name).specs(Order(scale=scale))
+    assert len({spec.run_id for spec in specs}) == len(specs)
+    assert all(RunSpec.from_json(spec.to_json()) == spec for spec in specs[:: max(1, len(specs) // 20)])
+
+
+@every_study
+def test_smoke_scale_has_every_method_of_the_paper(name):
+    at = {scale: {spec.method.name for spec in study_named(name).specs(Order(scale=scale))} for scale in SCALES}
+    assert at["smoke"] == at["paper"]
+
+
+@every_study
+def test_seeds_and_methods_of_the_order_are_obeyed(name):
+    study = study_named(name)
+    methods = {spec.method.name for spec in study.specs(Order(scale="smoke"))}
+    assert {spec.seed for spec in study.specs(Order(scale="smoke", num_seeds=2))} == ({0, 1} if methods else set())
+    if "vanilla" in methods:
+        only = study.specs(Order(scale="smoke", methods=("vanilla",)))
+        assert {spec.method.name for spec in only} <= {"vanilla", "full_reset"}  # a reset network is a cold start
+
+
+def test_every_claim_is_decided_by_exactly_one_study():
+    unwritten = set(STUDIES) - set(NAMES)
+    rows = [row for name in NAMES for row in study_named(name).draw(Results(()), Order(scale="paper")).claims]
+    quoted = Counter((row.claim, row.paper, row.section, row.study) for row in rows if row.study)
+    expected = [(c.claim, c.paper, c.section, c.study) for c in CLAIMS if c.study not in unwritten]
+    assert quoted == Counter(expected)
+    assert unwritten <= {"atari"}
+
+
+@pytest.mark.parametrize("name", sorted(set(STUDIES) & set(NAMES)))
+def test_a_study_decides_its_own_claims_in_the_papers_order(name):
+    rows = study_named(name).draw(Results(()), Order(scale="smoke")).claims
+    assert [row.claim for row in rows] == [claim.claim for claim in claims_of(name)]
+    assert {row.study for row in rows} == {name}

@@ -1,0 +1,83 @@
+"""What holds for every generalizability study: its runs fit together, and it draws whatever there is."""
+
+import pytest
+from made_records import made, wavering
+
+from supple_lab.report.about import About
+from supple_lab.report.results import Results
+from supple_lab.report.write import write_report
+from supple_lab.runs.suitable import check_suitable
+from supple_lab.studies.class_incremental import ClassIncremental
+from supple_lab.studies.continual_full import ContinualFull
+from supple_lab.studies.continual_limited import ContinualLimited
+from supple_lab.studies.generalizability_gap import GeneralizabilityGap
+from supple_lab.studies.order import Order
+from supple_lab.studies.sensitivity import Sensitivity
+from supple_lab.studies.supervised import Supervised
+from supple_lab.studies.warm_start import WarmStart
+
+STUDIES = (
+    ClassIncremental(),
+    ContinualFull(),
+    ContinualLimited(),
+    GeneralizabilityGap(),
+    Sensitivity(),
+    Supervised(),
+    WarmStart(),
+)
+every_study = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+
+
+def in_pieces(spec):
+    """A third of the runs done, a third diverged in their second stage, a third not begun."""
+    kind = int(spec.run_id, 16) % 3
+    if kind == 0:
+        return None
+    num_stages = spec.problem.scenario.num_stages
+    return wavering(spec, 0.5) if kind == 1 else [*[0.4] * min(1, num_stages - 1), float("nan")] + [0.4] * num_stages
+
+
+@every_study
+@pytest.mark.parametrize("scale", ["smoke", "quick"])
+def test_parts_of_every_run_go_together(study, scale):
+    for spec in study.specs(Order(scale=scale)):
+        check_suitable(spec, device="cpu")
+
+
+@every_study
+def test_quick_scale_adds_no_method_and_smoke_scale_no_data(study):
+    methods = {scale: {spec.method.name for spec in study.specs(Order(scale=scale))} for scale in ("quick", "paper")}
+    assert methods["quick"] <= methods["paper"]
+    assert {spec.problem.dataset.of.name for spec in study.specs(Order(scale="smoke"))} == {"digits"}
+
+
+@every_study
+def test_every_scale_tells_how_it_differs_from_the_paper(study):
+    notes = {scale: study.draw(Results(()), Order(scale=scale)).notes for scale in ("smoke", "quick", "paper")}
+    assert notes["smoke"][0].startswith("Smoke scale")
+    assert notes["quick"][0].startswith("Quick scale, not the paper's protocol")
+    assert notes["paper"][0].startswith("Where the paper is silent")
+
+
+@every_study
+def test_draws_what_there_is_of_a_broken_search(study):
+    order = Order(scale="smoke", num_seeds=2, search=True)
+    drawing = study.draw(made(study.specs(order), in_pieces), order)
+    assert "holds" not in {row.verdict for row in drawing.claims}
+
+
+@every_study
+def test_draws_and_writes_what_there_is_of_a_broken_sweep(study, tmp_path):
+    order = Order(scale="smoke", num_seeds=2)
+    results = made(study.specs(order), in_pieces)
+    drawing = study.draw(results, order)
+    assert "holds" not in {row.verdict for row in drawing.claims}
+    about = About(study=study.name, title=study.title, question=study.question, scale=order.scale, command="supple")
+    write_report(tmp_path, about, results=results, drawing=drawing)
+
+
+@every_study
+def test_draws_methods_that_the_study_does_not_have(study):
+    order = Order(scale="smoke", methods=("tanh", "redo"))
+    drawing = study.draw(made(study.specs(order), lambda spec: 0.5), order)
+    assert {row.verdict for row in drawing.claims} <= {"not run", "not decided"}

@@ -1,0 +1,70 @@
+"""Supervised: the paper's runs, its table beside ours, and its three claims decided by their rules."""
+
+from collections import Counter
+
+from made_records import made, verdicts, wavering
+
+from supple_lab.runs.optimizer import Adam
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.studies.claims import SUPERVISED_TABLE
+from supple_lab.studies.hyperparameters import best
+from supple_lab.studies.order import Order
+from supple_lab.studies.supervised import Supervised
+
+PAPER = Order(scale="paper")
+STUDY = Supervised()
+
+
+def as_in_the_paper(spec, **off):
+    mean, _ = SUPERVISED_TABLE[spec.method.name][spec.model.name]
+    return wavering(spec, mean + off.get(spec.method.name, 0.0))
+
+
+def test_paper_scale_is_the_papers():
+    specs = STUDY.specs(PAPER)
+    assert {spec.problem.scenario for spec in specs} == {Stationary(epochs=200, batch_size=256, milestones=(100, 150))}
+    assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-3)}
+    assert Counter(spec.model.name for spec in specs) == {"cnn": 4 * 5, "resnet18": 4 * 5, "vgg16": 4 * 3}
+    ran = [(spec.method, spec.optimizer) for spec in specs if spec.model.name == "vgg16" and spec.seed == 0]
+    assert ran == best("supervised", "vgg16")
+
+
+def test_all_three_claims_hold_on_the_papers_numbers():
+    assert verdicts(STUDY, made(STUDY.specs(PAPER), as_in_the_paper), PAPER) == ["holds", "holds", "holds"]
+
+
+def test_table_has_the_papers_numbers_beside_ours_and_the_best_in_bold():
+    table = STUDY.draw(made(STUDY.specs(PAPER), as_in_the_paper), PAPER).tables[0]
+    assert table.header[1:3] == ("CNN on CIFAR-10 (n = 5)", "paper")
+    assert table.header[5] == "VGG-16 on TinyImageNet (n = 3)"
+    assert table.rows[0][:3] == ("ReLU", "0.662 ± 0.002", "0.660 ± 0.006")
+    assert table.rows[3][5:] == ("0.520 ± 0.001", "0.519 ± 0.004")
+    assert table.bold == {(3, 1), (3, 3), (3, 5)}
+
+
+def test_one_number_off_by_three_points_fails_the_numbers_alone():
+    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec, vanilla=-0.03))
+    assert verdicts(STUDY, results, PAPER) == ["fails", "holds", "holds"]
+
+
+def test_aid_behind_dropout_fails_lead_and_gap():
+    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec, dropout=0.1))
+    assert verdicts(STUDY, results, PAPER) == ["fails", "fails", "fails"]
+
+
+def test_one_seed_decides_nothing():
+    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec) if spec.seed == 0 else None)
+    assert verdicts(STUDY, results, PAPER) == ["not decided"] * 3
+
+
+def test_numbers_of_other_networks_are_not_held_against_the_papers():
+    order = Order(scale="quick")
+    assert verdicts(STUDY, made(STUDY.specs(order), as_in_the_paper), order)[0] == "not run"
+
+
+def test_curves_are_drawn_by_epoch_training_above_test():
+    accuracy, loss = STUDY.draw(made(STUDY.specs(PAPER), as_in_the_paper), PAPER).figures
+    assert [panel.y_label for panel in accuracy.panels] == ["training accuracy"] * 3 + ["test accuracy"] * 3
+    assert [panel.y_label for panel in loss.panels] == ["training loss"] * 3 + ["test loss"] * 3
+    assert accuracy.columns == 3
+    assert accuracy.panels[0].curves[0].x.tolist() == [1, 2]

@@ -1,0 +1,212 @@
+"""Trainability: the paper's runs to the letter, and each claim decided by its rule on falls made by hand."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_stages import made_stages, verdicts
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.shrink_perturb import ShrinkPerturb
+from supple_lab.data.mnist import MNIST
+from supple_lab.models.mlp import MLP
+from supple_lab.report.results import Results
+from supple_lab.runs.optimizer import SGD, Adam
+from supple_lab.scenarios.permuted_input import PermutedInput
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.studies.claims import claims_of
+from supple_lab.studies.fall import fall_of
+from supple_lab.studies.order import Order
+from supple_lab.studies.trainability import Trainability
+from supple_lab.studies.trainability_grid import ALL_EIGHT, grid_of, places
+
+STUDY = Trainability()
+PAPER = Order(scale="paper")
+TWO_STAGES = Order(scale="smoke", num_seeds=3)  # all eight conditions; a fall is the first stage minus the second
+KEYS = [claim.key for claim in claims_of("trainability")]
+FALLS = {"vanilla": 0.3, "dropout": 0.3, "fourier": 0.1, "crelu": 0.1, "redo": 0.1, "cbp": 0.1}  # others: none
+HEIGHTS = {"fourier": 0.8, "crelu": 0.8, "redo": 0.8, "cbp": 0.8}  # of the first stage; others: 0.7
+
+
+def as_in_the_paper(spec, **changed):
+    """Accuracies on which every claim holds, each method's fall changed at will."""
+    fall = {**FALLS, **changed}.get(spec.method.name, 0.0)
+    if spec.method.name in ("shrink_perturb", "l2_init") and spec.optimizer.learning_rate in (1e-4, 3e-3):
+        fall = 0.2
+    first = HEIGHTS.get(spec.method.name, 0.7) + 0.001 * spec.seed
+    return {"online_accuracy": [first, first - fall], "train_accuracy": [first, first - fall + 0.001 * spec.seed]}
+
+
+def decided(values_of):
+    specs = STUDY.specs(TWO_STAGES)
+    return dict(zip(KEYS, verdicts(STUDY, made_stages(specs, values_of), TWO_STAGES), strict=True))
+
+
+def test_paper_scale_is_the_papers():
+    specs = STUDY.specs(PAPER)
+    permuted = PermutedInput(num_stages=800, epochs=1, batch_size=512)
+    random = RandomLabel(num_stages=200, epochs=100, batch_size=64, num_images=1600)
+    optimizers = {Adam(learning_rate=1e-3), Adam(learning_rate=1e-4), SGD(learning_rate=3e-2), SGD(learning_rate=3e-3)}
+    cells = Counter((spec.problem.scenario, spec.optimizer) for spec in specs)
+    assert cells == {(scenario, optimizer): 15 * 5 for scenario in (permuted, random) for optimizer in optimizers}
+    assert {spec.problem.dataset for spec in specs} == {MNIST()}
+    assert {spec.model for spec in specs} == {MLP(width=2000, num_hidden=3)}
+    assert {spec.seed for spec in specs} == set(range(5))
+
+
+def test_paper_scale_has_the_rows_of_the_tables():
+    specs = [spec for spec in STUDY.specs(PAPER) if spec.optimizer == Adam(learning_rate=1e-3) and spec.seed == 0]
+    by_scenario = {
+        name: {spec.method for spec in specs if spec.problem.scenario.name == name}
+        for name in ("permuted_input", "random_label")
+    }
+    assert {UseAID(relu_prob=0.99), UseDropout(drop_positive=0.05)} < by_scenario["permuted_input"]
+    assert {UseAID(relu_prob=0.9), UseDropout(drop_positive=0.15)} < by_scenario["random_label"]
+
+
+def test_slips_are_run_as_printed_on_demand_and_told_either_way():
+    slip = ShrinkPerturb(shrink=0.7)  # Table 5's block of Adam 1e-4
+    for as_printed, rate in ((False, 1e-4), (True, 1e-3)):
+        order = Order(scale="paper", as_printed=as_printed)
+        assert {spec.optimizer.learning_rate for spec in STUDY.specs(order) if spec.method == slip} == {rate}
+        assert sum("as printed" in note for note in STUDY.draw(Results(()), order).notes) == 3
+
+
+def test_search_runs_every_candidate_of_the_paper():
+    searched = Order(scale="paper", search=True, num_seeds=1)
+    # Table 3 for one optimizer: 1 + 1 + 5 + 5 + 7 + 9 + 5 + 5 + 11 + 10 + 10, and 4 activations with nothing to tune.
+    assert len(STUDY.specs(searched)) == 8 * 73
+
+
+def test_every_method_keeps_its_place_in_the_grid():
+    results = made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper)
+    grid = grid_of(results, STUDY.conditions(TWO_STAGES), TWO_STAGES)
+    for place in ALL_EIGHT:
+        assert set(grid.at(place).by_method) == set(grid.methods())
+        np.testing.assert_allclose(
+            grid.fall("vanilla", place).values.min(), 0.3 - 0.002 * (place.view.problem == "random_label")
+        )
+
+
+def test_all_claims_hold_on_accuracies_as_the_paper_describes_them():
+    assert set(decided(as_in_the_paper).values()) == {"holds"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "failing"),
+    [
+        ({"vanilla": -0.3}, {"vanilla_falls", "designed_methods_beat_vanilla"}),  # it rises above them
+        (
+            {"aid": 0.06},
+            {"aid_keeps_random_label", "aid_keeps_permuted_online", "aid_keeps_permuted_end_of_stage"},
+        ),
+        ({"identity": 0.06}, {"identity_keeps_plasticity"}),
+        ({"cbp": 0.6}, {"designed_methods_beat_vanilla"}),
+        ({"redo": 0.04}, {"designed_methods_fall_somewhere"}),
+        ({"dropout": 0.2}, {"dropout_does_not_help"}),
+    ],
+)
+def test_each_claim_fails_by_its_own_rule(changed, failing):
+    found = decided(lambda spec: as_in_the_paper(spec, **changed))
+    assert {key for key, verdict in found.items() if verdict == "fails"} == failing
+
+
+def test_s_and_p_and_l2_init_must_fall_in_most_places():
+    def held_by_one(spec):
+        if spec.method.name == "l2_init":
+            return {"online_accuracy": [0.7, 0.7 + 0.001 * spec.seed], "train_accuracy": [0.7, 0.7]}
+        return as_in_the_paper(spec)
+
+    assert decided(held_by_one)["shrink_and_l2_init_fail_at_low_rates"] == "fails"  # 4 of 8: half fail
+
+
+def test_the_two_accuracies_of_permuted_pixels_have_verdicts_of_their_own():
+    def falls_online(spec):
+        values = as_in_the_paper(spec)
+        is_aid = spec.method.name == "aid" and spec.problem.scenario.name == "permuted_input"
+        return {**values, "online_accuracy": [0.7, 0.5 + 0.001 * spec.seed]} if is_aid else values
+
+    found = decided(falls_online)
+    assert found["aid_keeps_permuted_online"] == "fails"
+    assert found["aid_keeps_permuted_end_of_stage"] == found["aid_keeps_random_label"] == "holds"
+
+
+def test_a_condition_that_has_not_run_lets_no_claim_over_all_of_them_hold():
+    def without_low_sgd(spec):
+        return None if spec.optimizer == SGD(learning_rate=3e-3) else as_in_the_paper(spec)
+
+    found = decided(without_low_sgd)
+    assert found["aid_keeps_random_label"] == found["identity_keeps_plasticity"] == "not decided"
+    assert found["vanilla_falls"] == "holds"  # asks for the other two
+    assert found["designed_methods_fall_somewhere"] == "holds"  # the largest of more is no smaller
+
+
+def test_a_largest_fall_of_some_conditions_is_no_largest_of_all():
+    def half_run_without_fall(spec):
+        if spec.optimizer.learning_rate in (1e-4, 3e-3):
+            return None
+        return as_in_the_paper(spec, fourier=0.0, crelu=0.0, redo=0.0, cbp=0.0)
+
+    assert decided(half_run_without_fall)["designed_methods_fall_somewhere"] == "not decided"
+
+
+def test_a_diverged_seed_decides_nothing_where_it_counts():
+    def diverged(spec):
+        values = as_in_the_paper(spec)
+        is_lost = spec.method.name == "aid" and spec.seed == 0 and spec.problem.scenario.name == "random_label"
+        return {name: row[:1] for name, row in values.items()} if is_lost else values
+
+    found = decided(diverged)
+    assert found["aid_keeps_random_label"] == "not decided"
+    assert found["aid_keeps_permuted_online"] == "holds"
+
+
+def test_quick_scale_decides_what_its_two_optimizers_can():
+    order = Order(scale="quick")
+
+    def falling(spec):
+        number = spec.problem.scenario.num_stages
+        fall = {"vanilla": 0.3, "aid": 0.0}.get(spec.method.name, 0.1)
+        row = np.linspace(0.7, 0.7 - fall, number) + 0.001 * spec.seed
+        return {"online_accuracy": row, "train_accuracy": row}
+
+    drawing = STUDY.draw(made_stages(STUDY.specs(order), falling), order)
+    found = dict(zip(KEYS, [claim.verdict for claim in drawing.claims], strict=True))
+    assert found["shrink_and_l2_init_fail_at_low_rates"] == found["identity_keeps_plasticity"] == "not run"
+    assert found["aid_keeps_random_label"] == "not decided"
+    assert [len(figure.panels) for figure in drawing.figures] == [6]
+
+
+def test_figures_are_the_papers_and_claims_name_their_runs():
+    drawing = STUDY.draw(made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper), TWO_STAGES)
+    assert [len(figure.panels) for figure in drawing.figures] == [6, 12]
+    assert [len(panel.curves) for panel in drawing.figures[0].panels] == [11] * 6
+    assert [len(panel.curves) for panel in drawing.figures[1].panels] == [15] * 12
+    aid = {spec.run_id for spec in STUDY.specs(TWO_STAGES) if spec.method.name == "aid"}
+    random = [spec for spec in STUDY.specs(TWO_STAGES) if spec.problem.scenario.name == "random_label"]
+    assert set(drawing.claims[1].runs) == aid & {spec.run_id for spec in random}
+
+
+def test_tables_show_means_and_falls_with_the_best_in_bold():
+    drawing = STUDY.draw(made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper), TWO_STAGES)
+    online = drawing.tables[0]
+    vanilla = next(row for row in online.rows if row[0] == "ReLU")
+    assert online.header[:3] == ("method", "Adam 1e-3", "fall")
+    assert vanilla[1:3] == ("0.551 ± 0.001", "0.300 ± 0.000")
+    assert vanilla[-1] == "3"
+    best = {row for row, column in online.bold if column == 1}
+    assert {online.rows[row][0] for row in best} == {"Fourier", "CReLU", "ReDo", "CBP"}
+
+
+def test_fall_is_first_tenth_minus_last_tenth():
+    values = np.array([1.0] * 20 + [0.0] * 160 + [0.25] * 20)  # 200 stages: 20 and 20
+    assert fall_of(values) == pytest.approx(0.75)
+    assert fall_of(np.array([0.9, 0.1, 0.4])) == pytest.approx(0.5)
+    assert np.isnan(fall_of(np.array([])))
+
+
+def test_places_go_row_after_row():
+    assert len(ALL_EIGHT) == len(set(ALL_EIGHT)) == 8
+    assert [place.label for place in places((ALL_EIGHT[0].view,), (SGD(learning_rate=3e-3),))] == [
+        "permuted online (SGD 3e-3)"
+    ]
