@@ -9,6 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -75,9 +76,18 @@ class CapturedSteps:
         return self.examples
 
 
+@cache
+def capture_stream() -> torch.cuda.Stream:
+    """A stream for captures alone: what another run launched on it would become part of the graph.
+
+    torch hands its 32 streams of a priority out in turn, so one of the usual priority may be some run's stream, too.
+    """
+    return torch.cuda.Stream(priority=-1)
+
+
 def record(work: Callable[[], None], graph: torch.cuda.CUDAGraph, pool: Any) -> None:
-    """Rehearse the work on a stream of its own, then capture it there."""
-    stream = torch.cuda.Stream()
+    """Rehearse the work on the stream for captures, then capture it there."""
+    stream = capture_stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(NUM_REHEARSALS):

@@ -1,0 +1,187 @@
+"""Captured steps equal eager ones, leave no trace of their making, and runs that share a GPU stay apart."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from small_runs import small_scenario_spec, small_spec
+from supple.mask_stream import mask_stream
+from supple.methods.activations import UseAID, UseDropout, UseRReLU
+from supple.methods.base import Method
+from supple_lab import lookup
+from supple_lab.data.digits import Digits
+from supple_lab.runs.captured import CapturedSteps, without_trace
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.optimizer import SGD, Adam
+from supple_lab.runs.precision import Numerics
+from supple_lab.runs.run import execute
+from supple_lab.runs.step import EagerSteps, Trainee
+from supple_lab.runs.store import Store
+from supple_lab.runs.supervised import new_learner, set_learning_rate_
+from supple_lab.scenarios.continual_full import ContinualFull
+from supple_lab.sweep.packed import Packed
+
+needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+METHODS = lookup.known(Method)
+# Masks differ between a captured and an eager step by design: where the method draws, one branch is certain here.
+CERTAIN = {
+    "aid": UseAID(relu_prob=1.0),
+    "dropout": UseDropout(drop_positive=0.0),
+    "drop_relu": METHODS["drop_relu"](relu_prob=1.0),
+    "rrelu": UseRReLU(lower_slope=0.125, upper_slope=0.125),
+    "cbp": METHODS["cbp"](replacement_rate=0.0),  # a captured step draws fresh weights from another offset
+}
+
+
+def trainee_of(spec, device="cuda"):
+    numerics = Numerics(torch.device(device), "fp32")
+    splits = Digits().load(numerics.device)
+    learner = new_learner(spec, splits, numerics)
+    learner.model.train()
+    masks = torch.Generator(device).manual_seed(1)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)
+    return Trainee(learner, spec.method, spec.method.init(learner), numerics, 0.5, masks, sums), splits.train
+
+
+def weights(trainee):
+    return torch.cat([parameter.detach().flatten() for parameter in trainee.learner.model.parameters()])
+
+
+class TestOnAGpu:
+    pytestmark = needs_gpu
+
+    @pytest.mark.parametrize("optimizer", [Adam(learning_rate=2e-3), SGD(learning_rate=0.1)], ids=["adam", "sgd"])
+    @pytest.mark.parametrize("name", METHODS)
+    def test_captured_steps_equal_eager_ones(self, name, optimizer):
+        spec = small_spec(CERTAIN.get(name, METHODS[name]()), optimizer=optimizer)
+        (eager, examples), (captured, _) = trainee_of(spec), trainee_of(spec)
+        one, other = EagerSteps(eager), CapturedSteps(captured, num_examples=len(examples))
+        for indices in torch.randperm(len(examples), device="cuda")[:1000].split(96):  # the last batch is shorter
+            for steps, trainee in ((one, eager), (other, captured)):
+                with mask_stream(trainee.masks):
+                    steps.begin_stage(examples)
+                    steps.take(indices)
+        assert other.obstacle is None
+        # Single precision: the same kernels in the same order but for the choice of algorithms by cuBLAS.
+        torch.testing.assert_close(weights(captured), weights(eager), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(captured.sums, eager.sums, rtol=1e-4, atol=1e-4)
+
+    def test_making_a_graph_leaves_no_trace(self):
+        trainee, examples = trainee_of(small_spec(METHODS["cbp"]()))
+        before, stream = weights(trainee).clone(), trainee.masks.get_state()
+        steps = CapturedSteps(trainee, num_examples=len(examples))
+        steps.begin_stage(examples)
+        with mask_stream(trainee.masks):
+            steps.capture(torch.arange(32, device="cuda"))
+        assert torch.equal(weights(trainee), before)
+        assert torch.equal(trainee.masks.get_state(), stream)
+        assert trainee.sums.tolist() == [0.0, 0.0]
+        assert all(not moment.any() for state in trainee.learner.optimizer.state.values() for moment in state.values())
+
+    def test_every_replay_draws_new_masks(self):
+        trainee, examples = trainee_of(small_spec(UseAID(relu_prob=0.5), optimizer=SGD(learning_rate=1e-30)))
+        steps = CapturedSteps(trainee, num_examples=len(examples))
+        steps.begin_stage(examples)
+        losses = []
+        for _ in range(3):
+            trainee.sums.zero_()
+            with mask_stream(trainee.masks):
+                steps.take(torch.arange(64, device="cuda"))
+            losses.append(trainee.sums[0].item())
+        assert len(set(losses)) == 3
+
+    def test_learning_rate_reaches_a_graph_that_exists(self):
+        trainee, examples = trainee_of(small_spec(optimizer=SGD(learning_rate=0.1)))
+        steps = CapturedSteps(trainee, num_examples=len(examples))
+        steps.begin_stage(examples)
+        steps.take(torch.arange(32, device="cuda"))
+        set_learning_rate_(trainee.learner.optimizer, 0.0)
+        before = weights(trainee).clone()
+        steps.take(torch.arange(32, device="cuda"))
+        assert torch.equal(weights(trainee), before)
+
+    def test_step_that_cannot_be_captured_is_taken_eagerly_and_says_why(self):
+        class Peeks(type(small_spec().method)):
+            def after_step(self, learner, state):
+                next(learner.model.parameters()).sum().item()
+
+        trainee, examples = trainee_of(small_spec(Peeks()))
+        steps = CapturedSteps(trainee, num_examples=len(examples))
+        steps.begin_stage(examples)
+        before = weights(trainee).clone()
+        steps.take(torch.arange(32, device="cuda"))
+        assert steps.obstacle
+        assert not torch.equal(weights(trainee), before)
+
+    @pytest.mark.parametrize("name", ["aid", "dropout", "rrelu", "cbp", "shrink_perturb", "full_reset", "redo", "dash"])
+    def test_packed_runs_equal_the_runs_alone(self, tmp_path, name):
+        scenario = ContinualFull(num_stages=3, epochs=2, batch_size=128)
+        specs = [dataclasses.replace(small_scenario_spec(scenario, METHODS[name]()), seed=seed) for seed in range(4)]
+        alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
+        for spec in specs:
+            assert execute(spec, alone, device="cuda") == "done"
+        with Packed(together, device="cuda", jobs=4) as engine:
+            assert [engine.submit(spec).result() for spec in specs] == ["done"] * 4
+        for spec in specs:
+            for one, other in zip(alone.folder(spec).epochs(), together.folder(spec).epochs(), strict=True):
+                assert one == pytest.approx(other, rel=1e-3)
+
+    def test_more_runs_than_torch_has_streams_do_not_disturb_each_other(self, tmp_path):
+        specs = [small_spec(UseAID(), seed=seed, num_images=100) for seed in range(40)]  # two sizes of batch each
+        store = Store.create(tmp_path)
+        with Packed(store, device="cuda", jobs=16) as engine:
+            futures = [engine.submit(spec) for spec in specs]
+            assert {future.result() for future in futures} == {"done"}
+
+    def test_diverging_run_does_not_disturb_the_others(self, tmp_path):
+        good, bad = small_spec(UseAID()), small_spec(UseAID(), optimizer=SGD(learning_rate=1e30))
+        with Packed(Store.create(tmp_path), device="cuda", jobs=2) as engine:
+            futures = [engine.submit(spec) for spec in (bad, good)]
+            assert [future.result() for future in futures] == ["diverged", "done"]
+
+    def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, monkeypatch):
+        spec = small_spec(UseAID(), num_stages=4, epochs=4)
+        unbroken, broken = Store.create(tmp_path / "unbroken"), Store.create(tmp_path / "broken")
+        execute(spec, unbroken, device="cuda")
+        original, steps_left = CapturedSteps.take, iter(range(37))
+
+        def limited(self, indices):
+            if next(steps_left, None) is None:
+                raise KeyboardInterrupt
+            original(self, indices)
+
+        monkeypatch.setattr(CapturedSteps, "take", limited)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, broken, device="cuda", pace=Pace(seconds=0.0))
+        monkeypatch.setattr(CapturedSteps, "take", original)
+        assert execute(spec, broken, device="cuda") == "done"
+        for one, other in zip(unbroken.folder(spec).epochs(), broken.folder(spec).epochs(), strict=True):
+            assert one == pytest.approx(other, rel=1e-3)
+
+
+def test_without_trace_puts_everything_back_in_place():
+    trainee, examples = trainee_of(small_spec(METHODS["cbp"]()), device="cpu")
+    eager = EagerSteps(trainee)
+    eager.begin_stage(examples)
+    eager.take(torch.arange(32))
+    places = [parameter.data_ptr() for parameter in trainee.learner.model.parameters()]
+    before = weights(trainee).clone(), {name: value.clone() for name, value in trainee.state.items()}
+    with without_trace(trainee), mask_stream(trainee.masks):
+        eager.take(torch.arange(32))
+        assert not torch.equal(weights(trainee), before[0])
+    assert torch.equal(weights(trainee), before[0])
+    assert all(torch.equal(trainee.state[name], value) for name, value in before[1].items())
+    assert [parameter.data_ptr() for parameter in trainee.learner.model.parameters()] == places
+
+
+def test_packed_runs_on_a_cpu_equal_the_runs_alone(tmp_path):
+    specs = [small_spec(METHODS[name](), seed=seed) for name in ("aid", "rrelu") for seed in range(2)]
+    alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
+    for spec in specs:
+        execute(spec, alone)
+    with Packed(together, device="cpu", jobs=3) as engine:
+        for future in [engine.submit(spec) for spec in specs]:
+            assert future.result() == "done"
+    for spec in specs:
+        assert alone.folder(spec).epochs() == together.folder(spec).epochs()
