@@ -104,5 +104,5 @@ def test_degradation_is_against_the_first_stage_and_rates_have_lines_of_their_ow
     assert [curve.label for curve in network.curves] == ["ReLU", "Dropout 0.1", "Dropout 0.3", "Dropout 0.5", "AID"]
     np.testing.assert_allclose(network.curves[3].middle, [0.0, -0.4 + 0.001])
     np.testing.assert_allclose(subnetworks.curves[0].middle, [0.9, 0.8 + 0.001])
-    assert [bar.label for bar in starts.bars] == ["ReLU", "ReLU + Dropout", "AID"]
+    assert [bar.label for bar in starts.bars] == ["ReLU", "Dropout 0.3", "AID"]
     np.testing.assert_allclose(starts.bars[0].middle, [0.501, 0.501])

@@ -78,6 +78,22 @@ def test_search_runs_every_candidate_of_the_paper():
     assert len(STUDY.specs(searched)) == 8 * 73
 
 
+def test_a_search_reports_the_best_mean_over_stages_and_says_so():
+    order = Order(scale="smoke", num_seeds=2, search=True)
+
+    def rising_with_p(spec):
+        height = getattr(spec.method, "relu_prob", 0.5) - 0.3 * (getattr(spec.method, "relu_prob", 0.5) > 0.95)
+        return {"online_accuracy": [height, height], "train_accuracy": [height, height]}
+
+    results = made_stages(STUDY.specs(order), rising_with_p)
+    grid = grid_of(results, STUDY.conditions(order), order)
+    for place in ALL_EIGHT:
+        assert {run.spec.method for run in grid.at(place).of("aid").runs} == {UseAID(relu_prob=0.9)}
+    assert (
+        sum("relu_prob 0.9: the best of 10" in note for note in STUDY.draw(results, order).notes) == 8 * 2
+    )  # DropReLU
+
+
 def test_every_method_keeps_its_place_in_the_grid():
     results = made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper)
     grid = grid_of(results, STUDY.conditions(TWO_STAGES), TWO_STAGES)
