@@ -35,7 +35,7 @@ class UseAID(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class UseDropout(Method):
-    """ReLU and Dropout at every activation site (appendix C: "next to the activation functions")."""
+    """ReLU and Dropout at every activation site (appendix E: "next to the activation functions")."""
 
     name = "dropout"
     drop_positive: float = 0.1  # smallest value of the paper's warm-start grid

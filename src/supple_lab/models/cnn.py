@@ -1,4 +1,4 @@
-"""CNN: two convolutions and two hidden linear layers, the paper's network for CIFAR-10 (appendix D.3)."""
+"""CNN: two convolutions and two hidden linear layers, the paper's network for CIFAR-10 (appendix F.3)."""
 
 import math
 from dataclasses import dataclass

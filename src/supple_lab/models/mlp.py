@@ -1,4 +1,4 @@
-"""MLP: fully connected layers of one width (appendix D.2: three hidden layers of 2,000 units)."""
+"""MLP: fully connected layers of one width (appendix F.2: three hidden layers of 2,000 units)."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""ResNet-18 for small images: no stem, as in Lee et al. 2024, whom the paper follows (appendix D.3)."""
+"""ResNet-18 for small images: no stem, as in Lee et al. 2024, whom the paper follows (appendix F.3)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""VGG-16 with batch normalisation, the paper's network for TinyImageNet (appendix D.3)."""
+"""VGG-16 with batch normalisation, the paper's network for TinyImageNet (appendix F.3)."""
 
 from dataclasses import dataclass
 
