@@ -1,17 +1,12 @@
 """What is measured when a stage is over: accuracy and loss, online and in evaluation mode, metrics, subnetworks."""
 
-from collections.abc import Mapping
-
 import torch
-from torch import nn
 
 from supple.learner import Learner
 from supple.metrics.base import measure
 from supple.metrics.observation import observe
-from supple_lab.data.base import Examples
 from supple_lab.runs.cursor import Cursor, online
-from supple_lab.runs.evaluate import evaluate
-from supple_lab.runs.precision import Numerics
+from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.subnetworks import subnetwork_values
@@ -21,25 +16,17 @@ NUM_PROBED = 2000  # images of the stage that metrics see: enough for a rank of 
 
 
 def stage_end_values(
-    spec: RunSpec, problem: Supervised, *, learner: Learner, stage: Stage, cursor: Cursor, numerics: Numerics
+    spec: RunSpec, problem: Supervised, *, learner: Learner, stage: Stage, cursor: Cursor, evaluation: Evaluation
 ) -> dict[str, float]:
     """All values of a stage's record, measured before any method acts on its end."""
     train = {"train": stage.train if stage.num_scored is None else stage.train.first(stage.num_scored)}
-    values = online(cursor.stage_sums, cursor.num_seen) | scores(learner.model, {**train, **stage.tests}, numerics)
+    values = online(cursor.stage_sums, cursor.num_seen) | evaluation.scores({**train, **stage.tests})
     is_last = cursor.stage + 1 == problem.scenario.num_stages
     if problem.metrics and (is_last or cursor.stage % problem.metrics_every == 0):
         probe, _ = stage.train.batch(torch.arange(min(NUM_PROBED, len(stage.train)), device=learner.device))
         values |= measure(problem.metrics, observe(learner.model, probe, initial=learner.initial))
     if problem.subnetworks:
         values |= subnetwork_values(
-            spec, learner, stage, index=cursor.stage, number=problem.subnetworks, numerics=numerics
+            spec, learner, stage, index=cursor.stage, number=problem.subnetworks, numerics=evaluation.numerics
         )
-    return values
-
-
-def scores(model: nn.Module, sets: Mapping[str, Examples], numerics: Numerics) -> dict[str, float]:
-    """Accuracy and loss in evaluation mode on each set, by its name."""
-    values = {}
-    for name, examples in sets.items():
-        values[f"{name}_accuracy"], values[f"{name}_loss"] = evaluate(model, examples, numerics)
     return values

@@ -23,7 +23,7 @@ from supple.learner import Learner
 from supple_lab.data.base import Examples
 from supple_lab.data.batches import Batches
 from supple_lab.models.mlp import MLP
-from supple_lab.runs.evaluate import BATCH_SIZE
+from supple_lab.runs.evaluation import BATCH_SIZE
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.base import Stage, Unsuitable

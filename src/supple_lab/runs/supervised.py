@@ -13,13 +13,14 @@ from supple_lab.data.base import Splits
 from supple_lab.data.batches import Batches
 from supple_lab.runs.captured import choose_steps
 from supple_lab.runs.cursor import Cursor, online
+from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.journal import Journal
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.progress import Progress
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
 from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.stage_end import scores, stage_end_values
+from supple_lab.runs.stage_end import stage_end_values
 from supple_lab.runs.step import Trainee
 from supple_lab.runs.subnetworks import check_subnetworks
 from supple_lab.streams import stream_seed
@@ -51,6 +52,7 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
     progress = Progress(scenario, splits.facts)
     trainee = Trainee(learner, method, state, numerics, spec.model.clip_norm, masks, cursor.epoch_sums)
     steps = choose_steps(trainee, num_examples=progress.largest_stage)
+    evaluation = Evaluation(learner.model, numerics)
 
     def snapshot() -> dict[str, Any]:
         return {**take_snapshot(learner, state, masks), "cursor": vars(cursor)}
@@ -76,12 +78,12 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
                 journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)
             values = online(cursor.epoch_sums, len(stage.train))
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
-            values |= scores(learner.model, stage.tests, numerics)
+            values |= evaluation.scores(stage.tests)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
             journal.glance(accuracy=values["online_accuracy"])
             cursor.next_epoch(len(stage.train))
 
-        values = stage_end_values(spec, problem, learner=learner, stage=stage, cursor=cursor, numerics=numerics)
+        values = stage_end_values(spec, problem, learner=learner, stage=stage, cursor=cursor, evaluation=evaluation)
         check_finite(values["train_loss"], f"after the last step of stage {cursor.stage}")
         journal.record_stage(stage=cursor.stage, **values)
         if cursor.stage + 1 < scenario.num_stages:

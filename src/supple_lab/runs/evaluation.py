@@ -1,0 +1,85 @@
+"""Accuracy and loss in evaluation mode, without touching the network's mode, statistics or random streams."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple_lab.data.base import Examples
+from supple_lab.runs.captured import ONE_CAPTURE, record
+from supple_lab.runs.precision import Numerics
+
+BATCH_SIZE = 1024  # large enough to keep a GPU busy, small enough for the widest activations of the paper's networks
+NUM_EAGER = 2  # passes over a set before it is worth a graph, whose making takes as long as a few of them
+
+
+@dataclass
+class KnownSet:
+    """A set of examples under a name, how often it was scored, and the captured pass over it, if there is one."""
+
+    examples: Examples
+    num_passes: int = 0
+    graph: torch.cuda.CUDAGraph | None = None
+
+
+class Evaluation:
+    """Scores one network; on a GPU a pass over a set that is scored again and again is one CUDA graph."""
+
+    def __init__(self, model: nn.Module, numerics: Numerics) -> None:
+        self.model = model
+        self.numerics = numerics
+        self.sums = torch.zeros(2, dtype=torch.float64, device=numerics.device)
+        self.known: dict[str, KnownSet] = {}
+
+    def scores(self, sets: Mapping[str, Examples]) -> dict[str, float]:
+        """Accuracy and loss on each set, by its name."""
+        values = {}
+        was_training = self.model.training
+        self.model.eval()
+        for name, examples in sets.items():
+            self.score(name, examples)
+            values[f"{name}_accuracy"], values[f"{name}_loss"] = (self.sums / len(examples)).tolist()
+        self.model.train(was_training)
+        return values
+
+    def score(self, name: str, examples: Examples) -> None:
+        """One pass, into the sums."""
+        if name not in self.known or self.known[name].examples is not examples:
+            self.known[name] = KnownSet(examples)
+        known = self.known[name]
+        if known.num_passes == NUM_EAGER and self.sums.is_cuda:
+            known.graph = self.captured_pass(examples)
+        known.num_passes += 1
+        if known.graph is None:
+            self.pass_over(examples)
+        else:
+            known.graph.replay()
+
+    @torch.no_grad()
+    def pass_over(self, examples: Examples) -> None:
+        """Sum up what is right and what is lost, batch by batch."""
+        self.sums.zero_()
+        for indices in torch.arange(len(examples), device=self.sums.device).split(BATCH_SIZE):
+            self.sums.add_(batch_sums(self.model, examples, indices, self.numerics))
+
+    def captured_pass(self, examples: Examples) -> torch.cuda.CUDAGraph | None:
+        """The graph of a pass, or None where it cannot be made."""
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with ONE_CAPTURE:
+                record(lambda: self.pass_over(examples), graph, None)
+        except RuntimeError:
+            return None
+        return graph
+
+
+def batch_sums(model: nn.Module, examples: Examples, indices: Tensor, numerics: Numerics) -> Tensor:
+    """Number correct and sum of losses."""
+    inputs, labels = examples.batch(indices)
+    with numerics.forward():
+        logits = model(inputs)
+    num_correct = (logits.argmax(dim=1) == labels).sum()
+    loss = F.cross_entropy(logits.float(), labels, reduction="sum")
+    return torch.stack((num_correct.double(), loss.double()))
