@@ -21,9 +21,11 @@ from supple_lab.data.digits import Digits
 from supple_lab.models.base import Model
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
+from supple_lab.models.resnet18 import ResNet18
+from supple_lab.models.vgg16 import VGG16
 from supple_lab.runs.captured import choose_steps
 from supple_lab.runs.optimizer import Adam
-from supple_lab.runs.precision import Numerics
+from supple_lab.runs.precision import Numerics, Precision
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.step import Trainee
@@ -31,6 +33,8 @@ from supple_lab.runs.supervised import new_learner
 from supple_lab.scenarios.random_label import RandomLabel
 
 PEOPLE = "the loop people write"
+NUM_PACKED = 8  # more gained little on an H200
+PACKED = f"AID, {NUM_PACKED} runs on the card"
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,11 @@ class TrainingRow:
 
     case: str
     candidate: str
-    milliseconds: float
+    milliseconds: float  # of one step of one run
     ratio: float
     ratio_quartiles: tuple[float, float]
     turns: int
+    megabytes: float | None  # the most that the candidate had on the GPU
 
 
 CASES = (
@@ -70,34 +75,66 @@ CASES = (
     Case("MLP 3x2000, batch 512 (permuted input)", MLP(), (1, 28, 28), 512),
     Case("CNN-4, batch 256 (CIFAR-10)", CNN(), (3, 32, 32), 256),
 )
+LARGE_CASES = (  # minutes a step on a CPU
+    Case("ResNet-18, batch 256 (CIFAR-100)", ResNet18(), (3, 32, 32), 256),
+    Case("VGG-16, batch 256 (TinyImageNet)", VGG16(), (3, 64, 64), 256),
+)
 
 
 def bench_training(device: torch.device, *, seconds_per_case: float, only: str = "") -> Iterator[TrainingRow]:
-    """Time the candidates of each case in turns."""
-    for case in CASES:
-        if only in case.title:
-            works = candidates(case, device)
-            timings = take_turns(works, device=device, seconds=seconds_per_case)
-            for name in works:
-                low, middle, high = ratio_quartiles(timings[name], timings["ReLU"])
-                milliseconds, turns = timings[name].median * 1e3, len(timings[name].seconds)
-                yield TrainingRow(case.title, name, milliseconds, middle, (low, high), turns)
+    """Time the candidates of each case in turns, all with the device's default rounding of matrix products."""
+    on_gpu = device.type == "cuda"
+    with Numerics.choose(device, "default").matmuls():
+        for case in (*CASES, *LARGE_CASES) if on_gpu else CASES:
+            if only in case.title:
+                yield from bench_case(case, device, seconds=seconds_per_case)
 
 
-def candidates(case: Case, device: torch.device) -> dict[str, Work]:
-    """One training step of each; ours with ReLU first."""
-    return {
-        "ReLU": our_step(case, device, Vanilla()),
-        "AID": our_step(case, device, UseAID()),
-        PEOPLE: peoples_step(case, device),
+def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[TrainingRow]:
+    """The candidates of one case."""
+    made = {name: with_memory(make, device) for name, make in candidates(case, device).items()}
+    timings = take_turns({name: work for name, (work, _) in made.items()}, device=device, seconds=seconds)
+    for name, timing in timings.items():
+        runs = NUM_PACKED if name == PACKED else 1
+        low, middle, high = (ratio / runs for ratio in ratio_quartiles(timing, timings["ReLU"]))
+        milliseconds, turns = timing.median * 1e3 / runs, len(timing.seconds)
+        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), turns, made[name][1])
+
+
+def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Work]]:
+    """What makes one training step of each; ours with ReLU first."""
+    steps: dict[str, Callable[[], Work]] = {
+        "ReLU": lambda: our_step(case, device, Vanilla()),
+        "AID": lambda: our_step(case, device, UseAID()),
+        PEOPLE: lambda: peoples_step(case, device),
     }
+    if device.type == "cuda" and case in LARGE_CASES:
+        steps |= {
+            "ReLU, bf16": lambda: our_step(case, device, Vanilla(), precision="bf16"),
+            "AID, bf16": lambda: our_step(case, device, UseAID(), precision="bf16"),
+        }
+    elif device.type == "cuda":
+        steps[PACKED] = lambda: packed_steps(case, device)
+    return steps
 
 
-def our_step(case: Case, device: torch.device, method: Method) -> Callable[[], None]:
+def with_memory(make: Callable[[], Work], device: torch.device) -> tuple[Work, float | None]:
+    """The candidate after its first steps, and the most memory it had by then."""
+    if device.type != "cuda":
+        return make(), None
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    work = make()
+    for _ in range(3):
+        work()
+    return work, (torch.cuda.max_memory_allocated(device) - before) / 2**20
+
+
+def our_step(case: Case, device: torch.device, method: Method, *, precision: Precision = "default") -> Work:
     """What a run does for each batch, drawing the batch included."""
     problem = Supervised(scenario=RandomLabel(), dataset=Digits())  # not used: the images are the case's
     spec = RunSpec(problem=problem, model=case.model, method=method, optimizer=Adam(), seed=0)
-    numerics, splits = Numerics.choose(device, "default"), case.splits(device)
+    numerics, splits = Numerics.choose(device, precision), case.splits(device)
     learner = new_learner(spec, splits, numerics)
     learner.model.train()
     sums, masks = torch.zeros(2, dtype=torch.float64, device=device), torch.Generator(device)
@@ -113,6 +150,19 @@ def our_step(case: Case, device: torch.device, method: Method) -> Callable[[], N
     return step
 
 
+def packed_steps(case: Case, device: torch.device) -> Work:
+    """One step of each of several runs that share the GPU, every run on a stream of its own."""
+    streams = [torch.cuda.Stream(device) for _ in range(NUM_PACKED)]
+    works = [our_step(case, device, UseAID()) for _ in streams]
+
+    def step_each() -> None:
+        for stream, work in zip(streams, works, strict=True):
+            with torch.cuda.stream(stream):
+                work()
+
+    return step_each
+
+
 class ListingAID(nn.Module):
     """The paper's listing as a layer."""
 
@@ -120,7 +170,7 @@ class ListingAID(nn.Module):
         return listing(x)
 
 
-def peoples_step(case: Case, device: torch.device) -> Callable[[], float]:
+def peoples_step(case: Case, device: torch.device) -> Work:
     """DataLoader, Adam as it comes, the paper's listing, and loss and accuracy read after every step."""
     torch.manual_seed(0)
     examples = case.splits(device).train

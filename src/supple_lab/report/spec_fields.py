@@ -5,6 +5,7 @@ from functools import reduce
 from typing import Any
 
 from supple_lab import lookup
+from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 
@@ -12,7 +13,9 @@ from supple_lab.runs.spec import RunSpec
 def dataset_of(spec: RunSpec) -> str:
     """The dataset's name; for a problem without one, the game's or the problem's own."""
     problem = spec.problem
-    return problem.dataset.name if isinstance(problem, Supervised) else getattr(problem, "game", problem.name)
+    if isinstance(problem, DQN):
+        return getattr(problem.game, "title", problem.game.name)
+    return problem.dataset.name if isinstance(problem, Supervised) else problem.name
 
 
 def scenario_of(spec: RunSpec) -> str:

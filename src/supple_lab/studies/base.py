@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from supple_lab.lookup import UnknownName
 from supple_lab.report.figure import Drawing
 from supple_lab.report.results import Results
 from supple_lab.runs.spec import RunSpec
@@ -28,6 +29,10 @@ class Study(ABC):
 
     def specs(self, order: Order) -> list[RunSpec]:
         """The runs that the study consists of, seed after seed: a sweep cut short has something of everything."""
-        conditions = self.conditions(order)
+        every = self.conditions(order)
+        conditions = [condition for condition in every if order.only.lower() in condition.label.lower()]
+        if every and not conditions:
+            labels = "; ".join(condition.label for condition in every)
+            raise UnknownName(f"no condition of {self.name} has {order.only!r} in its label. Its conditions: {labels}.")
         specs = [spec for condition in conditions for spec in condition.specs(order)]
         return sorted({spec.run_id: spec for spec in specs}.values(), key=lambda spec: spec.seed)

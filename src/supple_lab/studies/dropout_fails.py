@@ -4,7 +4,7 @@ Left: how much accuracy a network of 8 layers has lost since the first labels. M
 masks come to on labels of their own. Right: cold and warm starts; those runs and the claims on them are warm_start's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -44,15 +44,15 @@ MODELS = {
 DATASETS: dict[str, Dataset] = {"smoke": Digits(), "quick": Digits(), "paper": MNIST()}
 SCENARIOS = {
     "smoke": RandomLabel(num_stages=2, epochs=1, num_images=128),
-    "quick": RandomLabel(num_stages=12, epochs=25, num_images=1400),
+    "quick": RandomLabel(num_stages=12, epochs=20, num_images=1400),
     "paper": RandomLabel(num_stages=50, epochs=100, num_images=1400),
 }
-NUM_SUBNETWORKS = {"smoke": 2, "quick": 3, "paper": 10}
+NUM_SUBNETWORKS = {"smoke": 2, "quick": 2, "paper": 10}
 SCALE_NOTES = {
     "smoke": ("Smoke scale: tiny networks for a few steps show that everything runs; the numbers mean nothing.",),
     "quick": (
         "Quick scale, not the paper's protocol: digits of 8x8 pixels in place of MNIST, 7 x 128 hidden units in place "
-        "of 7 x 512, 12 labellings of 25 epochs in place of 50 of 100, 3 subnetworks in place of 10; a slim ResNet-18 "
+        "of 7 x 512, 12 labellings of 20 epochs in place of 50 of 100, 2 subnetworks in place of 10; a slim ResNet-18 "
         "on 200 digits in place of CIFAR-100.",
     ),
     "paper": (
@@ -186,28 +186,24 @@ def variant_curves(variants: Variants, metric: str) -> tuple[Curve, ...]:
 
 def start_panel(starts: warm_start.Starts) -> Bars:
     """Final test accuracy from both starts."""
-    arms = (starts.cold, starts.warm)
-    bars = tuple(
-        start_bar(method, [final_accuracy(arm.of(method)) for arm in arms])
-        for method in starts.methods()
-        if any(len(final_accuracy(arm.of(method))) for arm in arms)
-    )
+    arms = {method: (starts.cold.of(method), starts.warm.of(method)) for method in starts.methods()}
     return Bars(
         title="Cold and warm start",
         x_label="",
         y_label="final test accuracy",
         positions=("cold start", "warm start"),
-        bars=bars,
+        bars=tuple(start_bar(arms[method]) for method in arms if any(arm.ended for arm in arms[method])),
     )
 
 
-def start_bar(method: str, samples: Sequence[Sample]) -> Estimate:
+def start_bar(arms: tuple[Results, Results]) -> Estimate:
     """One method's accuracies; no bar where a run diverged or none ended."""
+    spec, samples = next(run.spec for arm in arms for run in arm.ended), [final_accuracy(arm) for arm in arms]
     numbers = [mean_and_std(sample.values) if len(sample) else (np.nan, np.nan) for sample in samples]
     means, deviations = np.array(numbers).T
     return Estimate(
-        method=method,
-        label=label_of(method),
+        method=spec.method.name,
+        label=variant_label(spec),
         x=np.arange(len(samples)),
         middle=means,
         low=means - deviations,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
 from supple_lab.report.panel import Curve, Level, Panel
@@ -103,11 +104,11 @@ def cold(network: Network, order: Order) -> Condition:
     return replace(whole, label=f"{network.label}, cold start", given=wanted)
 
 
-def arm_of(method: object) -> str:
+def arm_of(method: Method) -> str:
     """Which method's arm a run belongs to: a network that is reset, to that of its activation."""
-    if isinstance(method, FullReset):
-        return "vanilla" if method.built_with is None else method.built_with.name
-    return str(getattr(method, "name", ""))
+    if not isinstance(method, FullReset):
+        return method.name
+    return "vanilla" if method.built_with is None else method.built_with.name
 
 
 def arm_of_spec(spec: RunSpec) -> str:

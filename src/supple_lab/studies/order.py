@@ -31,3 +31,4 @@ class Order:
     search: bool = False  # every setting the paper searched in place of its best
     as_printed: bool = False  # the paper's slips as they are printed
     allow_partial: bool = False  # an incomplete TinyImageNet may be used
+    only: str = ""  # run the conditions alone whose label holds this text

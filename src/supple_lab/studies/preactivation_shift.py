@@ -36,7 +36,7 @@ SCENARIOS = {
 }
 FAR = -1250.0  # half of the paper's -2500
 BOUNDED = 0.1  # of Dropout's median
-PAPER = Level(label="Dropout's median at stage 30 in the paper", value=-2500.0)
+PAPER = Level(label="Dropout in the paper", value=-2500.0)
 SCALE_NOTES = {
     "smoke": ("Smoke scale: a tiny network for a few steps shows that everything runs; the numbers mean nothing.",),
     "quick": (

@@ -1,0 +1,296 @@
+"""Atari (section 5.2, appendices G.4 and H): DQN at a replay ratio of 1 on 17 games."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
+from supple_lab.report.panel import Panel
+from supple_lab.report.results import Results, RunResult
+from supple_lab.report.sample import Sample
+from supple_lab.report.scores import human_normalised
+from supple_lab.report.verdict import claim_difference_above, claim_difference_below
+from supple_lab.rl.atari import Atari as Game
+from supple_lab.rl.games import GAMES
+from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.optimizer import Adam
+from supple_lab.studies.atari_scores import SCORE, Groups, claim_lead, iqm_panel, iqm_table
+from supple_lab.studies.base import Study
+from supple_lab.studies.chosen import Chosen, chosen
+from supple_lab.studies.comparison import mean_of, methods_of, selection_notes, shown
+from supple_lab.studies.condition import Condition
+from supple_lab.studies.decide import words_of
+from supple_lab.studies.groups import in_each
+from supple_lab.studies.hyperparameters import slips
+from supple_lab.studies.hyperparameters.setting import Setting, under
+from supple_lab.studies.labels import label_of, label_of_optimizer
+from supple_lab.studies.order import Order, Seeds
+from supple_lab.studies.stage_curves import stage_curves
+
+SEEDS = Seeds(smoke=1, quick=1, paper=5)
+WORSE = ("Pong", "Qbert")  # games in which the paper finds AID slightly worse
+RANKED = ("Asterix", "BeamRider", "DemonAttack")  # games whose effective rank the paper shows
+PER_GAME, ONE_P = "p per game, as the paper", "one p for all games"
+TITLES = {"smoke": ("Asterix",), "quick": ("RoadRunner",), "paper": tuple(GAMES)}
+# Games in which AID acts in training mode, too. The paper names none; those whose rank is looked at serve twice.
+ROLLOUTS = {"smoke": ("Asterix",), "quick": (), "paper": RANKED}
+# A random player of RoadRunner hardly scores, and one that learned to keep running scores hundreds of times as much.
+QUICK = (Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99))
+QUICK_RATE = Adam(learning_rate=1e-4, epsilon=1.5e-4)
+SILENT = (
+    "Where the paper is silent: sticky actions (0.25), losing a life ends no episode, no idle frames, games of at most "
+    "27,000 steps, epsilon from 1 to 0.01 in 250,000 steps, the target network in evaluation mode, scores from 125,000 "
+    "steps at epsilon 0.001 after each iteration, effective rank on 2,048 states of the replay."
+)
+
+
+class Atari(Study):
+    """Vanilla, Dropout and AID, with the paper's p for each game and with one p for all."""
+
+    name = "atari"
+    title = "Reinforcement learning: DQN on 17 Atari games at a replay ratio of 1"
+    question = (
+        "A network that learns from its own play never sees the same data for long. Does AID make it learn more from "
+        "ten million frames?"
+    )
+
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        return tuple(
+            condition
+            for title in TITLES[order.scale]
+            for condition in (per_game(title, order), one_p(title, order), in_training_mode(title, order))
+            if condition is not None
+        )
+
+    def draw(self, results: Results, order: Order) -> Drawing:
+        groups, flat = grouped(results, order, per_game), grouped(results, order, one_p)
+        noisy = grouped(results, order, in_training_mode)
+        choices = {PER_GAME: groups, ONE_P: flat}
+        return Drawing(
+            figures=(iqm_figure(choices), score_figure(groups), rank_figure(groups)),
+            tables=(score_table(groups), iqm_table(choices)),
+            claims=(
+                claim_lead(choices, "aid", "vanilla", words_of("aid_improves_atari")),
+                pong_and_qbert_get_worse(groups),
+                aid_keeps_rank(groups),
+                train_mode_destabilises(groups, noisy),
+            ),
+            notes=(*notes(order), *selection_notes(groups)),
+        )
+
+
+def problem_of(title: str, order: Order) -> DQN:
+    """The game at the scale's length."""
+    if order.scale == "paper":
+        return DQN(game=Game(title=title))
+    if order.scale == "quick":
+        return DQN(
+            game=Game(title=title),
+            num_iterations=5,
+            steps_per_iteration=6_000,
+            steps_per_segment=2_000,
+            evaluation_steps=2_000,
+            num_random_steps=2_000,
+            num_decay_steps=8_000,
+            target_period=500,
+            capacity=50_000,
+        )
+    return DQN(
+        game=Game(title=title, max_steps=30),
+        num_iterations=2,
+        steps_per_iteration=60,
+        steps_per_segment=30,
+        evaluation_steps=30,
+        num_random_steps=90,
+        num_decay_steps=30,
+        target_period=20,
+        boundary_period=20,
+        capacity=1_000,
+    )
+
+
+def per_game(title: str, order: Order) -> Condition:
+    """The paper's best p of the game."""
+    return Condition(
+        label=title,
+        problem=problem_of(title, order),
+        model=NatureDQN(),
+        experiment="atari",
+        case=title,
+        seeds=SEEDS,
+        given=quick_settings(order),
+    )
+
+
+def one_p(title: str, order: Order) -> Condition:
+    """The same p for all games."""
+    return replace(per_game(title, order), label=f"{title}, one p", experiment="atari_one_p")
+
+
+def in_training_mode(title: str, order: Order) -> Condition | None:
+    """AID that acts in training mode, in the games that are asked."""
+    if title not in ROLLOUTS[order.scale]:
+        return None
+    usual = per_game(title, order)
+    return replace(
+        usual,
+        label=f"{title}, acting in training mode",
+        problem=replace(problem_of(title, order), act_mode="train"),
+        given=tuple(setting for setting in usual.settings(order) if setting.method.name == "aid"),
+    )
+
+
+def quick_settings(order: Order) -> tuple[Setting, ...] | None:
+    """At quick scale the methods have a rate of their own; elsewhere the tables'."""
+    if order.scale != "quick" or order.methods:
+        return None
+    return under(QUICK_RATE, QUICK)
+
+
+def grouped(
+    results: Results, order: Order, condition_of: Callable[[str, Order], Condition | None]
+) -> dict[str, Chosen]:
+    """Each game's runs under one kind of condition, by method; a search is decided by the final score."""
+    conditions = {title: condition_of(title, order) for title in TITLES[order.scale]}
+    return {
+        title: chosen(results, condition, order=order, metric=SCORE, rule="final")
+        for title, condition in conditions.items()
+        if condition is not None
+    }
+
+
+def iqm_figure(choices: Mapping[str, Groups]) -> Figure:
+    """Both choices of p side by side."""
+    return Figure(
+        name="atari_iqm",
+        caption="Interquartile mean of the human-normalised scores over games and seeds after each iteration; band: "
+        "95% stratified bootstrap interval. The paper chose p for each game on the scores that it reports.",
+        panels=tuple(iqm_panel(groups, title) for title, groups in choices.items()),
+        columns=2,
+    )
+
+
+def score_figure(groups: Groups) -> Figure:
+    """Raw scores, a panel a game."""
+    return Figure(
+        name="atari_scores",
+        caption="Score at evaluation after each iteration; line: mean over seeds, band: one standard deviation.",
+        panels=tuple(game_panel(title, group, SCORE, "score") for title, group in groups.items()),
+    )
+
+
+def rank_figure(groups: Groups) -> Figure:
+    """Effective rank in the paper's three games; in whatever was run where none of them was."""
+    titles = [title for title in groups if title in RANKED] or list(groups)
+    return Figure(
+        name="atari_rank",
+        caption="Effective rank (srank, 0.01) of the penultimate features on states of the replay; line: mean over "
+        "seeds, band: one standard deviation.",
+        panels=tuple(game_panel(title, groups[title], "srank", "effective rank") for title in titles),
+    )
+
+
+def game_panel(title: str, group: Chosen, metric: str, y_label: str) -> Panel:
+    """A number over the iterations."""
+    return Panel(title=title, x_label="iteration", y_label=y_label, curves=stage_curves(group.by_method, metric))
+
+
+def score_table(groups: Groups) -> Table:
+    """Final scores, games by methods, the best of each game in bold."""
+    methods = methods_of(groups)
+    samples = [[group.of(method).final(SCORE) for method in methods] for group in groups.values()]
+    best = [int(np.nanargmax(means)) if np.isfinite(means).any() else None for means in map(means_of, samples)]
+    return Table(
+        name="scores",
+        caption="Score after the last iteration; mean ± standard deviation over seeds, the best of each game in bold.",
+        header=("game", *map(label_of, methods)),
+        rows=tuple((title, *map(shown, row)) for title, row in zip(groups, samples, strict=True)),
+        bold=frozenset((row, place + 1) for row, place in enumerate(best) if place is not None),
+    )
+
+
+def means_of(samples: list[Sample]) -> np.ndarray:
+    """The mean of each."""
+    return np.array([mean_of(sample) for sample in samples], dtype=float)
+
+
+def pong_and_qbert_get_worse(groups: Groups) -> ClaimRow:
+    """Does AID score lower than vanilla in both games?"""
+    words = words_of("pong_and_qbert_get_worse")
+    rows = {
+        title: claim_difference_below(
+            final_of(groups, title, "aid", SCORE),
+            final_of(groups, title, "vanilla", SCORE),
+            quantity="final score, AID minus ReLU",
+            **words,
+        )
+        for title in WORSE
+    }
+    return in_each(rows, words)
+
+
+def aid_keeps_rank(groups: Groups) -> ClaimRow:
+    """Is AID's effective rank above each of the other two, in each of the three games?"""
+    words = words_of("aid_keeps_rank_in_atari")
+    rows = {
+        f"{title} against {label_of(other)}": claim_difference_above(
+            final_of(groups, title, "aid", "srank"),
+            final_of(groups, title, other, "srank"),
+            quantity="effective rank, AID minus the other",
+            **words,
+        )
+        for title in RANKED
+        for other in ("vanilla", "dropout")
+    }
+    return in_each(rows, words)
+
+
+def train_mode_destabilises(groups: Groups, noisy: Groups) -> ClaimRow:
+    """Does AID score lower where it acts in training mode, in each game that was run so?"""
+    words = words_of("train_mode_rollouts_destabilise")
+    rows = {
+        title: claim_difference_below(
+            normalised_final(noisy, title),
+            normalised_final(groups, title),
+            quantity="final human-normalised score of AID, acting in training minus in evaluation mode",
+            **words,
+        )
+        for title in noisy or RANKED
+    }
+    return in_each(rows, words)
+
+
+def final_of(groups: Groups, title: str, method: str, metric: str) -> Sample:
+    """A number after the last iteration, one a run; none where the game was not run."""
+    return groups.get(title, Chosen({})).of(method).final(metric)
+
+
+def normalised_final(groups: Groups, title: str) -> Sample:
+    """AID's final human-normalised score, one a run."""
+
+    def final(run: RunResult) -> float:
+        return float(human_normalised(run.values(SCORE)[-1:], title)[0]) if len(run.values(SCORE)) else float("nan")
+
+    return groups.get(title, Chosen({})).of("aid").sample(final)
+
+
+def notes(order: Order) -> tuple[str, ...]:
+    """What a reader must know first."""
+    if order.scale == "smoke":
+        return ("Smoke scale: a few updates in one game show that everything runs; the numbers mean nothing.",)
+    if order.scale == "quick":
+        rate = label_of_optimizer(QUICK_RATE)
+        return (
+            "Quick scale, not the paper's protocol: 30,000 steps of RoadRunner with one seed, evaluated for 2,000 "
+            f"steps after each 6,000; {rate}, target copies every 500 steps. No claim can be decided.",
+            SILENT,
+        )
+    slip = slips("atari")[0]
+    printed, meant = (label_of_optimizer(setting.optimizer) for setting in (slip.printed, slip.meant))
+    rate = f"{printed}, as printed" if order.as_printed else f"{meant}, not {printed} as printed"
+    bias = "The paper chose p for each game on the scores that it reports; one p for all games is free of that."
+    return (f"All methods were run with {rate}: that is {slip.reason}.", bias, SILENT)
