@@ -25,11 +25,12 @@ LIBRARY = [
 LABORATORY = [
     ("lookup", "atomic_write", "streams", "provenance"),
     ("data", "models"),
-    ("scenarios", "rl"),
+    ("scenarios", "rl", "trackers"),
     ("runs",),
     ("sweep",),
     ("report",),
-    ("studies", "bench"),
+    ("studies",),
+    ("bench",),
     ("commands",),
     ("cli",),
 ]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 from pathlib import Path
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -13,7 +14,7 @@ class StorageError(Exception):
 
 def atomic_write(path: Path, content: bytes | memoryview) -> None:
     """Replace the file by the content in one step: a reader, or a kill at any moment, sees the old or the new whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # containers on one disk may share their pids
     try:
         with open(beside, "wb") as file:
             file.write(content)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from small_runs import small_spec
@@ -49,9 +50,10 @@ def in_background(work, *arguments) -> None:
 
 
 def kill_workers(store, specs):
-    """One worker process, and the Ray worker above another."""
+    """The process of one run once it has a checkpoint, and where it is watched, its Ray worker the next time."""
     os.kill(at_work(store, specs[0]), signal.SIGKILL)
-    os.kill(parent_of(at_work(store, specs[1])), signal.SIGKILL)
+    for pid in processes("sweep.remote.worker"):
+        os.kill(parent_of(pid), signal.SIGKILL)
     (store.root / "killed").touch()
 
 
@@ -63,16 +65,15 @@ def kill_head(store, specs):
 
 
 def kill_at_random(store, specs):
+    """Every few seconds the worker of some run that is at work."""
     chance = random.Random(0)
     while True:
-        time.sleep(chance.uniform(0.5, 3.0))
-        workers = processes("sweep.remote.worker")
+        time.sleep(chance.uniform(3.0, 15.0))
+        workers = processes("ray::execute_task")
         for pid in chance.sample(workers, min(1, len(workers))):
-            try:
-                os.kill(pid if chance.random() < 0.5 else parent_of(pid), signal.SIGKILL)
+            with suppress(OSError):  # it just ended
+                os.kill(pid, signal.SIGKILL)
                 (store.root / "killed").touch()
-            except OSError:
-                continue
 
 
 def sweep(out: Path, fault: str, specs) -> None:
@@ -81,10 +82,11 @@ def sweep(out: Path, fault: str, specs) -> None:
     if fault == "address":
         subprocess.run((*HEAD, "--disable-usage-stats", "--node-ip-address", "127.0.0.1"), check=True)
         address = "127.0.0.1:6399"
-    work = {"workers": kill_workers, "head": kill_head, "random": kill_at_random}.get(fault)
+    work = {"workers": kill_workers, "watched": kill_workers, "head": kill_head, "random": kill_at_random}.get(fault)
     if work is not None:
         in_background(work, store, specs)
-    could_not = execute_all(specs, Ray(store, device="cpu", jobs=2, terms=Terms(pace=PACE, address=address)))
+    terms = Terms(pace=PACE, address=address, time_limit=3600.0 if fault == "watched" else None)
+    could_not = execute_all(specs, Ray(store, device="cpu", jobs=2, terms=terms))
     print(could_not, failures(store, specs))
     assert not could_not
     assert work is None or (store.root / "killed").exists(), "nothing was killed: the runs are too short"

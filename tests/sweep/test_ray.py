@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-
 from namespace import run_in_namespace
+
 from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.runs.store import Store
@@ -30,6 +30,11 @@ def assert_equals_inline(tmp_path, fault, *, number, stages):
 
 def test_runs_on_ray_with_workers_killed_equal_inline_runs(tmp_path):
     assert_equals_inline(tmp_path, "workers", number=4, stages=4)
+
+
+@pytest.mark.slow
+def test_watched_runs_on_ray_with_workers_killed_equal_inline_runs(tmp_path):
+    assert_equals_inline(tmp_path, "watched", number=4, stages=4)
 
 
 @pytest.mark.slow

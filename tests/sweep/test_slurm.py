@@ -5,8 +5,8 @@ import signal
 import time
 
 import pytest
-
 import slurm_stand_in
+
 from small_runs import small_spec
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.store import Store
@@ -60,6 +60,7 @@ def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
     assert records(store, [spec]) == records(inline, [spec])
 
 
+@pytest.mark.slow
 def test_job_that_is_ended_from_outside_is_told_and_its_run_stays_resumable(tmp_path, cluster, monkeypatch):
     from submitit.slurm.slurm import SlurmJob
 

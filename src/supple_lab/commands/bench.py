@@ -13,15 +13,18 @@ from supple import kernels
 from supple.monitor import DEFAULT_EVERY
 from supple_lab import lookup
 from supple_lab.atomic_write import atomic_write
+from supple_lab.bench.atari import AtariRow, bench_atari
 from supple_lab.bench.growth import GrowthRow, bench_growth
 from supple_lab.bench.kernels import Row, bench_graph, bench_kernels
 from supple_lab.bench.monitor import MonitorRow, bench_monitor
+from supple_lab.bench.report import NUM_RUNS, ReportRow, bench_report
+from supple_lab.bench.sweep import SECONDS_PER_RUN, NotMeasured, SweepRow, bench_sweep
 from supple_lab.bench.training import TrainingRow, bench_training
 from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.screen import print_table
 from supple_lab.provenance import gather_provenance
 
-WHAT = ("kernels", "monitor", "training")
+WHAT = ("atari", "kernels", "monitor", "report", "sweep", "training")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,8 @@ class Bench(Command):
     """Measure speed against what people use now: ratios in one process, so that a noisy machine matters less."""
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """kernels: the activation as an operator; monitor: what a Monitor costs; training: the whole step."""
+    """atari: steps of a DQN run; kernels: the activation as an operator; monitor: a Monitor's cost; report: a
+    large store; sweep: engines; training: the whole step."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where to measure."""
     threads: int = 1
@@ -38,6 +42,8 @@ class Bench(Command):
     """Time for each case."""
     only: str = ""
     """Measure the cases of kernels or training alone whose title holds this text, such as 2^20 or CNN."""
+    runs: int = NUM_RUNS
+    """Finished runs in the store that report is measured on."""
     json: Path | None = None
     """Write the numbers to this file, with machine, versions, n and spread."""
 
@@ -46,9 +52,12 @@ class Bench(Command):
         torch.set_num_threads(self.threads)
         print(kernels.describe())
         benches: dict[str, Callable[[], Sequence[Any]]] = {
+            "atari": self.atari_rows,
             "kernels": self.kernel_rows,
             "monitor": self.monitor_rows,
+            "report": self.report_rows,
             "training": self.training_rows,
+            "sweep": self.sweep_rows,
         }
         rows = benches[self.what]()
         if self.json is not None:
@@ -61,6 +70,8 @@ class Bench(Command):
             raise lookup.UnknownName(lookup.no_such("benchmark", self.what, WHAT))
         if self.threads < 1:
             raise BadUsage(f"--threads must be at least 1; got {self.threads}.")
+        if self.runs < 1:
+            raise BadUsage(f"--runs must be at least 1; got {self.runs}.")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
 
@@ -79,11 +90,32 @@ class Bench(Command):
         print_rows(rows)
         return rows
 
+    def atari_rows(self) -> list[AtariRow]:
+        """Time whole steps of DQN runs, and show the table."""
+        try:
+            rows = list(bench_atari(torch.device(self.device), seconds_per_case=self.seconds))
+        except ModuleNotFoundError as error:
+            raise BadUsage(str(error)) from error
+        header = ("run", "candidate", "environment steps a second", "time over our ReLU run", "turns")
+        print_table(header, [show_atari(row) for row in rows])
+        return rows
+
     def monitor_rows(self) -> list[MonitorRow]:
         """Time steps with and without a reading, and show the table."""
         rows = list(bench_monitor(torch.device(self.device), seconds_per_case=self.seconds))
         header = ("network", "step", "a reading, in steps", f"cost every {DEFAULT_EVERY} steps", "turns")
         print_table(header, [show_monitor(row) for row in rows])
+        return rows
+
+    def report_rows(self) -> list[ReportRow]:
+        """Make a large store, and time listing its runs and reporting them."""
+        rows = []
+        for row in bench_report(num_runs=self.runs):
+            print(f"measured: {row.step}", flush=True)
+            rows.append(row)
+        print_table(("step", "runs", "time"), [(row.step, f"{row.runs:,}", f"{row.seconds:.2f} s") for row in rows])
+        total = sum(row.seconds for row in rows if row.step.startswith("report"))
+        print(f"report in all: {total:.2f} s")
         return rows
 
     def training_rows(self) -> list[TrainingRow | GrowthRow]:
@@ -92,11 +124,24 @@ class Bench(Command):
         rows = list(bench_training(device, seconds_per_case=self.seconds, only=self.only))
         if not rows:
             raise BadUsage(f"no case has {self.only!r} in its title; titles look like 'MLP 3x2000, batch 64'.")
-        header = ("step", "candidate", "time", "over our ReLU step", "turns")
+        header = ("step", "candidate", "time", "over our ReLU step", "memory", "turns")
         print_table(header, [show_training(row) for row in rows])
         growth = bench_growth(device)
         print_table(("growth", "late over early stages", "memory gained"), [show_growth(growth)])
         return [*rows, growth]
+
+    def sweep_rows(self) -> list[SweepRow]:
+        """Time whole sweeps, with runs of at least ten seconds, and show what each engine costs."""
+        rows: list[SweepRow] = []
+        for row in bench_sweep(seconds_per_run=max(self.seconds, SECONDS_PER_RUN), only=self.only):
+            if isinstance(row, NotMeasured):
+                print(f"not measured: {row.engine}: {row.reason}")
+            else:
+                print(f"measured: {row.engine}", flush=True)
+                rows.append(row)
+        header = ("engine", "workers", "runs", "a run", "wall time", "start", "overhead a run", "efficiency")
+        print_table(header, [show_sweep(row) for row in rows])
+        return rows
 
     def content(self, rows: Sequence[Any]) -> dict[str, object]:
         """What the JSON file holds."""
@@ -134,6 +179,15 @@ def show(row: Row | None) -> str:
     return f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
 
 
+def show_atari(row: AtariRow) -> tuple[str, ...]:
+    """One candidate as text."""
+    ratio = ""
+    if row.ratio is not None and row.ratio_quartiles is not None:
+        low, high = row.ratio_quartiles
+        ratio = f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
+    return row.case, row.candidate, f"{row.steps_per_second:,.1f}", ratio, str(row.turns)
+
+
 def show_monitor(row: MonitorRow) -> tuple[str, ...]:
     """One case as text."""
     low, high = row.reading_quartiles
@@ -144,16 +198,19 @@ def show_monitor(row: MonitorRow) -> tuple[str, ...]:
 def show_training(row: TrainingRow) -> tuple[str, ...]:
     """One candidate of a case as text."""
     low, high = row.ratio_quartiles
-    return (
-        row.case,
-        row.candidate,
-        f"{row.milliseconds:.2f} ms",
-        f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]",
-        str(row.turns),
-    )
+    memory = "" if row.megabytes is None else f"{row.megabytes:.0f} MB"
+    ratio = f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
+    return row.case, row.candidate, f"{row.milliseconds:.3f} ms", ratio, memory, str(row.turns)
 
 
 def show_growth(row: GrowthRow) -> tuple[str, ...]:
     """The comparison as text."""
     low, high = row.quartiles
     return row.case, f"{row.late_over_early:.3f} [{low:.3f}, {high:.3f}]", f"{row.megabytes_gained:.1f} MB"
+
+
+def show_sweep(row: SweepRow) -> tuple[str, ...]:
+    """One engine as text."""
+    times = [f"{seconds:.1f} s" for seconds in (row.seconds_per_run, row.wall_seconds, row.start_seconds)]
+    overhead = f"{row.overhead_per_run:.2f} s"
+    return row.engine, str(row.workers), str(row.runs), *times, overhead, f"{row.efficiency:.2f}"

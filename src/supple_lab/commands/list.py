@@ -23,6 +23,7 @@ from supple_lab.scenarios.base import Scenario
 from supple_lab.studies.base import Study
 from supple_lab.sweep.executor import Executor
 from supple_lab.sweep.view import in_words
+from supple_lab.trackers.base import Tracker
 
 KINDS: dict[str, type] = {
     "methods": Method,
@@ -32,6 +33,7 @@ KINDS: dict[str, type] = {
     "models": Model,
     "studies": Study,
     "engines": Executor,
+    "trackers": Tracker,
 }
 HEADINGS = ("run", "method", "scenario", "dataset", "seed", "state", "progress", "left", "accuracy", "reason")
 FILTERS = ("method", "scenario", "dataset", "state", "seed")
@@ -41,7 +43,7 @@ ON_ONE_SCREEN = 1000  # runs up to which a table is laid out nicely; that takes 
 
 @dataclass(frozen=True, kw_only=True)
 class List(Command):
-    """Show what there is: methods, metrics, scenarios, datasets, models, studies, engines; or the runs of a folder."""
+    """Show methods, metrics, scenarios, datasets, models, studies, engines and trackers, or the runs of a folder."""
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KIND")] = "all"
     """One of these kinds, or runs, which needs --out."""
@@ -78,7 +80,7 @@ class List(Command):
         found = entries(Store.open(self.out))
         wanted = [entry for entry in found if self.is_wanted(entry)]
         print_runs(wanted)
-        print(counts(wanted))
+        print(counts(wanted), file=sys.stderr)  # not among the rows that a pipe carries on
         for entry in found:
             if entry.is_damaged:
                 path = self.out / "runs" / entry.run / "spec.json"

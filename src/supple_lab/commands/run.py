@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,6 +17,7 @@ from supple_lab.commands.report import default_out, make_report
 from supple_lab.commands.screen import print_drawing
 from supple_lab.data.folder import use_folder
 from supple_lab.runs.journal import Pace
+from supple_lab.runs.mirror import Mirror
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.runs.suitable import check_suitable
@@ -25,6 +28,7 @@ from supple_lab.sweep.executor import EngineMissing, Executor
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
 from supple_lab.sweep.terms import Terms
 from supple_lab.sweep.view import choose_view, title_of
+from supple_lab.trackers.base import Tracker, TrackerMissing
 
 GIB = 2**30
 NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has all
@@ -48,6 +52,8 @@ class Run(Command):
     """How many seeds. Default: the study's own number."""
     methods: tuple[str, ...] = ()
     """Methods to compare, any that exist. Default: the study's own."""
+    only: str = ""
+    """Run the conditions alone whose label holds this text, such as CNN or "Adam 0.001"."""
     search: bool = False
     """Run every setting that the paper searched, not its best alone; the best of them is reported."""
     as_printed: bool = False
@@ -72,6 +78,8 @@ class Run(Command):
     """GiB that a run's process may take; what takes more has failed."""
     checkpoint_seconds: float = 30.0
     """Time between checkpoints: what a kill may cost."""
+    track: tuple[str, ...] = ()
+    """Have these programs show the curves while runs go: tensorboard (then: tensorboard --logdir OUT/runs)."""
     retry_failed: bool = False
     """Try runs again that failed or diverged before."""
     quiet: bool = False
@@ -92,6 +100,7 @@ class Run(Command):
         todo = unfinished(store, specs, retry_failed=self.retry_failed)
         could_not = self.sweep(todo, store, engine) if todo else []
         tell_damage(store, todo)
+        tell_notes(store, todo)
         print_drawing(*make_report(study, store.root))
         return tell_failures(could_not + failures(store, specs))
 
@@ -106,16 +115,26 @@ class Run(Command):
             search=self.search,
             as_printed=self.as_printed,
             allow_partial=self.allow_partial,
+            only=self.only,
         )
+
+    def check_numbers(self) -> None:
+        """Refuse counts below one, and times and sizes that are nothing."""
+        for name, is_count in (
+            ("jobs", True),
+            ("per_gpu", True),
+            ("time_limit", False),
+            ("memory_limit", False),
+            ("checkpoint_seconds", False),
+        ):
+            value = getattr(self, name)
+            if value is not None and (value < 1 if is_count else value <= 0):
+                wanted = "at least 1" if is_count else "more than 0"
+                raise BadUsage(f"--{name.replace('_', '-')} must be {wanted}; got {value}.")
 
     def check_machine(self, engine: type[Executor]) -> None:
         """Refuse what cannot be done before anything is written."""
-        numbers = ("jobs", "per_gpu", "time_limit", "memory_limit", "checkpoint_seconds")
-        for name in numbers:
-            value, least = getattr(self, name), 1 if name in ("jobs", "per_gpu") else 0
-            if value is not None and (value < least or (least == 0 and value == 0)):
-                wanted = "at least 1" if least else "more than 0"
-                raise BadUsage(f"--{name.replace('_', '-')} must be {wanted}; got {value}.")
+        self.check_numbers()
         if self.device == "cuda" and engine.is_here and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
         if self.per_gpu > 1 and self.device != "cuda":
@@ -124,6 +143,9 @@ class Run(Command):
             raise BadUsage(f"the engine {engine.name} cannot end a run that exceeds a limit; use --engine process.")
         if self.out is not None and ":/" in str(self.out):
             raise BadUsage(f"--out is a folder of this machine; to copy the runs to {self.out} use --mirror URL.")
+        if self.mirror is not None:
+            Mirror(self.mirror)
+        check_trackers(self.track)
         try:
             engine.check_installed()
         except EngineMissing as error:
@@ -153,9 +175,26 @@ class Run(Command):
             time_limit=None if self.time_limit is None else 60 * self.time_limit,
             memory_limit=None if self.memory_limit is None else int(self.memory_limit * GIB),
             pace=Pace(seconds=self.checkpoint_seconds),
+            track=self.track,
             address=self.address,
             slurm=self.slurm,
         )
+
+
+def check_trackers(names: Iterable[str]) -> None:
+    """Refuse trackers that do not exist or are not installed."""
+    try:
+        for name in names:
+            lookup.find(Tracker, name).check_installed()
+    except TrackerMissing as error:
+        raise BadUsage(str(error)) from error
+
+
+def tell_notes(store: Store, specs: Iterable[RunSpec]) -> None:
+    """Say what went wrong without harm to any number, each thing once, on the error stream."""
+    notes = Counter(note for spec in specs for note in store.folder(spec).status().get("notes", ()))
+    for note, number in notes.items():
+        print(f"note: in {number:,} {'run' if number == 1 else 'runs'}: {note}", file=sys.stderr)
 
 
 def tell_damage(store: Store, specs: list[RunSpec]) -> None:

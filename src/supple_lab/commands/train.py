@@ -15,7 +15,7 @@ from supple.metrics.base import Metric, every_metric
 from supple_lab import lookup
 from supple_lab.commands.base import BadUsage, Command
 from supple_lab.commands.form import filled, form_of
-from supple_lab.commands.run import tell_damage, tell_failures
+from supple_lab.commands.run import check_trackers, tell_damage, tell_failures, tell_notes
 from supple_lab.commands.screen import print_table
 from supple_lab.data.base import Dataset
 from supple_lab.data.digits import Digits
@@ -79,6 +79,8 @@ class Train(Command):
     """Write a checkpoint after so many seconds: what a kill costs at most."""
     checkpoint_stages: int = DEFAULT_PACE.stages
     """Besides, write one after every so many stages; 0: by the clock alone."""
+    track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Have these programs show the curves while it goes: tensorboard (then: tensorboard --logdir OUT/runs)."""
     quiet: bool = False
     """Show no progress."""
 
@@ -99,6 +101,7 @@ class Train(Command):
         self.tell_beginning(spec, folder)
         could_not = [] if folder.state() in SETTLED else self.train(spec, store)
         tell_damage(store, [spec])
+        tell_notes(store, [spec])
         tell_result(folder)
         return tell_failures(could_not)
 
@@ -134,6 +137,7 @@ class Train(Command):
             raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0.")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        check_trackers(self.track)
         check_suitable(spec, device=self.device)
 
     def tell_beginning(self, spec: RunSpec, folder: RunFolder) -> None:
@@ -155,7 +159,7 @@ class Train(Command):
         pace = Pace(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
-                execute(spec, store, device=self.device, pace=pace)
+                execute(spec, store, device=self.device, pace=pace, track=self.track)
             except RunIsBusy as error:
                 return [Failure(spec, str(error), busy=True)]
         return failures(store, [spec])

@@ -1,7 +1,7 @@
 """Journal: what a run says while it goes. Records are final, progress is a glance, checkpoints come by the clock."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from supple_lab.atomic_write import StorageError
 from supple_lab.runs.checkpoint import write_checkpoint
 from supple_lab.runs.run_folder import RunFolder
+from supple_lab.runs.tracking import Tracking
 
 SECONDS_BETWEEN_GLANCES = 0.5  # status files are read by people; each write reaches the disk
 MAX_SHARE_OF_TIME = 0.05  # that writing checkpoints may take: VGG-16 with Adam's moments is 650 MB
@@ -26,10 +27,11 @@ class Pace:
 class Journal:
     """Writes one run's folder on behalf of the loop that trains it."""
 
-    def __init__(self, folder: RunFolder, device: torch.device, pace: Pace) -> None:
+    def __init__(self, folder: RunFolder, device: torch.device, pace: Pace, *, track: Sequence[str] = ()) -> None:
         self.folder = folder
         self.device = device
         self.pace = pace
+        self.tracking = Tracking(track, folder)
         self._seconds_before = float(folder.status().get("seconds", 0.0))
         self._started = self._last_checkpoint = time.monotonic()
         self._cost = 0.0  # seconds that the last checkpoint took
@@ -45,15 +47,16 @@ class Journal:
     def resume(self) -> dict[str, Any] | None:
         """The newest whole checkpoint, or None to start from the beginning; later records are forgotten."""
         checkpoint = self.folder.latest_checkpoint(self.device)
-        if checkpoint is not None:
-            if checkpoint["device"] != self.device.type:
-                raise StorageError(
-                    f"the run was begun on {checkpoint['device']} and cannot go on bit for bit on {self.device.type}: "
-                    f"continue it with --device {checkpoint['device']}, or choose another folder with --out DIR."
-                )
-            self.num_records, self.num_epochs = checkpoint["num_records"], checkpoint["num_epochs"]
+        if checkpoint is not None and checkpoint["device"] != self.device.type:
+            raise StorageError(
+                f"the run was begun on {checkpoint['device']} and cannot go on bit for bit on {self.device.type}: "
+                f"continue it with --device {checkpoint['device']}, or choose another folder with --out DIR."
+            )
+        stands_on = checkpoint or {"num_records": 0, "num_epochs": 0}
+        self.num_records, self.num_epochs = stands_on["num_records"], stands_on["num_epochs"]
         self.folder.stage_log.keep(self.num_records)
         self.folder.epoch_log.keep(self.num_epochs)
+        self.tracking.begin()
         return checkpoint
 
     def record_stage(self, **values: float) -> None:
@@ -61,19 +64,21 @@ class Journal:
         self.folder.check_lease()
         self.folder.stage_log.append(values)
         self.num_records += 1
+        self.tracking.record("stage", values)
 
     def record_epoch(self, **values: float) -> None:
         """Add an epoch's final results."""
         self.folder.check_lease()
         self.folder.epoch_log.append(values)
         self.num_epochs += 1
+        self.tracking.record("epoch", values)
 
     def glance(self, **facts: float) -> None:
         """Tell onlookers how far the run is, not too often; facts not given again stay as they were."""
         self.facts |= facts
         if time.monotonic() - self._last_glance >= SECONDS_BETWEEN_GLANCES:
             self._last_glance = time.monotonic()
-            self.folder.write_status("running", **self.facts, seconds=self.seconds)
+            self.folder.write_status("running", **self.facts, **self.tracking.facts, seconds=self.seconds)
 
     def checkpoint_if_due(self, snapshot: Callable[[], dict[str, Any]]) -> None:
         """Write a checkpoint if the last one is old enough."""

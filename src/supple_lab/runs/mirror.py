@@ -34,6 +34,7 @@ class Mirror:
         """Copy the run's files out, and remove the checkpoints there that are no longer here."""
         checkpoints = [path.name for path in checkpoint_files(folder)]
         try:
+            self._disk.makedirs(self._path(folder, ""), exist_ok=True)
             for name in (*FIRST, *checkpoints, STATUS):
                 if (folder / name).exists():
                     self._disk.pipe_file(self._path(folder, name), (folder / name).read_bytes())

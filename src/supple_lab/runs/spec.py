@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, get_args, get_type_hints
 
 from supple.methods.base import Method
@@ -70,6 +70,12 @@ def encode_fields(part: Any) -> dict[str, Any]:
     return {field.name: encode(value) for field, value in shown.items()}
 
 
+@cache  # most of the time that thousands of specs took to read
+def hints_of(cls: Any) -> dict[str, Any]:
+    """The types of a part's fields."""
+    return get_type_hints(cls)
+
+
 def decode(cls: Any, value: Any) -> Any:
     """The inverse of encode, for a field of the given type."""
     if isinstance(value, list):
@@ -81,5 +87,5 @@ def decode(cls: Any, value: Any) -> Any:
     if "kind" in fields:
         base = next((part for part in get_args(cls) if part is not type(None)), cls)  # of X | None
         cls = lookup.find(base, fields.pop("kind"))
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)
     return cls(**{name: decode(hints.get(name, object), part) for name, part in fields.items()})

@@ -17,7 +17,8 @@ class Inline(Executor):
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
         try:
-            future.set_result(execute(spec, self.store, device=self.device, pace=self.terms.pace))
+            state = execute(spec, self.store, device=self.device, pace=self.terms.pace, track=self.terms.track)
+            future.set_result(state)
         except Exception as error:  # told by whoever asks the future, as with every other engine
             future.set_exception(error)
         return future

@@ -38,8 +38,8 @@ class Order:
     def from_dict(cls, content: dict[str, Any]) -> "Order":
         """The order that was written."""
         terms = content["terms"]
-        pace, slurm = Pace(**terms["pace"]), tuple(terms["slurm"])
-        return cls(**{**content, "terms": Terms(**{**terms, "pace": pace, "slurm": slurm})})
+        own = {"pace": Pace(**terms["pace"]), "track": tuple(terms["track"]), "slurm": tuple(terms["slurm"])}
+        return cls(**{**content, "terms": Terms(**{**terms, **own})})
 
 
 def settle(future: Future[State], answer: dict[str, Any]) -> None:

@@ -4,7 +4,10 @@ Steps are captured graphs, so a thread does little but replay them, and kernels 
 side. Each run draws from streams of its own: its numbers are those of the run alone.
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import queue
+import threading
+from concurrent.futures import Future
+from contextlib import nullcontext
 
 import torch
 
@@ -24,16 +27,30 @@ class Packed(Executor):
 
     def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
         super().__init__(store, device=device, jobs=jobs, terms=terms)
-        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="run")
+        self._waiting: queue.Queue[tuple[RunSpec, Future[State]]] = queue.Queue()
+        for _ in range(jobs):
+            # Daemons: a thread cannot be stopped, but ends with the process, which a run bears like any other kill.
+            threading.Thread(target=self._serve, daemon=True).start()
 
     def submit(self, spec: RunSpec) -> Future[State]:
-        return self._threads.submit(self._execute, spec)
+        future: Future[State] = Future()
+        self._waiting.put((spec, future))
+        return future
 
     def stop(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
+        while not self._waiting.empty():
+            self._waiting.get()[1].cancel()
 
-    def _execute(self, spec: RunSpec) -> State:
-        if self.device != "cuda":
-            return execute(spec, self.store, device=self.device, pace=self.terms.pace)
-        with torch.cuda.stream(torch.cuda.Stream()):
-            return execute(spec, self.store, device=self.device, pace=self.terms.pace)
+    def _serve(self) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()) if self.device == "cuda" else nullcontext():
+            while True:
+                spec, future = self._waiting.get()
+                if future.set_running_or_notify_cancel():
+                    self._execute(spec, future)
+
+    def _execute(self, spec: RunSpec, future: Future[State]) -> None:
+        try:
+            state = execute(spec, self.store, device=self.device, pace=self.terms.pace, track=self.terms.track)
+            future.set_result(state)
+        except Exception as error:  # told by whoever asks the future, as with every other engine
+            future.set_exception(error)

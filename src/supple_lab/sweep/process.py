@@ -10,9 +10,9 @@ import torch
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
-from supple_lab.sweep.executor import Executor, RunError
+from supple_lab.sweep.executor import Executor
 from supple_lab.sweep.terms import Terms
-from supple_lab.sweep.watched_worker import NUM_ATTEMPTS, LimitReached, WatchedWorker, WorkerDied, fail
+from supple_lab.sweep.watched_worker import WatchedWorker, execute_persistently
 
 
 class Process(Executor):
@@ -51,18 +51,17 @@ class Process(Executor):
         self._threads.shutdown(cancel_futures=True)
 
     def _execute(self, spec: RunSpec) -> State:
-        for attempt in range(1, NUM_ATTEMPTS + 1):
-            try:
-                self._at_work[spec] = worker = self._worker()
-                return worker.execute(spec)
-            except LimitReached as limit:
-                return fail(self.store, spec, str(limit))
-            except WorkerDied as death:
-                if self._stopping or spec in self._given_up or attempt == NUM_ATTEMPTS:
-                    raise RunError(f"{death} The run was tried {attempt} times; it stays resumable.") from death
-            finally:
-                self._at_work.pop(spec, None)
-        raise AssertionError("the last attempt returns or raises")
+        def worker() -> WatchedWorker:
+            self._at_work[spec] = self._worker()
+            return self._at_work[spec]
+
+        def is_wanted() -> bool:
+            return not self._stopping and spec not in self._given_up
+
+        try:
+            return execute_persistently(spec, self.store, worker=worker, is_wanted=is_wanted)
+        finally:
+            self._at_work.pop(spec, None)
 
     def _worker(self) -> WatchedWorker:
         worker = getattr(self._own, "worker", None)

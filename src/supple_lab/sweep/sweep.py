@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from supple_lab.atomic_write import StorageError
 from supple_lab.runs.index import entries
 from supple_lab.runs.lease import LeaseWatch, RunIsBusy
 from supple_lab.runs.run_folder import State
@@ -48,7 +49,7 @@ def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
         while futures or elsewhere:
             for future in list(executor.as_completed(futures, timeout=SECONDS_BETWEEN_LOOKS)):
                 spec = futures.pop(future)
-                if isinstance(error := error_of(future), RunIsBusy):
+                if isinstance(error := error_of(future, executor.store, spec), RunIsBusy):
                     elsewhere[spec] = LeaseWatch(executor.store.folder(spec).path)
                 elif error is not None:
                     could_not.append(Failure(spec, str(error) or type(error).__name__))
@@ -61,12 +62,14 @@ def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
     return could_not
 
 
-def error_of(future: Future[State]) -> BaseException | None:
-    """What kept the run from being executed, if anything did."""
+def error_of(future: Future[State], store: Store, spec: RunSpec) -> BaseException | None:
+    """What kept the run from being executed, or its results from coming here, if anything did."""
     try:
+        if future.exception() is None:
+            exchange(store, [spec])
         return future.exception()
-    except CancelledError as cancelled:
-        return cancelled
+    except (CancelledError, StorageError) as error:
+        return error
 
 
 def failures(store: Store, specs: Iterable[RunSpec]) -> list[Failure]:

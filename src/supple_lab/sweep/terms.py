@@ -13,5 +13,11 @@ class Terms:
     time_limit: float | None = None  # seconds for one attempt at a run; what takes longer has failed
     memory_limit: int | None = None  # bytes resident in a run's process; what takes more has failed
     pace: Pace = field(default_factory=Pace)
+    track: tuple[str, ...] = ()  # names of trackers that are told what a run records
     address: str | None = None  # of a running Ray cluster
     slurm: tuple[str, ...] = ()  # what sbatch is told besides, as NAME=VALUE
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether somebody must watch the run's process."""
+        return self.time_limit is not None or self.memory_limit is not None

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from supple_lab.runs.checkpoint import checkpoint_files, serial_of
 from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
@@ -17,7 +19,7 @@ from supple_lab.runs.store import Store
 from supple_lab.sweep.executor import RunError
 from supple_lab.sweep.terms import Terms
 
-NUM_ATTEMPTS = 3  # a run whose worker is killed resumes from its checkpoint; one that kills workers must not do so on
+NUM_ATTEMPTS = 5  # without a new checkpoint: killed workers are replaced, but a run that kills its own is given up
 SECONDS_BETWEEN_LOOKS = 0.25  # at the memory of a worker: one that leaks a GiB a second is seen in time
 GIB = 2**30
 
@@ -35,11 +37,12 @@ class WatchedWorker:
 
     def __init__(self, store: Store, device: str, terms: Terms, *, gpu: str | None = None) -> None:
         self._terms = terms
+        self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         mirror = store.mirror.url if store.mirror else ""
-        pace = json.dumps(vars(terms.pace))
+        pace, track = json.dumps(vars(terms.pace)), ",".join(terms.track)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.worker", str(store.root), device, mirror, pace],
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", str(store.root), device, mirror, pace, track],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -51,6 +54,7 @@ class WatchedWorker:
     def execute(self, spec: RunSpec) -> State:
         """Send the run and wait for the answer."""
         assert self._process.stdin is not None
+        self._wait_until_ready()
         try:
             print(spec.to_json(), file=self._process.stdin, flush=True)
         except BrokenPipeError:
@@ -70,6 +74,12 @@ class WatchedWorker:
         """End the process at once; the store is built to bear it."""
         self._process.kill()
         self._process.wait()
+
+    def _wait_until_ready(self) -> None:
+        assert self._process.stdout is not None
+        if not self._is_ready and not self._process.stdout.readline():
+            raise self._died()
+        self._is_ready = True
 
     def _answer(self) -> dict[str, State]:
         assert self._process.stdout is not None
@@ -98,6 +108,29 @@ class WatchedWorker:
         last_words = self._complaints.read().decode(errors="replace").strip().splitlines()[-1:]
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return WorkerDied(" ".join([f"the worker process ended with {how}.", *last_words]))
+
+
+def execute_persistently(
+    spec: RunSpec, store: Store, *, worker: Callable[[], WatchedWorker], is_wanted: Callable[[], bool] = lambda: True
+) -> State:
+    """Execute the run with as many workers as it takes, as long as it gets on from one death to the next."""
+    folder = store.folder(spec)
+    num_deaths, furthest = 0, newest_serial(folder.path)
+    while True:
+        try:
+            return worker().execute(spec)
+        except LimitReached as limit:
+            return fail(store, spec, str(limit))
+        except WorkerDied as death:
+            now = newest_serial(folder.path)
+            num_deaths, furthest = num_deaths + 1 if now <= furthest else 1, now
+            if num_deaths == NUM_ATTEMPTS or not is_wanted():
+                raise RunError(f"{death} The run was tried {num_deaths} times; it stays resumable.") from death
+
+
+def newest_serial(folder: Path) -> int:
+    """The number of the run's newest checkpoint; they only grow."""
+    return max((serial_of(path) for path in checkpoint_files(folder)), default=0)
 
 
 def resident_bytes(pid: int) -> int:

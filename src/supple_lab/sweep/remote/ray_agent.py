@@ -15,11 +15,12 @@ from typing import Any, TextIO
 
 import ray
 
-from supple_lab.sweep.order import Order
-from supple_lab.sweep.remote.ray_task import execute_watched
-from supple_lab.sweep.watched_worker import NUM_ATTEMPTS, WorkerDied
+from supple_lab.sweep.remote.ray_task import execute_task
+
+Order = dict[str, Any]  # as the driver wrote it: reading it takes torch, and the agent does without
 
 SECONDS_BETWEEN_LOOKS = 0.05
+NUM_RETRIES = 20  # of a task whose worker or node is lost; one that kills its own worker must not do so for ever
 SECONDS_TO_SHUT_DOWN = 15.0
 PASSED_ON = ("SUPPLE_DATA",)  # variables of the driver that runs need; a cluster's workers have others of their own
 
@@ -39,7 +40,7 @@ class Agent:
         while True:
             while not messages.empty() or not (self._pending or self._at_work):
                 self._obey(messages.get())
-            while self._pending and len(self._at_work) < self._order.jobs:
+            while self._pending and len(self._at_work) < self._order["jobs"]:
                 message = self._pending.popleft()
                 self._at_work[self._task.remote(message["spec"], self._order)] = message["run"]
             if self._at_work:
@@ -72,10 +73,11 @@ def main(order: Order) -> None:
 
 def connect(order: Order) -> None:
     """Join the cluster that was named, or start one with as many places as runs may be at work."""
-    if order.terms.address:
-        place: dict[str, Any] = {"address": order.terms.address}
+    address = order["terms"]["address"]
+    if address:
+        place: dict[str, Any] = {"address": address}
     else:
-        place = {"address": "local", "num_cpus": order.jobs, "include_dashboard": False}
+        place = {"address": "local", "num_cpus": order["jobs"], "include_dashboard": False}
     passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {"env_vars": {"OMP_NUM_THREADS": "1", **passed_on}}
     ray.init(**place, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
@@ -83,10 +85,10 @@ def connect(order: Order) -> None:
 
 def task_for(order: Order) -> Any:
     """The remote function with what a run takes: one core, and its share of a GPU."""
-    wanted: dict[str, Any] = {"num_cpus": 1, "max_retries": NUM_ATTEMPTS, "retry_exceptions": [WorkerDied]}
-    if order.device == "cuda":
-        wanted["num_gpus"] = 1 / order.terms.per_gpu
-    return ray.remote(**wanted)(execute_watched)
+    wanted: dict[str, Any] = {"num_cpus": 1, "max_retries": NUM_RETRIES}
+    if order["device"] == "cuda":
+        wanted["num_gpus"] = 1 / order["terms"]["per_gpu"]
+    return ray.remote(**wanted)(execute_task)
 
 
 def result_of(reference: Any) -> dict[str, str]:
@@ -107,4 +109,4 @@ def _read(stdin: TextIO, messages: "queue.Queue[dict[str, str]]") -> None:
 
 
 if __name__ == "__main__":
-    main(Order.from_dict(json.loads(sys.argv[1])))
+    main(json.loads(sys.argv[1]))

@@ -1,33 +1,46 @@
-"""A run as a Ray task: the Ray worker hands it to a worker process of its own and watches it."""
+"""A run as a Ray task: in the Ray worker itself, or, where it has limits, in a worker process that it watches.
+
+Imports what it needs when it is called: the agent only names the function, and starts sooner without torch.
+"""
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from supple_lab.runs.lease import RunIsBusy
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.sweep.executor import RunError
-from supple_lab.sweep.order import Order
-from supple_lab.sweep.watched_worker import LimitReached, WatchedWorker, fail
+if TYPE_CHECKING:
+    from supple_lab.runs.store import Store
+    from supple_lab.sweep.order import Order
+    from supple_lab.sweep.watched_worker import WatchedWorker
 
-_workers: dict[str, WatchedWorker] = {}  # the worker process of this Ray worker, by the GPU that it was given
+_workers: "dict[str, WatchedWorker]" = {}  # the worker process of this Ray worker, by the GPU that it was given
 
 
-def execute_watched(spec_json: str, order: Order) -> dict[str, str]:
-    """How the run ended. WorkerDied is Ray's to retry: the run goes on from its checkpoint."""
-    store = Store.create(Path(order.out), mirror=order.mirror)
-    spec = RunSpec.from_json(spec_json)
+def execute_task(spec_json: str, written_order: dict[str, Any]) -> dict[str, str]:
+    """How the run ended. Where this process itself is killed, Ray retries: the run goes on from its checkpoint."""
+    from pathlib import Path
+
+    from supple_lab.runs.lease import RunIsBusy
+    from supple_lab.runs.run import execute
+    from supple_lab.runs.spec import RunSpec
+    from supple_lab.runs.store import Store
+    from supple_lab.sweep.order import Order
+    from supple_lab.sweep.watched_worker import execute_persistently
+
+    order = Order.from_dict(written_order)
+    store, spec = Store.create(Path(order.out), mirror=order.mirror), RunSpec.from_json(spec_json)
     try:
-        return {"state": _worker(store, order).execute(spec)}
+        if order.terms.has_limits:
+            return {"state": execute_persistently(spec, store, worker=lambda: _worker(store, order))}
+        terms = order.terms
+        return {"state": execute(spec, store, device=order.device, pace=terms.pace, track=terms.track)}
     except RunIsBusy as busy:
         return {"busy": str(busy)}
-    except LimitReached as limit:
-        return {"state": fail(store, spec, str(limit))}
-    except RunError as error:
-        return {"error": str(error)}
+    except Exception as error:  # the driver tells it, under the run's name
+        return {"error": str(error) or type(error).__name__}
 
 
-def _worker(store: Store, order: Order) -> WatchedWorker:
+def _worker(store: "Store", order: "Order") -> "WatchedWorker":
+    from supple_lab.sweep.watched_worker import WatchedWorker
+
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if gpu not in _workers or not _workers[gpu].is_alive():
         _workers[gpu] = WatchedWorker(store, order.device, order.terms)

@@ -1,7 +1,7 @@
 """A worker process: reads run specs line by line, executes them, answers with how each ended.
 
-Started as ``python -m supple_lab.sweep.remote.worker OUT DEVICE MIRROR PACE``. It ends at once when its input closes,
-however that comes about, so that a killed driver leaves no orphans.
+Started as ``python -m supple_lab.sweep.remote.worker OUT DEVICE MIRROR PACE TRACK``. It ends at once when its input
+closes, however that comes about, so that a killed driver leaves no orphans.
 """
 
 import json
@@ -17,23 +17,29 @@ from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.run import execute
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
+from supple_lab.sweep.terms import Terms
+
+READY = "ready"  # said once, before the first run is taken, so that starting up does not count as its time
 
 
-def main(out: str, device: str, mirror: str, pace: str) -> None:
+def main(out: str, device: str, mirror: str, pace: str, track: str) -> None:
     """Serve until the input closes."""
+    terms = Terms(pace=Pace(**json.loads(pace)), track=tuple(track.split(",")) if track else ())
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not be taken for an answer
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(sys.stdin, lines), daemon=True).start()
     store = Store.create(Path(out), mirror=mirror or None)
+    print(READY, file=answers, flush=True)
     while True:
-        print(json.dumps(answer(lines.get(), store, device, Pace(**json.loads(pace)))), file=answers, flush=True)
+        print(json.dumps(answer(lines.get(), store, device, terms)), file=answers, flush=True)
 
 
-def answer(line: str, store: Store, device: str, pace: Pace) -> dict[str, str]:
+def answer(line: str, store: Store, device: str, terms: Terms) -> dict[str, str]:
     """Execute one run; its state, or the error that kept it from being executed."""
     try:
-        return {"state": execute(RunSpec.from_json(line), store, device=device, pace=pace)}
+        state = execute(RunSpec.from_json(line), store, device=device, pace=terms.pace, track=terms.track)
+        return {"state": state}
     except RunIsBusy as error:
         return {"busy": str(error)}
     except Exception as error:  # the driver tells it, under the run's name

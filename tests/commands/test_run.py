@@ -1,0 +1,64 @@
+"""supple run: what it refuses, and that engines, limits and mirrors are at one's command."""
+
+import pytest
+
+from supple_lab.cli import supple
+from supple_lab.commands.run import Run
+from supple_lab.sweep import ray_engine
+
+SMOKE = ["run", "quickstart", "--scale", "smoke", "--methods", "aid"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--per-gpu", "0"], "--per-gpu must be at least 1; got 0."),
+        (["--per-gpu", "2"], "--per-gpu is for --device cuda; on processor cores use --jobs."),
+        (["--time-limit", "0"], "--time-limit must be more than 0; got 0.0."),
+        (["--memory-limit", "-1"], "--memory-limit must be more than 0; got -1.0."),
+        (["--engine", "inline", "--time-limit", "5"], "the engine inline cannot end a run that exceeds a limit"),
+        (["--out", "s3://bucket/out"], "--out is a folder of this machine; "),
+        (["--mirror", "nosuch://x"], "cannot use nosuch://x as a mirror"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert supple([*SMOKE, *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_engine_that_is_not_installed_is_refused_before_anything_is_written(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
+    assert supple([*SMOKE, "--engine", "ray"]) == 2
+    assert "pip install 'supple[ray]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_become_terms_in_seconds_and_bytes():
+    terms = Run(study="quickstart", time_limit=1.5, memory_limit=0.5, per_gpu=3, checkpoint_seconds=7.0).terms()
+    assert (terms.time_limit, terms.memory_limit, terms.per_gpu, terms.pace.seconds) == (90.0, 2**29, 3, 7.0)
+
+
+def test_study_is_continued_from_its_mirror_alone(tmp_path, capsys):
+    mirror = ["--mirror", f"file://{tmp_path / 'mirror'}", "--engine", "inline", "--quiet"]
+    assert supple([*SMOKE, *mirror, "--out", str(tmp_path / "here")]) == 0
+    assert supple([*SMOKE, *mirror, "--out", str(tmp_path / "there")]) == 0
+    (here,), (there,) = ((tmp_path / name).glob("runs/*/status.json") for name in ("here", "there"))
+    assert here.read_bytes() == there.read_bytes()  # fetched, not computed again
+    assert (tmp_path / "there" / "report" / "index.html").exists()
+
+
+def test_traceback_of_a_failed_run_is_told(tmp_path, capsys, monkeypatch):
+    from supple_lab.runs import run
+
+    def broken(*_):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(run, "_train", broken)
+    assert supple([*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "failed: aid, seed 0" in error
+    assert "in broken" in error
+    assert 'raise RuntimeError("planted")' in error

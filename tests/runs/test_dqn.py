@@ -1,0 +1,328 @@
+"""The DQN run: counts that are the protocol's, modes that are what they say, and a resume that changes nothing."""
+
+import math
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint
+from supple.methods.activations import UseAID, UseCReLU
+from supple.methods.base import Method
+from supple.methods.cbp import CBP
+from supple.methods.full_reset import FullReset
+from supple.methods.redo import ReDo
+from supple.methods.vanilla import Vanilla
+from supple_lab import lookup
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.rl.atari import Atari
+from supple_lab.rl.base import Environment
+from supple_lab.rl.chain import Chain, ChainEnvironment
+from supple_lab.rl.games import GAMES
+from supple_lab.rl.replay_archive import pieces
+from supple_lab.runs import dqn
+from supple_lab.runs.checkpoint import checkpoint_files
+from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.playable import sights_of
+from supple_lab.runs.run import execute
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.runs.suitable import check_suitable
+from supple_lab.scenarios.base import Unsuitable
+
+AT_EVERY_SEGMENT = Pace(seconds=0.0)
+METHODS = lookup.known(Method)
+
+
+@pytest.fixture
+def no_ale(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    sights_of.cache_clear()
+    yield
+    sights_of.cache_clear()
+
+
+def needs_ale() -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+
+
+def finished(tmp_path, spec: RunSpec) -> Store:
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "done", store.folder(spec).status().get("reason")
+    return store
+
+
+def adam_steps(store: Store, spec: RunSpec) -> set[int]:
+    """What Adam itself has counted, parameter by parameter."""
+    return {int(state["step"]) for state in last_checkpoint(store, spec)["optimizer"]["state"].values()}
+
+
+@pytest.mark.parametrize("replay_ratio", [0.25, 1.0, 2.0])
+def test_there_are_as_many_updates_as_the_replay_ratio_says(tmp_path, replay_ratio):
+    spec = chain_spec(replay_ratio=replay_ratio, num_iterations=1)
+    store = finished(tmp_path, spec)
+    num_steps = store.folder(spec).records()[-1]["num_steps"]
+    expected = math.floor(replay_ratio * (num_steps - spec.problem.num_random_steps))
+    assert adam_steps(store, spec) == {expected}
+    assert store.folder(spec).records()[-1]["num_updates"] == expected
+
+
+class Counted(Environment):
+    """Passes everything on and counts the steps."""
+
+    total = 0
+
+    def __init__(self, inner: Environment) -> None:
+        self.inner, self.num_actions, self.frame_shape = inner, inner.num_actions, inner.frame_shape
+
+    def reset(self):
+        return self.inner.reset()
+
+    def step(self, action):
+        Counted.total += 1
+        return self.inner.step(action)
+
+
+def test_recorded_steps_are_those_of_the_game_without_the_evaluations(tmp_path, monkeypatch):
+    start, Counted.total = Chain.start, 0
+    monkeypatch.setattr(Chain, "start", lambda game, seed: Counted(start(game, seed)))
+    spec = chain_spec()
+    records = finished(tmp_path, spec).folder(spec).records()
+    assert [record["stage"] for record in records] == [0, 1]
+    longest, problem, num_steps = ChainEnvironment(Chain()).max_steps, spec.problem, records[-1]["num_steps"]
+    least = 2 * problem.steps_per_iteration
+    assert least <= num_steps < least + 2 * longest  # an iteration ends with the game under way
+    evaluated = Counted.total - num_steps
+    assert 2 * problem.evaluation_steps <= evaluated < 2 * (problem.evaluation_steps + longest)
+
+
+def test_an_iteration_is_played_in_segments_and_ends_with_a_game(tmp_path):
+    spec = chain_spec()
+    epochs = finished(tmp_path, spec).folder(spec).epochs()
+    assert [record["epoch"] for record in epochs] == list(range(len(epochs)))
+    assert len(epochs) >= 2 * spec.problem.steps_per_iteration // (spec.problem.steps_per_segment + 18)
+    assert all(0.0 <= record["train_score"] <= 1.0 for record in epochs)
+    assert "loss" not in epochs[0]  # before the first update
+    assert epochs[-1]["loss"] >= 0
+
+
+def interrupted(tmp_path, spec: RunSpec, *, after_segments: int, monkeypatch) -> Store:
+    """A store whose run was stopped in the middle of a segment."""
+    original, left = dqn.segment_values, iter(range(after_segments))
+
+    def limited(*arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    store = Store.create(tmp_path)
+    monkeypatch.setattr(dqn, "segment_values", limited)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, store, pace=AT_EVERY_SEGMENT)
+    monkeypatch.setattr(dqn, "segment_values", original)
+    return store
+
+
+def assert_equal_runs(one: Store, other: Store, spec: RunSpec) -> None:
+    """The same records, and bit for bit the same agent."""
+    for log in ("stage_log", "epoch_log"):
+        assert getattr(one.folder(spec), log).path.read_bytes() == getattr(other.folder(spec), log).path.read_bytes()
+    ours, theirs = last_checkpoint(one, spec), last_checkpoint(other, spec)
+    for part in ("model", "target"):
+        assert all(torch.equal(tensor, theirs[part][name]) for name, tensor in ours[part].items())
+    assert ours["cursor"] == theirs["cursor"]
+    assert torch.equal(ours["mask_stream"], theirs["mask_stream"])
+
+
+@pytest.mark.parametrize("name", ["aid", "cbp", "redo", "shrink_perturb"])
+def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, monkeypatch, name):
+    spec = chain_spec(METHODS[name](), act_mode="train", target_mode="train", steps_per_iteration=110)
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_resumed_run_equals_unbroken_run_on_a_real_game(tmp_path, monkeypatch):
+    needs_ale()
+    spec = atari_spec(UseAID(relu_prob=0.99))
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    assert len(store.folder(spec).records()) < 2
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", GAMES)
+def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, monkeypatch, title):
+    needs_ale()
+    spec = atari_spec(game=Atari(title=title, max_steps=15))
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
+    spec = chain_spec()
+    store = interrupted(tmp_path, spec, after_segments=5, monkeypatch=monkeypatch)
+    started, start = [], Chain.start
+    monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
+    assert execute(spec, store) == "done"
+    num_segments = len(store.folder(spec).epochs())
+    assert len(started) == (num_segments - 5) + 1  # and the last evaluation
+
+
+@pytest.mark.parametrize("harm", ["cut short", "missing"])
+def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, monkeypatch, capsys, harm):
+    spec = chain_spec()
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=4, monkeypatch=monkeypatch)
+    newest = pieces(store.folder(spec).path)[-1]
+    newest.unlink() if harm == "missing" else os.truncate(newest, newest.stat().st_size // 2)
+    assert execute(spec, store) == "done"
+    assert "note:" in capsys.readouterr().err
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_a_lost_replay_means_starting_over_with_the_same_result(tmp_path, monkeypatch):
+    spec = chain_spec()
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=4, monkeypatch=monkeypatch)
+    for path in pieces(store.folder(spec).path):
+        path.unlink()
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_a_finished_run_leaves_no_frames_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
+    spec = chain_spec(num_iterations=1)
+    folder = finished(tmp_path, spec).folder(spec).path
+    assert not pieces(folder)
+    assert not dqn.frames_file(folder).exists()
+    assert len(checkpoint_files(folder)) == 1
+
+
+def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch):
+    spec = chain_spec()
+    in_memory = finished(tmp_path / "memory", spec)
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)
+    assert_equal_runs(finished(tmp_path / "file", spec), in_memory, spec)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_runs(tmp_path, name):
+    spec = chain_spec(METHODS[name](), num_iterations=1)
+    check_suitable(spec, device="cpu")
+    store = finished(tmp_path, spec)
+    (record,) = store.folder(spec).records()
+    inside = set() if name == "identity" else {"dormant_ratio", "sign_entropy"}  # it has no activation to look at
+    assert {"score", "train_score", "srank"} | inside <= record.keys()
+
+
+def test_boundaries_come_every_so_many_updates(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(ReDo, "end_stage", lambda self, learner, state, data: seen.append(data.boundary))
+    spec = chain_spec(ReDo(), boundary_period=50)
+    num_updates = finished(tmp_path, spec).folder(spec).records()[-1]["num_updates"]
+    assert seen == list(range(1, num_updates // 50 + 1))
+
+
+def test_target_network_is_copied_every_so_many_steps_and_stands_still_between(tmp_path, monkeypatch):
+    copies, original = [], dqn.Agent.copy_to_target_
+    monkeypatch.setattr(dqn.Agent, "copy_to_target_", lambda agent: copies.append(agent) or original(agent))
+    spec = chain_spec(target_period=40)
+    store = finished(tmp_path, spec)
+    assert len(copies) == store.folder(spec).records()[-1]["num_steps"] // 40
+    final = last_checkpoint(store, spec)
+    assert any(not torch.equal(final["model"][name], final["target"][name]) for name in final["model"])
+
+
+def masks_drawn(tmp_path, spec: RunSpec) -> torch.Tensor:
+    """The state of the mask stream at the end of the run, which tells how many numbers it gave."""
+    return last_checkpoint(finished(tmp_path, spec), spec)["mask_stream"]
+
+
+@pytest.mark.parametrize("field", ["act_mode", "target_mode"])
+def test_modes_draw_masks_where_they_say_so(tmp_path, field):
+    runs = {mode: chain_spec(UseAID(relu_prob=0.9), num_iterations=1, **{field: mode}) for mode in ("eval", "train")}
+    streams = {mode: masks_drawn(tmp_path / mode, spec) for mode, spec in runs.items()}
+    assert not torch.equal(streams["eval"], streams["train"])
+
+
+def test_only_updates_draw_masks_by_default(tmp_path):
+    """As many updates, hence as many masks, whatever is played and evaluated between them."""
+    spec = chain_spec(UseAID(relu_prob=0.9), num_iterations=1)
+    more = replace(spec, problem=replace(spec.problem, evaluation_steps=100))
+    assert torch.equal(*(masks_drawn(tmp_path / one.run_id, one) for one in (spec, more)))
+
+
+def test_evaluation_does_not_disturb_training(tmp_path):
+    specs = [chain_spec(UseAID(), evaluation_steps=number) for number in (20, 90)]
+    ends = [last_checkpoint(finished(tmp_path / str(k), spec), spec) for k, spec in enumerate(specs)]
+    assert all(torch.equal(tensor, ends[1]["model"][name]) for name, tensor in ends[0]["model"].items())
+
+
+def test_a_loss_that_is_no_number_ends_the_run_as_diverged(tmp_path):
+    spec = chain_spec()
+    spec = replace(spec, optimizer=replace(spec.optimizer, learning_rate=1e30))
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "diverged"
+    assert "segment" in store.folder(spec).status()["reason"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (lambda: chain_spec(ReDo(), boundary_period=10_000), "would not act"),
+        (lambda: chain_spec(FullReset(), boundary_period=20), "full_reset would empty"),
+        (lambda: replace(chain_spec(), model=NatureDQN()), "at least 36x36"),
+        (lambda: replace(chain_spec(UseCReLU()), model=MLP(width=63, num_hidden=2, narrowing="halved")), "cannot be"),
+    ],
+)
+def test_what_would_mean_nothing_is_refused_with_the_reason(spec, reason):
+    with pytest.raises(Unsuitable, match=reason):
+        check_suitable(spec(), device="cpu")
+
+
+def test_networks_that_do_not_rescale_bytes_are_refused_for_atari():
+    needs_ale()
+    for model in (MLP(), CNN()):
+        with pytest.raises(Unsuitable, match="Choose nature_dqn"):
+            check_suitable(replace(atari_spec(), model=model), device="cpu")
+
+
+@pytest.mark.usefixtures("no_ale")
+def test_atari_without_ale_py_is_refused_with_the_way_to_install_it():
+    with pytest.raises(Unsuitable, match=r"pip install 'supple\[rl\]'"):
+        check_suitable(atari_spec(), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("replay_ratio", 0.0), ("num_random_steps", 0), ("act_mode", "test"), ("discount", 1.5), ("epsilon_floor", 2.0)],
+)
+def test_a_wrong_field_is_named(field, value):
+    with pytest.raises(ValueError, match=field.removeprefix("epsilon_")):
+        replace(ON_CHAIN, **{field: value})
+
+
+def test_defaults_are_the_papers():
+    paper = DQN(game=Chain())
+    assert paper.num_updates == 2_480_000
+    assert (paper.exploration.epsilon(19_999), paper.exploration.epsilon(270_000)) == (1.0, pytest.approx(0.01))
+    assert (paper.batch_size, paper.discount, paper.target_period, paper.capacity) == (32, 0.99, 2_000, 1_000_000)
+
+
+def test_spec_comes_back_from_json():
+    spec = chain_spec(CBP())
+    assert RunSpec.from_json(spec.to_json()) == spec
+    assert RunSpec.from_json(atari_spec(Vanilla()).to_json()).problem == atari_spec().problem

@@ -1,0 +1,87 @@
+"""What a sweep says while it goes."""
+
+import pytest
+from rich.console import Console
+
+from small_runs import small_spec
+from supple.methods.activations import UseAID
+from supple_lab.runs.lease import acquire
+from supple_lab.runs.run import execute
+from supple_lab.runs.store import Store
+from supple_lab.sweep import view
+from supple_lab.sweep.view import LiveTable, PlainLines, Quiet, look_at, titles_of
+
+SPECS = [small_spec(UseAID()), small_spec(seed=3), small_spec(num_images=5000)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store.create(tmp_path)
+    for spec in SPECS:
+        store.folder(spec).create(spec)
+    return store
+
+
+def test_runs_that_end_are_told_once_in_plain_lines(store, capsys):
+    lines = PlainLines(store, SPECS)
+    for spec in (SPECS[0], SPECS[2]):
+        execute(spec, store)
+        lines.show(lines.look())
+        lines.show(lines.look())
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in told] == ["aid", "vanilla"]
+    assert told[0].startswith("aid, seed 0: done, accuracy 0.")
+    assert told[1] == "vanilla, seed 0: failed"
+
+
+def test_quiet_says_nothing(store, capsys):
+    with Quiet(store, SPECS):
+        execute(SPECS[0], store)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_plain_summary_has_counts_rate_and_time_left(store, capsys, monkeypatch):
+    monkeypatch.setattr(view, "SECONDS_BETWEEN_LINES", 0.0)
+    lines = PlainLines(store, SPECS)
+    execute(SPECS[0], store)
+    lines.show(lines.look())
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("3 runs: 2 waiting, 1 done; 33%, ")
+    assert "runs an hour, about" in last
+
+
+def test_failed_run_that_is_retried_counts_as_work_to_do(store):
+    execute(SPECS[2], store)
+    lines = PlainLines(store, [SPECS[2]])
+    assert lines.look()[0].state == "failed"
+    assert lines.runs_per_hour() is None  # it failed before this sweep
+    execute(SPECS[2], store)
+    lines.look()
+    assert lines.runs_per_hour() is not None
+
+
+def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypatch):
+    monkeypatch.setattr(view, "MAX_ROWS", 2)
+    held = acquire(store.folder(SPECS[1]).path)
+    store.folder(SPECS[1]).write_status("running", progress=0.2, seconds=300.0, accuracy=0.5)
+    table = LiveTable(store, SPECS)
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(table.table(table.look()))
+    lines = console.export_text().splitlines()
+    held.release()
+    assert lines[1].split()[:4] == ["vanilla,", "seed", "3", "running"]
+    assert "20%" in lines[1]
+    assert "20 min" in lines[1]
+    assert "and 1 more" in lines[3]
+    assert "3 runs: 1 running, 2 waiting; 7%" in lines[4]
+
+
+def test_run_whose_process_died_is_interrupted_and_not_running(store):
+    store.folder(SPECS[1]).write_status("running", progress=0.2)
+    assert look_at(store, SPECS[1]).state == "interrupted"
+
+
+def test_runs_of_the_same_name_are_told_apart_by_their_id():
+    assert titles_of(SPECS[:2]) == {SPECS[0].run_id: "aid, seed 0", SPECS[1].run_id: "vanilla, seed 3"}
+    alike = [small_spec(), small_spec(num_images=256)]
+    assert sorted(titles_of(alike).values()) == sorted(f"vanilla, seed 0 ({spec.run_id})" for spec in alike)
