@@ -7,7 +7,7 @@ import pytest
 # Some machines that claim AMX die of it in bfloat16 products; it is read when torch first multiplies.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-import torch  # noqa: E402
+import torch
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
+from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
 from supple_lab.report.panel import Bars, Curve, Distribution, HeatMap, Histogram, Level, Panel
-from supple_lab.provenance import Provenance
 from supple_lab.report.results import Results, RunResult
 from supple_lab.runs.optimizer import Adam
 from supple_lab.runs.problem import Supervised

@@ -1,5 +1,7 @@
 """What holds for every scenario: stages follow from (seed, index) alone, and are what they say they are."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -100,7 +102,7 @@ def test_continual_full_keeps_what_arrived_and_ends_with_everything():
     splits, scenario = numbered_splits(1000, 10), ContinualFull(num_stages=10, epochs=1)
     stages = [numbers_of(scenario.stage(index, splits, 0).train) for index in range(10)]
     assert [len(stage) for stage in stages] == [100 * k for k in range(1, 11)]
-    for earlier, later in zip(stages, stages[1:], strict=False):
+    for earlier, later in itertools.pairwise(stages):
         assert set(earlier) < set(later)
     assert sorted(stages[-1]) == list(range(1000))
 

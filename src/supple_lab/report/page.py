@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table, Verdict
 from supple_lab.report.legend import legend_of
-from supple_lab.provenance import Provenance
 from supple_lab.report.results import Results
 from supple_lab.report.run_lists import (
     commits_of,

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
 from supple_lab.report.figure import ClaimRow
-from supple_lab.provenance import Provenance
 from supple_lab.report.results import Results, RunResult
 from supple_lab.report.spec_fields import dataset_of
 

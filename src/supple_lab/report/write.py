@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from supple_lab.atomic_write import atomic_write, storage_error
+from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
 from supple_lab.report.about import About
 from supple_lab.report.figure import Drawing, Table
 from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
 from supple_lab.report.plots.picture import picture_files
-from supple_lab.provenance import gather_provenance
 from supple_lab.report.results import Results
 from supple_lab.report.study_json import study_json
 

@@ -14,9 +14,7 @@ from supple_lab.studies.hyperparameters.setting import Case, Setting, Slip, Tabl
 
 # The demonstration: digits are fewer and smaller than MNIST, and a ReLU network loses them sooner at twice the rate.
 QUICKSTART: Table = {
-    "mlp": under(
-        Adam(learning_rate=2e-3), (Vanilla(), UseDropout(drop_positive=0.2), UseAID(relu_prob=0.95))
-    ),
+    "mlp": under(Adam(learning_rate=2e-3), (Vanilla(), UseDropout(drop_positive=0.2), UseAID(relu_prob=0.95))),
 }
 
 # Searched, but the winners are not printed: those of continual full, which has the same network and data. 1e-3 is said.
