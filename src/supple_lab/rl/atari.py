@@ -1,7 +1,7 @@
 """Atari games on the Arcade Learning Environment, with the preprocessing of Mnih et al. 2015, by a preset's rules."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -44,15 +44,20 @@ class Atari(Game):
     name = "atari"
     title: str
     preset: PresetName = "sokar"
+    max_steps: int | None = None  # after which a game is cut off; none: the preset's
 
     def __post_init__(self) -> None:
         if self.title not in GAMES:
             raise UnknownName(no_such("Atari game", self.title, GAMES))
         if self.preset not in PRESETS:
             raise ValueError(f"Atari.preset is one of {', '.join(get_args(PresetName))}; got {self.preset!r}.")
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ValueError(f"Atari.max_steps is a number of steps, at least 1; got {self.max_steps}.")
 
     def start(self, seed: int) -> "AtariEnvironment":
-        return AtariEnvironment(self.title, PRESETS[self.preset], seed)
+        preset = PRESETS[self.preset]
+        rules = preset if self.max_steps is None else replace(preset, max_steps=self.max_steps)
+        return AtariEnvironment(self.title, rules, seed)
 
 
 class AtariEnvironment(Environment):

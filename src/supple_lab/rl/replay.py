@@ -65,6 +65,12 @@ class Replay:
         self._offsets_K = torch.arange(-num_stacked + 1, 2, device=self.frames_NHW.device)
 
     @property
+    def frame_shape(self) -> tuple[int, int]:
+        """Height and width."""
+        _, height, width = self.frames_NHW.shape
+        return height, width
+
+    @property
     def oldest(self) -> int:
         """The time of the oldest frame that is still there."""
         return max(0, self.num_added - self.capacity)

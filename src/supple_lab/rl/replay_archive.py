@@ -55,6 +55,12 @@ class ReplayArchive:
             raise DamagedReplay(f"{self.folder} lacks frames {reached} to {num_added} of the replay.")
         self.num_saved = self._num_saved_before = num_added
 
+    def clear(self) -> None:
+        """Remove all files: the run is over, or starts anew."""
+        for path in pieces(self.folder):
+            path.unlink(missing_ok=True)
+        self.num_saved = self._num_saved_before = 0
+
 
 def pieces(folder: Path) -> list[Path]:
     """The files of the replay in the folder, oldest first."""

@@ -1,15 +1,16 @@
 """One run from a spec to a finished folder: choose the loop, hold the lease, say how it ended."""
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
 import torch
 
 from supple.mask_stream import mask_stream
 from supple_lab.atomic_write import StorageError
 from supple_lab.provenance import gather_provenance, hardware_of
-from supple_lab.runs import supervised
+from supple_lab.runs import dqn, supervised
+from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.journal import Journal, Pace
 from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.precision import Numerics
@@ -24,7 +25,9 @@ DEFAULT_PACE = Pace()
 NUM_THREADS = 1  # fixed by the run, never by the engine, so that the numbers do not depend on the engine
 
 
-def execute(spec: RunSpec, store: Store, *, device: str = "cpu", pace: Pace = DEFAULT_PACE) -> State:
+def execute(
+    spec: RunSpec, store: Store, *, device: str = "cpu", pace: Pace = DEFAULT_PACE, track: Sequence[str] = ()
+) -> State:
     """Bring the run to its end, from wherever it is; return how it ended.
 
     A disk that refuses (StorageError) and another process at work (RunIsBusy) are the caller's to tell.
@@ -34,33 +37,42 @@ def execute(spec: RunSpec, store: Store, *, device: str = "cpu", pace: Pace = DE
     with folder.held(spec), own_threads():
         if folder.state() == "done":
             return "done"
-        journal = Journal(folder, torch.device(device), pace)
+        journal = Journal(folder, torch.device(device), pace, track=track)
         folder.write_status("running", progress=0.0, seconds=journal.seconds)
-        try:
-            _train(spec, journal)
-        except supervised.Diverged as diverged:
-            return _end(journal, "diverged", reason=str(diverged))
-        except (StorageError, RunIsBusy):
-            raise
-        except Exception as error:
-            return _end(journal, "failed", reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
-        return _end(journal, "done", progress=1.0)
+        with closing(journal.tracking):
+            return _bring_to_end(spec, journal)
+
+
+def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
+    try:
+        _train(spec, journal)
+    except supervised.Diverged as diverged:
+        return _end(journal, "diverged", reason=str(diverged))
+    except (StorageError, RunIsBusy):
+        raise
+    except Exception as error:
+        return _end(journal, "failed", reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
+    return _end(journal, "done", progress=1.0)
 
 
 def _train(spec: RunSpec, journal: Journal) -> None:
-    if not isinstance(spec.problem, Supervised):
-        raise TypeError(f"no loop for a problem of kind '{spec.problem.name}'.")
     masks = torch.Generator(journal.device).manual_seed(stream_seed(spec.seed, "masks"))
     with Numerics.choose(journal.device, spec.precision).matmuls(), mask_stream(masks):
-        supervised.train(spec, spec.problem, journal, masks)
+        if isinstance(spec.problem, Supervised):
+            supervised.train(spec, spec.problem, journal, masks)
+        elif isinstance(spec.problem, DQN):
+            dqn.train(spec, spec.problem, journal, masks)
+        else:
+            raise TypeError(f"no loop for a problem of kind '{spec.problem.name}'.")
 
 
 def _end(journal: Journal, state: State, **facts: object) -> State:
     journal.sync()
+    journal.tracking.close()
     counts = {"num_records": journal.num_records, "seconds": journal.seconds}
     provenance = gather_provenance()
     made_by = {"hardware": hardware_of(journal.device), "versions": provenance.versions, "commit": provenance.commit}
-    told = {**journal.facts, **facts, **counts, "device": journal.device.type, **made_by}
+    told = {**journal.facts, **journal.tracking.facts, **facts, **counts, "device": journal.device.type, **made_by}
     journal.folder.write_status(state, **told, digests=digests(journal.folder.path))
     journal.folder.copy_out()
     return state

@@ -27,11 +27,19 @@ class Trainee:
 
 def training_step(trainee: Trainee, examples: Examples, indices: Tensor) -> None:
     """Train on the examples at the indices, each scored by the very forward that trains on it."""
-    learner, optimizer = trainee.learner, trainee.learner.optimizer
     inputs, labels = examples.batch(indices)
     with trainee.numerics.forward():
-        logits = learner.model(inputs)
+        logits = trainee.learner.model(inputs)
         loss = F.cross_entropy(logits, labels)
+    descend_(trainee, loss)
+    with torch.no_grad():
+        num_correct = (logits.argmax(dim=1) == labels).sum()
+        trainee.sums.add_(torch.stack((loss.detach().double() * len(labels), num_correct.double())))
+
+
+def descend_(trainee: Trainee, loss: Tensor) -> None:
+    """From the loss to the updated weights: backward, gradient edits, clipping, the optimizer."""
+    learner, optimizer = trainee.learner, trainee.learner.optimizer
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     trainee.method.after_backward(learner, trainee.state)
@@ -39,9 +47,6 @@ def training_step(trainee: Trainee, examples: Examples, indices: Tensor) -> None
         nn.utils.clip_grad_norm_(learner.model.parameters(), trainee.clip_norm)
     optimizer.step()
     trainee.method.after_step(learner, trainee.state)
-    with torch.no_grad():
-        num_correct = (logits.argmax(dim=1) == labels).sum()
-        trainee.sums.add_(torch.stack((loss.detach().double() * len(labels), num_correct.double())))
 
 
 class EagerSteps:

@@ -11,6 +11,8 @@ from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits
 from supple_lab.models.base import Model
 from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.playable import check_playable
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.subnetworks import check_subnetworks
@@ -32,6 +34,8 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
         raise Unsuitable(
             "precision tf32 is a way in which CUDA GPUs multiply; on a CPU it changes nothing. Use precision fp32."
         )
+    if isinstance(spec.problem, DQN):
+        check_playable(spec, spec.problem)
     if not isinstance(spec.problem, Supervised):
         return
     scenario, dataset = spec.problem.scenario, spec.problem.dataset

@@ -22,7 +22,7 @@ from supple_lab.studies.atari_scores import SCORE, Groups, claim_lead, iqm_panel
 from supple_lab.studies.base import Study
 from supple_lab.studies.chosen import Chosen, chosen
 from supple_lab.studies.comparison import mean_of, methods_of, selection_notes, shown
-from supple_lab.studies.condition import Condition
+from supple_lab.studies.condition import Condition, settings_of
 from supple_lab.studies.decide import words_of
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.hyperparameters import slips
@@ -145,10 +145,12 @@ def in_training_mode(title: str, order: Order) -> Condition | None:
 
 
 def quick_settings(order: Order) -> tuple[Setting, ...] | None:
-    """At quick scale the methods have a rate of their own; elsewhere the tables'."""
-    if order.scale != "quick" or order.methods:
+    """At quick scale the methods have a rate of their own; elsewhere, and in a search, the tables'."""
+    if order.scale != "quick" or order.search:
         return None
-    return under(QUICK_RATE, QUICK)
+    rows = under(QUICK_RATE, QUICK)
+    wanted = order.methods or tuple(row.method.name for row in rows)
+    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 
 def grouped(

@@ -1,0 +1,131 @@
+"""Agent: a Q-network that acts and learns, with its target network and its memory of what it saw."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import get_args
+
+import torch
+from torch import Tensor, nn
+
+from supple.learner import Batch
+from supple_lab.rl.base import Frame, Step
+from supple_lab.rl.q_loss import huber, q_loss, worth
+from supple_lab.rl.replay import Replay
+from supple_lab.rl.stack import Stack
+from supple_lab.runs.dqn_problem import DQN, Mode
+from supple_lab.runs.one_graph import OneGraph
+from supple_lab.runs.step import Trainee, descend_
+from supple_lab.streams import stream
+
+# Convolutions are a tenth faster on a CPU core than with channels first, what it takes to get there included.
+FORMAT = torch.channels_last
+NUM_AT_BOUNDARY = 2048  # steps drawn for a method at a boundary: ReDo scores up to 2,000
+
+
+class Agent:
+    """Acting and learning are each one piece of work on tensors that stay in place: on a GPU, one graph each."""
+
+    def __init__(self, trainee: Trainee, problem: DQN, replay: Replay, *, num_actions: int) -> None:
+        device = trainee.numerics.device
+        self.trainee, self.problem, self.replay, self.num_actions = trainee, problem, replay, num_actions
+        self.target = copy.deepcopy(trainee.learner.model).train(problem.target_mode == "train")
+        self.stack = Stack(problem.num_stacked, replay.frame_shape, device=device)
+        self._draw_B5 = torch.zeros(problem.batch_size, 5, dtype=torch.float64, device=device)
+        self._action = torch.zeros((), dtype=torch.long, device=device)
+        self._learn = OneGraph(self._learning_work, trainee)
+        self._act = {mode: OneGraph(partial(self._acting_work, mode), trainee) for mode in get_args(Mode)}
+
+    @property
+    def network(self) -> nn.Module:
+        """What acts and learns."""
+        return self.trainee.learner.model
+
+    def begin_(self, frame: Frame) -> None:
+        """See and remember the first frame of an episode."""
+        self.replay.begin(frame)
+        self.stack.begin_(frame)
+
+    def see_(self, action: int, step: Step) -> None:
+        """See and remember what an action led to."""
+        self.replay.add(action, step.reward, frame=step.frame, terminal=step.terminal, truncated=step.truncated)
+        self.stack.push_(step.frame)
+
+    def greedy(self, mode: Mode) -> int:
+        """The action of the highest value in the state that is seen now."""
+        self._act[mode]()
+        return int(self._action)
+
+    def learn_(self, draws: torch.Generator) -> None:
+        """One update, on steps drawn from the replay."""
+        self._draw_B5.copy_(self.replay.draw(self.problem.batch_size, draws))
+        self._learn()
+
+    @torch.no_grad()
+    def copy_to_target_(self) -> None:
+        """Have the target network be the network of now."""
+        theirs, ours = self.target.state_dict(), self.network.state_dict()
+        torch._foreach_copy_(list(theirs.values()), list(ours.values()))
+
+    def cross_boundary_(self, data: "Remembered") -> None:
+        """Let the method do what it does between two stages; the optimizer and the target network stay."""
+        trainee = self.trainee
+        trainee.method.end_stage(trainee.learner, trainee.state, data)
+        trainee.method.begin_stage(trainee.learner, trainee.state, data, data.boundary)
+        for work in (self._learn, *self._act.values()):
+            work.look_again()
+
+    @property
+    def obstacles(self) -> list[str]:
+        """Why some work is not captured, on a GPU."""
+        works = (self._learn, *self._act.values())
+        return [work.obstacle for work in works if work.obstacle is not None]
+
+    def _acting_work(self, mode: Mode) -> None:
+        self.network.train(mode == "train")
+        with torch.no_grad(), self.trainee.numerics.forward():
+            values_1A = self.network(network_input(self.stack.frames_1SHW))
+            self._action.copy_(values_1A.argmax())
+
+    def _learning_work(self) -> None:
+        batch, numerics = self.replay.gather(self._draw_B5), self.trainee.numerics
+        self.network.train()
+        with numerics.forward():
+            with torch.no_grad():
+                next_values_BA = self.target(network_input(batch.next_stack_BSHW))
+            values_BA = self.network(network_input(batch.stack_BSHW))
+            loss = q_loss(values_BA, next_values_BA, batch, discount=self.problem.discount)
+        descend_(self.trainee, loss)
+        with torch.no_grad():
+            self.trainee.sums.add_(torch.stack((loss.detach(), values_BA.amax(dim=1).mean())).double())
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a method is shown at a boundary: steps from the replay, as states and what actions there are worth."""
+
+    agent: Agent
+    seed: int
+    boundary: int  # counted from 1
+
+    @torch.no_grad()
+    def __iter__(self) -> Iterator[Batch]:
+        agent, problem = self.agent, self.agent.problem
+        draws = stream(self.seed, "boundary", self.boundary)
+        for _ in range(-(-NUM_AT_BOUNDARY // problem.batch_size)):
+            batch = agent.replay.sample(problem.batch_size, draws)
+            next_values_BA = agent.target(network_input(batch.next_stack_BSHW))
+            worth_B = worth(next_values_BA, batch, discount=problem.discount)
+            yield network_input(batch.stack_BSHW), torch.stack((batch.action_B.float(), worth_B), dim=1)
+
+
+def loss_on_worth(values_BA: Tensor, action_and_worth_B2: Tensor) -> Tensor:
+    """The learner's loss, for methods that take gradients of their own: on what ``Remembered`` shows."""
+    action_B, worth_B = action_and_worth_B2.unbind(dim=1)
+    return huber(values_BA, action_B.long(), worth_B)
+
+
+def network_input(stack_BSHW: Tensor) -> Tensor:
+    """Frames of bytes as the networks read them: numbers, still from 0 to 255."""
+    return stack_BSHW.contiguous(memory_format=FORMAT).float()

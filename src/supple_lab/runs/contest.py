@@ -1,0 +1,35 @@
+"""Contest: an agent's score in games that it does not learn from (125,000 steps at epsilon 0.001, as Dopamine's)."""
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+
+from supple_lab.rl.player import Player
+from supple_lab.runs.agent import Agent
+from supple_lab.streams import stream_seed
+
+
+def contest(agent: Agent, player: Player, *, seed: int, iteration: int, tell: Callable[[], None]) -> dict[str, float]:
+    """Play whole games, in evaluation mode, until the steps are over; changes nothing that training depends on."""
+    problem, stack = agent.problem, agent.stack
+    player.start(stream_seed(seed, "evaluation", iteration))
+    chance = random.Random(stream_seed(seed, "evaluation actions", iteration))
+    scores: list[float] = []
+    num_steps, score, over = 0, None, True
+    while score is None or num_steps < problem.evaluation_steps:
+        if over:
+            stack.begin_(player.reset())
+        if chance.random() < problem.evaluation_epsilon:
+            action = chance.randrange(agent.num_actions)
+        else:
+            action = agent.greedy("eval")
+        player.begin_step(action)
+        step = player.finish_step()
+        stack.push_(step.frame)
+        num_steps, score, over = num_steps + 1, step.score, step.over
+        if score is not None:
+            scores.append(score)
+        tell()
+    deviation = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
+    return {"score": float(np.mean(scores)), "score_deviation": deviation, "num_games": len(scores)}

@@ -1,0 +1,216 @@
+"""The DQN run: play, learn from what was played, be evaluated (Mnih et al. 2015; the paper's section 5.2)."""
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from supple.learner import Learner
+from supple.metrics.base import measure
+from supple.metrics.observation import observe_sites
+from supple_lab.rl.base import Game
+from supple_lab.rl.elsewhere import Elsewhere
+from supple_lab.rl.player import Here, Player
+from supple_lab.rl.replay import Replay
+from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive
+from supple_lab.runs.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input
+from supple_lab.runs.checkpoint import checkpoint_files
+from supple_lab.runs.contest import contest
+from supple_lab.runs.dqn_cursor import DQNCursor
+from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.journal import Journal
+from supple_lab.runs.playable import Sights, check_playable, sights_of
+from supple_lab.runs.precision import Numerics
+from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.step import Trainee
+from supple_lab.runs.supervised import ONE_AT_A_TIME, check_finite
+from supple_lab.streams import stream, stream_seed
+
+NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose rank is asked for
+MAX_SHARE_OF_MEMORY = 0.25  # of this machine's that the frames may take; more go to a file in the run's folder
+
+
+def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator) -> None:
+    """Play and learn from the start or the last checkpoint to the end, recording each segment and each iteration.
+
+    An update learns from the steps before the one that is being taken, so that both can go on at once on a GPU.
+    """
+    check_playable(spec, problem)
+    folder, exploration = journal.folder.path, problem.exploration
+    agent = new_agent(spec, problem, folder, masks, device=journal.device)
+    cursor, archive = DQNCursor(), ReplayArchive(folder)
+    checkpoint = resume(journal, archive, agent.replay)
+    if checkpoint is not None:
+        restore_agent_(agent, checkpoint)
+        cursor = DQNCursor(**checkpoint["cursor"])
+
+    def snapshot() -> dict[str, Any]:
+        archive.save(agent.replay)
+        return {**take_agent(agent), "cursor": vars(cursor)}
+
+    with new_player(problem.game, journal.device) as player:
+        while cursor.iteration < problem.num_iterations:
+            player.start(stream_seed(spec.seed, "environment", cursor.segment))
+            chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
+            draws = stream(spec.seed, "replay", cursor.segment)
+            before, num_left = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
+            score, over = None, True
+            agent.trainee.sums.zero_()
+            while score is None or cursor.num_steps - before["num_steps"] < num_left:
+                if over:
+                    agent.begin_(player.reset())
+                if chance.random() < exploration.epsilon(cursor.num_steps):
+                    action = chance.randrange(agent.num_actions)
+                else:
+                    action = agent.greedy(problem.act_mode)
+                player.begin_step(action)
+                for _ in range(problem.updates_due(cursor.num_steps)):
+                    agent.learn_(draws)
+                    cursor.num_updates += 1
+                    if cursor.num_updates % problem.boundary_period == 0:
+                        boundary = cursor.num_updates // problem.boundary_period
+                        agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
+                if (cursor.num_steps + 1) % problem.target_period == 0:
+                    agent.copy_to_target_()
+                step = player.finish_step()
+                agent.see_(action, step)
+                score, over = step.score, step.over
+                cursor.next_step(score)
+                journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+
+            values = segment_values(agent, cursor, before)
+            check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
+            journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
+            cursor.segment += 1
+            if cursor.steps_of_iteration >= problem.steps_per_iteration:
+                tell = told(journal, problem, cursor)
+                values = contest(agent, player, seed=spec.seed, iteration=cursor.iteration, tell=tell)
+                values |= iteration_values(agent, cursor, seed=spec.seed)
+                journal.record_stage(stage=cursor.iteration, **values)
+                cursor.next_iteration()
+                journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
+            journal.checkpoint_if_due(snapshot)
+
+    journal.checkpoint({**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
+    archive.clear()
+    frames_file(folder).unlink(missing_ok=True)
+
+
+def new_player(game: Game, device: torch.device) -> Player:
+    """In this process, or, where a GPU does the learning, in one of its own."""
+    return Elsewhere(game) if device.type == "cuda" else Here(game)
+
+
+def steps_left(problem: DQN, cursor: DQNCursor) -> int:
+    """Of the iteration."""
+    return problem.steps_per_iteration - cursor.steps_of_iteration
+
+
+def progress(problem: DQN, cursor: DQNCursor) -> float:
+    """The share of the run that is done; a long last game does not count."""
+    part = min(cursor.steps_of_iteration / problem.steps_per_iteration, 1.0)
+    return min((cursor.iteration + part) / problem.num_iterations, 1.0)
+
+
+def told(journal: Journal, problem: DQN, cursor: DQNCursor) -> Callable[[], None]:
+    """Tell onlookers of an evaluation that it goes on."""
+    return lambda: journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+
+
+def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> dict[str, float]:
+    """What the segment's games and updates were like; of what there was none, nothing is said."""
+    num_updates = cursor.num_updates - before["num_updates"]
+    num_games = cursor.games_of_iteration - before["games_of_iteration"]
+    values: dict[str, float] = {"num_steps": cursor.num_steps, "num_updates": cursor.num_updates}
+    values["train_score"] = (cursor.scores_of_iteration - before["scores_of_iteration"]) / num_games
+    if num_updates:
+        values["loss"], values["value"] = (agent.trainee.sums / num_updates).tolist()
+    return values
+
+
+def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str, float]:
+    """The iteration's training games, how far it got, and the metrics on states drawn from the replay."""
+    replay, learner = agent.replay, agent.trainee.learner
+    probe = replay.sample(min(NUM_PROBED, replay.num_transitions), stream(seed, "probe", cursor.iteration))
+    states = network_input(probe.stack_BSHW)
+    observation = observe_sites(learner.model, states, sites=None, batch_size=256, initial=learner.initial)
+    return {
+        "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,
+        "num_steps": cursor.num_steps,
+        "num_updates": cursor.num_updates,
+        **measure(agent.problem.metrics, observation),
+    }
+
+
+def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator, *, device: torch.device) -> Agent:
+    """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
+    sights, numerics = sights_of(problem.game), Numerics.choose(device, spec.precision)
+    with ONE_AT_A_TIME:
+        learner = new_learner(spec, problem, sights, numerics)
+        state = spec.method.init(learner)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
+    trainee = Trainee(learner, spec.method, state, numerics, spec.model.clip_norm, masks, sums)
+    replay = new_replay(problem, sights, folder, device=device)
+    return Agent(trainee, problem, replay, num_actions=sights.num_actions)
+
+
+def new_learner(spec: RunSpec, problem: DQN, sights: Sights, numerics: Numerics) -> Learner:
+    """The network in training."""
+    shape = (problem.num_stacked, *sights.frame_shape)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
+        model = spec.model.build(spec.method.activation, image_shape=shape, num_classes=sights.num_actions)
+    model = numerics.place(model).to(memory_format=FORMAT)  # type: ignore[call-overload]
+    return Learner(
+        model,
+        spec.optimizer.build(model.parameters()),
+        example_input=torch.zeros(2, *shape, device=numerics.device),
+        loss=loss_on_worth,
+        seed=stream_seed(spec.seed, "method"),
+    )
+
+
+def new_replay(problem: DQN, sights: Sights, folder: Path, *, device: torch.device) -> Replay:
+    """Room for the frames: on the GPU, in memory, or in a file where they would take too much of it."""
+    num_bytes = problem.capacity * sights.frame_shape[0] * sights.frame_shape[1]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    file = frames_file(folder) if device.type == "cpu" and num_bytes > MAX_SHARE_OF_MEMORY * memory else None
+    return Replay(problem.capacity, sights.frame_shape, num_stacked=problem.num_stacked, device=device, file=file)
+
+
+def frames_file(folder: Path) -> Path:
+    """Where frames are that do not fit the memory."""
+    return folder / "frames.bytes"
+
+
+def take_agent(agent: Agent) -> dict[str, Any]:
+    """All that the next segment depends on, but for the cursor and the replay's content."""
+    trainee = agent.trainee
+    kept = take_snapshot(trainee.learner, trainee.state, trainee.masks)
+    return {**kept, "target": agent.target.state_dict(), "num_frames": agent.replay.num_added}
+
+
+def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
+    """Put the agent back to where the checkpoint was taken."""
+    trainee = agent.trainee
+    restore_snapshot_(trainee.learner, trainee.state, trainee.masks, checkpoint)
+    agent.target.load_state_dict(checkpoint["target"])
+
+
+def resume(journal: Journal, archive: ReplayArchive, replay: Replay) -> dict[str, Any] | None:
+    """The newest checkpoint whose replay is whole, with the replay filled; None to start from the beginning."""
+    while (checkpoint := journal.resume()) is not None:
+        try:
+            archive.restore_(replay, checkpoint["num_frames"])
+            return checkpoint
+        except DamagedReplay as error:
+            path = checkpoint_files(journal.folder.path)[-1]
+            print(f"note: {error} The run goes on from before {path.name}.", file=sys.stderr)
+            path.rename(path.with_suffix(".damaged"))
+    archive.restore_(replay, 0)
+    return None

@@ -1,0 +1,95 @@
+"""DQN as a problem: a game to learn by deep Q-learning (Mnih et al. 2015) at a replay ratio (section 5.2, Table 2)."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from supple.metrics.base import Metric
+from supple.metrics.dormant import DormantRatio
+from supple.metrics.effective_rank import EffectiveRank
+from supple.metrics.saturation import SaturatedShare
+from supple.metrics.sign_entropy import SignEntropy
+from supple_lab.rl.base import Game
+from supple_lab.rl.exploration import Exploration
+from supple_lab.runs.problem import Problem
+
+Mode = Literal["eval", "train"]  # of a forward: whether its activations draw masks
+METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQN(Problem):
+    """Steps are the agent's, four frames each in Atari. Defaults are the paper's, or where it is silent Dopamine's.
+
+    An iteration of training is followed by an evaluation. It is played in segments, each by a new environment that is
+    made from the run's seed and the segment's number; a run can stop and go on between two of them. A segment, and so
+    an iteration, ends with a game, at the first one that ends when its steps are over.
+    """
+
+    name = "dqn"
+    game: Game
+    num_iterations: int = 10
+    steps_per_iteration: int = 250_000
+    steps_per_segment: int = 10_000
+    evaluation_steps: int = 125_000  # Dopamine's
+    evaluation_epsilon: float = 0.001
+    num_random_steps: int = 20_000  # before the first update
+    num_decay_steps: int = 250_000  # Dopamine's: epsilon falls from 1 to the floor in so many steps after those
+    epsilon_floor: float = 0.01
+    replay_ratio: float = 1.0  # updates a step
+    target_period: int = 2_000  # steps between copies into the target network
+    boundary_period: int = 1_000  # updates between boundaries, at which ReDo recycles (Sokar et al. 2023) and S&P acts
+    batch_size: int = 32
+    discount: float = 0.99
+    capacity: int = 1_000_000  # frames of the replay
+    num_stacked: int = 4  # frames that the network sees at once
+    act_mode: Mode = "eval"  # of the network while it acts; the paper (appendix H): train destabilises
+    target_mode: Mode = "eval"  # of the target network; the paper is silent
+    metrics: tuple[Metric, ...] = METRICS  # measured at the end of each iteration
+
+    def __post_init__(self) -> None:
+        for name in COUNTS:
+            if getattr(self, name) < 1:
+                raise ValueError(f"DQN.{name} must be at least 1; got {getattr(self, name)}.")
+        for name in ("evaluation_epsilon", "discount"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
+        for name in ("act_mode", "target_mode"):
+            if getattr(self, name) not in get_args(Mode):
+                raise ValueError(f"DQN.{name} is one of {', '.join(get_args(Mode))}; got {getattr(self, name)!r}.")
+        if not 0 < self.replay_ratio < math.inf:
+            raise ValueError(f"DQN.replay_ratio is updates per step, more than 0; got {self.replay_ratio}.")
+        _ = self.exploration  # raises where its fields are wrong
+
+    @property
+    def exploration(self) -> Exploration:
+        """How often to act at random, by step."""
+        return Exploration(
+            num_random_steps=self.num_random_steps, num_decay_steps=self.num_decay_steps, floor=self.epsilon_floor
+        )
+
+    def updates_due(self, step: int) -> int:
+        """How many updates a step, counted from 0, brings: with what comes before, the replay ratio, rounded down."""
+        num_before = step - self.num_random_steps
+        if num_before < 0:
+            return 0
+        return math.floor(self.replay_ratio * (num_before + 1)) - math.floor(self.replay_ratio * num_before)
+
+    @property
+    def num_updates(self) -> int:
+        """Of a run whose iterations end on the dot; games that last longer add some."""
+        num_steps = self.num_iterations * self.steps_per_iteration
+        return math.floor(self.replay_ratio * max(0, num_steps - self.num_random_steps))
+
+
+COUNTS = (
+    "num_iterations",
+    "steps_per_iteration",
+    "steps_per_segment",
+    "evaluation_steps",
+    "num_random_steps",  # an update needs a step to learn from
+    "target_period",
+    "boundary_period",
+    "batch_size",
+    "num_stacked",
+)

@@ -1,0 +1,49 @@
+"""One graph: a piece of a run's work, always on the same tensors, as one CUDA graph on a GPU and as it is elsewhere."""
+
+from collections.abc import Callable
+
+import torch
+
+from supple_lab.runs.captured import ONE_CAPTURE, places_of, record, without_trace
+from supple_lab.runs.step import Trainee
+
+
+class OneGraph:
+    """Work without arguments that reads and writes the trainee and other tensors that stay where they are.
+
+    Rehearsing and capturing leave no trace in the trainee; what else the work writes must not matter before it is done.
+    """
+
+    def __init__(self, work: Callable[[], None], trainee: Trainee) -> None:
+        self.work = work
+        self.trainee = trainee
+        self.on_gpu = trainee.numerics.device.type == "cuda"
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.places: list[int] = []
+        self.obstacle: str | None = None  # why the work is not captured
+
+    def __call__(self) -> None:
+        if self.on_gpu and self.graph is None and self.obstacle is None:
+            self.capture()
+        if self.graph is None:
+            self.work()
+        else:
+            self.graph.replay()
+
+    def capture(self) -> None:
+        """Make the graph, or note why it cannot be made."""
+        graph = torch.cuda.CUDAGraph()
+        for generator in (self.trainee.learner.generator, self.trainee.masks):
+            graph.register_generator_state(generator)
+        try:
+            with ONE_CAPTURE, without_trace(self.trainee):
+                record(self.work, graph, None)
+            self.graph = graph
+        except RuntimeError as error:
+            self.obstacle = f"{type(error).__name__}: {error}".splitlines()[0]
+        self.places = places_of(self.trainee)
+
+    def look_again(self) -> None:
+        """A method may have put other tensors in place of the trainee's: then the next call captures anew."""
+        if self.graph is not None and self.places != places_of(self.trainee):
+            self.graph = None

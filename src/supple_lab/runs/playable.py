@@ -1,0 +1,74 @@
+"""Playable: whether a game, a network and a method go together in a DQN run, asked before anything is written."""
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+
+from supple.methods.base import Method
+from supple.methods.full_reset import FullReset
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.rl.atari import Atari
+from supple_lab.rl.base import Game
+from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.spec import RunSpec
+from supple_lab.scenarios.base import Unsuitable
+
+
+class Sights(NamedTuple):
+    """What a player of the game has to do with."""
+
+    frame_shape: tuple[int, int]
+    num_actions: int
+
+
+@cache
+def sights_of(game: Game) -> Sights:
+    """Found out by starting the game; Unsuitable where it cannot be started here."""
+    try:
+        environment = game.start(0)
+    except ModuleNotFoundError as error:
+        raise Unsuitable(str(error)) from error
+    return Sights(environment.frame_shape, environment.num_actions)
+
+
+def check_playable(spec: RunSpec, problem: DQN) -> None:
+    """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
+    sights = sights_of(problem.game)
+    check_network(spec, problem, sights)
+    if acts_at_boundaries(spec.method) and problem.num_updates < problem.boundary_period:
+        raise Unsuitable(
+            f"{spec.method.name} acts every {problem.boundary_period:,} updates, and the run has about "
+            f"{problem.num_updates:,}: it would not act. Choose a smaller DQN.boundary_period or a longer run."
+        )
+    if isinstance(spec.method, FullReset) and problem.boundary_period <= problem.target_period * problem.replay_ratio:
+        raise Unsuitable(
+            f"full_reset would empty the network every {problem.boundary_period:,} updates, while the target network "
+            f"is renewed every {problem.target_period:,} steps: values could never spread further than from one copy "
+            "to the next. Choose a DQN.boundary_period that is many times the target_period."
+        )
+
+
+def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:
+    """Refuse a network that cannot read the frames, or cannot be built with the method's activation."""
+    model = spec.model
+    if isinstance(problem.game, Atari) and not isinstance(model, NatureDQN):
+        raise Unsuitable(
+            f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
+        )
+    if min(sights.frame_shape) < model.smallest_image:
+        raise Unsuitable(
+            f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
+            f"{problem.game.name} are {sights.frame_shape[0]}x{sights.frame_shape[1]}. Choose another model, as mlp."
+        )
+    shape = (problem.num_stacked, *sights.frame_shape)
+    try:
+        with torch.device("meta"):
+            model.build(spec.method.activation, image_shape=shape, num_classes=sights.num_actions)
+    except ValueError as error:  # ours, such as an odd width for an activation that gives two values for one
+        raise Unsuitable(f"{model.name} cannot be built with {spec.method.name}: {error}") from error
+
+
+def acts_at_boundaries(method: Method) -> bool:
+    """Whether the method does something between stages."""
+    return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in ("begin_stage", "end_stage"))
