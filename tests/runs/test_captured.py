@@ -13,12 +13,12 @@ from supple_lab import lookup
 from supple_lab.data.digits import Digits
 from supple_lab.runs.captured import CapturedSteps, without_trace
 from supple_lab.runs.journal import Pace
-from supple_lab.runs.optimizer import SGD, Adam
+from supple_lab.runs.new_learner import new_learner
+from supple_lab.runs.optimizer import SGD, Adam, set_learning_rate_
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.run import execute
 from supple_lab.runs.step import EagerSteps, Trainee
 from supple_lab.runs.store import Store
-from supple_lab.runs.supervised import new_learner, set_learning_rate_
 from supple_lab.scenarios.continual_full import ContinualFull
 from supple_lab.sweep.packed import Packed
 

@@ -16,6 +16,9 @@ from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.cnn import CNN
 from supple_lab.runs import supervised
+from supple_lab.runs.interim import Interim
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.new_learner import new_learner
 from supple_lab.runs.optimizer import SGD, Adam
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.run import execute
@@ -45,10 +48,20 @@ def spec_with_subnetworks(method=None, **options):
     return dataclasses.replace(spec, problem=dataclasses.replace(spec.problem, subnetworks=NUMBER))
 
 
+class NoInterim:
+    """Work that nobody interrupts."""
+
+    def take(self):
+        return None
+
+    def keep(self, state, *, share):
+        pass
+
+
 def beginning(spec, index=1):
     """A learner as the run would make it, and a stage."""
     splits = Digits().load(CPU.device)
-    return supervised.new_learner(spec, splits, CPU), spec.problem.scenario.stage(index, splits, spec.seed)
+    return new_learner(spec, splits, CPU), spec.problem.scenario.stage(index, splits, spec.seed)
 
 
 def double_copies(spec, learner):
@@ -90,7 +103,14 @@ def test_batched_copies_equal_copies_trained_one_by_one(method):
     learner, stage = beginning(spec)
     copies = double_copies(spec, learner)
     examples = relabelled(stage.train, 10, seed=0, stage=1, number=NUMBER)
-    train_(copies, spec, dataclasses.replace(stage, train=examples, milestones=(1,)), index=1, numerics=CPU)
+    train_(
+        copies,
+        spec,
+        dataclasses.replace(stage, train=examples, milestones=(1,)),
+        index=1,
+        numerics=CPU,
+        interim=NoInterim(),
+    )
     widths = [layer.out_features for layer in learner.model if isinstance(layer, torch.nn.Linear)][:-1]
     drawn = uniforms(widths, seed=0, stage=1, number=NUMBER)
 
@@ -187,7 +207,7 @@ def test_parent_is_untouched_and_two_calls_are_equal(method):
     gradients = [parameter.grad.clone() for parameter in learner.model.parameters()]
     features = {site: value.clone() for site, value in learner.features.items()}
     before = flat(take_snapshot(learner, state, masks))
-    values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU)
+    values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, interim=NoInterim())
     for one, other in zip(before, flat(take_snapshot(learner, state, masks)), strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
     for parameter, gradient in zip(learner.model.parameters(), gradients, strict=True):
@@ -196,7 +216,7 @@ def test_parent_is_untouched_and_two_calls_are_equal(method):
     assert features.keys() == learner.features.keys()
     assert len(features) == 2
     assert all(torch.equal(features[site], value) for site, value in learner.features.items())
-    assert subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU) == values
+    assert subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, interim=NoInterim()) == values
 
 
 def test_copies_learn_their_labels_and_the_record_holds_each_and_their_mean(tmp_path):
@@ -226,6 +246,27 @@ def test_run_with_subnetworks_resumes_bit_for_bit(tmp_path, monkeypatch, at_step
     assert_resumes(tmp_path, spec, at_step=at_step, monkeypatch=monkeypatch)
 
 
+@pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=lambda optimizer: optimizer.name)
+def test_kill_in_the_middle_of_the_subnetworks_costs_no_more_than_elsewhere(tmp_path, monkeypatch, optimizer):
+    spec = spec_with_subnetworks(UseDropout(), epochs=4, optimizer=optimizer)
+    unbroken, broken = Store.create(tmp_path / "unbroken"), Store.create(tmp_path / "broken")
+    assert execute(spec, unbroken) == "done"
+    original, kept = Interim.keep, []
+
+    def limited(self, state, *, share):
+        original(self, state, share=share)
+        kept.append(share)
+        if len(kept) == 6:  # the second of four epochs at the end of the second stage
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Interim, "keep", limited)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, broken, pace=Pace(seconds=0.0))
+    assert execute(spec, broken) == "done"
+    assert kept[6:8] == [0.75, 1.0]  # it went on with the third
+    assert broken.folder(spec).records() == unbroken.folder(spec).records()
+
+
 @pytest.mark.parametrize("method", [UseDropReLU(), UseRReLU()], ids=lambda method: method.name)
 def test_activation_that_no_mask_fixes_is_refused_before_training(tmp_path, method):
     spec = spec_with_subnetworks(method)
@@ -233,7 +274,8 @@ def test_activation_that_no_mask_fixes_is_refused_before_training(tmp_path, meth
         check_subnetworks(spec)
     store = Store.create(tmp_path)
     assert execute(spec, store) == "failed"
-    assert store.folder(spec).records() == []
+    assert f"method '{method.name}'" in store.folder(spec).status()["reason"]
+    assert store.folder(spec).epochs() == []
 
 
 def test_convolutional_networks_are_refused():

@@ -1,14 +1,18 @@
 import math
 
+import pytest
 import torch
 
 from small_runs import small_spec
 from supple.learner import Learner
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
-from supple_lab.data.base import Examples
+from supple_lab.atomic_write import StorageError
+from supple_lab.data.base import DataError, Examples, Splits
 from supple_lab.data.digits import Digits
-from supple_lab.runs import run, step, supervised
+from supple_lab.runs import run, step
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.new_learner import new_learner
 from supple_lab.runs.optimizer import SGD
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.run import execute
@@ -47,7 +51,7 @@ def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
 
 def test_all_methods_of_a_seed_start_from_the_same_weights():
     splits = Digits().load(torch.device("cpu"))
-    models = [supervised.new_learner(small_spec(m), splits, CPU).model for m in (UseAID(), UseDropout())]
+    models = [new_learner(small_spec(m), splits, CPU).model for m in (UseAID(), UseDropout())]
     for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -107,3 +111,36 @@ def test_gradients_are_clipped_to_the_models_norm():
         training_step(trainee, examples, torch.arange(4))
         norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
         assert norm > 10 if expected is None else abs(norm - expected) < 1e-3
+
+
+def test_run_does_not_go_on_with_other_data(tmp_path, monkeypatch):
+    spec, store = small_spec(), Store.create(tmp_path)
+    original, calls = step.training_step, []
+
+    def limited(*arguments):
+        calls.append(1)
+        if len(calls) > 9:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(step, "training_step", limited)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, store, pace=Pace(seconds=0.0))
+    monkeypatch.setattr(step, "training_step", original)
+    whole = Digits().load(torch.device("cpu"))
+    fewer = Splits(whole.train.first(1500), whole.test, 10)
+    monkeypatch.setattr(Digits, "load", lambda self, device: fewer)
+    with pytest.raises(StorageError, match="began on other data"):
+        execute(spec, store)
+
+
+def test_missing_data_is_a_sentence_and_not_a_traceback(tmp_path, monkeypatch):
+    def absent(self, device):
+        raise DataError("digits are gone; put them back.")
+
+    monkeypatch.setattr(Digits, "load", absent)
+    store = Store.create(tmp_path)
+    assert execute(small_spec(), store) == "failed"
+    status = store.folder(small_spec()).status()
+    assert status["reason"] == "digits are gone; put them back."
+    assert "traceback" not in status

@@ -24,12 +24,12 @@ from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
 from supple_lab.runs.captured import choose_steps
+from supple_lab.runs.new_learner import new_learner
 from supple_lab.runs.optimizer import Adam
 from supple_lab.runs.precision import Numerics, Precision
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.step import Trainee
-from supple_lab.runs.supervised import new_learner
 from supple_lab.scenarios.random_label import RandomLabel
 
 PEOPLE = "the loop people write"

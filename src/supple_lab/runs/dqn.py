@@ -23,12 +23,13 @@ from supple_lab.runs.contest import contest
 from supple_lab.runs.dqn_cursor import DQNCursor
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.journal import Journal
+from supple_lab.runs.new_learner import ONE_AT_A_TIME
 from supple_lab.runs.playable import Sights, check_playable, sights_of
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.step import Trainee
-from supple_lab.runs.supervised import ONE_AT_A_TIME, check_finite
+from supple_lab.runs.supervised import check_finite
 from supple_lab.streams import stream, stream_seed
 
 NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose rank is asked for

@@ -57,6 +57,10 @@ class Evaluation:
         else:
             known.graph.replay()
 
+    def forget(self, name: str) -> None:
+        """Let go of a set that will not be scored again: it may be a gigabyte."""
+        self.known.pop(name, None)
+
     @torch.no_grad()
     def pass_over(self, examples: Examples) -> None:
         """Sum up what is right and what is lost, batch by batch."""

@@ -23,6 +23,10 @@ class Pace:
     seconds: float = 30.0  # a kill costs at most this much; writing the paper's MLP takes a third of a second
     stages: int = 0  # besides, at the end of every so many stages; 0: by the clock alone
 
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0.0 or self.stages < 0:
+            raise ValueError(f"Pace.seconds and Pace.stages are at least 0; got {self.seconds} and {self.stages}.")
+
 
 class Journal:
     """Writes one run's folder on behalf of the loop that trains it."""

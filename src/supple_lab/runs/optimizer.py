@@ -1,5 +1,6 @@
 """Optimizers of the paper as data: Adam and plain SGD, with torch's own constants."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,8 +18,9 @@ class Optimizer(ABC):
     learning_rate: float
 
     def __post_init__(self) -> None:
-        if not self.learning_rate > 0.0:
-            raise ValueError(f"{type(self).__name__}.learning_rate must be positive; got {self.learning_rate}.")
+        if not 0.0 < self.learning_rate < math.inf:
+            name = type(self).__name__
+            raise ValueError(f"{name}.learning_rate must be positive and finite; got {self.learning_rate}.")
 
     @abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -38,6 +40,11 @@ class Adam(Optimizer):
     learning_rate: float = 1e-3
     epsilon: float = field(default=1e-8, metadata={"later": True})  # 1.5e-4 in reinforcement learning
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.epsilon < math.inf:
+            raise ValueError(f"Adam.epsilon must be a finite number of at least 0; got {self.epsilon}.")
+
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         own = list(parameters)
         on_gpu = own[0].is_cuda
@@ -54,3 +61,12 @@ class SGD(Optimizer):
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         own = list(parameters)
         return torch.optim.SGD(own, lr=self.rate_for(own), fused=True)
+
+
+def set_learning_rate_(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Give every parameter this learning rate from the next step on."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate

@@ -5,6 +5,7 @@ writes the same bytes to the same place or is found out.
 """
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -71,8 +72,9 @@ class RecordLog:
 
 
 def line_of(record: Record) -> bytes:
-    """The record as it stands in the file."""
-    return json.dumps(record, sort_keys=True).encode() + b"\n"
+    """The record as it stands in the file: without values that are no numbers, which JSON does not know."""
+    known = {name: value for name, value in record.items() if not isinstance(value, float) or math.isfinite(value)}
+    return json.dumps(known, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
 def whole_record(line: bytes) -> Record | None:

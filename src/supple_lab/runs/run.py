@@ -8,6 +8,7 @@ import torch
 
 from supple.mask_stream import mask_stream
 from supple_lab.atomic_write import StorageError
+from supple_lab.data.base import DataError
 from supple_lab.provenance import gather_provenance, hardware_of
 from supple_lab.runs import dqn, supervised
 from supple_lab.runs.dqn_problem import DQN
@@ -19,6 +20,7 @@ from supple_lab.runs.quarantine import digests
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
+from supple_lab.scenarios.base import Unsuitable
 from supple_lab.streams import stream_seed
 
 DEFAULT_PACE = Pace()
@@ -50,6 +52,8 @@ def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
         return _end(journal, "diverged", reason=str(diverged))
     except (StorageError, RunIsBusy):
         raise
+    except (DataError, Unsuitable) as error:  # the user's to mend, and said in a sentence
+        return _end(journal, "failed", reason=str(error))
     except Exception as error:
         return _end(journal, "failed", reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
     return _end(journal, "done", progress=1.0)

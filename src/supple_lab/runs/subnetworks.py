@@ -9,9 +9,8 @@ weights can still learn. They share the order of batches, so that one gather and
 masks and labels, which make copies differ, are each copy's own. Everything follows from seed, stage and copy.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -20,10 +19,13 @@ from torch import Tensor, nn
 from supple.layers.aid import AID
 from supple.layers.relu_dropout import ReLUDropout
 from supple.learner import Learner
+from supple.mask_stream import mask_stream
 from supple_lab.data.base import Examples
 from supple_lab.data.batches import Batches
 from supple_lab.models.mlp import MLP
 from supple_lab.runs.evaluation import BATCH_SIZE
+from supple_lab.runs.interim import Interim
+from supple_lab.runs.optimizer import set_learning_rate_
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.base import Stage, Unsuitable
@@ -46,20 +48,22 @@ def check_subnetworks(spec: RunSpec) -> None:
 
 
 def draws_at_random(site: nn.Module) -> bool:
-    """Whether the activation in training moves the random stream it draws from."""
-    with torch.random.fork_rng(devices=[]):
-        before = torch.get_rng_state()
+    """Whether the activation in training moves the random stream it draws from: the mask stream, or torch's own."""
+    masks = torch.Generator()
+    with torch.random.fork_rng(devices=[]), mask_stream(masks):
+        before = torch.get_rng_state(), masks.get_state()
         site.train()(torch.linspace(-1.0, 1.0, 8)[None])
-        return not torch.equal(torch.get_rng_state(), before)
+        after = torch.get_rng_state(), masks.get_state()
+    return not all(map(torch.equal, before, after))
 
 
 def subnetwork_values(
-    spec: RunSpec, learner: Learner, stage: Stage, *, index: int, number: int, numerics: Numerics
+    spec: RunSpec, learner: Learner, stage: Stage, *, index: int, number: int, numerics: Numerics, interim: Interim
 ) -> dict[str, float]:
     """What copies of the learner's network as it is now come to on labels of their own: mean accuracy, and each."""
     copies = Copies.of(learner.model, spec.method.activation(), seed=spec.seed, stage=index, number=number)
     examples = relabelled(stage.train, copies.num_classes, seed=spec.seed, stage=index, number=number)
-    train_(copies, spec, dataclasses.replace(stage, train=examples), index=index, numerics=numerics)
+    train_(copies, spec, replace(stage, train=examples), index=index, numerics=numerics, interim=interim)
     reached = accuracies(copies, examples, numerics)
     each = {f"subnetwork_accuracy_{copy:02d}": accuracy for copy, accuracy in enumerate(reached)}
     return {"subnetwork_accuracy": sum(reached) / number, **each}
@@ -127,12 +131,19 @@ def relabelled(examples: Examples, num_classes: int, *, seed: int, stage: int, n
     return examples.relabelled(labels_KN.T.contiguous())
 
 
-def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics: Numerics) -> None:
-    """Train all copies for the stage's epochs, each on its column of the labels."""
-    optimizer = spec.optimizer.build(copies.weights_KIO + copies.biases_K1O)
-    for epoch in range(stage.epochs):
-        for group in optimizer.param_groups:
-            group["lr"] = spec.optimizer.learning_rate * stage.learning_rate_factor(epoch)
+def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics: Numerics, interim: Interim) -> None:
+    """Train all copies for the stage's epochs, each on its column of the labels; go on where a kill came between."""
+    parameters = copies.weights_KIO + copies.biases_K1O
+    optimizer = spec.optimizer.build(parameters)
+    first_epoch = 0
+    if (kept := interim.take()) is not None:
+        first_epoch = kept["epoch"]
+        optimizer.load_state_dict(kept["optimizer"])
+        with torch.no_grad():
+            for parameter, value in zip(parameters, kept["parameters"], strict=True):
+                parameter.copy_(value)
+    for epoch in range(first_epoch, stage.epochs):
+        set_learning_rate_(optimizer, spec.optimizer.learning_rate * stage.learning_rate_factor(epoch))
         for inputs, labels_BK in Batches(stage.train, stage.batch_size, spec.seed, index, f"subnetworks {epoch}"):
             with numerics.forward():
                 logits = copies.logits(inputs).flatten(0, 1)
@@ -141,6 +152,12 @@ def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics:
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
+        state = {
+            "epoch": epoch + 1,
+            "optimizer": optimizer.state_dict(),
+            "parameters": [p.detach() for p in parameters],
+        }
+        interim.keep(state, share=(epoch + 1) / stage.epochs)
 
 
 @torch.no_grad()

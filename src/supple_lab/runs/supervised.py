@@ -1,20 +1,22 @@
 """The supervised run: stage after stage, epoch after epoch (the one loop of which all protocols are instances)."""
 
 import math
-import threading
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from supple.learner import Learner
-from supple_lab.data.base import Splits
+from supple_lab.atomic_write import StorageError
+from supple_lab.data.base import Facts
 from supple_lab.data.batches import Batches
 from supple_lab.runs.captured import choose_steps
 from supple_lab.runs.cursor import Cursor, online
 from supple_lab.runs.evaluation import Evaluation
+from supple_lab.runs.interim import Interim
 from supple_lab.runs.journal import Journal
+from supple_lab.runs.new_learner import ONE_AT_A_TIME, new_learner
+from supple_lab.runs.optimizer import set_learning_rate_
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.progress import Progress
@@ -23,11 +25,6 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.stage_end import stage_end_values
 from supple_lab.runs.step import Trainee
 from supple_lab.runs.subnetworks import check_subnetworks
-from supple_lab.streams import stream_seed
-
-# Networks are drawn from torch's default generator, and traced by means that are not made for threads; runs that share
-# a GPU do so in threads of one process.
-ONE_AT_A_TIME = threading.Lock()
 
 
 class Diverged(Exception):
@@ -47,16 +44,18 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
         state = method.init(learner)
     cursor, checkpoint = Cursor.new(journal.device), journal.resume()
     if checkpoint is not None:
+        check_same_data(checkpoint["facts"], splits.facts)
         restore_snapshot_(learner, state, masks, checkpoint)
         cursor = Cursor(**checkpoint["cursor"])
-    progress = Progress(scenario, splits.facts)
+    progress = Progress(scenario, splits.facts, subnetworks=problem.subnetworks)
     trainee = Trainee(learner, method, state, numerics, spec.model.clip_norm, masks, cursor.epoch_sums)
     steps = choose_steps(trainee, num_examples=progress.largest_stage)
     evaluation = Evaluation(learner.model, numerics)
 
     def snapshot() -> dict[str, Any]:
-        return {**take_snapshot(learner, state, masks), "cursor": vars(cursor)}
+        return {**take_snapshot(learner, state, masks), "cursor": vars(cursor), "facts": asdict(splits.facts)}
 
+    interim = Interim(journal, snapshot, checkpoint)
     while cursor.stage < scenario.num_stages:
         stage = scenario.stage(cursor.stage, splits, spec.seed)
         if cursor.stage > 0 and cursor.at_start_of_stage:
@@ -83,7 +82,8 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
             journal.glance(accuracy=values["online_accuracy"])
             cursor.next_epoch(len(stage.train))
 
-        values = stage_end_values(spec, problem, learner=learner, stage=stage, cursor=cursor, evaluation=evaluation)
+        interim.progress = partial(progress.of_subnetworks, cursor.stage)
+        values = stage_end_values(trainee, spec, stage, cursor=cursor, evaluation=evaluation, interim=interim)
         check_finite(values["train_loss"], f"after the last step of stage {cursor.stage}")
         journal.record_stage(stage=cursor.stage, **values)
         if cursor.stage + 1 < scenario.num_stages:
@@ -93,29 +93,13 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
         journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
 
 
-def new_learner(spec: RunSpec, splits: Splits, numerics: Numerics) -> Learner:
-    """The network as the seed draws it, the same on every device, with its optimizer."""
-    facts = splits.facts
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
-        model = spec.model.build(spec.method.activation, image_shape=facts.image_shape, num_classes=facts.num_classes)
-    model = numerics.place(model)
-    return Learner(
-        model,
-        spec.optimizer.build(model.parameters()),
-        example_input=splits.train.batch(torch.arange(2, device=numerics.device))[0],
-        loss=F.cross_entropy,
-        seed=stream_seed(spec.seed, "method"),
-    )
-
-
-def set_learning_rate_(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
-    """Give every parameter this learning rate from the next step on."""
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(learning_rate)
-        else:
-            group["lr"] = learning_rate
+def check_same_data(before: dict[str, Any], now: Facts) -> None:
+    """Refuse to go on with other data than the run began with; partial datasets may grow."""
+    if before != (told := asdict(now)):
+        raise StorageError(
+            f"the run began on other data ({before}) than there is now ({told}), and is not the same run any more. "
+            "Put the data back, or choose another folder with --out DIR."
+        )
 
 
 def check_finite(loss: float, when: str) -> None:

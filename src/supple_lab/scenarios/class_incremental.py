@@ -39,8 +39,13 @@ class ClassIncremental(Scenario):
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         order = torch.randperm(splits.num_classes, generator=stream(seed, "classes"))
         learned = order[: (index + 1) * (splits.num_classes // self.num_stages)]
-        tests = {"test": splits.test, "learned_test": of_classes(splits.test, learned)}
-        return Stage(of_classes(splits.train, learned), self.epochs, self.batch_size, tests)
+        train, test = of_classes(splits.train, learned), of_classes(splits.test, learned)
+        if not len(train) or not len(test):
+            raise Unsuitable(
+                f"ClassIncremental: classes {sorted(learned.tolist())}, learned in stage {index + 1}, have "
+                f"{len(train)} training and {len(test)} test images; there must be some. Use more of the dataset."
+            )
+        return Stage(train, self.epochs, self.batch_size, {"test": splits.test, "learned_test": test})
 
 
 def of_classes(examples: Examples, classes: Tensor) -> Examples:
