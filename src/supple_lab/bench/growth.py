@@ -1,7 +1,8 @@
-"""Growth: a late stage against an early one. Nothing may accumulate: neither time nor memory."""
+"""Growth: late stages of a run against early ones of another, in turns. Neither time nor memory may accumulate."""
 
 import resource
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from supple_lab.runs.supervised import train
 from supple_lab.scenarios.random_label import RandomLabel
 
 NUM_STAGES = 200
-EARLY, LATE = slice(1, 21), slice(180, 200)  # stages 2 to 21 and the last twenty; the first one warms up
+NUM_COMPARED = 20  # the last stages of the long run, the second to 21st of the short one
 
 
 @dataclass(frozen=True)
@@ -36,34 +37,64 @@ class GrowthRow:
     stages: int
 
 
-class TimedJournal(Journal):
-    """Notes when each stage ended, and the most memory the process had by then."""
+class TakesTurns(Journal):
+    """From a stage on, hands over to another run after each of its own, and notes how long each took."""
 
-    def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options)  # type: ignore[arg-type]
-        self.ends: list[float] = []
-        self.peaks: list[float] = []
+    def prepare(
+        self, *, own_turn: threading.Semaphore, others_turn: threading.Semaphore, num_stages: int, first: int
+    ) -> None:
+        """Say by which sign whose turn it is, and from which stage on turns are taken."""
+        self.own_turn, self.others_turn = own_turn, others_turn
+        self.num_stages, self.first, self.began = num_stages, first, 0.0
+        self.seconds_of: list[float] = []
+        self.megabytes: list[float] = []
 
     def record_stage(self, **values: float) -> None:
         super().record_stage(**values)
-        self.ends.append(time.process_time())  # wall time would say how busy the machine is
-        self.peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        stage = int(values["stage"])
+        if stage >= self.first:
+            self.seconds_of.append(time.perf_counter() - self.began)
+            self.megabytes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        if stage >= self.first - 1:
+            self.others_turn.release()
+            if stage + 1 < self.num_stages:
+                self.own_turn.acquire()
+        self.began = time.perf_counter()
 
 
 def bench_growth(device: torch.device) -> GrowthRow:
-    """Run two hundred short stages, records and checkpoints included, and compare their times."""
-    scenario = RandomLabel(num_stages=NUM_STAGES, epochs=4)
-    problem = Supervised(scenario=scenario, dataset=Digits())
-    spec = RunSpec(problem=problem, model=MLP(width=128), method=UseAID(), optimizer=Adam(), seed=0)
+    """Run two hundred short stages, records and checkpoints included; near the end another run begins."""
+    late_turn, early_turn = threading.Semaphore(0), threading.Semaphore(0)
     with tempfile.TemporaryDirectory() as folder:
-        run = Store.create(Path(folder)).folder(spec)
-        run.create(spec)
-        journal = TimedJournal(run, device, Pace(seconds=1e9, stages=1))
-        masks = torch.Generator(device)
-        with mask_stream(masks):
-            train(spec, problem, journal, masks)
-    seconds = np.diff(journal.ends, prepend=np.nan)
-    ratios = np.quantile(seconds[LATE], (0.25, 0.5, 0.75)) / np.median(seconds[EARLY])
+        store = Store.create(Path(folder))
+        late, late_spec = new_journal(store, device, num_stages=NUM_STAGES)
+        early, early_spec = new_journal(store, device, num_stages=NUM_COMPARED + 1)
+        late.prepare(own_turn=late_turn, others_turn=early_turn, num_stages=NUM_STAGES, first=NUM_STAGES - NUM_COMPARED)
+        early.prepare(own_turn=early_turn, others_turn=late_turn, num_stages=NUM_COMPARED + 1, first=1)
+        other = threading.Thread(target=train_when, args=(early_turn, early_spec, early), daemon=True)
+        other.start()
+        late_turn.release()
+        train_when(late_turn, late_spec, late)
+        other.join()
+    ratios = np.quantile(np.divide(late.seconds_of, early.seconds_of), (0.25, 0.5, 0.75))
     low, middle, high = ratios.tolist()
-    gained = journal.peaks[-1] - journal.peaks[EARLY.stop]
-    return GrowthRow(f"{NUM_STAGES} stages of 100 steps", middle, (low, high), gained, NUM_STAGES)
+    gained = late.megabytes[-1] - late.megabytes[0]
+    return GrowthRow(f"stage {NUM_STAGES} over stage 2, 100 steps each", middle, (low, high), gained, NUM_STAGES)
+
+
+def new_journal(store: Store, device: torch.device, *, num_stages: int) -> tuple[TakesTurns, RunSpec]:
+    """A run of that many short stages, not begun."""
+    problem = Supervised(scenario=RandomLabel(num_stages=num_stages, epochs=4), dataset=Digits())
+    spec = RunSpec(problem=problem, model=MLP(width=128), method=UseAID(), optimizer=Adam(), seed=0)
+    run = store.folder(spec)
+    run.create(spec)
+    return TakesTurns(run, device, Pace(seconds=1e9, stages=1)), spec
+
+
+def train_when(turn: threading.Semaphore, spec: RunSpec, journal: Journal) -> None:
+    """Train once it is this run's turn."""
+    turn.acquire()
+    masks = torch.Generator(journal.device)
+    assert isinstance(spec.problem, Supervised)
+    with mask_stream(masks):
+        train(spec, spec.problem, journal, masks)
