@@ -52,3 +52,10 @@ def test_initialisation_is_kaiming_uniform_with_zero_biases():
 def test_width_below_one_is_refused():
     with pytest.raises(ValueError, match="MLP.width must be at least 1; got 0"):
         MLP(width=0)
+
+
+def test_torchs_own_initialisation_can_be_had():
+    torch.manual_seed(0)
+    network = MLP(width=16, init="torch").build(nn.ReLU, image_shape=(1, 8, 8), num_classes=10)
+    torch.manual_seed(0)
+    assert torch.equal(network[1].weight, nn.Linear(64, 16).weight)

@@ -21,6 +21,7 @@ class MLP(Model):
     width: int = 2000
     num_hidden: int = 3
     narrowing: Literal["matched", "halved"] = field(default="matched", metadata={"later": True})
+    init: Literal["kaiming", "torch"] = field(default="kaiming", metadata={"later": True})  # torch: nn.Linear's own
 
     def __post_init__(self) -> None:
         at_least(1, self, "width", "num_hidden")
@@ -32,9 +33,15 @@ class MLP(Model):
         width = self.width_for(expansion, num_inputs=num_features, num_classes=num_classes)
         layers: list[nn.Module] = [nn.Flatten()]
         for site in sites:
-            layers += [kaiming_linear(num_features, width, gain=math.sqrt(2)), site]
+            layers += [self.linear(num_features, width, gain=math.sqrt(2)), site]
             num_features = width * expansion
-        return nn.Sequential(*layers, kaiming_linear(num_features, num_classes, gain=1.0))
+        return nn.Sequential(*layers, self.linear(num_features, num_classes, gain=1.0))
+
+    def linear(self, num_inputs: int, num_outputs: int, *, gain: float) -> nn.Linear:
+        """A layer, initialised as the field says."""
+        if self.init == "torch":
+            return nn.Linear(num_inputs, num_outputs)
+        return kaiming_linear(num_inputs, num_outputs, gain=gain)
 
     def width_for(self, expansion: int, *, num_inputs: int, num_classes: int) -> int:
         """The width of the hidden layers under an activation of this expansion."""

@@ -41,7 +41,7 @@ class Journal:
         self._cost = 0.0  # seconds that the last checkpoint took
         self._last_glance = 0.0
         self.num_records = self.num_epochs = 0
-        self.facts: dict[str, float] = {}  # the last glance
+        self.facts: dict[str, float | str] = {}  # the last glance
 
     @property
     def seconds(self) -> float:

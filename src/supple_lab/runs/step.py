@@ -52,6 +52,8 @@ def descend_(trainee: Trainee, loss: Tensor) -> None:
 class EagerSteps:
     """Steps executed one by one, operator by operator."""
 
+    obstacle: str | None = None  # to capturing them: nobody tried
+
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 

@@ -86,6 +86,8 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
         values = stage_end_values(trainee, spec, stage, cursor=cursor, evaluation=evaluation, interim=interim)
         check_finite(values["train_loss"], f"after the last step of stage {cursor.stage}")
         journal.record_stage(stage=cursor.stage, **values)
+        if steps.obstacle is not None:
+            journal.facts["not_captured"] = steps.obstacle
         if cursor.stage + 1 < scenario.num_stages:
             finished = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end")
             method.end_stage(learner, state, finished)
