@@ -1,7 +1,7 @@
 import pytest
 import torch
-from made_files import SmallCIFAR10, SmallCIFAR100, cifar10_contents, cifar100_contents, write_all
 
+from made_files import SmallCIFAR10, SmallCIFAR100, cifar10_contents, cifar100_contents, write_all
 from supple_lab.data.base import DataError
 
 

@@ -1,9 +1,9 @@
 import fcntl
 
 import pytest
+
 from bad_server import bad_server
 from made_files import md5, random_bytes
-
 from supple_lab.data import download as module
 from supple_lab.data.archive import Archive
 from supple_lab.data.base import DataError

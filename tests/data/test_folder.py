@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from made_files import SmallMNIST, idx_contents, write_all
 
+from made_files import SmallMNIST, idx_contents, write_all
 from supple_lab.data.base import DataError
 from supple_lab.data.folder import data_folders, target_folder, use_folder
 

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 import torch
-from made_files import SmallTinyImageNet, write_jpeg, write_tiny_imagenet
 
+from made_files import SmallTinyImageNet, write_jpeg, write_tiny_imagenet
 from supple_lab.data import tiny_imagenet
 from supple_lab.data.base import DataError
 
