@@ -23,7 +23,7 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
 from supple_lab.studies.continual_full import ContinualFull
-from supple_lab.studies.manifest import Manifest, read_manifest, write_manifest
+from supple_lab.studies.manifest import add_to_manifest, read_manifest
 from supple_lab.studies.order import Order
 
 NUM_RUNS = 10_000
@@ -79,8 +79,7 @@ def made_store(out: Path, study: Study, num_runs: int) -> Store:
     store, random_numbers = Store.create(out), random.Random(0)
     for spec in specs:
         make_run(store.folder(spec), spec, random_numbers)
-    written_specs = tuple(spec.to_dict() for spec in specs)
-    write_manifest(out, Manifest(study=study.name, order=order, command="supple bench", specs=written_specs))
+    add_to_manifest(out, study.name, order=order, command="supple bench report", specs=specs)
     return store
 
 

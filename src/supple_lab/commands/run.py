@@ -22,7 +22,7 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.runs.suitable import check_suitable
 from supple_lab.studies.base import Study
-from supple_lab.studies.manifest import Manifest, write_manifest
+from supple_lab.studies.manifest import add_to_manifest
 from supple_lab.studies.order import Order, Scale
 from supple_lab.sweep.executor import EngineMissing, Executor
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
@@ -95,7 +95,7 @@ class Run(Command):
         for spec in specs:
             check_suitable(spec, device=self.device)
         store = Store.create(self.out or default_out(study), mirror=self.mirror)
-        write_manifest(store.root, self.manifest(study, order, specs))
+        add_to_manifest(store.root, study.name, order=order, command=own_command(), specs=specs)
         exchange(store, specs)
         todo = unfinished(store, specs, retry_failed=self.retry_failed)
         could_not = self.sweep(todo, store, engine) if todo else []
@@ -151,12 +151,6 @@ class Run(Command):
         except EngineMissing as error:
             raise BadUsage(str(error)) from error
 
-    def manifest(self, study: Study, order: Order, specs: list[RunSpec]) -> Manifest:
-        """What is asked of the output folder."""
-        command = shlex.join(["supple", *sys.argv[1:]])
-        written = tuple(spec.to_dict() for spec in specs)
-        return Manifest(study=study.name, order=order, command=command, specs=written)
-
     def sweep(self, specs: list[RunSpec], store: Store, engine: type[Executor]) -> list[Failure]:
         """Execute the runs, showing how they go."""
         terms = self.terms()
@@ -195,6 +189,11 @@ def tell_notes(store: Store, specs: Iterable[RunSpec]) -> None:
     notes = Counter(note for spec in specs for note in store.folder(spec).status().get("notes", ()))
     for note, number in notes.items():
         print(f"note: in {number:,} {'run' if number == 1 else 'runs'}: {note}", file=sys.stderr)
+
+
+def own_command() -> str:
+    """The command as it was typed."""
+    return shlex.join(["supple", *sys.argv[1:]])
 
 
 def tell_damage(store: Store, specs: list[RunSpec]) -> None:

@@ -31,6 +31,17 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """One comparison of a claim over several conditions."""
+
+    name: str
+    measured: str
+    interval: tuple[float, float] | None
+    n: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClaimRow:
     """What the paper says, what was measured, and whether the one bears out the other."""
 
@@ -43,6 +54,8 @@ class ClaimRow:
     section: str = ""  # where in the paper it stands
     study: str = ""  # which study tests it
     runs: tuple[str, ...] = ()  # ids of the runs it rests on
+    rule: str = ""  # what decides it
+    parts: tuple["Part", ...] = ()  # the single comparisons that it is decided by, where it is over several
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from supple_lab.report.thinning import thinned
 MAX_ROWS = 1_000  # of a list of runs, about 250 bytes each; the JSON beside the page has them all
 MAX_BARS = 60  # of progress; more are not read
 MAX_RUNS_OF_A_CLAIM = 100  # ids shown; the JSON has them all
+MAX_PARTS = 60  # of a claim, about 200 bytes each
 SCALE_NOTES = {
     "smoke": "smoke: not the paper's protocol: seconds long, to see that everything runs. "
     "Its numbers say nothing about the claims.",
@@ -90,6 +91,7 @@ def _claim_view(row: ClaimRow) -> View:
     return {
         "row": row,
         "interval": show_interval(row.interval),
+        "parts": [{"part": part, "interval": show_interval(part.interval)} for part in row.parts[:MAX_PARTS]],
         "sign": VERDICT_SIGNS[row.verdict],
         "kind": row.verdict.replace(" ", "-"),
         "runs": row.runs[:MAX_RUNS_OF_A_CLAIM],

@@ -1,11 +1,12 @@
 """Verdicts: a claim holds when the whole 95% interval of the mean is on its side, fails when it is on the other."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Required, TypedDict, Unpack
 
 import numpy as np
 
-from supple_lab.report.figure import ClaimRow, Verdict
+from supple_lab.report.figure import ClaimRow, Part, Verdict
 from supple_lab.report.intervals import mean_interval, show
 from supple_lab.report.sample import Sample
 
@@ -20,6 +21,7 @@ class Words(TypedDict, total=False):
     paper: Required[str]
     section: str
     study: str
+    rule: str
     runs: tuple[str, ...]  # where the values are a Sample, its own
 
 
@@ -73,10 +75,18 @@ def claim_in_groups(rows: Mapping[str, ClaimRow], at_least: int, **words: Unpack
         if ran
         else "",
         interval=None,
-        n=sum(row.n for row in ran),
+        n=max((row.n for row in ran), default=0),
+        parts=tuple(part for name, row in rows.items() for part in parts_of(name, row)),
         verdict=_count(len(by_verdict["holds"]), len(by_verdict["fails"]), len(rows), at_least) if ran else "not run",
         **spoken,
     )
+
+
+def parts_of(name: str, row: ClaimRow) -> list[Part]:
+    """The row of one condition, or its own parts under the condition's name."""
+    if row.parts:
+        return [replace(part, name=f"{name}: {part.name}") for part in row.parts]
+    return [Part(name=name, measured=row.measured, interval=row.interval, n=row.n, verdict=row.verdict)]
 
 
 def not_run(**words: Unpack[Words]) -> ClaimRow:

@@ -149,7 +149,7 @@ def quick_settings(order: Order) -> tuple[Setting, ...] | None:
     if order.scale != "quick" or order.search:
         return None
     rows = under(QUICK_RATE, QUICK)
-    wanted = order.methods or tuple(row.method.name for row in rows)
+    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
     return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 

@@ -32,7 +32,7 @@ class Condition:
         if self.given is not None:
             return list(self.given)
         rows = self.rows(order)
-        wanted = order.methods or self.methods or [row.method.name for row in rows]
+        wanted = [*(order.methods or self.methods or [row.method.name for row in rows]), *order.also]
         return [setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)]
 
     def rows(self, order: Order) -> list[Setting]:
@@ -42,7 +42,8 @@ class Condition:
 
     def specs(self, order: Order) -> list[RunSpec]:
         """The runs of the condition."""
-        num_seeds = self.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
+        asked = self.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
+        num_seeds = max(asked, order.min_seeds)
         return [
             RunSpec(problem=self.problem, model=self.model, method=method, optimizer=optimizer, seed=seed)
             for seed in range(num_seeds)

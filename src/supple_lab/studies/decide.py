@@ -7,4 +7,4 @@ from supple_lab.studies.claims import claim_named
 def words_of(key: str) -> Words:
     """What is said of a claim besides the numbers, to be handed to report/verdict.py."""
     claim = claim_named(key)
-    return Words(claim=claim.claim, paper=claim.paper, section=claim.section, study=claim.study)
+    return Words(claim=claim.claim, paper=claim.paper, section=claim.section, study=claim.study, rule=claim.test)

@@ -98,8 +98,8 @@ def warm(network: Network, order: Order) -> Condition:
 
 def cold(network: Network, order: Order) -> Condition:
     """The arms that are reset at each stage; of the order's methods those that have one."""
-    whole = network.condition(SCENARIOS[order.scale], order=replace(order, methods=()), experiment="gap_cold")
-    settings = whole.settings(replace(order, methods=()))
+    whole = network.condition(SCENARIOS[order.scale], order=replace(order, methods=(), also=()), experiment="gap_cold")
+    settings = whole.settings(replace(order, methods=(), also=()))
     wanted = tuple(setting for setting in settings if not order.methods or arm_of(setting.method) in order.methods)
     return replace(whole, label=f"{network.label}, cold start", given=wanted)
 
@@ -127,7 +127,7 @@ def pair_of(results: Results, network: Network, order: Order) -> Pair:
 
 def without_cold_arm(order: Order) -> tuple[str, ...]:
     """What is said of methods that the paper has no cold arm for."""
-    names = [label_of(name) for name in order.methods if name not in ARMS]
+    names = [label_of(name) for name in (*order.methods, *order.also) if name not in ARMS]
     return (f"Only going on, no cold start: {', '.join(names)}.",) if names else ()
 
 

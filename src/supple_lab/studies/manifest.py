@@ -1,6 +1,7 @@
 """Manifest: what a study was asked to run in an output folder, so that the report can be made from the store alone."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,44 @@ from supple_lab.studies.order import Order
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """One study's order, the command that gave it, and its runs."""
+    """What a study's report is about: the whole grid, the commands that ran parts of it, the runs they asked for."""
 
     study: str
     order: Order
-    command: str
+    commands: tuple[str, ...]
     specs: tuple[dict[str, Any], ...]
 
     def run_specs(self) -> list[RunSpec]:
-        """The runs, in the order they were asked for."""
-        return [RunSpec.from_json(json.dumps(spec)) for spec in self.specs]
+        """The runs that were asked for; those of another version, whose specs this one cannot read, are left out."""
+        readable = (readable_spec(spec) for spec in self.specs)
+        return [spec for spec in readable if spec is not None]
 
 
-def write_manifest(out: Path, manifest: Manifest) -> None:
-    """Keep the order beside the runs."""
+def readable_spec(content: dict[str, Any]) -> RunSpec | None:
+    """The spec, or None where it has parts or fields that this version does not know."""
+    try:
+        return RunSpec.from_json(json.dumps(content))
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> None:
+    """Note what is asked for beside what was: a grid may be filled part by part, and the report is about all of it."""
+    try:
+        before = read_manifest(out, study)
+    except StorageError:
+        before = None
+    if before is not None and not before.order.same_kind(order):
+        before = None  # another scale or another search: another grid
+    written = [*(before.specs if before else ()), *(spec.to_dict() for spec in specs)]
+    manifest = Manifest(
+        study=study,
+        order=order.whole(before.order if before else None),
+        commands=tuple(dict.fromkeys([*(before.commands if before else ()), command])),
+        specs=tuple({json.dumps(spec, sort_keys=True): spec for spec in written}.values()),
+    )
     (out / "studies").mkdir(exist_ok=True)
-    atomic_write(path_of(out, manifest.study), json.dumps(asdict(manifest), indent=1).encode())
+    atomic_write(path_of(out, study), json.dumps(asdict(manifest), indent=1).encode())
 
 
 def read_manifest(out: Path, study: str) -> Manifest:
@@ -35,12 +58,20 @@ def read_manifest(out: Path, study: str) -> Manifest:
     path = path_of(out, study)
     try:
         content = json.loads(path.read_bytes())
-        order = content.pop("order")
-        return Manifest(order=Order(**{**order, "methods": tuple(order["methods"])}), **content)
+        return Manifest(**{name: restored(part) for name, part in content.items()})
     except FileNotFoundError:
         raise StorageError(f"{out} holds no runs of {study}. Make them: supple run {study} --out {out}") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StorageError(f"{path} is damaged ({error}). Write it anew: supple run {study} --out {out}") from None
+        raise StorageError(
+            f"{path} is damaged or of another version ({error}). Write it anew: supple run {study} --out {out}"
+        ) from None
+
+
+def restored(part: Any) -> Any:
+    """A field of a manifest as it was: the order, tuples, text."""
+    if isinstance(part, dict):
+        return Order(**{name: restored(value) for name, value in part.items()})
+    return tuple(part) if isinstance(part, list) else part
 
 
 def studies_in(out: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """Order: what is asked of a study. It is kept beside the runs, so that the report can be made from the store alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 Scale = Literal["smoke", "quick", "paper"]
@@ -32,3 +32,17 @@ class Order:
     as_printed: bool = False  # the paper's slips as they are printed
     allow_partial: bool = False  # an incomplete TinyImageNet may be used
     only: str = ""  # run the conditions alone whose label holds this text
+    also: tuple[str, ...] = ()  # methods besides
+    min_seeds: int = 0  # at least so many seeds, whatever the study's own number
+
+    def whole(self, before: "Order | None" = None) -> "Order":
+        """The grid that a report is about: all of the study, and what this and the order before asked for besides."""
+        asked = (self, *([before] if before is not None and before.same_kind(self) else []))
+        also = dict.fromkeys(name for order in reversed(asked) for name in (*order.also, *order.methods))
+        min_seeds = max(max(order.num_seeds or 0, order.min_seeds) for order in asked)
+        return replace(self, methods=(), only="", num_seeds=None, also=tuple(also), min_seeds=min_seeds)
+
+    def same_kind(self, other: "Order") -> bool:
+        """Whether both are about the same grid, or parts of it."""
+        kinds = [(order.scale, order.search, order.as_printed, order.allow_partial) for order in (self, other)]
+        return kinds[0] == kinds[1]

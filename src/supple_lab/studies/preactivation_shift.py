@@ -55,7 +55,7 @@ class PreactivationShift(Study):
     """Quartiles and histograms of the penultimate pre-activations under Dropout and AID."""
 
     name = "preactivation_shift"
-    title = "Pre-activations drift away under Dropout"
+    title = "Do pre-activations drift away under Dropout?"
     question = (
         "With every new set of labels the inputs of the hidden units move. How far do they drift from zero, where a "
         "unit can still switch, under Dropout and under AID?"

@@ -1,0 +1,82 @@
+"""A grid may be filled part by part, and its report is about all of it."""
+
+import json
+
+import pytest
+
+from supple_lab.atomic_write import StorageError
+from supple_lab.cli import supple
+from supple_lab.studies.continual_full import ContinualFull
+from supple_lab.studies.manifest import add_to_manifest, path_of, read_manifest
+from supple_lab.studies.order import Order
+from supple_lab.studies.quickstart import Quickstart
+
+
+def run_quickstart(out, *options):
+    return supple(
+        ["run", "quickstart", "--scale", "smoke", "--engine", "inline", "--quiet", "--out", str(out), *options]
+    )
+
+
+@pytest.fixture(scope="module")
+def filled_in_parts(tmp_path_factory):
+    out = tmp_path_factory.mktemp("parts")
+    for methods in (["redo"], ["vanilla"]):
+        assert run_quickstart(out, "--methods", *methods) == 0
+    return json.loads((out / "report" / "quickstart.json").read_bytes())
+
+
+def test_runs_of_an_earlier_order_stay_in_the_report(filled_in_parts):
+    done = {run["method"] for run in filled_in_parts["runs"] if run["status"] == "done"}
+    assert done == {"redo", "vanilla"}
+    assert filled_in_parts["command"].count(" && ") <= 1
+
+
+def test_runs_of_the_study_that_nobody_ordered_are_missing(filled_in_parts):
+    assert {run["method"] for run in filled_in_parts["missing"]} == {"dropout", "aid"}
+
+
+def test_smoke_runs_decide_nothing(filled_in_parts):
+    assert {claim["verdict"] for claim in filled_in_parts["claims"]} <= {"not decided", "not run"}
+
+
+def test_another_scale_is_another_grid(tmp_path):
+    study = Quickstart()
+    for scale in ("smoke", "quick"):
+        order = Order(scale=scale, methods=("redo",) if scale == "smoke" else ())
+        add_to_manifest(tmp_path, study.name, order=order, command=scale, specs=study.specs(order))
+    manifest = read_manifest(tmp_path, study.name)
+    assert (manifest.order, manifest.commands) == (Order(scale="quick"), ("quick",))
+
+
+def test_more_seeds_than_the_studys_own_are_reported_and_fewer_leave_some_missing():
+    study = Quickstart()
+    assert len(study.specs(Order(scale="quick", num_seeds=5).whole())) == 3 * 5
+    assert len(study.specs(Order(scale="quick", num_seeds=1).whole())) == 3 * 3
+
+
+def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
+    assert run_quickstart(tmp_path) == 0
+    path = path_of(tmp_path, "quickstart")
+    content = json.loads(path.read_bytes())
+    content["specs"][0]["method"]["gone"] = 1
+    path.write_text(json.dumps(content))
+    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 0
+    assert "1 runs of the folder were ordered by another version" in (tmp_path / "report" / "index.html").read_text()
+    content["order"]["gone"] = 1
+    path.write_text(json.dumps(content))
+    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 2
+    assert "of another version" in capsys.readouterr().err
+
+
+def test_damaged_manifest_says_how_to_write_it_anew(tmp_path):
+    (tmp_path / "studies").mkdir()
+    path_of(tmp_path, "quickstart").write_text("{")
+    with pytest.raises(StorageError, match="Write it anew: supple run quickstart"):
+        read_manifest(tmp_path, "quickstart")
+
+
+def test_leader_cannot_hold_while_rivals_were_not_even_ordered():
+    study, order = ContinualFull(), Order(scale="paper", methods=("aid", "vanilla"))
+    names = {spec.method.name for spec in study.specs(order.whole())}
+    assert {"full_reset", "dash", "shrink_perturb"} <= names
