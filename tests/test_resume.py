@@ -173,6 +173,19 @@ def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path, mon
     assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
 
 
+def test_checkpoint_that_stands_on_altered_records_is_passed_over(tmp_path, monkeypatch):
+    spec = small_spec()
+    expected = unbroken_records(tmp_path / "unbroken", spec)
+    store = interrupted_store(tmp_path / "broken", spec, at_step=20, monkeypatch=monkeypatch)
+    log = store.folder(spec).stage_log.path
+    content = log.read_bytes()
+    place = content.index(b'"train_accuracy": 0.') + len(b'"train_accuracy": 0.')
+    digit = b"7" if content[place : place + 1] != b"7" else b"8"
+    log.write_bytes(content[:place] + digit + content[place + 1 :])
+    assert execute(spec, store) == "done"
+    assert log.read_bytes() == expected
+
+
 def test_checkpoint_that_stands_on_lost_records_is_passed_over(tmp_path, monkeypatch):
     spec = small_spec()
     expected = unbroken_records(tmp_path / "unbroken", spec)

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from typing import Annotated
+import threading
+from typing import Annotated, TextIO
 
 import tyro
 
@@ -18,6 +19,7 @@ from supple_lab.commands.train import Train
 from supple_lab.data.base import DataError
 from supple_lab.lookup import UnknownName
 from supple_lab.scenarios.base import Unsuitable
+from supple_lab.sweep.packed import THREAD_NAME
 
 Commands = (
     Annotated[Run, tyro.conf.subcommand(name="run")]
@@ -33,9 +35,20 @@ def main() -> None:
     """Entry point of the `supple` script."""
     try:
         sys.exit(supple(sys.argv[1:]))
-    except BrokenPipeError:  # whoever reads our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        if not is_broken(sys.stdout):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # its reader, such as `head`, has seen enough
         sys.exit(DONE)
+
+
+def is_broken(stream: TextIO) -> bool:
+    """Whether nobody reads the stream any more."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        return True
+    return False
 
 
 def supple(arguments: list[str]) -> int:
@@ -50,6 +63,9 @@ def supple(arguments: list[str]) -> int:
         return BAD_USAGE
     except KeyboardInterrupt:
         print("supple: interrupted; the same command continues.", file=sys.stderr)
+        if any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+            sys.stdout.flush()
+            os._exit(FAILED)  # torch aborts when threads that compute outlive the interpreter
         return FAILED
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from supple_lab.runs import lease
-from supple_lab.runs.lease import LeaseWatch, RunIsBusy, acquire, is_live, lease_path, newest
+from supple_lab.runs.lease import LeaseWatch, RunIsBusy, acquire, is_live, lease_path, machine, newest
 
 HOLDER = """
 import sys, time
@@ -36,8 +36,28 @@ def test_lease_is_held_once_and_leaves_nothing_behind(tmp_path):
         acquire(tmp_path)
     first.check()
     first.release()
-    assert list(tmp_path.iterdir()) == []
+    assert not is_live(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["lease-000002"]  # nobody's: numbers never begin again
     acquire(tmp_path).release()
+    assert [path.name for path in tmp_path.iterdir()] == ["lease-000004"]
+
+
+def test_claimant_that_slept_while_others_came_and_went_does_not_hold_beside_them(tmp_path, monkeypatch):
+    lease_path(tmp_path, 2).write_bytes(b'{"machine": "%s", "pid": 1}\n' % machine().encode())  # dead: nobody locks it
+    original = lease.put_lease
+
+    def slept(folder, number, *, holder):
+        monkeypatch.setattr(lease, "put_lease", original)
+        acquire(folder).release()  # another takes lease 3 and lets it go
+        held.append(acquire(folder))  # and a third comes
+        return original(folder, number, holder=holder)
+
+    held = []
+    monkeypatch.setattr(lease, "put_lease", slept)
+    with pytest.raises(RunIsBusy):
+        acquire(tmp_path)
+    held[0].check()
+    held[0].release()
 
 
 def test_holder_killed_on_this_machine_is_known_dead_at_once(tmp_path, holder):
@@ -48,7 +68,6 @@ def test_holder_killed_on_this_machine_is_known_dead_at_once(tmp_path, holder):
     holder.wait()
     assert not is_live(tmp_path)
     acquire(tmp_path).release()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_beating_holder_elsewhere_is_never_taken_over_however_wrong_its_clock(tmp_path, monkeypatch):
@@ -157,4 +176,4 @@ def test_disk_without_hard_links_keeps_leases_too(tmp_path, monkeypatch):
     with pytest.raises(RunIsBusy):
         acquire(tmp_path)
     held.release()
-    assert list(tmp_path.iterdir()) == []
+    assert not is_live(tmp_path)

@@ -99,9 +99,9 @@ class Journal:
         """Write all that the next step depends on, and how many records it stands on."""
         started = time.monotonic()
         self.sync()
-        counts = {"num_records": self.num_records, "num_epochs": self.num_epochs, "device": self.device.type}
+        stands_on = self.folder.foundation(self.num_records, self.num_epochs)
         self.folder.check_lease()
-        write_checkpoint(self.folder.path, {**snapshot, **counts})
+        write_checkpoint(self.folder.path, {**snapshot, **stands_on, "device": self.device.type})
         self.folder.copy_out_if_possible()
         self._last_checkpoint = time.monotonic()
         self._cost = self._last_checkpoint - started

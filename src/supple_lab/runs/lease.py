@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from supple_lab.atomic_write import storage_error
+from supple_lab.atomic_write import StorageError, storage_error
 
 SECONDS_BETWEEN_BEATS = 5.0
 SECONDS_TO_DEATH = 60.0  # 12 beats; as long as an NFS client may go on believing an old attribute (acregmax)
@@ -74,20 +74,32 @@ class Lease:
             raise RunIsBusy(f"run {self._folder.name} was taken over by another process; this one wrote no further.")
 
     def release(self) -> None:
-        """Let go, and remove the lease with the dead ones below it."""
+        """Let go, and remove the lease with the dead ones below it.
+
+        Nobody's lease stays above them, so that numbers never begin again: whoever still means to take over a dead
+        lease that it saw before would otherwise find that number free.
+        """
         self._ended.set()
         self._thread.join()
         if self._is_own():
-            for seen in leases(self._folder):  # the own one last: a folder without leases is free
-                seen.path.unlink(missing_ok=True)
+            with suppress(StorageError):  # a full disk: then a folder without leases is free
+                put_lease(self._folder, self._number + 1, holder={})
+            for seen in leases(self._folder):
+                if seen.number <= self._number:
+                    seen.path.unlink(missing_ok=True)
+        elif self._has_file():
+            lease_path(self._folder, self._number).unlink(missing_ok=True)
         os.close(self._file)
 
     def _is_own(self) -> bool:
+        highest = max((seen_number for seen_number, _ in numbered(self._folder)), default=0)
+        return self._has_file() and highest == self._number
+
+    def _has_file(self) -> bool:
         try:
-            own = os.path.samestat(os.fstat(self._file), lease_path(self._folder, self._number).stat())
+            return os.path.samestat(os.fstat(self._file), lease_path(self._folder, self._number).stat())
         except OSError:  # removed, or a stale handle
             return False
-        return own and not lease_path(self._folder, self._number + 1).exists()
 
     def _keep_beating(self) -> None:
         beats = 0
@@ -127,6 +139,9 @@ def acquire(folder: Path) -> Lease:
     number = 1 if seen is None else seen.number + 1
     holder = {"host": platform.node(), "machine": machine(), "pid": os.getpid(), "token": secrets.token_hex(8)}
     lease = put_lease(folder, number, holder=holder)
+    if lease is not None and not lease._is_own():  # somebody came and went since we looked
+        lease.release()
+        lease = None
     if lease is None:
         raise RunIsBusy(f"run {folder.name} is being worked on by another process, which came first.")
     return lease
@@ -171,10 +186,19 @@ def _link(beside: Path, path: Path) -> None:
 def leases(folder: Path) -> list[Seen]:
     """All lease files, the lowest number first."""
     found = []
+    for number, path in numbered(folder):
+        with suppress(OSError):
+            found.append(Seen(path, number, path.read_bytes()))
+    return found
+
+
+def numbered(folder: Path) -> list[tuple[int, Path]]:
+    """The numbers of all lease files and where they are, the lowest first."""
+    found = []
     for path in folder.glob("lease-*"):
-        with suppress(OSError, ValueError):
-            found.append(Seen(path, int(path.name.removeprefix("lease-")), path.read_bytes()))
-    return sorted(found, key=lambda seen: seen.number)
+        with suppress(ValueError):
+            found.append((int(path.name.removeprefix("lease-")), path))
+    return sorted(found)
 
 
 def newest(folder: Path) -> Seen | None:

@@ -133,8 +133,18 @@ class RunFolder:
             path.rename(path.with_suffix(".damaged"))
         return None
 
+    def foundation(self, num_records: int, num_epochs: int) -> dict[str, Any]:
+        """The records that a checkpoint stands on: how many, and what they are."""
+        return {
+            "num_records": num_records,
+            "num_epochs": num_epochs,
+            "records_digest": self.stage_log.digest(num_records),
+            "epochs_digest": self.epoch_log.digest(num_epochs),
+        }
+
     def _holds_records_of(self, checkpoint: dict[str, Any]) -> bool:
-        return checkpoint["num_records"] <= len(self.records()) and checkpoint["num_epochs"] <= len(self.epochs())
+        there = self.foundation(checkpoint["num_records"], checkpoint["num_epochs"])
+        return all(checkpoint.get(name) == value for name, value in there.items())
 
     def set_aside(self) -> list[Path]:
         """Files that turned out damaged."""

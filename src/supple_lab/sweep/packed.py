@@ -7,7 +7,7 @@ side. Each run draws from streams of its own: its numbers are those of the run a
 import queue
 import threading
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import torch
 
@@ -17,6 +17,8 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.sweep.executor import Executor
 from supple_lab.sweep.terms import Terms
+
+THREAD_NAME = "packed run"
 
 
 class Packed(Executor):
@@ -30,7 +32,7 @@ class Packed(Executor):
         self._waiting: queue.Queue[tuple[RunSpec, Future[State]]] = queue.Queue()
         for _ in range(jobs):
             # Daemons: a thread cannot be stopped, but ends with the process, which a run bears like any other kill.
-            threading.Thread(target=self._serve, daemon=True).start()
+            threading.Thread(target=self._serve, daemon=True, name=THREAD_NAME).start()
 
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
@@ -38,8 +40,9 @@ class Packed(Executor):
         return future
 
     def stop(self) -> None:
-        while not self._waiting.empty():
-            self._waiting.get()[1].cancel()
+        with suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()[1].cancel()
 
     def _serve(self) -> None:
         with torch.cuda.stream(torch.cuda.Stream()) if self.device == "cuda" else nullcontext():

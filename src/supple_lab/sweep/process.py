@@ -10,7 +10,7 @@ import torch
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
-from supple_lab.sweep.executor import Executor
+from supple_lab.sweep.executor import Executor, RunError
 from supple_lab.sweep.terms import Terms
 from supple_lab.sweep.watched_worker import WatchedWorker, execute_persistently
 
@@ -30,6 +30,7 @@ class Process(Executor):
         self._given_up: set[RunSpec] = set()
         self._gpus = itertools.cycle(visible_gpus()) if device == "cuda" else itertools.repeat(None)
         self._stopping = False
+        self._lock = threading.Lock()  # over stopping and the list of workers: none may start after the stop
 
     def submit(self, spec: RunSpec) -> Future[State]:
         self._given_up.discard(spec)
@@ -45,10 +46,12 @@ class Process(Executor):
         return future.cancel() or worker is not None
 
     def stop(self) -> None:
-        self._stopping = True
-        for worker in self._workers:
-            worker.kill()
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._stopping = True
+            for worker in self._workers:
+                worker.kill()
+        self._threads.shutdown()
 
     def _execute(self, spec: RunSpec) -> State:
         def worker() -> WatchedWorker:
@@ -66,10 +69,13 @@ class Process(Executor):
     def _worker(self) -> WatchedWorker:
         worker = getattr(self._own, "worker", None)
         if worker is None or not worker.is_alive():
-            if not hasattr(self._own, "gpu"):
-                self._own.gpu = next(self._gpus)
-            worker = self._own.worker = WatchedWorker(self.store, self.device, self.terms, gpu=self._own.gpu)
-            self._workers.append(worker)
+            with self._lock:
+                if self._stopping:
+                    raise RunError("the sweep was stopped; the run stays resumable.")
+                if not hasattr(self._own, "gpu"):
+                    self._own.gpu = next(self._gpus)
+                worker = self._own.worker = WatchedWorker(self.store, self.device, self.terms, gpu=self._own.gpu)
+                self._workers.append(worker)
         return worker
 
 

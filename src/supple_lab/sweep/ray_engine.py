@@ -71,7 +71,8 @@ class Ray(Executor):
             self._stopping = True
             agent = self._agent
         assert agent.stdin is not None
-        agent.stdin.close()  # an agent without input shuts its cluster down and ends
+        with suppress(OSError):  # what could not be sent to an agent that died
+            agent.stdin.close()  # an agent without input shuts its cluster down and ends
         try:
             agent.wait(SECONDS_TO_END)
         except subprocess.TimeoutExpired:
