@@ -135,7 +135,8 @@ class Run(Command):
     def check_machine(self, engine: type[Executor]) -> None:
         """Refuse what cannot be done before anything is written."""
         self.check_numbers()
-        if self.device == "cuda" and engine.is_here and not torch.cuda.is_available():
+        is_here = engine.is_here or (engine.name == "ray" and self.address is None)  # a cluster started on this machine
+        if self.device == "cuda" and is_here and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
         if self.per_gpu > 1 and self.device != "cuda":
             raise BadUsage("--per-gpu is for --device cuda; on processor cores use --jobs.")
