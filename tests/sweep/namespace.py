@@ -19,6 +19,8 @@ def why_not() -> str | None:
     """Why Ray cannot be tried here, if it cannot."""
     if importlib.util.find_spec("ray") is None:
         return "ray is not installed"
+    if " " in sys.executable:
+        return "Ray cannot start workers under a path with spaces"
     if shutil.which("unshare") is None or shutil.which("ip") is None:
         return "unshare and ip are needed to make a network namespace"
     if subprocess.run((*UNSHARE, "ip", "link", "set", "lo", "up"), capture_output=True).returncode:

@@ -44,6 +44,11 @@ class Ray(Executor):
     def check_installed(cls) -> None:
         if find_spec("ray") is None:
             raise EngineMissing("the engine ray needs the package ray: pip install 'supple[ray]'.")
+        if " " in sys.executable:  # Ray cuts the command of its workers at spaces, and waits for them for ever
+            raise EngineMissing(
+                f"Ray cannot start workers of a Python under a path with spaces ({sys.executable}). Install supple "
+                "elsewhere, or use --engine process."
+            )
 
     @classmethod
     def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
