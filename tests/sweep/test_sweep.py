@@ -10,6 +10,7 @@ import time
 from small_runs import small_spec
 from supple_lab.runs import lease
 from supple_lab.runs.journal import Pace
+from supple_lab.runs.lease import is_live
 from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
 from supple_lab.sweep import sweep
@@ -70,7 +71,7 @@ def test_two_drivers_end_well_and_give_the_numbers_of_one(tmp_path):
     drivers = [start_driver(store, specs), start_driver(store, specs[::-1])]
     assert [driver.wait() for driver in drivers] == [0, 0]
     assert contents(store, specs) == unbroken(tmp_path / "alone", specs)
-    assert not list(store.root.glob("runs/*/lease-*"))
+    assert not [folder.path for folder in store.folders() if is_live(folder.path)]
 
 
 def test_second_driver_takes_over_from_a_killed_one(tmp_path):
