@@ -122,7 +122,7 @@ class TestOnAGpu:
         for spec in specs:
             assert execute(spec, alone, device="cuda") == "done"
         with Packed(together, device="cuda", jobs=4) as engine:
-            assert [engine.submit(spec).result() for spec in specs] == ["done"] * 4
+            assert [future.result() for future in engine.submit_all(specs)] == ["done"] * 4
         for spec in specs:
             for one, other in zip(alone.folder(spec).epochs(), together.folder(spec).epochs(), strict=True):
                 assert one == pytest.approx(other, rel=1e-3)

@@ -1,11 +1,13 @@
 """Environment steps per second of a DQN run, learning once a step: ours beside a loop in the style of CleanRL's."""
 
+import multiprocessing
+import os
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,13 @@ from supple_lab.runs.optimizer import Adam
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.spec import RunSpec
 from supple_lab.streams import stream
+from supple_lab.sweep.shared_gpu import SharedGPU
 
 GAME = "Breakout"
 NUM_FILLED = 1_000  # random steps before the first that is timed
 CAPACITY = 4_000  # frames; more change the memory that is taken, not the time
-AT_ONCE = (1, 4, 8, 16)  # runs on one GPU
+AT_ONCE = (1, 4, 8, 12)  # runs on one GPU
+SECONDS_TO_PREPARE = 300.0  # processes that each import torch, fill a replay and capture
 NEEDED = "the comparison needs gymnasium. Install it with: pip install 'supple[rl]'"
 
 
@@ -63,8 +67,8 @@ def bench_atari(device: torch.device, *, seconds_per_case: float) -> Iterator[At
         yield AtariRow(f"{GAME}, one run", name, 1 / timing.median, middle, (low, high), len(timing.seconds))
     if device.type == "cuda":
         for number in AT_ONCE:
-            rate = together(device, number, seconds=seconds_per_case)
-            yield AtariRow(f"{GAME}, {number} at once in threads", "AID", rate, None, None, 1)
+            rate = together(number, seconds=seconds_per_case)
+            yield AtariRow(f"{GAME}, {number} at once", "AID", rate, None, None, 1)
 
 
 def our_step(device: torch.device, method: Method, at_end: ExitStack, *, seed: int = 0) -> Callable[[], None]:
@@ -102,32 +106,46 @@ def our_step(device: torch.device, method: Method, at_end: ExitStack, *, seed: i
     return step
 
 
-def together(device: torch.device, number: int, *, seconds: float) -> float:
-    """Steps per second of so many runs in threads of this process, each on a stream of its own, all counted."""
-    counts, ready, start = [0] * number, threading.Barrier(number + 1), threading.Barrier(number + 1)
-    ended = threading.Event()
+def together(number: int, *, seconds: float) -> float:
+    """Steps per second of so many runs on one GPU, each in a process of its own, as --per-gpu has them; all counted."""
+    context, shared = multiprocessing.get_context("spawn"), SharedGPU()
+    start, rates = context.Barrier(number), context.Queue()
+    processes = [context.Process(target=play, args=(place, seconds, start, rates)) for place in range(number)]
+    try:
+        with added_to_environment(shared.environment):
+            for process in processes:
+                process.start()
+        return sum(rates.get(timeout=SECONDS_TO_PREPARE + seconds) for _ in processes)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+        shared.stop()
 
-    def play(place: int) -> None:
-        with torch.cuda.stream(torch.cuda.Stream(device)), ExitStack() as at_end:
-            step = our_step(device, UseAID(relu_prob=0.99), at_end, seed=place)
-            ready.wait()
-            start.wait()
-            while not ended.is_set():
-                step()
-                counts[place] += 1
 
-    threads = [threading.Thread(target=play, args=(place,)) for place in range(number)]
-    for thread in threads:
-        thread.start()
-    ready.wait()
-    start.wait()
-    began = time.perf_counter()
-    time.sleep(seconds)
-    total, elapsed = sum(counts), time.perf_counter() - began
-    ended.set()
-    for thread in threads:
-        thread.join()
-    return total / elapsed
+def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]") -> None:
+    """One of the runs: its steps per second, from when all are ready."""
+    device = torch.device("cuda")
+    with ExitStack() as at_end:
+        at_end.enter_context(Numerics.choose(device, "default").matmuls())
+        step = our_step(device, UseAID(relu_prob=0.99), at_end, seed=place)
+        start.wait()
+        began, num_steps = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            step()
+            num_steps += 1
+        rates.put(num_steps / (time.perf_counter() - began))
+
+
+@contextmanager
+def added_to_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """While open, processes that are started have these variables."""
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            del os.environ[name]
 
 
 def peoples_step(device: torch.device, activation: Callable[[], nn.Module]) -> Callable[[], None]:

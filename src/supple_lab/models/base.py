@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import nn
 
 from supple.convert import wants_average_pools
+from supple.layers.average_pool import AveragePool2d
 
 Activation = Callable[[], nn.Module]
 
@@ -47,4 +48,4 @@ def halved(width: int, activation: Activation) -> int:
 
 def pool_after(activation: Activation) -> nn.Module:
     """Halves height and width: by the mean where large values are not the important ones, else by the maximum."""
-    return nn.AvgPool2d(2) if wants_average_pools(activation()) else nn.MaxPool2d(2)
+    return AveragePool2d(2) if wants_average_pools(activation()) else nn.MaxPool2d(2)

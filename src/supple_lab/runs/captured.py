@@ -9,7 +9,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +19,8 @@ from supple_lab.runs.step import EagerSteps, Trainee, training_step
 
 NUM_REHEARSALS = 3  # as torch's documentation advises: libraries choose their algorithms and workspaces in the first
 ONE_CAPTURE = threading.Lock()  # runs may share a GPU, each in a thread of its own
+MAX_THREADS = 32  # that capture in one process: so many streams of a priority does torch have
+OWN = threading.local()
 
 
 class CapturedSteps:
@@ -76,13 +77,18 @@ class CapturedSteps:
         return self.examples
 
 
-@cache
 def capture_stream() -> torch.cuda.Stream:
-    """A stream for captures alone: what another run launched on it would become part of the graph.
+    """This thread's stream for captures alone: what another run launched on it would become part of the graph.
 
-    torch hands its 32 streams of a priority out in turn, so one of the usual priority may be some run's stream, too.
+    One for each thread, because cuBLAS has one workspace for each stream that its caller works on, and all threads'
+    backward passes have the same caller, autograd's own thread: graphs captured on one stream write the same memory
+    when they are replayed, and replayed at once they spoil each other's products. Of another priority than runs' own
+    streams, because torch hands its 32 streams of a priority out in turn.
     """
-    return torch.cuda.Stream(priority=-1)
+    if not hasattr(OWN, "stream"):
+        OWN.stream = torch.cuda.Stream(priority=-1)
+    stream: torch.cuda.Stream = OWN.stream
+    return stream
 
 
 def record(work: Callable[[], None], graph: torch.cuda.CUDAGraph, pool: Any) -> None:

@@ -1,4 +1,4 @@
-"""Precision of matrix products: single, TensorFloat-32, or bfloat16 under autocast with channels last."""
+"""Precision of matrix products: single, TensorFloat-32, or bfloat16 under autocast."""
 
 import contextlib
 import threading
@@ -26,8 +26,8 @@ class Numerics:
         return cls(device, default if precision == "default" else precision)
 
     def place(self, model: nn.Module) -> nn.Module:
-        """The model on the device, in the memory format that suits the precision."""
-        if self.precision == "bf16":
+        """The model on the device, in the memory format that suits it: tensor cores take channels last."""
+        if self.precision != "fp32":
             return model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         return model.to(self.device)
 
@@ -39,7 +39,7 @@ class Numerics:
 
     @contextlib.contextmanager
     def matmuls(self) -> Iterator[None]:
-        """While open, float32 matrix products and convolutions round as the precision says; undone afterwards."""
+        """While open, float32 products and convolutions round as the precision says, and always alike."""
         ROUNDING.enter(tf32=self.precision != "fp32")
         try:
             yield
@@ -54,7 +54,7 @@ class Rounding:
         self._lock = threading.Lock()
         self._num_inside = 0
         self._tf32 = False
-        self._before = ("highest", False)
+        self._before = ("highest", False, False)
 
     def enter(self, *, tf32: bool) -> None:
         """Set it, or find it set."""
@@ -62,9 +62,9 @@ class Rounding:
             if self._num_inside and tf32 != self._tf32:
                 raise RuntimeError("runs that share a process must have one precision; run them in separate sweeps.")
             if not self._num_inside:
-                self._before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-                torch.set_float32_matmul_precision("high" if tf32 else "highest")
-                torch.backends.cudnn.allow_tf32 = tf32
+                cudnn = torch.backends.cudnn
+                self._before = torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic
+                self._set("high" if tf32 else "highest", tf32, True)
             self._num_inside, self._tf32 = self._num_inside + 1, tf32
 
     def leave(self) -> None:
@@ -72,8 +72,12 @@ class Rounding:
         with self._lock:
             self._num_inside -= 1
             if not self._num_inside:
-                torch.set_float32_matmul_precision(self._before[0])
-                torch.backends.cudnn.allow_tf32 = self._before[1]
+                self._set(*self._before)
+
+    def _set(self, products: str, tf32_convolutions: bool, deterministic: bool) -> None:
+        torch.set_float32_matmul_precision(products)
+        torch.backends.cudnn.allow_tf32 = tf32_convolutions
+        torch.backends.cudnn.deterministic = deterministic  # else some convolutions add up in whatever order
 
 
 ROUNDING = Rounding()

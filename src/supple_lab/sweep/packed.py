@@ -11,6 +11,7 @@ from contextlib import nullcontext, suppress
 
 import torch
 
+from supple_lab.runs.captured import MAX_THREADS
 from supple_lab.runs.run import execute
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
@@ -28,9 +29,9 @@ class Packed(Executor):
     can_limit = False
 
     def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
-        super().__init__(store, device=device, jobs=jobs, terms=terms)
+        super().__init__(store, device=device, jobs=min(jobs, MAX_THREADS), terms=terms)
         self._waiting: queue.Queue[tuple[RunSpec, Future[State]]] = queue.Queue()
-        for _ in range(jobs):
+        for _ in range(self.jobs):
             # Daemons: a thread cannot be stopped, but ends with the process, which a run bears like any other kill.
             threading.Thread(target=self._serve, daemon=True, name=THREAD_NAME).start()
 

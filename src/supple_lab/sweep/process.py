@@ -11,6 +11,7 @@ from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.sweep.executor import Executor, RunError
+from supple_lab.sweep.shared_gpu import SharedGPU
 from supple_lab.sweep.terms import Terms
 from supple_lab.sweep.watched_worker import WatchedWorker, execute_persistently
 
@@ -29,6 +30,7 @@ class Process(Executor):
         self._at_work: dict[RunSpec, WatchedWorker] = {}
         self._given_up: set[RunSpec] = set()
         self._gpus = itertools.cycle(visible_gpus()) if device == "cuda" else itertools.repeat(None)
+        self._shared = SharedGPU() if device == "cuda" and jobs > len(visible_gpus()) else None
         self._stopping = False
         self._lock = threading.Lock()  # over stopping and the list of workers: none may start after the stop
 
@@ -52,6 +54,8 @@ class Process(Executor):
             for worker in self._workers:
                 worker.kill()
         self._threads.shutdown()
+        if self._shared is not None:
+            self._shared.stop()
 
     def _execute(self, spec: RunSpec) -> State:
         def worker() -> WatchedWorker:
@@ -74,9 +78,16 @@ class Process(Executor):
                     raise RunError("the sweep was stopped; the run stays resumable.")
                 if not hasattr(self._own, "gpu"):
                     self._own.gpu = next(self._gpus)
-                worker = self._own.worker = WatchedWorker(self.store, self.device, self.terms, gpu=self._own.gpu)
+                worker = self._own.worker = WatchedWorker(
+                    self.store, self.device, self.terms, environment=self._environment(self._own.gpu)
+                )
                 self._workers.append(worker)
         return worker
+
+    def _environment(self, gpu: str | None) -> dict[str, str]:
+        """By which a worker finds its GPU, and the service that it shares it by."""
+        chosen = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
+        return {**chosen, **(self._shared.environment if self._shared is not None else {})}
 
 
 def visible_gpus() -> list[str]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,7 +35,9 @@ class LimitReached(Exception):
 class WatchedWorker:
     """One worker process. It is started at once and serves one run after the other."""
 
-    def __init__(self, store: Store, device: str, terms: Terms, *, gpu: str | None = None) -> None:
+    def __init__(
+        self, store: Store, device: str, terms: Terms, *, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._terms = terms
         self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
@@ -47,7 +49,7 @@ class WatchedWorker:
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})},
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
             start_new_session=True,  # Ctrl-C is the driver's to handle
         )
 
