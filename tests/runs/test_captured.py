@@ -124,8 +124,7 @@ class TestOnAGpu:
         with Packed(together, device="cuda", jobs=4) as engine:
             assert [future.result() for future in engine.submit_all(specs)] == ["done"] * 4
         for spec in specs:
-            for one, other in zip(alone.folder(spec).epochs(), together.folder(spec).epochs(), strict=True):
-                assert one == pytest.approx(other, rel=1e-3)
+            assert alone.folder(spec).epochs() == together.folder(spec).epochs()
 
     def test_more_runs_than_torch_has_streams_do_not_disturb_each_other(self, tmp_path):
         specs = [small_spec(UseAID(), seed=seed, num_images=100) for seed in range(40)]  # two sizes of batch each

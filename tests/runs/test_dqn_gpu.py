@@ -30,6 +30,7 @@ BY_METHOD = pytest.mark.parametrize(
 def on_gpu(tmp_path, spec) -> Store:
     store = Store.create(tmp_path)
     assert execute(spec, store, device="cuda") == "done", store.folder(spec).status().get("reason")
+    assert "not_captured" not in store.folder(spec).status()  # an eager step draws other masks than a captured one
     return store
 
 
@@ -76,16 +77,16 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, spec):
         execute(spec, store, device="cuda", pace=Pace(seconds=0.0))
     monkeypatch.setattr(dqn, "segment_values", original)
     assert execute(spec, store, device="cuda") == "done"
+    assert "not_captured" not in store.folder(spec).status()
     assert_equal_ends(store, unbroken, spec)
 
 
 def test_runs_in_threads_equal_runs_alone(tmp_path):
-    # Playing at random: the products' last bits may differ, and must not become another game.
-    specs = [chain_spec(UseAID(), seed=seed, epsilon_floor=1.0) for seed in range(3)]
+    specs = [chain_spec(UseAID(), seed=seed) for seed in range(3)]
     alone = [on_gpu(tmp_path / "alone", spec) for spec in specs]
     store = Store.create(tmp_path / "together")
     with Packed(store, device="cuda", jobs=3) as engine:
         assert [future.result() for future in engine.submit_all(specs)] == ["done"] * 3
     for spec, single in zip(specs, alone, strict=True):
         for one, other in zip(single.folder(spec).epochs(), store.folder(spec).epochs(), strict=True):
-            assert one == pytest.approx(other, rel=1e-2)
+            assert one == other

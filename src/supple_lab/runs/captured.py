@@ -6,6 +6,7 @@ optimizer, an emptied state. Rehearsals and captures leave no trace in weights, 
 """
 
 import contextlib
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -99,8 +100,20 @@ def record(work: Callable[[], None], graph: torch.cuda.CUDAGraph, pool: Any) -> 
         for _ in range(NUM_REHEARSALS):
             work()
     torch.cuda.current_stream().wait_stream(stream)
-    with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+    with no_collection(), torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
         work()
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """While open, no garbage is collected: what a collection frees on the GPU could end a capture."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def with_room(examples: Examples, number: int) -> Examples:

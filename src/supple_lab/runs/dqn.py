@@ -87,6 +87,8 @@ def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator)
             values = segment_values(agent, cursor, before)
             check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
             journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
+            if agent.obstacles:
+                journal.facts["not_captured"] = agent.obstacles[0]
             cursor.segment += 1
             if cursor.steps_of_iteration >= problem.steps_per_iteration:
                 tell = told(journal, problem, cursor)
