@@ -31,7 +31,20 @@ def test_file_has_exactly_the_promised_keys():
     }
     assert {tuple(point) for point in content["series"]} == {("run", "metric", "stage", "value")}
     assert {tuple(row) for row in content["claims"]} == {
-        ("claim", "paper", "measured", "interval", "n", "verdict", "section", "study", "runs", "rule", "parts")
+        (
+            "claim",
+            "paper",
+            "measured",
+            "interval",
+            "n",
+            "verdict",
+            "section",
+            "study",
+            "runs",
+            "rule",
+            "parts",
+            "chance",
+        )
     }
 
 

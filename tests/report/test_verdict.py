@@ -28,6 +28,9 @@ WORDS = {**PLAIN, "quantity": "accuracy"}
         ([0.5, 0.5, 0.5], "not decided"),  # on the boundary: neither side
         ([0.6, 0.7, 0.8], "not decided"),  # all above, but three seeds this far apart leave room below
         ([0.9], "not decided"),  # a single seed has no interval
+        ([0.9, 0.9], "not decided"),  # two equal ones have a point for an interval
+        ([0.3 + 0.6, 0.9], "not decided"),  # equal but for rounding
+        ([0.9, 0.901], "holds"),
         ([0.9, float("nan"), 0.9], "not decided"),
         ([], "not run"),
     ],
@@ -57,6 +60,13 @@ def test_row_says_what_was_measured_with_how_many_seeds():
     assert row.measured == "0.700 ± 0.100: accuracy (above 0.5?)"
     assert row.n == 3
     assert row.interval == pytest.approx((0.4516, 0.9484), abs=1e-4)  # 4.303 * 0.1 / sqrt(3)
+
+
+def test_two_equal_seeds_say_why_they_decide_nothing():
+    row = claim_equal(sample(0.5, 0.5), sample(0.5, 0.5, name="b"), 0.05, quantity="gap", **PLAIN)
+    assert (row.verdict, row.interval, row.chance) == ("not decided", None, 1.0)
+    assert row.measured.endswith("two equal seeds have no spread, so not decided")
+    assert claim_above(np.array([0.9, 0.9, 0.9]), 0.5, **WORDS).verdict == "holds"
 
 
 def test_row_without_runs_measures_nothing():

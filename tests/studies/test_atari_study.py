@@ -31,7 +31,7 @@ def as_the_paper_says(spec) -> dict[str, float]:
     """AID above the others, but for Pong and Qbert, and for acting in training mode."""
     title, method, mode = spoken(spec)
     random, human = GAMES[title]
-    level = {"vanilla": 0.3, "dropout": 0.35, "aid": 0.6}[method]
+    level = {"vanilla": 0.3, "dropout": 0.31, "aid": 0.6}[method]
     if method == "aid" and (title in ("Pong", "Qbert") or mode == TRAIN_MODE):
         level = 0.2
     return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 100.0 * level + spec.seed}
@@ -74,7 +74,7 @@ def test_as_printed_runs_ten_times_the_rate():
 
 
 def test_all_claims_hold_on_numbers_as_the_paper_describes_them():
-    assert verdicts(as_the_paper_says) == ["holds"] * 4
+    assert verdicts(as_the_paper_says) == ["holds"] * 5
 
 
 def test_no_lead_is_found_where_there_is_none():
@@ -91,9 +91,10 @@ def test_no_lead_is_found_where_there_is_none():
     ("place", "change"),
     [
         (0, lambda title, method, mode: {"level": 0.1} if method == "aid" else None),
-        (1, lambda title, method, mode: {"level": 0.9} if method == "aid" and title == "Pong" else None),
-        (2, lambda title, method, mode: {"srank": 1.0} if method == "aid" and title == "Asterix" else None),
-        (3, lambda title, method, mode: {"level": 0.9} if mode == TRAIN_MODE else None),
+        (1, lambda title, method, mode: {"level": 0.4} if method == "dropout" and title == "BeamRider" else None),
+        (2, lambda title, method, mode: {"level": 0.9} if method == "aid" and title == "Pong" else None),
+        (3, lambda title, method, mode: {"srank": 1.0} if method == "aid" and title == "Asterix" else None),
+        (4, lambda title, method, mode: {"level": 0.9} if mode == TRAIN_MODE else None),
     ],
 )
 def test_each_claim_fails_by_its_own_number(place, change):
@@ -111,7 +112,31 @@ def test_each_claim_fails_by_its_own_number(place, change):
 def test_the_lead_does_not_hold_before_all_games_have_run():
     done = ("Asterix", "Breakout", "Enduro")
     found = verdicts(lambda spec: as_the_paper_says(spec) if spoken(spec)[0] in done else None)
-    assert found[:2] == ["not decided", "not run"]
+    assert found[:3] == ["not decided", "not decided", "not run"]
+
+
+def test_one_game_with_many_seeds_is_not_the_papers_seventeen():
+    for level in (0.9, 0.1):
+        order = Order(scale="quick", num_seeds=5)
+
+        def values(spec, level=level):
+            title, method, _ = spoken(spec)
+            random, human = GAMES[title]
+            height = level if method == "aid" else 0.3
+            return {"score": random + (human - random) * (height + 0.01 * spec.seed), "srank": 10.0}
+
+        row = STUDY.draw(made(values, order=order), order).claims[0]
+        assert row.verdict == "not decided"
+        assert row.measured.endswith("the claim is over 17 games and 1 ran, so not decided")
+
+
+def test_scores_that_no_seed_changes_decide_no_lead():
+    def same_for_all_seeds(spec):
+        title, method, _ = spoken(spec)
+        random, human = GAMES[title]
+        return {"score": random + (human - random) * (0.6 if method == "aid" else 0.3), "srank": 10.0}
+
+    assert verdicts(same_for_all_seeds)[0] == "not decided"
 
 
 def test_the_lead_is_the_difference_of_scipys_trimmed_means():

@@ -76,7 +76,8 @@ def sections_of(paper: str) -> dict[str, str]:
             counters = [*counters[:level], counters[level] + 1, *[0] * (2 - level)]
             first = chr(ord("A") + counters[0] - 1) if lettered else str(counters[0])
             number = ".".join([first, *map(str, counters[1 : level + 1])])
-            sections[f"{number} {here[2]}"] = paper[here.end() : after.start() if after else None]
+            title = re.sub(r"\\ref\{Thm:(\d)\}", r"\1", here[2])
+            sections[f"{number} {title}"] = paper[here.end() : after.start() if after else None]
     return sections
 
 

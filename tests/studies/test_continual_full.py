@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from made_records import made, verdicts, wavering
 
@@ -85,18 +86,70 @@ def test_one_seed_decides_nothing():
     assert verdicts(STUDY, results, PAPER) == ["not decided", "not decided"]
 
 
-def test_a_diverged_method_is_not_the_best_other():
+def with_l2(spec, level, *, lost):
+    """L2 at a level of its own, diverged in the seeds that are lost."""
+    if spec.method.name != "l2":
+        return accuracy(spec)
+    return [0.9, *[float("nan")] * 9] if spec.seed in lost else wavering(spec, level)
+
+
+def test_a_method_that_always_diverged_lost_and_is_told():
+    results = made(STUDY.specs(PAPER), lambda spec: with_l2(spec, 0.9, lost=range(5)))
+    row = STUDY.draw(results, PAPER).claims[0]
+    assert row.verdict == "holds"
+    assert "; diverged and lost there: L2 in 5 of 5 seeds" in row.parts[0].measured
+    assert ("L2", "diverged", "diverged", "diverged") in STUDY.draw(results, PAPER).tables[0].rows
+
+
+@pytest.mark.parametrize(("level", "verdict", "best"), [(0.9, "fails", "L2"), (0.5, "holds", "full reset")])
+def test_a_method_that_diverged_once_counts_in_the_seeds_where_it_ended(level, verdict, best):
+    results = made(STUDY.specs(PAPER), lambda spec: with_l2(spec, level, lost={4}))
+    row = STUDY.draw(results, PAPER).claims[0]
+    assert row.verdict == verdict
+    assert f"AID minus {best}, the best other" in row.parts[0].measured
+    assert "diverged and lost there: L2 in 1 of 5 seeds" in row.parts[0].measured
+    assert "diverged" not in row.parts[2].measured  # VGG-16 has no fifth seed
+
+
+def test_a_method_that_ended_once_alone_cannot_be_compared_where_it_is_the_best():
+    results = made(STUDY.specs(PAPER), lambda spec: with_l2(spec, 0.9, lost=range(4)))
+    assert STUDY.draw(results, PAPER).claims[0].parts[0].verdict == "not decided"
+
+
+def test_an_aid_that_diverged_keeps_the_lead_undecided():
     results = made(
         STUDY.specs(PAPER),
-        lambda spec: [0.9, float("nan")] + [0.9] * 8 if spec.method.name == "l2" else accuracy(spec),
+        lambda spec: [0.9, *[float("nan")] * 9] if (spec.method.name, spec.seed) == ("aid", 1) else accuracy(spec),
     )
-    assert verdicts(STUDY, results, PAPER)[0] == "holds"
-    assert ("L2", "diverged", "diverged", "diverged") in STUDY.draw(results, PAPER).tables[0].rows
+    assert verdicts(STUDY, results, PAPER)[0] == "not decided"
+
+
+def test_the_best_of_eleven_must_be_ahead_by_more_than_chance():
+    def ahead_by(mean, spread):
+        """CBP ahead of AID by so much, with a spread over the seeds; n = 5 for the CNN."""
+        ahead = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) * spread + mean
+        return lambda spec: 0.7 + float(ahead[spec.seed]) if spec.method.name == "cbp" else accuracy(spec)
+
+    def of_the_cnn(values):
+        return STUDY.draw(made(STUDY.specs(PAPER), values), PAPER).claims[0].parts[0]
+
+    # t = mean / (1.58 spread / sqrt 5): 3.5 is beyond 5% (2.78), 7 beyond 5% of eleven looks (5.6).
+    assert of_the_cnn(ahead_by(0.0254, 0.01)).verdict == "not decided"
+    assert "after 11 looks that may be chance" in of_the_cnn(ahead_by(0.0254, 0.01)).measured
+    assert of_the_cnn(ahead_by(0.0508, 0.01)).verdict == "fails"
+
+
+def test_a_method_besides_the_papers_is_drawn_and_decides_nothing():
+    order = Order(scale="paper", also=("redo",))
+    results = made(STUDY.specs(order), lambda spec: accuracy(spec, redo=0.9))
+    drawing = STUDY.draw(results, order)
+    assert any(row[0] == "ReDo" for row in drawing.tables[0].rows)
+    assert drawing.claims[0].verdict == "holds"
 
 
 def test_a_search_reports_the_best_and_says_so():
     order = Order(scale="smoke", search=True, methods=("aid", "vanilla"), num_seeds=2)
     results = made(STUDY.specs(order), lambda spec: getattr(spec.method, "relu_prob", 0.1))
     drawing = STUDY.draw(results, order)
-    assert any("relu_prob 0.9: the best of 3 configurations" in note for note in drawing.notes)
+    assert any("relu prob 0.9: the best of 3 configurations" in note for note in drawing.notes)
     assert drawing.tables[0].rows[0][1:] == ("0.900 ± 0.000",) * 3

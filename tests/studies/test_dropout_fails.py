@@ -92,6 +92,15 @@ def test_subnetworks_are_decided_by_their_own_accuracy():
     assert decided(network_alone_falls) == ["holds", "fails", "holds"]
 
 
+def test_an_aid_that_never_learned_keeps_nothing():
+    def at_chance(spec):
+        values = as_in_the_paper(spec)
+        flat = [0.1, 0.1 + 0.001 * spec.seed]
+        return dict.fromkeys(values, flat) if spec.method.name == "aid" and "train_accuracy" in values else values
+
+    assert decided(at_chance) == ["holds", "holds", "fails"]
+
+
 def test_a_rate_that_has_not_run_leaves_the_slope_open():
     found = decided(lambda spec: None if rate_of(spec) == 0.5 else as_in_the_paper(spec))
     assert found == ["not run", "not run", "holds"]

@@ -78,6 +78,52 @@ def test_seeds_and_methods_of_the_order_are_obeyed(name):
         assert {spec.method.name for spec in only} <= {"vanilla", "full_reset"}  # a reset network is a cold start
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["theory", "--methods", "aid"], "theory trains nothing, so --methods would change nothing."),
+        (
+            ["theory", "--only", "CNN", "--seeds", "3"],
+            "theory trains nothing, so --only, --seeds would change nothing.",
+        ),
+        (["theory", "--search"], "theory trains nothing, so --search would change nothing."),
+        (["preactivation_shift", "--search"], "preactivation_shift has nothing to search"),
+        (["sensitivity", "--search"], "sensitivity has nothing to search"),
+        (["quickstart", "--search"], "quickstart has nothing to search"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(arguments, sentence, tmp_path, capsys):
+    assert supple(["run", *arguments, "--scale", "smoke", "--out", str(tmp_path / "out")]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@every_study
+def test_a_search_that_is_obeyed_adds_runs_and_names_what_it_leaves(name):
+    study, order = study_named(name), Order(scale="smoke", search=True)
+    if study.objection(order):
+        assert len(study.specs(order)) == len(study.specs(Order(scale="smoke")))
+        return
+    assert len(study.specs(order)) > len(study.specs(Order(scale="smoke")))
+    left = [condition.label for condition in study.conditions(order) if not condition.has_search]
+    told = " ".join(note for note in study.draw(Results(()), order).notes if note.startswith("Not searched"))
+    assert all(label in told for label in left)
+    assert bool(told) == bool(left)
+
+
+@every_study
+@every_scale
+def test_without_options_no_study_objects(name, scale):
+    assert study_named(name).objection(Order(scale=scale)) == ""
+
+
+@every_study
+def test_smoke_scale_says_that_its_numbers_mean_nothing(name):
+    assert any(
+        note.startswith("Smoke scale") for note in study_named(name).draw(Results(()), Order(scale="smoke")).notes
+    )
+
+
 def test_every_claim_is_decided_by_exactly_one_study():
     unwritten = set(STUDIES) - set(NAMES)
     rows = [row for name in NAMES for row in study_named(name).draw(Results(()), Order(scale="paper")).claims]

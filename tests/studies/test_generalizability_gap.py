@@ -96,4 +96,4 @@ def test_each_arm_of_a_search_is_selected_for_itself():
         lambda spec: wavering(spec, 0.5 + 0.1 * getattr(getattr(spec.method, "built_with", None), "relu_prob", 0.0)),
     )
     notes = STUDY.draw(results, order).notes
-    assert any(note.startswith("CNN on CIFAR-10, cold start, AID:") and "'relu_prob': 0.9" in note for note in notes)
+    assert any(note.startswith("CNN on CIFAR-10, cold start, AID:") and "relu prob 0.9" in note for note in notes)

@@ -60,6 +60,13 @@ def test_every_scale_tells_how_it_differs_from_the_paper(study):
 
 
 @every_study
+def test_quick_scale_says_that_its_settings_were_chosen_by_looking(study):
+    told = {scale: " ".join(study.draw(Results(()), Order(scale=scale)).notes) for scale in ("quick", "paper")}
+    assert "chosen by looking at test accuracies on these very digits" in told["quick"]
+    assert "chosen by looking" not in told["paper"]
+
+
+@every_study
 def test_draws_what_there_is_of_a_broken_search(study):
     order = Order(scale="smoke", num_seeds=2, search=True)
     drawing = study.draw(made(study.specs(order), in_pieces), order)

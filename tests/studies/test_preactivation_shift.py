@@ -29,8 +29,8 @@ def as_in_the_paper(spec, **changed):
     return quartiles | ends | bins
 
 
-def decided(values_of):
-    return verdicts(STUDY, made_stages(STUDY.specs(PAPER), values_of), PAPER)
+def decided(values_of, order=PAPER):
+    return verdicts(STUDY, made_stages(STUDY.specs(order), values_of), order)
 
 
 def test_paper_scale_is_the_papers():
@@ -47,16 +47,19 @@ def test_paper_scale_is_the_papers():
 
 
 def test_all_claims_hold_on_medians_as_the_paper_describes_them():
-    assert decided(as_in_the_paper) == ["holds"] * 3
+    assert decided(as_in_the_paper) == ["holds"] * 4
 
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"aid": (0.0, -9.0, -30.0)}, ["fails", "holds", "holds"]),  # less than the interquartile range of 10
-        ({"dropout": (0.0, -20.0, -1000.0)}, ["holds", "fails", "holds"]),
-        ({"aid": (0.0, -15.0, -300.0)}, ["holds", "holds", "fails"]),
-        ({"aid": (0.0, 15.0, 300.0)}, ["holds", "holds", "fails"]),  # to either side
+        ({"aid": (0.0, -9.0, -30.0)}, ["fails", "holds", "holds", "holds"]),  # below the interquartile range of 10
+        ({"dropout": (0.0, -3000.0, -2500.0)}, ["holds", "fails", "holds", "holds"]),  # it comes back
+        ({"aid": (2500.0, 2480.0, 0.0)}, ["holds", "holds", "holds", "holds"]),  # further, but no further than Dropout
+        ({"aid": (3000.0, 2980.0, 0.0)}, ["holds", "fails", "holds", "holds"]),
+        ({"dropout": (0.0, -20.0, -1000.0)}, ["holds", "holds", "fails", "holds"]),
+        ({"aid": (0.0, -15.0, -300.0)}, ["holds", "holds", "holds", "fails"]),
+        ({"aid": (0.0, 15.0, 300.0)}, ["holds", "holds", "holds", "fails"]),  # to either side
     ],
 )
 def test_each_claim_fails_by_its_own_rule(changed, expected):
@@ -67,13 +70,24 @@ def test_runs_that_diverge_before_stage_30_leave_it_open():
     def cut(spec):
         return {name: row[:20] for name, row in as_in_the_paper(spec).items()}
 
-    assert decided(cut) == ["not decided"] * 3
+    assert decided(cut) == ["not decided"] * 4
+
+
+@pytest.mark.parametrize("late", [-2500.0, -250.0])
+def test_the_papers_number_decides_at_its_own_scale_alone(late):
+    quick = Order(scale="quick")
+    medians = {"dropout": (0.0, -20.0, late), "aid": (0.0, -15.0, 1.0)}
+    results = made_stages(STUDY.specs(quick), lambda spec: as_in_the_paper(spec, **medians))
+    rows = STUDY.draw(results, quick).claims
+    assert [row.verdict for row in rows] == ["holds", "holds", "not decided", "holds"]
+    assert "the paper's number belongs to the paper's scale" in rows[2].measured
+    assert rows[2].interval is not None
 
 
 def test_smoke_scale_has_no_stage_30_to_decide():
     order = Order(scale="smoke", num_seeds=3)
     two = made_stages(STUDY.specs(order), lambda spec: {k: row[:2] for k, row in as_in_the_paper(spec).items()})
-    assert verdicts(STUDY, two, order) == ["not run"] * 3
+    assert verdicts(STUDY, two, order) == ["not run"] * 4
 
 
 def test_panels_are_the_papers():

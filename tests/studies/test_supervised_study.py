@@ -59,7 +59,15 @@ def test_one_seed_decides_nothing():
 
 def test_numbers_of_other_networks_are_not_held_against_the_papers():
     order = Order(scale="quick")
-    assert verdicts(STUDY, made(STUDY.specs(order), as_in_the_paper), order)[0] == "not run"
+    row = STUDY.draw(made(STUDY.specs(order), as_in_the_paper), order).claims[0]
+    assert (row.verdict, {part.verdict for part in row.parts}) == ("not decided", {"not decided"})
+    assert all("belongs to the paper's scale" in part.measured for part in row.parts)
+
+
+def test_a_method_that_the_table_lacks_leads_nobody():
+    order = Order(scale="paper", also=("cbp",))
+    results = made(STUDY.specs(order), lambda spec: 0.99 if spec.method.name == "cbp" else as_in_the_paper(spec))
+    assert verdicts(STUDY, results, order)[1] == "holds"
 
 
 def test_curves_are_drawn_by_epoch_training_above_test():

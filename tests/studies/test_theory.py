@@ -1,6 +1,7 @@
 """Theory: expectations by enumeration equal the closed form, a broken law is seen, the kernels' file is read right."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,9 +9,13 @@ import torch
 
 from supple import functional as SF
 from supple import theory
+from supple_lab.commands.report import make_report
 from supple_lab.report.results import Results
+from supple_lab.runs.store import Store
+from supple_lab.studies import theorem
 from supple_lab.studies import theory as study
 from supple_lab.studies.kernel_cost import aid_costs_what_dropout_costs, counts
+from supple_lab.studies.manifest import add_to_manifest
 from supple_lab.studies.order import Order
 
 CASE = "2^20, float32, forward + backward"
@@ -36,32 +41,65 @@ def measured(folder, *rows):
 def test_a_study_without_runs_draws_and_decides():
     drawing = study.Theory().draw(Results(()), Order())
     assert study.Theory().specs(Order(scale="paper")) == []
-    assert [claim.verdict for claim in drawing.claims] == ["not run", "holds", "holds"]
-    assert [len(figure.panels) for figure in drawing.figures] == [2, 2, 2]
+    assert [claim.verdict for claim in drawing.claims] == ["not run", "holds", "holds", "holds"]
+    assert [len(figure.panels) for figure in drawing.figures] == [2, 2, 1, 2]
+
+
+def test_smoke_scale_is_marked_and_gives_no_verdict(tmp_path):
+    add_to_manifest(Store.create(tmp_path).root, "theory", order=Order(scale="smoke"), command="supple", specs=[])
+    drawing, page = make_report(study.Theory(), tmp_path)
+    assert {claim.verdict for claim in drawing.claims} == {"not run", "not decided"}
+    assert "Smoke scale" in page.read_text()
+    assert not any("Smoke" in note for note in study.Theory().draw(Results(()), Order(scale="quick")).notes)
 
 
 def test_the_mean_over_all_masks_is_the_closed_form():
-    networks = study.random_networks()[:3]
-    by_masks, by_algebra = (study.over_p(networks, side) for side in (study.enumerated_loss, theory.aid_loss))
+    networks = theorem.random_networks()[:3]
+    by_masks, by_algebra = (theorem.over_p(networks, side) for side in (theorem.enumerated_loss, theory.aid_loss))
     np.testing.assert_allclose(by_masks, by_algebra, rtol=1e-12)
+    for network, rate in product(networks, (0.1, 0.5, 0.9)):
+        exact = theory.dropout_loss(**network, drop_positive=rate)
+        torch.testing.assert_close(theorem.enumerated_dropout_loss(**network, p=rate), exact, rtol=1e-12, atol=0.0)
+
+
+def test_pre_activations_are_made_negative_and_nothing_else_changes():
+    for network in theorem.random_networks():
+        before, after = (theory.preactivation(own["W1"], own["x"]) for own in (network, theorem.made_negative(network)))
+        torch.testing.assert_close(after, -before.abs(), rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda sides: {**sides, "right": sides["left"] + 1e-3},  # the corollary's inequality
+        lambda sides: {**sides, "dropout": sides["dropout"] + 1e-3},  # Dropout pulls
+        lambda sides: {**sides, "dropout": sides["dropout"] - 1e-3},
+        lambda sides: {**sides, "aid": 0.9 * sides["bound"]},  # AID pulls less than the theorem says
+        lambda sides: {**sides, "bound": 0.0 * sides["bound"]},  # or need not pull at all
+    ],
+)
+def test_the_corollary_fails_by_each_of_its_parts(planted):
+    sides = theorem.corollary_1(theorem.random_networks()[:4])
+    assert theorem.dropout_has_no_pull(**sides).verdict == "holds"
+    assert theorem.dropout_has_no_pull(**planted(sides)).verdict == "fails"
 
 
 def test_the_mean_over_all_masks_is_the_mean_of_the_operator():
-    network = study.random_networks()[0]
+    network = theorem.random_networks()[0]
     v = theory.preactivation(network["W1"], network["x"]).expand(20_000, -1)
     losses = theory.squared_error(network["W2"], SF.aid(v, 0.8, training=True), y=network["y"])
-    exact = study.enumerated_loss(**network, p=0.8)
+    exact = theorem.enumerated_loss(**network, p=0.8)
     assert abs(losses.mean() - exact) < 5 * losses.std() / len(losses) ** 0.5
 
 
 def test_theorem_1_fails_on_a_bound_that_is_too_high_and_on_a_penalty_that_shrinks():
-    networks = study.random_networks()
-    left, right = (study.over_p(networks, side) for side in (study.enumerated_loss, theory.aid_loss_bound))
-    penalty, bound = (study.over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
-    assert study.theorem_1(left, right, penalty=penalty, bound=bound).verdict == "holds"
-    assert study.theorem_1(left, left + 1e-3, penalty=penalty, bound=bound).verdict == "fails"
-    dented = np.where(np.array(study.PROBABILITIES) == 0.5, 0.9 * bound, bound)
-    assert study.theorem_1(left, right, penalty=penalty, bound=dented).verdict == "fails"
+    networks = theorem.random_networks()
+    left, right = (theorem.over_p(networks, side) for side in (theorem.enumerated_loss, theory.aid_loss_bound))
+    penalty, bound = (theorem.over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
+    assert theorem.theorem_1(left, right, penalty=penalty, bound=bound).verdict == "holds"
+    assert theorem.theorem_1(left, left + 1e-3, penalty=penalty, bound=bound).verdict == "fails"
+    dented = np.where(np.array(theorem.PROBABILITIES) == 0.5, 0.9 * bound, bound)
+    assert theorem.theorem_1(left, right, penalty=penalty, bound=dented).verdict == "fails"
 
 
 def test_he_moments_fail_six_standard_errors_off():

@@ -56,6 +56,7 @@ class ClaimRow:
     runs: tuple[str, ...] = ()  # ids of the runs it rests on
     rule: str = ""  # what decides it
     parts: tuple["Part", ...] = ()  # the single comparisons that it is decided by, where it is over several
+    chance: float = 0.0  # of such a verdict, two-sided, where the truth lies on the threshold; 0 where it is computed
 
 
 @dataclass(frozen=True, kw_only=True)

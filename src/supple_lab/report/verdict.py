@@ -1,10 +1,15 @@
-"""Verdicts: a claim holds when the whole 95% interval of the mean is on its side, fails when it is on the other."""
+"""Verdicts: a claim holds when the whole 95% interval of the mean is on its side, fails when it is on the other.
 
+Two seeds that came out equal decide nothing: their interval is a point, and rounding alone makes such pairs.
+"""
+
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Required, TypedDict, Unpack
 
 import numpy as np
+from scipy import stats
 
 from supple_lab.report.figure import ClaimRow, Part, Verdict
 from supple_lab.report.intervals import mean_interval, show
@@ -12,6 +17,7 @@ from supple_lab.report.sample import Sample
 
 Values = Sample | np.ndarray  # one number a run
 Interval = tuple[float, float]
+ROUNDING = 1e-12  # relative; differences of equal accuracies come out this far apart
 
 
 class Words(TypedDict, total=False):
@@ -27,14 +33,14 @@ class Words(TypedDict, total=False):
 
 def claim_above(values: Values, threshold: float, *, quantity: str, **words: Unpack[Words]) -> ClaimRow:
     """The claim that the mean over seeds lies above the threshold."""
-    verdict = _side(mean_interval(np.asarray(values)), threshold)
-    return _row(values, verdict, f"{quantity} (above {threshold:g}?)", words)
+    verdict = _side(_interval(values), threshold)
+    return _row(values, verdict, f"{quantity} (above {threshold:g}?)", words, chance_of(values, threshold))
 
 
 def claim_below(values: Values, threshold: float, *, quantity: str, **words: Unpack[Words]) -> ClaimRow:
     """The claim that the mean over seeds lies below the threshold."""
-    verdict = _opposite(_side(mean_interval(np.asarray(values)), threshold))
-    return _row(values, verdict, f"{quantity} (below {threshold:g}?)", words)
+    verdict = _opposite(_side(_interval(values), threshold))
+    return _row(values, verdict, f"{quantity} (below {threshold:g}?)", words, chance_of(values, threshold))
 
 
 def claim_difference_above(
@@ -54,10 +60,11 @@ def claim_difference_below(
 def claim_equal(one: Sample, other: Sample, margin: float, *, quantity: str, **words: Unpack[Words]) -> ClaimRow:
     """The claim that both are equal up to the margin: holds when the difference's interval is inside, fails outside."""
     difference = one.minus(other)
-    interval = mean_interval(difference.values)
+    interval, chances = _interval(difference), [chance_of(difference, edge) for edge in (-margin, margin)]
     sides = _side(interval, -margin), _opposite(_side(interval, margin))
     verdict: Verdict = "fails" if "fails" in sides else "holds" if sides == ("holds", "holds") else "not decided"
-    return _row(difference, verdict, f"{quantity} (within ±{margin:g}?)", words)
+    chance = max(chances) if verdict == "holds" else min(chances)
+    return _row(difference, verdict, f"{quantity} (within ±{margin:g}?)", words, chance)
 
 
 def claim_in_groups(rows: Mapping[str, ClaimRow], at_least: int, **words: Unpack[Words]) -> ClaimRow:
@@ -94,7 +101,29 @@ def not_run(**words: Unpack[Words]) -> ClaimRow:
     return ClaimRow(measured="", interval=None, n=0, verdict="not run", **words)
 
 
-def _row(values: Values, verdict: Verdict, quantity: str, words: Words) -> ClaimRow:
+def chance_of(values: Values, threshold: float) -> float:
+    """Student's two-sided p: how often a truth on the threshold gives a mean so far from it; 1 where undecidable."""
+    numbers = np.asarray(values, dtype=float)
+    if _interval(numbers) is None or not np.isfinite(numbers).all():
+        return 1.0
+    distance, error = abs(numbers.mean() - threshold), numbers.std(ddof=1) / math.sqrt(len(numbers))
+    if not error:
+        return 0.0 if distance else 1.0
+    return float(2.0 * stats.t.sf(distance / error, df=len(numbers) - 1))
+
+
+def _interval(values: Values) -> Interval | None:
+    """The interval that decides; none for one seed, and none for two without any spread."""
+    numbers = np.asarray(values, dtype=float)
+    return None if is_equal_pair(numbers) else mean_interval(numbers)
+
+
+def is_equal_pair(numbers: np.ndarray) -> bool:
+    """Whether these are two seeds that came out equal but for rounding."""
+    return len(numbers) == 2 and bool(np.ptp(numbers) <= ROUNDING * max(1.0, np.abs(numbers).max()))
+
+
+def _row(values: Values, verdict: Verdict, quantity: str, words: Words, chance: float) -> ClaimRow:
     numbers = np.asarray(values, dtype=float)
     known = numbers[np.isfinite(numbers)]
     spoken: Words = {"runs": values.runs, **words} if isinstance(values, Sample) else words
@@ -102,11 +131,13 @@ def _row(values: Values, verdict: Verdict, quantity: str, words: Words) -> Claim
         return not_run(**spoken)
     lost = len(numbers) - len(known)
     without = f"; {lost} of {len(numbers)} without a value (diverged), so not decided" if lost else ""
+    flat = "; two equal seeds have no spread, so not decided" if is_equal_pair(numbers) else ""
     return ClaimRow(
-        measured=f"{show(known) if len(known) else 'no value'}: {quantity}{without}",
-        interval=None if lost else mean_interval(numbers),
+        measured=f"{show(known) if len(known) else 'no value'}: {quantity}{without}{flat}",
+        interval=None if lost else _interval(numbers),
         n=len(numbers),
         verdict=verdict,
+        chance=chance,
         **spoken,
     )
 

@@ -1,7 +1,7 @@
 """Atari scores over games: the human-normalised scores of methods side by side, their IQM and its interval."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from supple_lab.report.results import Results, RunResult
 from supple_lab.report.scores import human_normalised, iqm, stratified_bootstrap
 from supple_lab.report.tables import ABSENT
 from supple_lab.report.verdict import Words, not_run
+from supple_lab.rl.games import GAMES
 from supple_lab.studies.chosen import Chosen
-from supple_lab.studies.comparison import methods_of, unless_waiting
+from supple_lab.studies.comparison import methods_of
 from supple_lab.studies.labels import label_of
 
 SCORE = "score"  # the mean over an evaluation's games
@@ -143,7 +144,7 @@ class Lead:
 
     @property
     def verdict(self) -> Verdict:
-        if self.interval is None:
+        if self.interval is None or self.interval[0] == self.interval[1]:  # no seed differs from another
             return "not decided"
         low, high = self.interval
         return "holds" if low > 0 else "fails" if high < 0 else "not decided"
@@ -191,4 +192,12 @@ def claim_lead(choices: Mapping[str, Groups], one: str, other: str, words: Words
         verdict=lead.verdict,
         **spoken,
     )
-    return unless_waiting(row, [game for game in groups if game not in compared_games(groups)])
+    return unless_games_are_missing(row, num_games=len(compared_games(groups)))
+
+
+def unless_games_are_missing(row: ClaimRow, *, num_games: int) -> ClaimRow:
+    """The row of a claim over all games of the paper, not decided while some are missing: their IQM is another's."""
+    if num_games == len(GAMES):
+        return row
+    remark = f"the claim is over {len(GAMES)} games and {num_games} ran, so not decided"
+    return replace(row, verdict="not decided", measured=f"{row.measured}; {remark}")

@@ -27,6 +27,17 @@ class Study(ABC):
     def draw(self, results: Results, order: Order) -> Drawing:
         """Figures, tables and claims from what there is."""
 
+    def objection(self, order: Order) -> str:
+        """Why an option of the order would change nothing here; empty where each has something to change."""
+        conditions = self.conditions(order)
+        if not conditions:
+            asked = (("--methods", order.methods), ("--only", order.only), ("--search", order.search))
+            named = ", ".join(option for option, value in (*asked, ("--seeds", order.num_seeds)) if value)
+            return f"{self.name} trains nothing, so {named} would change nothing. Leave it out." if named else ""
+        if order.search and not any(condition.has_search for condition in conditions):
+            return f"{self.name} has nothing to search: the paper tried no other settings there. Leave --search out."
+        return ""
+
     def specs(self, order: Order) -> list[RunSpec]:
         """The runs that the study consists of, seed after seed: a sweep cut short has something of everything."""
         every = self.conditions(order)

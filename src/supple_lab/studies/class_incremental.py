@@ -1,33 +1,26 @@
 """Class incremental (section 5.1.2, Figure 5; appendix G.3): new classes at each stage, all data kept."""
 
-import numpy as np
-
-from supple_lab.report.figure import ClaimRow, Drawing, Figure
+from supple_lab.report.figure import Drawing, Figure
 from supple_lab.report.panel import Level, Panel
 from supple_lab.report.results import Results
-from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import claim_above, claim_below, claim_difference_below
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
 from supple_lab.studies.base import Study
 from supple_lab.studies.chosen import Chosen
+from supple_lab.studies.class_incremental_claims import LEARNED, claims, mean_learned
 from supple_lab.studies.comparison import (
     Groups,
     compare,
     comparison_table,
-    methods_of,
+    of_the_paper,
     selection_notes,
     stage_panels,
 )
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.decide import words_of
-from supple_lab.studies.groups import in_each, in_one
-from supple_lab.studies.labels import label_of
 from supple_lab.studies.networks import networks
 from supple_lab.studies.order import Order
-from supple_lab.studies.paired import difference_curve, mean_of_stages, smallest
+from supple_lab.studies.paired import difference_curve
 from supple_lab.studies.scale_notes import TINY, scale_notes
 
-LEARNED = "learned_test_accuracy"
 BAND = "line: mean over seeds, band: one standard deviation."
 SCENARIOS = {
     "smoke": Scenario(num_stages=2, epochs=1, batch_size=20),
@@ -57,7 +50,6 @@ class ClassIncremental(Study):
     def draw(self, results: Results, order: Order) -> Drawing:
         # After the last stage all classes are learned: both accuracies select the same.
         groups = compare(results, self.conditions(order), order=order)
-        num_stages = SCENARIOS[order.scale].num_stages
         return Drawing(
             figures=(difference_figure(groups), learned_figure(groups), all_figure(groups)),
             tables=(
@@ -74,7 +66,7 @@ class ClassIncremental(Study):
                     caption="Test accuracy after the last stage, on all classes",
                 ),
             ),
-            claims=(lead_is_lost(groups, num_stages), only_aid_stays_above(groups, num_stages)),
+            claims=claims(of_the_paper(groups, "class_incremental"), SCENARIOS[order.scale].num_stages),
             notes=(
                 *scale_notes(
                     order,
@@ -86,11 +78,6 @@ class ClassIncremental(Study):
                 *selection_notes(groups),
             ),
         )
-
-
-def mean_learned(results: Results) -> Sample:
-    """Accuracy on the classes learned, the mean over stages"""
-    return results.stage_mean(LEARNED)
 
 
 def difference_figure(groups: Groups) -> Figure:
@@ -136,52 +123,3 @@ def all_figure(groups: Groups) -> Figure:
         caption=f"Test accuracy on all classes, at the end of each stage; {BAND}",
         panels=stage_panels(groups, "test_accuracy", y_label="test accuracy, all classes"),
     )
-
-
-def quarters(num_stages: int) -> list[slice]:
-    """The stages in four parts; fewer where there are fewer stages."""
-    parts = [part for part in np.array_split(np.arange(num_stages), 4) if len(part)]
-    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
-
-
-def differences(group: Chosen, method: str, num_stages: int) -> list[Sample]:
-    """A method's mean difference to full reset on the classes learned, quarter by quarter."""
-    own, reset = group.of(method), group.of("full_reset")
-    return [
-        mean_of_stages(own, LEARNED, part).minus(mean_of_stages(reset, LEARNED, part)) for part in quarters(num_stages)
-    ]
-
-
-def lead_is_lost(groups: Groups, num_stages: int) -> ClaimRow:
-    """Do Dropout and DASH start above full reset, and does the lead shrink?"""
-    words = words_of("dropout_and_dash_lose_their_lead")
-    rows = {}
-    for label, group in groups.items():
-        for method in ("dropout", "dash"):
-            first, *_, last = differences(group, method, num_stages)
-            name = f"{label}: {label_of(method)}"
-            above = f"difference to full reset in the first quarter, {name}"
-            shrinks = f"difference to full reset, last quarter minus first, {name}"
-            rows[f"{name} ahead at first"] = claim_above(first, 0.0, quantity=above, **words)
-            rows[f"{name} less so at last"] = claim_difference_below(last, first, quantity=shrinks, **words)
-    return in_each(rows, words)
-
-
-def only_aid_stays_above(groups: Groups, num_stages: int) -> ClaimRow:
-    """Is AID above full reset in each quarter on each network, and is every other method below it somewhere?"""
-    words = words_of("only_aid_stays_above_reset")
-    quantity = "smallest of the quarters' mean differences to full reset"
-
-    def worst(method: str) -> dict[str, Sample]:
-        return {label: smallest(differences(group, method, num_stages)) for label, group in groups.items()}
-
-    aid = {label: claim_above(sample, 0.0, quantity=quantity, **words) for label, sample in worst("aid").items()}
-    others = {
-        f"{label_of(method)} (below somewhere)": in_one(
-            {label: claim_below(sample, 0.0, quantity=quantity, **words) for label, sample in worst(method).items()},
-            words,
-        )
-        for method in methods_of(groups)
-        if method not in ("aid", "full_reset")
-    }
-    return in_each({"AID (above throughout)": in_each(aid, words), **others}, words)

@@ -1,19 +1,18 @@
-"""Comparison: methods beside each other on each network, as panels and tables, and one against the best other."""
+"""Comparison: methods beside each other on each network, as panels and tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from supple_lab.report.figure import ClaimRow, Table
+from supple_lab.report.figure import Table
 from supple_lab.report.intervals import show
 from supple_lab.report.panel import Panel
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
 from supple_lab.report.tables import ABSENT, best_of_columns
-from supple_lab.report.verdict import Words, claim_difference_above, not_run
 from supple_lab.studies.chosen import Chosen, chosen
 from supple_lab.studies.condition import Condition
+from supple_lab.studies.hyperparameters import best, cases
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
 from supple_lab.studies.stage_curves import stage_curves
@@ -96,27 +95,13 @@ def shown(sample: Sample) -> str:
     if not len(known):
         return "diverged"
     lost = len(sample) - len(known)
-    return show(known) + (f" ({lost} of {len(sample)} diverged)" if lost else "")
+    return f"{show(known)} ({lost} of {len(sample)} diverged)" if lost else show(known)
 
 
-def lead(group: Chosen, method: str, *, number: Number, quantity: str, words: Words) -> ClaimRow:
-    """The claim that a method is above the best other one, full reset included, seed by seed.
-
-    While another method has no run that ended, the best of them is not known: the claim may fail, but not hold.
-    """
-    others = {name: number(runs) for name, runs in group.by_method.items() if name != method}
-    ended = {name: sample for name, sample in others.items() if len(sample)}
-    if not ended:
-        return not_run(**words)
-    best = max(ended, key=lambda name: np.nan_to_num(mean_of(ended[name]), nan=-np.inf))
-    quantity = f"{quantity}, {label_of(method)} minus {label_of(best)}, the best other"
-    row = claim_difference_above(number(group.of(method)), ended[best], quantity=quantity, **words)
-    waiting = [label_of(name) for name in others if name not in ended]
-    return unless_waiting(row, waiting)
-
-
-def unless_waiting(row: ClaimRow, waiting: Sequence[str]) -> ClaimRow:
-    """The row, which must not hold while some of what it is measured against has not run."""
-    if row.verdict != "holds" or not waiting:
-        return row
-    return replace(row, verdict="not decided", measured=f"{row.measured}; not run yet: {', '.join(waiting)}")
+def of_the_paper(groups: Groups, experiment: str) -> dict[str, Chosen]:
+    """The methods of the experiment's table alone: what an order adds is drawn, but decides no claim of the paper."""
+    names = {setting.method.name for case in cases(experiment) for setting in best(experiment, case)}
+    return {
+        label: Chosen({name: runs for name, runs in group.by_method.items() if name in names})
+        for label, group in groups.items()
+    }

@@ -35,9 +35,14 @@ class Condition:
         wanted = [*(order.methods or self.methods or [row.method.name for row in rows]), *order.also]
         return [setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)]
 
+    @property
+    def has_search(self) -> bool:
+        """Whether the paper tried several settings for it."""
+        return find(self.experiment).search is not None
+
     def rows(self, order: Order) -> list[Setting]:
         """The paper's table, or what was searched for it."""
-        choose = search if order.search and find(self.experiment).search is not None else best
+        choose = search if order.search and self.has_search else best
         return choose(self.experiment, self.case, as_printed=order.as_printed)
 
     def specs(self, order: Order) -> list[RunSpec]:

@@ -1,10 +1,23 @@
 """The words of the paper's claims, as claims.py has them: for the one function of a study that decides each."""
 
+from dataclasses import replace
+
+from supple_lab.report.figure import ClaimRow
 from supple_lab.report.verdict import Words
 from supple_lab.studies.claims import claim_named
+from supple_lab.studies.order import Order
+
+PAPERS_NUMBER = "not decided: the paper's number belongs to the paper's scale"
 
 
 def words_of(key: str) -> Words:
     """What is said of a claim besides the numbers, to be handed to report/verdict.py."""
     claim = claim_named(key)
     return Words(claim=claim.claim, paper=claim.paper, section=claim.section, study=claim.study, rule=claim.test)
+
+
+def at_paper_scale(row: ClaimRow, order: Order) -> ClaimRow:
+    """The row of a claim whose threshold is a number of the paper: at other scales it says what was measured alone."""
+    if order.scale == "paper" or row.verdict == "not run":
+        return row
+    return replace(row, verdict="not decided", measured=f"{row.measured}; {PAPERS_NUMBER}", chance=1.0)

@@ -18,7 +18,7 @@ from supple_lab.report.intervals import mean_and_std
 from supple_lab.report.panel import Bars, Curve, Estimate, Level, Panel
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import claim_above, claim_below
+from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.random_label import RandomLabel
@@ -29,11 +29,11 @@ from supple_lab.studies.chosen import chosen
 from supple_lab.studies.comparison import final_accuracy, shown
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
-from supple_lab.studies.fall import KEPT, falls
+from supple_lab.studies.fall import KEPT, beginnings, ends, falls
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
-from supple_lab.studies.scale_notes import sources
+from supple_lab.studies.scale_notes import SETTINGS, sources, unsearched
 
 NETWORK, SUBNETWORKS = "train_accuracy", "subnetwork_accuracy"
 MODELS = {
@@ -54,6 +54,7 @@ SCALE_NOTES = {
         "Quick scale, not the paper's protocol: digits of 8x8 pixels in place of MNIST, 7 x 128 hidden units in place "
         "of 7 x 512, 12 labellings of 20 epochs in place of 50 of 100, 2 subnetworks in place of 10; a slim ResNet-18 "
         "on 200 digits in place of CIFAR-100.",
+        f"Warm start: {SETTINGS}",
     ),
     "paper": (
         "Where the paper is silent: 8 layers are 7 of 512 hidden units and the output; batches of 64. Subnetworks are "
@@ -96,6 +97,7 @@ class DropoutFails(Study):
             notes=(
                 *SCALE_NOTES[order.scale],
                 *sources(order, "dropout_fails", "warm_start"),
+                *unsearched(order, self.conditions(order)),
                 "The claims on the warm start are decided by the study warm_start, from the same runs.",
                 *starts.cold.notes,
                 *starts.warm.notes,
@@ -269,10 +271,17 @@ def subnetworks_fall_too(variants: Variants) -> ClaimRow:
 
 
 def aid_keeps(variants: Variants) -> ClaimRow:
-    """Do AID's network and its subnetworks keep their plasticity?"""
-    words, aid = words_of("aid_subnetworks_keep"), variants.get(label_of("aid"), Results(()))
-    rows = {
-        "the network": claim_below(falls(aid, NETWORK), KEPT, quantity="fall", **words),
-        "its subnetworks": claim_below(falls(aid, SUBNETWORKS), KEPT, quantity="fall", **words),
-    }
+    """Do AID's network and its subnetworks keep their plasticity, and end no lower than the vanilla one began?"""
+    words = words_of("aid_subnetworks_keep")
+    aid, vanilla = (variants.get(label_of(method), Results(())) for method in ("aid", "vanilla"))
+    rows = {}
+    for name, metric in (("the network", NETWORK), ("its subnetworks", SUBNETWORKS)):
+        rows[f"fall of {name}"] = claim_below(falls(aid, metric), KEPT, quantity="fall", **words)
+        rows[f"level of {name}"] = claim_difference_above(
+            ends(aid, metric),
+            beginnings(vanilla, metric),
+            -KEPT,
+            quantity="last tenth minus vanilla's first",
+            **words,
+        )
     return in_each(rows, words)

@@ -1,21 +1,52 @@
-"""Groups: a claim over several conditions (networks, methods, cells), by the rules that claims.py states for them."""
+"""Groups: a claim over several conditions (networks, methods, quarters), by the rules that claims.py states for them.
+
+Who looks at many conditions finds one on either side by chance. So a verdict that m of k conditions give is decided at
+k - m + 1 times the chance of the m-th surest of them (a partial conjunction, Bonferroni's way): where all must hold,
+each may be decided at 5%; where one is enough, it is at 5% over k.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from supple_lab.report.figure import ClaimRow
+from supple_lab.report.figure import ClaimRow, Verdict
 from supple_lab.report.verdict import Words, claim_in_groups
+
+CHANCE = 0.05  # of a wrong verdict, at most
 
 
 def in_each(rows: Mapping[str, ClaimRow], words: Words) -> ClaimRow:
     """Holds when it holds in each, fails when it fails in one."""
-    return claim_in_groups(rows, len(rows), **words)
+    return in_at_least(len(rows), rows, words)
 
 
 def in_most(rows: Mapping[str, ClaimRow], words: Words) -> ClaimRow:
     """Holds when more than half hold, fails when half or more fail."""
-    return claim_in_groups(rows, len(rows) // 2 + 1, **words)
+    return in_at_least(len(rows) // 2 + 1, rows, words)
 
 
 def in_one(rows: Mapping[str, ClaimRow], words: Words) -> ClaimRow:
     """Holds when at least one holds, fails when all fail."""
-    return claim_in_groups(rows, 1, **words)
+    return in_at_least(1, rows, words)
+
+
+def in_at_least(number: int, rows: Mapping[str, ClaimRow], words: Words) -> ClaimRow:
+    """Holds when so many hold, fails when so many cannot any more; not decided where chance alone may do as much."""
+    row = claim_in_groups(rows, number, **words)
+    needed = {"holds": number, "fails": len(rows) - number + 1}.get(row.verdict)
+    if needed is None:
+        return row
+    return unless_by_chance(row, joint_chance(rows, row.verdict, needed), looks=len(rows))
+
+
+def unless_by_chance(row: ClaimRow, chance: float, *, looks: int) -> ClaimRow:
+    """The row with the chance of its verdict after so many looks; not decided where that is more than 5%."""
+    if chance <= CHANCE:
+        return replace(row, chance=chance)
+    remark = f"; after {looks} looks that may be chance (p = {chance:.2g}), so not decided"
+    return replace(row, verdict="not decided", measured=f"{row.measured}{remark}", chance=1.0)
+
+
+def joint_chance(rows: Mapping[str, ClaimRow], verdict: Verdict, needed: int) -> float:
+    """The chance of so many such verdicts where one fewer is true."""
+    chances = sorted(row.chance for row in rows.values() if row.verdict == verdict)
+    return min(1.0, (len(rows) - needed + 1) * chances[needed - 1])

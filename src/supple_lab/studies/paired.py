@@ -1,6 +1,5 @@
 """Paired: the difference of two arms over the stages, seed by seed: same data, same initialisation."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,7 +54,16 @@ def mean_of_stages(results: Results, metric: str, stages: slice) -> Sample:
     return results.sample(mean)
 
 
-def smallest(samples: Sequence[Sample]) -> Sample:
-    """The smallest of several numbers of the same runs, seed by seed."""
-    first, *_ = samples
-    return replace(first, values=np.min([sample.values for sample in samples], axis=0))
+def times(sample: Sample, factor: float) -> Sample:
+    """A multiple of each value: a claim on a ratio is decided by a difference, which no small denominator blows up."""
+    return replace(sample, values=factor * sample.values)
+
+
+def where_ended(sample: Sample) -> Sample:
+    """The seeds that have a value, one run each: without those that diverged."""
+    kept = np.flatnonzero(np.isfinite(sample.values))
+    return Sample(
+        values=sample.values[kept],
+        seeds=tuple(sample.seeds[place] for place in kept),
+        runs=tuple(sample.runs[place] for place in kept),
+    )

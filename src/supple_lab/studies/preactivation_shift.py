@@ -10,7 +10,7 @@ from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
 from supple_lab.report.panel import Distribution, Histogram, Level, Panel
 from supple_lab.report.results import Results, RunResult
 from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import claim_above, claim_below
+from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.record_log import Record
 from supple_lab.scenarios.random_label import RandomLabel
@@ -18,7 +18,7 @@ from supple_lab.studies.base import Study
 from supple_lab.studies.by_seed import by_seed
 from supple_lab.studies.comparison import shown
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.decide import words_of
+from supple_lab.studies.decide import at_paper_scale, words_of
 from supple_lab.studies.dropout_fails import DATASETS, MODELS
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
@@ -82,7 +82,12 @@ class PreactivationShift(Study):
         return Drawing(
             figures=(shift_figure(by_method, SHOWN[order.scale]), median_figure(by_method)),
             tables=(quartile_table(by_method, SHOWN[order.scale]),),
-            claims=(shifts_early(by_method), dropout_drifts(by_method), aid_stays(by_method)),
+            claims=(
+                shifts_early(by_method),
+                dropout_shift_grows(by_method),
+                at_paper_scale(dropout_drifts(by_method), order),
+                aid_stays(by_method),
+            ),
             notes=(*SCALE_NOTES[order.scale], *sources(order, "preactivation_shift")),
         )
 
@@ -224,6 +229,26 @@ def early_shift(results: Results) -> Sample:
     return by_seed((q1, before, q3, after), lambda v: float(abs(v[3] - v[1]) / (v[2] - v[0])))
 
 
+def dropout_shift_grows(by_method: Methods) -> ClaimRow:
+    """Does the shift since stage 1 grow from stage 10 to stage 30 under Dropout, and more than under AID?"""
+    words = words_of("dropout_shift_grows")
+    dropout, aid = (late_shift(by_method.get(method, Results(()))) for method in ("dropout", "aid"))
+    quantity = "shift since stage 1, at stage 30 minus at stage 10"
+    rows = {
+        "Dropout": claim_above(dropout, 0.0, quantity=quantity, **words),
+        "Dropout minus AID": claim_difference_above(dropout, aid, quantity=quantity, **words),
+    }
+    return in_each(rows, words)
+
+
+def late_shift(results: Results) -> Sample:
+    """|Median - median of stage 1| at stage 30 minus the same at stage 10, one number a run."""
+    first, early, late = (at_stage(results, "preactivation_q2", stage) for stage in (FIRST, EARLY, LATE))
+    if not len(late):
+        return late
+    return by_seed((first, early, late), lambda v: float(abs(v[2] - v[0]) - abs(v[1] - v[0])))
+
+
 def dropout_drifts(by_method: Methods) -> ClaimRow:
     """Is Dropout's median at stage 30 beyond half of the paper's?"""
     late = at_stage(by_method.get("dropout", Results(())), "preactivation_q2", LATE)
@@ -235,5 +260,6 @@ def aid_stays(by_method: Methods) -> ClaimRow:
     aid, dropout = (
         at_stage(by_method.get(method, Results(())), "preactivation_q2", LATE) for method in ("aid", "dropout")
     )
-    share = by_seed((aid, dropout), lambda v: float(abs(v[0]) / abs(v[1])) if v[1] else float("nan"))
-    return claim_below(share, BOUNDED, quantity="|median| over Dropout's", **words_of("aid_median_stays_bounded"))
+    room = by_seed((aid, dropout), lambda v: float(BOUNDED * abs(v[1]) - abs(v[0])))
+    quantity = "a tenth of Dropout's |median| minus AID's, at stage 30"
+    return claim_above(room, 0.0, quantity=quantity, **words_of("aid_median_stays_bounded"))

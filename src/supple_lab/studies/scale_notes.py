@@ -1,13 +1,20 @@
-"""Scale notes: what a reader of a generalizability study must know first."""
+"""Scale notes: what a reader of a study must know first: how its runs differ from the paper's."""
 
+from collections.abc import Iterable
+
+from supple_lab.studies.condition import Condition
 from supple_lab.studies.hyperparameters import find
 from supple_lab.studies.order import Order
 
 SMOKE = "Smoke scale: tiny networks on 40 digits for a few steps show that everything runs; the numbers mean nothing."
 QUICK = "Quick scale, not the paper's protocol: slim networks on 200 digits, {how}."
+LOOKED_AT = (
+    "Rates, p and lengths of this scale were chosen by looking at test accuracies on these very digits (one seed): a "
+    "verdict here shows the shape of a claim and is no evidence for it."
+)
 SETTINGS = (
     "All methods share one learning rate, 0.001 on the slim CNN and 0.003 on the slim ResNet-18; on the latter AID and "
-    "DropReLU have p = 0.95 and Dropout 0.05. All other settings are the paper's."
+    f"DropReLU have p = 0.95 and Dropout 0.05. All other settings are the paper's. {LOOKED_AT}"
 )
 SILENT = ("no augmentation", "images normalised by channel", "no hidden layer in ResNet-18's head")
 TINY = "TinyImageNet's validation split as its test set"
@@ -30,6 +37,12 @@ def scale_notes(
         return (QUICK.format(how=quick), settings, *missing, *sources(order, *experiments))
     partial = (PARTIAL,) if order.allow_partial else ()
     return (f"Where the paper is silent: {', '.join((*SILENT, *silent))}.", *sources(order, *experiments), *partial)
+
+
+def unsearched(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:
+    """What a search leaves as it is, for the paper tried nothing else there."""
+    labels = [condition.label for condition in conditions if not condition.has_search]
+    return (f"Not searched, for the paper tried nothing else: {'; '.join(labels)}.",) if order.search and labels else ()
 
 
 def sources(order: Order, *experiments: str) -> tuple[str, ...]:

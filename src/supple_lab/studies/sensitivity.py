@@ -24,7 +24,7 @@ from supple_lab.studies.hyperparameters.setting import Setting
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.networks import ALL, Network, networks
 from supple_lab.studies.order import Order
-from supple_lab.studies.scale_notes import scale_notes
+from supple_lab.studies.scale_notes import LOOKED_AT, scale_notes
 
 SCENARIOS = {
     "smoke": Scenario(num_stages=2, epochs=1, batch_size=20),
@@ -74,7 +74,8 @@ class Sensitivity(Study):
                 order,
                 "sensitivity",
                 quick="5 stages of 40 epochs with 40 images more at each, batches of 16",
-                settings="AID's two rates are three times the paper's, for the steps are few; full reset has 0.001.",
+                settings="AID's two rates are three times the paper's, for the steps are few; full reset has 0.001. "
+                f"{LOOKED_AT}",
                 left_out="ResNet-18, which needs a longer training at these p where it is slim, and VGG-16",
             ),
         )

@@ -1,31 +1,38 @@
 """Theory (section 4, Figure 1): what AID computes, Theorem 1 and the law of He initialisation. Nothing is trained."""
 
-from collections.abc import Callable
-from functools import cache
-from itertools import product
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from supple import functional as SF
 from supple import theory
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
-from supple_lab.report.panel import Curve, Estimate, Level, Panel
+from supple_lab.report.figure import ClaimRow, Drawing, Figure
+from supple_lab.report.panel import Curve, Level, Panel
 from supple_lab.report.results import Results
 from supple_lab.studies.base import Study
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
 from supple_lab.studies.kernel_cost import aid_costs_what_dropout_costs
 from supple_lab.studies.order import Order
+from supple_lab.studies.theorem import (
+    NUM_NETWORKS,
+    NUM_UNITS,
+    PROBABILITIES,
+    corollary_1,
+    dropout_has_no_pull,
+    enumerated_loss,
+    over_p,
+    pull_figure,
+    random_networks,
+    theorem_1,
+    theorem_figure,
+    theorem_table,
+)
 
 FIGURE_P = 0.9  # as the paper's experiments with random labels
-PROBABILITIES = tuple(round(0.05 * step, 2) for step in range(21))
-NUM_NETWORKS = 20
-NUM_UNITS = 8  # so few that the expectation over all 2^8 masks is exact
-ROUNDING = 1e-9  # relative; float64 is exact to 1e-13 over such sums
 NUM_NORMAL = 2**17  # numbers z for each p
 NUM_ERRORS = 5  # standard errors
+SMOKE = "Smoke scale: to see that everything runs; no verdict is given, as with the other studies. Take --scale quick."
 
 
 class Theory(Study):
@@ -45,20 +52,24 @@ class Theory(Study):
         networks = random_networks()
         left, right = (over_p(networks, side) for side in (enumerated_loss, theory.aid_loss_bound))
         penalty, bound = (over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
+        corollary = corollary_1(networks)
         second_moments, slopes = sampled_moments()
         return Drawing(
             figures=(
                 branches_figure(),
                 theorem_figure(left, right, penalty=penalty, bound=bound),
+                pull_figure(corollary["dropout"], corollary["aid"]),
                 moments_figure(second_moments, slopes),
             ),
             tables=(theorem_table(left, right, penalty=penalty, bound=bound),),
             claims=(
                 aid_costs_what_dropout_costs(results.root),
                 theorem_1(left, right, penalty=penalty, bound=bound),
+                dropout_has_no_pull(**corollary),
                 he_moments(second_moments, slopes),
             ),
             notes=(
+                *((SMOKE,) if order.scale == "smoke" else ()),
                 "Nothing is trained; the scale makes no difference. Theorem 1's left side is the mean over all "
                 f"{2**NUM_UNITS} masks of {NUM_NETWORKS} random networks with {NUM_UNITS} hidden units. At p = 1/2 the "
                 "printed factor is 0/0; we take the form without it.",
@@ -94,119 +105,6 @@ def branches_figure() -> Figure:
 def line(method: str, label: str, y: Tensor, *, x: Tensor) -> Curve:
     """A function as a curve."""
     return Curve(method=method, label=label, x=x.numpy(), values=y.numpy()[None])
-
-
-# Theorem 1. Every array is (networks, probabilities).
-
-Network = dict[str, Tensor]
-Side = Callable[..., Tensor]
-
-
-def random_networks() -> list[Network]:
-    """Weights, input and target of two-layer networks, the same every time."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = {"W1": (NUM_UNITS, NUM_UNITS), "W2": (NUM_UNITS, NUM_UNITS), "x": (NUM_UNITS,), "y": (NUM_UNITS,)}
-    return [
-        {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
-        for _ in range(NUM_NETWORKS)
-    ]
-
-
-def over_p(networks: list[Network], side: Side) -> np.ndarray:
-    """A loss or a penalty of each network at each probability."""
-    takes_target = "penalty" not in side.__name__
-    return np.array(
-        [
-            [float(side(own["W1"], own["W2"], x=own["x"], p=p, **target(own, takes_target))) for p in PROBABILITIES]
-            for own in networks
-        ]
-    )
-
-
-def target(network: Network, wanted: bool) -> Network:
-    """The target as an argument, where a side depends on it."""
-    return {"y": network["y"]} if wanted else {}
-
-
-def enumerated_loss(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
-    """E||W2 AID_p(W1 x) - y||^2 without any algebra: every mask with its probability."""
-    v = theory.preactivation(W1, x)
-    is_relu = every_mask(len(v))
-    activations = torch.where(is_relu, torch.relu(v), theory.negative_relu(v))
-    chances = (p * is_relu.double() + (1.0 - p) * (~is_relu).double()).prod(dim=1)
-    return chances @ theory.squared_error(W2, activations, y=y)
-
-
-@cache
-def every_mask(num_units: int) -> Tensor:
-    """All choices of a branch for each unit, one a row."""
-    return torch.tensor(list(product((True, False), repeat=num_units)))
-
-
-def theorem_figure(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Figure:
-    """Both sides, and the two penalties."""
-    losses = (over_networks("aid", "loss under AID (left side)", left), over_networks("vanilla", "right side", right))
-    penalties = (over_networks("aid", "exact penalty", penalty), over_networks("vanilla", "Theorem 1's penalty", bound))
-    x_label = "p, the probability of the ReLU"
-    return Figure(
-        name="theorem_1",
-        caption=f"Theorem 1 on {NUM_NETWORKS} random networks, their mean. The "
-        "penalties are what the loss under AID, and the bound on it, lie above the loss under r_p.",
-        panels=(
-            Panel(title="Both sides of Theorem 1", x_label=x_label, y_label="squared error", curves=losses),
-            Panel(title="The pull to a linear network", x_label=x_label, y_label="penalty", curves=penalties),
-        ),
-    )
-
-
-def over_networks(method: str, label: str, values: np.ndarray) -> Estimate:
-    """A mean over networks at each p; they differ so much that a band would hide that each obeys the theorem."""
-    nowhere = np.full(len(PROBABILITIES), np.nan)
-    return Estimate(
-        method=method,
-        label=label,
-        x=np.array(PROBABILITIES),
-        middle=values.mean(axis=0),
-        low=nowhere,
-        high=nowhere,
-        n=len(values),
-    )
-
-
-def theorem_table(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Table:
-    """Both sides and both penalties at some p."""
-    columns = [PROBABILITIES.index(p) for p in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)]
-    rows = tuple(
-        (f"{PROBABILITIES[i]:g}", *(f"{side[:, i].mean():.3f}" for side in (left, right, penalty, bound)))
-        for i in columns
-    )
-    return Table(
-        name="theorem_1",
-        caption=f"Theorem 1, means over {NUM_NETWORKS} random networks.",
-        header=("p", "loss under AID", "right side", "exact penalty", "Theorem 1's penalty"),
-        rows=rows,
-    )
-
-
-def theorem_1(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> ClaimRow:
-    """Is the left side never below the right, and does the penalty never shrink towards p = 1/2?"""
-    margin = ((left - right) / np.maximum(left, 1.0)).min()
-    nearer = np.argsort(-np.abs(np.array(PROBABILITIES) - 0.5), kind="stable")  # from both ends to the middle
-    growth = min(float(smallest_step(side[:, nearer])) for side in (penalty, bound))
-    holds = margin >= -ROUNDING and growth >= -ROUNDING
-    return ClaimRow(
-        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {growth:.3g}: smallest "
-        f"relative change of the penalty from a p to one nearer to 1/2 (likewise?); {len(PROBABILITIES)} values of p",
-        interval=None,
-        n=len(left),
-        verdict="holds" if holds else "fails",
-        **words_of("theorem_1"),
-    )
-
-
-def smallest_step(penalties: np.ndarray) -> float:
-    """The smallest change from one p to the next, over the largest penalty of the network."""
-    return float((np.diff(penalties, axis=1) / penalties.max(axis=1, keepdims=True)).min())
 
 
 # He initialisation.

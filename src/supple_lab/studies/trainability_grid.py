@@ -12,7 +12,7 @@ from supple_lab.report.sample import Sample
 from supple_lab.runs.optimizer import Optimizer
 from supple_lab.studies.chosen import Chosen, chosen
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.fall import falls
+from supple_lab.studies.fall import beginnings, ends, falls
 from supple_lab.studies.hyperparameters.search_space import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW
 from supple_lab.studies.labels import label_of_optimizer
 from supple_lab.studies.order import Order
@@ -77,6 +77,7 @@ def places(views: tuple[View, ...], optimizers: tuple[Optimizer, ...]) -> tuple[
 
 
 ALL_EIGHT = places((ONLINE, RANDOM_LABEL), OPTIMIZERS)
+WITHOUT_MASKS = places((END_OF_STAGE, RANDOM_LABEL), OPTIMIZERS)  # the same eight, in evaluation mode
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,14 @@ class Grid:
     def fall(self, method: str, place: Place) -> Sample:
         """What a method lost over the stages, a number a run."""
         return falls(self.at(place).of(method), place.view.metric)
+
+    def beginning(self, method: str, place: Place) -> Sample:
+        """What a method came to before it could lose anything, a number a run."""
+        return beginnings(self.at(place).of(method), place.view.metric)
+
+    def end(self, method: str, place: Place) -> Sample:
+        """What a method came to in the end, a number a run."""
+        return ends(self.at(place).of(method), place.view.metric)
 
     def mean(self, method: str, place: Place) -> Sample:
         """A method's mean over the stages, a number a run."""

@@ -12,7 +12,7 @@ from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
 from supple_lab.report.panel import Panel
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import Words, claim_difference_above, claim_difference_below
+from supple_lab.report.verdict import Words, claim_below, claim_difference_above, claim_difference_below
 from supple_lab.runs.problem import Supervised
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
@@ -22,14 +22,16 @@ from supple_lab.studies.chosen import Chosen, chosen
 from supple_lab.studies.comparison import methods_of, selection_notes, shown
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
+from supple_lab.studies.fall import KEPT, falls
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.hyperparameters.search_space import ADAM_HIGH
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
 from supple_lab.studies.stage_curves import stage_curves
-from supple_lab.studies.trainability_grid import SELECTED_BY
+from supple_lab.studies.trainability_grid import RANDOM_LABEL, SELECTED_BY
 
 METHODS = ("vanilla", "dropout", "aid")
+ACCURACY = RANDOM_LABEL.metric
 METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
 # At paper scale the rank of 2,000 units takes as long as several stages of permuted pixels and a part of one of random
 # labels; so about a hundred values of each. Smaller networks are measured at every stage.
@@ -101,7 +103,12 @@ class TrainabilityMetrics(Study):
         return Drawing(
             figures=(figure(groups),),
             tables=(table(groups),),
-            claims=(aid_prevents_saturation(groups), aid_keeps_sign_entropy(groups), aid_keeps_effective_rank(groups)),
+            claims=(
+                dropout_has_no_effect(groups),
+                aid_prevents_saturation(groups),
+                aid_keeps_sign_entropy(groups),
+                aid_keeps_effective_rank(groups),
+            ),
             notes=(*SCALE_NOTES[order.scale], CAVEAT, ENTROPY, *selection_notes(groups)),
         )
 
@@ -168,6 +175,22 @@ def at_the_end(group: Chosen, method: str, metric: str) -> Sample:
 def number(group: Chosen, method: str) -> str:
     """How many runs ended."""
     return str(len(at_the_end(group, method, "saturated_share")))
+
+
+def dropout_has_no_effect(groups: Groups) -> ClaimRow:
+    """Is Dropout less than five points better than vanilla on random labels, by accuracy and inside the network?"""
+    words, group = words_of("dropout_has_no_effect_on_random_labels"), groups.get("random label", Chosen({}))
+    vanilla, dropout = (group.of(method) for method in ("vanilla", "dropout"))
+    better = {
+        "fall of the accuracy": falls(vanilla, ACCURACY).minus(falls(dropout, ACCURACY)),
+        "saturated share": vanilla.final("saturated_share").minus(dropout.final("saturated_share")),
+        "sign entropy": dropout.final("sign_entropy").minus(vanilla.final("sign_entropy")),
+    }
+    rows = {
+        name: claim_below(sample, KEPT, quantity=f"{name}, Dropout better than ReLU by", **words)
+        for name, sample in better.items()
+    }
+    return in_each(rows, words)
 
 
 def aid_prevents_saturation(groups: Groups) -> ClaimRow:

@@ -1,0 +1,120 @@
+"""What the paper claims of class-incremental learning (section 5.1.2, appendix G.3), decided network by network."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from supple_lab.report.figure import ClaimRow
+from supple_lab.report.results import Results
+from supple_lab.report.sample import Sample
+from supple_lab.report.verdict import claim_above, claim_below, claim_difference_below, not_run
+from supple_lab.studies.chosen import Chosen
+from supple_lab.studies.comparison import Groups, mean_accuracy, methods_of
+from supple_lab.studies.decide import words_of
+from supple_lab.studies.groups import in_each, in_one
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.lead import divergence, lead
+from supple_lab.studies.paired import mean_of_stages, where_ended
+
+LEARNED = "learned_test_accuracy"
+DIFFERENCE = "mean difference to full reset in the quarter"
+
+
+def claims(groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
+    """All of them, in the paper's order."""
+    return lead_is_lost(groups, num_stages), only_aid_stays_above(groups, num_stages), aid_leads(groups)
+
+
+def mean_learned(results: Results) -> Sample:
+    """Accuracy on the classes learned, the mean over stages."""
+    return results.stage_mean(LEARNED)
+
+
+def quarters(num_stages: int) -> list[slice]:
+    """The stages in four parts; fewer where there are fewer stages."""
+    parts = [part for part in np.array_split(np.arange(num_stages), 4) if len(part)]
+    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+
+
+def differences(group: Chosen, method: str, num_stages: int) -> list[Sample]:
+    """A method's mean difference to full reset on the classes learned, quarter by quarter."""
+    own, reset = group.of(method), group.of("full_reset")
+    return [
+        mean_of_stages(own, LEARNED, part).minus(mean_of_stages(reset, LEARNED, part)) for part in quarters(num_stages)
+    ]
+
+
+def lead_is_lost(groups: Groups, num_stages: int) -> ClaimRow:
+    """Do Dropout and DASH start above full reset, and does the lead shrink?"""
+    words = words_of("dropout_and_dash_lose_their_lead")
+    rows = {}
+    for label, group in groups.items():
+        for method in ("dropout", "dash"):
+            first, *_, last = differences(group, method, num_stages)
+            name = f"{label}: {label_of(method)}"
+            above = f"difference to full reset in the first quarter, {name}"
+            shrinks = f"difference to full reset, last quarter minus first, {name}"
+            rows[f"{name} ahead at first"] = claim_above(first, 0.0, quantity=above, **words)
+            rows[f"{name} less so at last"] = claim_difference_below(last, first, quantity=shrinks, **words)
+    return in_each(rows, words)
+
+
+def only_aid_stays_above(groups: Groups, num_stages: int) -> ClaimRow:
+    """Is AID above full reset in each quarter on each network, and is every other method below it in one?"""
+    others = {
+        f"{label_of(method)} (below somewhere)": below_somewhere(groups, method, num_stages)
+        for method in methods_of(groups)
+        if method not in ("aid", "full_reset")
+    }
+    aid = {"AID (above throughout)": above_throughout(groups, "aid", num_stages)}
+    return in_each({**aid, **others}, words_of("only_aid_stays_above_reset"))
+
+
+def above_throughout(groups: Groups, method: str, num_stages: int) -> ClaimRow:
+    """Is a method above full reset in every quarter, each by its own interval?"""
+    words = words_of("only_aid_stays_above_reset")
+    rows = {
+        f"{label} (quarter {place})": claim_above(sample, 0.0, quantity=DIFFERENCE, **words)
+        for label, group in groups.items()
+        for place, sample in enumerate(differences(group, method, num_stages), start=1)
+    }
+    return in_each(rows, words)
+
+
+def below_somewhere(groups: Groups, method: str, num_stages: int) -> ClaimRow:
+    """Is another method below full reset in a quarter, where it ended? Its quarters stand in one sentence: many."""
+    rows = {
+        name: row
+        for label, group in groups.items()
+        for name, row in below_by_quarter(label, group, method, num_stages).items()
+    }
+    finals = {label: group.of(method).final(LEARNED) for label, group in groups.items()}
+    told = (f"{label}: {words}" for label, final in finals.items() if (words := divergence({method: final})))
+    row = in_one(rows, words_of("only_aid_stays_above_reset"))
+    return replace(row, measured="; ".join((row.measured, *told)), parts=())
+
+
+def below_by_quarter(label: str, group: Chosen, method: str, num_stages: int) -> dict[str, ClaimRow]:
+    """The quarters of one network. A seed that diverged did not stay above; where all did, nothing is left to ask."""
+    words, final = words_of("only_aid_stays_above_reset"), group.of(method).final(LEARNED)
+    if len(final) and not len(where_ended(final)):
+        row = replace(not_run(**words), verdict="holds", n=len(final), runs=final.runs)
+        return {label: row}
+    ended = Chosen({**group.by_method, method: Results(group.of(method).finished)})
+    return {
+        f"{label} (quarter {place})": claim_below(sample, 0.0, quantity=DIFFERENCE, **words)
+        for place, sample in enumerate(differences(ended, method, num_stages), start=1)
+    }
+
+
+def aid_leads(groups: Groups) -> ClaimRow:
+    """Is AID above the best other method on both networks, on the classes learned and on all?"""
+    words = words_of("aid_leads_class_incremental")
+    rows = {
+        f"{label} ({classes})": lead(
+            group, "aid", number=number, quantity=f"stage-mean test accuracy on {classes}", words=words
+        )
+        for label, group in groups.items()
+        for classes, number in (("the classes learned", mean_learned), ("all classes", mean_accuracy))
+    }
+    return in_each(rows, words)

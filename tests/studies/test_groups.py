@@ -1,0 +1,81 @@
+"""Groups: how many of several conditions decide, and that looking often does not make a verdict."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from supple_lab.report.sample import Sample
+from supple_lab.report.verdict import claim_above
+from supple_lab.studies.groups import in_each, in_most, in_one
+
+WORDS = {"claim": "it is so", "paper": "yes"}
+NUM_SEEDS = 5
+
+
+def row_at(t_value, name="a"):
+    """The claim "above 0" on five seeds whose mean has this t."""
+    spread = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    mean = t_value * spread.std(ddof=1) / NUM_SEEDS**0.5
+    runs = tuple(f"{name}{seed}" for seed in range(NUM_SEEDS))
+    sample = Sample(values=spread + mean, seeds=tuple(range(NUM_SEEDS)), runs=runs)
+    return claim_above(sample, 0.0, quantity="a number", **WORDS)
+
+
+def rows_at(*t_values):
+    return {f"condition {place}": row_at(t, name=f"{place}-") for place, t in enumerate(t_values)}
+
+
+def bound(chance):
+    """The t beyond which five seeds have this chance, two-sided."""
+    return float(stats.t.ppf(1.0 - chance / 2.0, df=NUM_SEEDS - 1))
+
+
+SURE = 50.0
+
+
+def test_a_single_condition_is_decided_at_five_percent():
+    assert row_at(1.01 * bound(0.05)).verdict == "holds"
+    assert row_at(0.99 * bound(0.05)).verdict == "not decided"
+    assert row_at(3.0).chance == pytest.approx(stats.ttest_1samp([-2, -1, 0, 1, 2] + 3.0 * np.sqrt(0.5), 0.0).pvalue)
+
+
+def test_where_each_must_hold_each_may_be_decided_at_five_percent():
+    barely = 1.01 * bound(0.05)
+    assert in_each(rows_at(*[barely] * 8), WORDS).verdict == "holds"
+    assert in_one(rows_at(*[-barely] * 8), WORDS).verdict == "fails"
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.01, True), (0.99, False)])
+def test_one_of_eight_decides_only_at_an_eighth_of_that(factor, verdict):
+    alone = factor * bound(0.05 / 8)
+    assert in_each(rows_at(-alone, *[SURE] * 7), WORDS).verdict == ("fails" if verdict else "not decided")
+    assert in_one(rows_at(alone, *[-SURE] * 7), WORDS).verdict == ("holds" if verdict else "not decided")
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.01, "holds"), (0.99, "not decided")])
+def test_most_of_eight_are_five_at_a_quarter_of_that(factor, verdict):
+    weakest = factor * bound(0.05 / 4)
+    assert in_most(rows_at(*[SURE] * 4, weakest, *[-SURE] * 3), WORDS).verdict == verdict
+
+
+def test_a_verdict_that_may_be_chance_says_so():
+    row = in_each(rows_at(-1.01 * bound(0.05), *[SURE] * 7), WORDS)
+    assert row.verdict == "not decided"
+    assert "after 8 looks that may be chance (p = 0.39), so not decided" in row.measured
+
+
+def test_groups_of_groups_keep_count():
+    inner = in_one(rows_at(1.01 * bound(0.01), *[-SURE] * 4), WORDS)  # one of five at 1%: 5% together
+    assert inner.verdict == "holds"
+    assert inner.chance == pytest.approx(0.05, rel=0.1)
+    assert in_each({"a": inner, "b": inner}, WORDS).verdict == "holds"
+    assert in_one({"a": inner, "b": row_at(-SURE)}, WORDS).verdict == "not decided"
+
+
+def test_looking_at_eight_null_conditions_finds_one_no_more_often_than_five_percent():
+    generator, found, number = np.random.default_rng(0), 0, 400
+    for _ in range(number):
+        samples = generator.normal(size=(8, NUM_SEEDS))
+        rows = {f"{place}": claim_above(values, 0.0, quantity="noise", **WORDS) for place, values in enumerate(samples)}
+        found += in_one(rows, WORDS).verdict == "holds"
+    assert found / number < 0.025 + 5 * (0.025 * 0.975 / number) ** 0.5  # one side of 5%
