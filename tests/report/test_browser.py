@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from browser import CHROMIUM, browser
-from samples import ABOUT, CLAIM, RESULTS, bars, curve, distribution, drawing, figure, heat_map, panel
+from samples import ABOUT, CLAIM, RESULTS, TABLE, bars, curve, distribution, drawing, figure, heat_map, panel
 
 from supple_lab.report.write import write_report
 
@@ -27,7 +27,9 @@ def folder(tmp_path_factory):
     about = replace(ABOUT, command=f"supple run sample --out /{LONG}", notes=("A note.",))
     write_report(folder, about, results=RESULTS, drawing=drawing(*figures, claims=(claim,)))
     other = replace(ABOUT, study="other")
-    write_report(folder, other, results=RESULTS, drawing=drawing(figure(bars()), claims=()))
+    wide = replace(TABLE, header=tuple(f"a long heading {i}" for i in range(20)), rows=(("0.123 ± 0.456",) * 20,))
+    claims = (replace(CLAIM, claim="Its own claim."), replace(CLAIM, verdict="fails"))
+    write_report(folder, other, results=RESULTS, drawing=drawing(figure(bars()), tables=(wide,), claims=claims))
     return folder
 
 
@@ -93,7 +95,60 @@ def test_arrow_keys_move_through_the_values(tab, folder):
     assert tab.ask("document.querySelector('#pair .tip caption').textContent") == "stage 2"
 
 
-@pytest.mark.parametrize("page", ["sample", "index"])
+def test_the_pointer_shows_the_bootstrap_interval_under_its_name(tab, folder):
+    tab.open((folder / "sample.html").as_uri())
+    tab.move("#pair .plot", right=0.99, down=0.25)
+    made = curve("aid", "AID")
+    said = tab.ask("document.querySelector('#pair .tip').innerText")
+    assert "95% bootstrap" in said
+    assert f"{made.bootstrap[0][-1]:.3f} to {made.bootstrap[1][-1]:.3f}" in said
+
+
+@pytest.mark.parametrize("size", [{}, PHONE])
+def test_long_values_under_the_pointer_stay_inside_their_box(tab, tmp_path, size):
+    made = curve("dropout", "a long name of a method")
+    small = replace(made, values=-made.values / 37)
+    one = replace(panel(small), y_scale="symlog", y_range=None)
+    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(figure(one)))
+    tab.open((tmp_path / "index.html").as_uri(), **size)
+    tab.move(".plot", right=0.5, down=0.5)
+    assert tab.ask("(tip => tip.hidden || tip.scrollWidth - tip.clientWidth)(document.querySelector('.tip'))") == 0
+    assert tab.ask("document.documentElement.scrollWidth") == size.get("width", 1280)
+
+
+def claims_shown(tab):
+    rows = "[...document.querySelectorAll('.claims > li')].filter(e => e.offsetParent)"
+    return tab.ask(f"{rows}.map(e => e.dataset.verdict)")
+
+
+def test_claims_of_the_overview_are_filtered_by_verdict_and_by_words(tab, folder):
+    tab.open((folder / "index.html").as_uri())
+    assert claims_shown(tab) == ["holds", "fails", "holds"]
+    tab.click(".filters button[data-verdict='fails']")
+    assert claims_shown(tab) == ["fails"]
+    tab.click(".filters button[data-verdict='fails']")
+    assert claims_shown(tab) == ["holds", "fails", "holds"]
+    search = "document.querySelector('.filters input')"
+    tab.ask(f"{search}.value = 'its OWN'; {search}.dispatchEvent(new Event('input'))")
+    assert claims_shown(tab) == ["holds"]
+    tab.ask(f"{search}.value = 'nothing like it'; {search}.dispatchEvent(new Event('input'))")
+    assert claims_shown(tab) == []
+    assert shown(tab, "#none") == [True]
+
+
+def test_a_wide_table_scrolls_inside_its_box(tab, folder):
+    tab.open((folder / "other.html").as_uri())
+    box = "document.querySelector('#table-ends .scroll')"
+    assert tab.ask(f"{box}.scrollWidth > {box}.clientWidth + 100")
+    assert tab.ask("document.documentElement.scrollWidth") == 1280
+    left = "document.querySelector('#table-ends th[scope=row]').getBoundingClientRect().left"
+    before = tab.ask(left)
+    tab.ask(f"{box}.scrollTo(300, 0)")
+    assert tab.ask(f"{box}.scrollLeft") == 300
+    assert tab.ask(left) == before  # the name of the row stays in sight
+
+
+@pytest.mark.parametrize("page", ["sample", "index", "other"])
 def test_a_phone_need_not_scroll_sideways(tab, folder, page):
     tab.open((folder / f"{page}.html").as_uri(), **PHONE)
     tab.ask("document.querySelectorAll('details').forEach(d => d.open = true)")

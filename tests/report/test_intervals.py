@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from supple_lab.report.intervals import bootstrap_interval, mean_and_std, mean_interval, show
+from supple_lab.report.intervals import SEED, bootstrap_interval, bootstrap_intervals, mean_and_std, mean_interval, show
 
 SEEDS = {
     "five": np.array([0.91, 0.88, 0.95, 0.90, 0.79]),
@@ -61,3 +61,20 @@ def test_deviation_is_the_samples_own():
 def test_one_seed_is_shown_without_a_deviation():
     assert show(np.array([0.5])) == "0.500"
     assert show(np.array([0.4, 0.6])) == "0.500 ± 0.141"
+
+
+def test_a_shown_mean_carries_its_bootstrap_interval():
+    values = SEEDS["five"]
+    assert show(values).interval == bootstrap_interval(values, np.random.default_rng(SEED))
+    assert show(values[:1]).interval is None
+
+
+def test_intervals_at_many_positions_are_those_of_each_and_none_where_a_value_is_missing():
+    values = np.random.default_rng(3).normal(size=(4, 600))
+    values[1, 5] = np.nan
+    low, high = bootstrap_intervals(values, np.random.default_rng(0))
+    assert low.shape == high.shape == (600,)
+    assert np.flatnonzero(np.isnan(low + high)).tolist() == [5]
+    for place in (0, 255, 256, 599):
+        alone = bootstrap_interval(values[:, place], np.random.default_rng(0))
+        assert (low[place], high[place]) == pytest.approx(alone)

@@ -1,11 +1,13 @@
 """Several studies in one folder: nothing is overwritten, and the index is an overview."""
 
+import json
 from dataclasses import replace
 
-from samples import ABOUT, CLAIM, RESULTS, curve, drawing, figure, panel
+from samples import ABOUT, CLAIM, RESULTS, curve, drawing, figure, panel, run
 from test_page import MAX_BYTES, Elements
 
 from supple_lab.report.overview import cards_in
+from supple_lab.report.results import Results
 from supple_lab.report.write import write_report
 
 FIGURE = figure(panel(curve()))
@@ -31,25 +33,47 @@ def test_two_studies_share_a_folder_without_touching_each_others_files(tmp_path)
     assert (tmp_path / "other_accuracy.png").is_file()
 
 
-def test_index_of_two_studies_shows_both_with_verdicts_and_pictures_inside(tmp_path):
-    write(tmp_path, ABOUT, claims=(CLAIM, CLAIM, replace(CLAIM, verdict="not run")))
-    write(tmp_path, OTHER)
+def test_index_of_two_studies_lists_every_claim_with_verdict_and_link(tmp_path):
+    claims = (CLAIM, replace(CLAIM, claim="A second <claim>.", verdict="not run"))
+    write(tmp_path, ABOUT, claims=claims)
+    write(tmp_path, OTHER, claims=(replace(CLAIM, verdict="fails"), CLAIM))
     text = (tmp_path / "index.html").read_text()
     elements = Elements(text)
     assert elements.open == []
     words = "".join(elements.text)
-    for expected in (ABOUT.title, OTHER.title, "2 holds", "1 not run", "2 of 4 runs finished"):
+    for expected in (ABOUT.title, OTHER.title, "2 of 4 runs finished", "4 claims in 2 studies", "A second <claim>."):
         assert expected in words
-    assert [image["src"].startswith("data:image/png;base64,") for image in elements.of("img")] == [True, True]
+    assert [attrs["data-verdict"] for attrs in elements.of("li") if "data-verdict" in attrs] == [
+        *("fails", "holds"),
+        *("holds", "not-run"),
+    ]
+    assert [attrs["aria-label"] for attrs in elements.of("div", "shares")] == ["2 holds, 1 fails, 1 not run"]
     links = {link["href"] for link in elements.of("a")}
-    assert links == {"sample.html", "other.html"}
+    targets = {f"{study}.html{end}" for study in ("sample", "other") for end in ("", "#claim-1", "#claim-2")}
+    assert links == targets
+    assert [image["src"].startswith("data:image/png;base64,") for image in elements.of("img")] == [True, True]
     assert len(text.encode()) < MAX_BYTES
+
+
+def test_links_of_claims_lead_to_their_rows(tmp_path):
+    write(tmp_path, ABOUT, claims=(CLAIM, CLAIM))
+    ids = {attrs.get("id") for attrs in Elements((tmp_path / "sample.html").read_text()).of("tr")}
+    assert {"claim-1", "claim-2"} <= ids
+
+
+def test_index_says_how_many_runs_are_damaged(tmp_path):
+    write(tmp_path, OTHER)
+    results = Results((*RESULTS.runs, run(seed=9, state="damaged", records=())))
+    write_report(tmp_path, ABOUT, results=results, drawing=drawing(FIGURE))
+    assert "1 damaged" in (tmp_path / "index.html").read_text()
 
 
 def test_a_damaged_card_is_left_out(tmp_path):
     write(tmp_path, ABOUT)
     (tmp_path / "cards" / "broken.json").write_text("{")
     (tmp_path / "cards" / "strange.json").write_text('{"study": "x"}')
+    card = json.loads((tmp_path / "cards" / "sample.json").read_text())
+    (tmp_path / "cards" / "later.json").write_text(json.dumps({**card, "claims": [{"verdict": "of a later version"}]}))
     assert [card.study for card in cards_in(tmp_path)] == ["sample"]
 
 

@@ -26,6 +26,8 @@ from samples import (
 
 from supple.methods.activations import UseAID
 from supple_lab.atomic_write import StorageError
+from supple_lab.report.figure import Part
+from supple_lab.report.intervals import show
 from supple_lab.report.page import page
 from supple_lab.report.panel import Curve, Estimate
 from supple_lab.report.results import Results
@@ -36,7 +38,7 @@ from supple_lab.report.write import write_report
 MAX_BYTES = 2_000_000
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"' & -->"
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("aid", "AID", seed=2)))
-VOID = {"meta", "link", "br", "img", "use", "line", "path", "circle"}
+VOID = {"meta", "link", "br", "img", "input", "use", "line", "path", "circle"}
 
 
 class Elements(HTMLParser):
@@ -208,6 +210,50 @@ def test_a_claim_can_be_traced_to_its_runs():
 def test_bold_cells_of_a_table_are_bold():
     elements = Elements(render(DEMO, tables=(replace(TABLE, bold=frozenset({(1, 2)})),)))
     assert len(elements.of("td", "bold")) == 1
+
+
+def test_tables_show_the_bootstrap_interval_under_the_mean():
+    values = np.array([-0.2, 0.6, 0.8])
+    low, high = show(values).interval
+    elements = Elements(render(DEMO, tables=(replace(TABLE, rows=(("AID", show(values), "0.9"),)),)))
+    assert len(elements.of("span", "bootstrap")) == 1
+    text = "".join(elements.text)
+    assert f"[\N{MINUS SIGN}{-low:.3f} to {high:.3f}]" in text
+    assert "In brackets: 95% percentile bootstrap interval" in text
+
+
+def test_numbers_under_the_pointer_have_bootstrap_intervals_of_the_mean():
+    made = DEMO.panels[0].curves[0]
+    text = render(DEMO)
+    shown = data_of(text)[0][0]["curves"][0]
+    for name, ends in zip(("lower", "upper"), made.bootstrap, strict=True):
+        np.testing.assert_allclose(shown[name], ends, atol=1e-4)
+    assert (made.bootstrap[0] <= made.middle).all()
+    assert "95% bootstrap from" in text
+    assert "lower" not in data_of(render(figure(panel(curve(num_seeds=1)))))[0][0]["curves"][0]
+
+
+def test_a_claim_over_many_conditions_shows_a_mark_for_each():
+    parts = tuple(
+        Part(name=f"network {i}", measured="0.1", interval=None, n=3, verdict=verdict)
+        for i, verdict in enumerate(("holds", "holds", "fails"))
+    )
+    row = replace(CLAIM, measured="holds in 2 of 3 (at least 3?): holds in a, b; fails in c", parts=parts)
+    elements = Elements(render(DEMO, claims=(row,), results=Results(RESULTS.finished)))
+    assert [attrs["class"] for attrs in elements.of("i")] == ["holds", "holds", "fails"]
+    assert [attrs["title"] for attrs in elements.of("i")][2] == "network 2: fails"
+
+
+def test_many_notes_are_folded_away_and_still_there():
+    few, many = (drawing(DEMO) for _ in range(2))
+    notes = tuple(f"Note {i}." for i in range(5))
+    folded, open_ = (
+        page(ABOUT, RESULTS, drawing=replace(made, notes=told), provenance=PROVENANCE)
+        for made, told in ((many, notes), (few, notes[:2]))
+    )
+    assert len(Elements(folded).of("details", "folded")) == 1
+    assert all(note in folded for note in notes)
+    assert Elements(open_).of("details", "folded") == []
 
 
 def test_runs_that_say_where_they_were_trained_are_quoted():

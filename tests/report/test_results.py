@@ -6,7 +6,8 @@ from samples import run
 
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
-from supple_lab.report.results import Results, load_results
+from supple_lab.report.load import load_results
+from supple_lab.report.results import Results
 from supple_lab.runs.store import Store
 
 
@@ -123,8 +124,8 @@ def test_loaded_results_are_what_the_folders_say(tmp_path):
     cut_off.write_status("running", seconds=1.0)
     lost.write_status("done", num_records=2)
     results = load_results(store, [run(seed=s).spec for s in range(4)])
-    assert [r.state for r in results.runs] == ["done", "interrupted", "interrupted", "waiting"]
-    assert [r.state for r in results.runs] == [store.folder(r.spec).state() for r in results.runs]
+    assert [r.state for r in results.runs] == ["done", "interrupted", "damaged", "waiting"]
+    assert [store.folder(r.spec).state() for r in results.runs] == ["done", "interrupted", "interrupted", "waiting"]
     first = results.runs[0]
     assert (first.seconds, first.device, first.facts) == (3.0, "cpu", {"hardware": "a cpu"})
     assert first.records == ({"stage": 0, "accuracy": 0.5},)

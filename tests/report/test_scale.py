@@ -1,5 +1,7 @@
 """Scales: places and ticks on linear, logarithmic and symmetric-logarithmic axes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from samples import bars, curve, distribution, panel
@@ -82,3 +84,19 @@ def test_axes_of_a_distribution_hold_every_bin():
 def test_numbers_are_shown_to_a_thousandth_of_a_linear_axis_and_to_four_digits_of_another():
     assert axes_of(panel(curve())).show(-0.12345) == "−0.123"
     assert axes_of(panel_of([1.0, 2500.0], y_scale="symlog")).show(-2512.345) == "−2512"
+
+
+def test_stages_are_marked_at_whole_numbers_only():
+    two, one = (axes_of(replace(panel(curve(num_positions=number)), y_range=None)) for number in (2, 1))
+    assert [label for _, label in two.x_ticks(8)] == ["1", "2"]
+    assert [label for _, label in one.x_ticks(8)] == ["1"]
+    shares = replace(curve(num_positions=2), x=np.array([0.5, 0.75]))
+    assert len(axes_of(panel(shares)).x_ticks(8)) > 2
+
+
+@pytest.mark.parametrize("value", [0.1, -3.0, 0.0])
+def test_a_single_value_does_not_pull_the_axis_across_zero(value):
+    flat = replace(curve(), values=np.full((3, 6), value))
+    labels = [at for at, _ in axes_of(replace(panel(flat), y_range=None, levels=())).y_ticks(6)]
+    assert min(labels) <= value <= max(labels)
+    assert value == 0 or all(at * value >= 0 for at in labels)

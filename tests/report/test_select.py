@@ -8,7 +8,7 @@ from samples import run
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
 from supple_lab.report.results import Results
-from supple_lab.report.select import select
+from supple_lab.report.select import in_words, select
 
 
 def runs(relu_prob, *series, first_seed=0, state="done"):
@@ -39,7 +39,7 @@ def test_selection_tells_what_it_chose_from_how_many_on_which_seeds():
     selection = select(Results((*EARLY, *LATE)), "accuracy")
     assert selection.on_reported_seeds
     assert selection.words() == (
-        "relu_prob 0.9: the best of 2 configurations by accuracy at the last stage, "
+        "relu prob 0.9: the best of 2 configurations by accuracy at the last stage, "
         "selected on the very seeds reported (n = 2)."
     )
 
@@ -80,3 +80,12 @@ def test_nothing_finished_selects_nothing():
 def test_different_methods_are_not_configurations_of_each_other():
     with pytest.raises(ValueError, match="one method on one problem"):
         select(Results((*LATE, run(Vanilla()))), "accuracy")
+
+
+def test_settings_are_said_in_words_also_where_they_have_parts():
+    schedule = {"kind": "linear_decay", "first": 1.0, "last": 0.01}
+    assert in_words("epsilon", schedule) == "epsilon linear decay (first 1.0, last 0.01)"
+    assert in_words("learning_rate", 1e-4) == "learning rate 0.0001"
+    assert in_words("betas", [0.9, 0.99]) == "betas 0.9 and 0.99"
+    assert (in_words("clip", None), in_words("nesterov", True)) == ("without clip", "with nesterov")
+    assert "{" not in in_words("a", {"kind": "b", "c": {"kind": "d", "e_f": [1]}})

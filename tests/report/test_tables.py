@@ -9,6 +9,7 @@ import numpy as np
 from samples import CLAIM, TABLE
 
 from supple_lab.report.figure import ClaimRow, Table
+from supple_lab.report.intervals import SEED, bootstrap_interval, show
 from supple_lab.report.tables import best_of_columns, claims_table, column_kinds, comma_separated, latex, markdown
 
 HOSTILE = 'a|b\\c_d & 50% $x$ #1 {y} ~z^2 <b> "q", *s*\nnext'
@@ -94,3 +95,24 @@ def test_best_of_a_column_is_its_highest_number_and_all_equal_to_it():
     values = np.array([[0.5, np.nan, 0.1], [0.7, np.nan, 0.3], [0.7, np.nan, np.nan]])
     assert best_of_columns(values, columns=(1, 2, 4)) == {(1, 1), (2, 1), (1, 4)}
     assert best_of_columns(np.zeros((0, 2)), columns=(1, 2)) == frozenset()
+
+
+def test_nothing_is_best_where_all_are_equal():
+    assert best_of_columns(np.array([[0.1, 0.1], [0.1, 0.2]]), columns=(1, 2)) == {(1, 2)}
+    assert best_of_columns(np.array([[0.1]]), columns=(1,)) == {(0, 1)}
+
+
+def test_bootstrap_intervals_stand_in_brackets_in_markdown_and_latex_and_in_columns_of_csv():
+    values = np.array([0.4, 0.6, 0.8])
+    low, high = bootstrap_interval(values, np.random.default_rng(SEED))
+    table = replace(TABLE, rows=(("AID", show(values), "0.9"), ("ReLU", show(values[:1]), "0.1")), bold={(0, 1)})
+    brackets = f"[{low:.3f}, {high:.3f}]"
+    marked = brackets.replace("[", r"\[").replace("]", r"\]")
+    assert f"| AID | **0.600 ± 0.200** {marked} | 0.9 |" in markdown(table)
+    assert rf"AID & \textbf{{0.600 $\pm$ 0.200}} {brackets} & 0.9 \\" in latex(table)
+    header, aid, relu = csv.reader(io.StringIO(comma_separated(table)))
+    assert header == ["method", "first", "first: 95% bootstrap from", "first: 95% bootstrap to", "last"]
+    assert aid == ["AID", "0.600 ± 0.200", f"{low:.3f}", f"{high:.3f}", "0.9"]
+    assert relu == ["ReLU", "0.400", "", "", "0.1"]
+    assert all("95% percentile bootstrap interval" in text(table).replace("\\%", "%") for text in (markdown, latex))
+    assert "bootstrap" not in markdown(TABLE)

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from supple_lab.report.about import About
 from supple_lab.report.figure import Drawing
-from supple_lab.report.results import Results, load_results
+from supple_lab.report.load import load_results
+from supple_lab.report.results import Results
 from supple_lab.report.write import write_report
 from supple_lab.runs.index import entries
 from supple_lab.runs.problem import Supervised
@@ -58,7 +59,9 @@ def bench_report(*, num_runs: int = NUM_RUNS) -> Iterator[ReportRow]:
         yield timed("list again", lambda: entries(store))[1]
         manifest, row = timed("report: read the order", lambda: read_manifest(out, study.name))
         yield row
-        results, row = timed("report: read the runs", lambda: load_results(store, manifest.run_specs()))
+        specs, row = timed("report: name the runs", lambda: study.specs(manifest.order))
+        yield row
+        results, row = timed("report: read and verify the runs", lambda: load_results(store, specs))
         yield row
         drawing, row = timed("report: select and draw", lambda: study.draw(results, manifest.order))
         yield row

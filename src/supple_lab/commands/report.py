@@ -1,5 +1,7 @@
 """supple report: make a study's figures, tables and page from the store alone."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -8,15 +10,18 @@ import tyro
 
 from supple_lab import lookup
 from supple_lab.atomic_write import StorageError
-from supple_lab.commands.base import DONE, Command
+from supple_lab.commands.base import DONE, FAILED, Command
 from supple_lab.commands.screen import print_drawing
 from supple_lab.report.about import About
 from supple_lab.report.figure import ClaimRow, Drawing
-from supple_lab.report.results import load_results
+from supple_lab.report.load import load_results
+from supple_lab.report.remarks import MAX_NAMED
 from supple_lab.report.write import write_report
+from supple_lab.report.written_spec import Written, id_of, name_of
+from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
-from supple_lab.studies.manifest import Manifest, read_manifest, studies_in
+from supple_lab.studies.manifest import Manifest, read_manifest, readable_spec, studies_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,24 +36,35 @@ class Report(Command):
     def obey(self) -> int:
         given = Path(self.study)
         if self.out is None and given.is_dir():
-            names = studies_in(given) or [_no_study(given)]
-            for name in names:
-                print_drawing(*make_report(lookup.find(Study, name)(), given))
-            if len(names) > 1:
-                print(f"overview: {(given / 'report' / 'index.html').resolve()}")
-        else:
-            study = lookup.find(Study, self.study)()
-            print_drawing(*make_report(study, self.out or default_out(study)))
+            return report_all(given)
+        study = lookup.find(Study, self.study)()
+        print_drawing(*make_report(study, self.out or default_out(study)))
         return DONE
+
+
+def report_all(out: Path) -> int:
+    """The report of every study in the folder; one that cannot be made is told, and the others are made."""
+    Store.open(out)  # or StorageError, once
+    names = studies_in(out) or [_no_study(out)]
+    untold = []
+    for name in names:
+        try:
+            print_drawing(*make_report(lookup.find(Study, name)(), out))
+        except (StorageError, lookup.UnknownName) as error:
+            untold.append(f"supple: no report of {name}: {error}")
+    if len(names) > len(untold) + 1:
+        print(f"overview: {(out / 'report' / 'index.html').resolve()}")
+    print(*untold, sep="\n", end="\n" if untold else "", file=sys.stderr)
+    return FAILED if untold else DONE
 
 
 def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
-    grid = {spec.run_id: spec for spec in [*study.specs(manifest.order), *manifest.run_specs()]}
-    results = load_results(store, grid.values())
+    grid, unreadable = grid_of(study, manifest)
+    results = load_results(store, grid)
     drawing = study.draw(results, manifest.order)
-    if manifest.order.scale == "smoke" and grid:
+    if manifest.order.scale == "smoke":
         drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
     about = About(
         study=study.name,
@@ -56,17 +72,28 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
         question=study.question,
         scale=manifest.order.scale,
         command=" && ".join(manifest.commands),
-        notes=notes_of(manifest),
+        notes=notes_of(unreadable),
     )
     return drawing, write_report(out / "report", about, results=results, drawing=drawing)
 
 
-def notes_of(manifest: Manifest) -> tuple[str, ...]:
+def grid_of(study: Study, manifest: Manifest) -> tuple[list[RunSpec], list[Written]]:
+    """The runs of the report: the study's, and what was asked for besides; and specs that this version cannot read."""
+    grid = {spec.run_id: spec for spec in study.specs(manifest.order)}
+    besides = [written for written in manifest.specs if id_of(written) not in grid]  # few: reading a spec takes time
+    readable = [(written, readable_spec(written)) for written in besides]
+    more = [spec for _, spec in readable if spec is not None]
+    return [*grid.values(), *more], [written for written, spec in readable if spec is None]
+
+
+def notes_of(unreadable: Sequence[Written]) -> tuple[str, ...]:
     """What a reader must know of the order itself."""
-    num_foreign = len(manifest.specs) - len(manifest.run_specs())
-    if not num_foreign:
+    if not unreadable:
         return ()
-    return (f"{num_foreign} runs of the folder were ordered by another version, which this one cannot read.",)
+    named = "; ".join(name_of(written) for written in unreadable[:MAX_NAMED])
+    more = f"; and {len(unreadable) - MAX_NAMED} more" if len(unreadable) > MAX_NAMED else ""
+    are = "1 run of the folder was" if len(unreadable) == 1 else f"{len(unreadable)} runs of the folder were"
+    return (f"{are} ordered by another version, which this one cannot read: {named}{more}.",)
 
 
 def undecided(row: ClaimRow) -> ClaimRow:
@@ -80,4 +107,7 @@ def default_out(study: Study) -> Path:
 
 
 def _no_study(out: Path) -> str:
-    raise StorageError(f"{out} holds no study. Make one: supple run STUDY --out {out}")
+    raise StorageError(
+        f"{out} holds no study, and a report is made of one: supple run STUDY --out {out}. Runs of `supple train` and "
+        f"`supple play` are shown by `supple list runs --out {out}`, and their curves by --track tensorboard."
+    )

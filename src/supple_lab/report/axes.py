@@ -22,6 +22,7 @@ class Axes:
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
     positions: tuple[str, ...] = ()  # names of the places 0, 1, ... along x, where they have names
+    counts: bool = False  # whether x is counted, as stages are: there is nothing between two whole numbers
 
     @property
     def decimals(self) -> int | None:
@@ -39,7 +40,8 @@ class Axes:
 
     def _linear_x_ticks(self, number: int) -> list[float]:
         low, high = self.x_range
-        locator = MaxNLocator(number, integer=high - low >= number, steps=[1, 2, 5, 10])
+        whole = self.counts or high - low >= number
+        locator = MaxNLocator(number, integer=whole, steps=[1, 2, 5, 10], min_n_ticks=1)
         found = inside(self.x_range, locator.tick_values(low, high))
         crowded = len(found) > 1 and found[0] - low < (found[1] - found[0]) / 2
         return found if crowded or not float(low).is_integer() else [low, *found]
@@ -92,9 +94,10 @@ def _axes_of_curves(panel: Panel) -> Axes:
     x = [curve.x[curve.x > 0] if panel.x_scale == "log" else curve.x for curve in panel.curves]
     return Axes(
         x_range=wide(span(x), panel.x_scale),
-        y_range=panel.y_range or padded(wide(span(positive), panel.y_scale), panel.y_scale),
+        y_range=panel.y_range or padded(from_zero(span(positive), panel.y_scale), panel.y_scale),
         x_scale=panel.x_scale,
         y_scale=panel.y_scale,
+        counts=all(np.equal(np.mod(values, 1.0), 0.0).all() for values in x),
     )
 
 
@@ -124,6 +127,14 @@ def wide(ends: Range, scale: Scale = "linear") -> Range:
         low = low if low > 0 else high / 10  # zero has no place on a logarithmic axis
         return (low, high) if high > low else (low / 2, low * 2)
     return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def from_zero(ends: Range, scale: Scale) -> Range:
+    """The range itself, or its only number half way up from zero: an accuracy's axis need not go below that."""
+    low, high = ends
+    if low < high or not low or scale == "log":
+        return wide(ends, scale)
+    return (0.0, 2 * low) if low > 0 else (2 * low, 0.0)
 
 
 def padded(ends: Range, scale: Scale) -> Range:

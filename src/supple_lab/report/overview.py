@@ -5,11 +5,12 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from supple_lab.report.about import About
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
-from supple_lab.report.figure import Drawing, Verdict
-from supple_lab.report.page import VERDICT_SIGNS
+from supple_lab.report.figure import ClaimRow, Drawing, Verdict
+from supple_lab.report.page import VERDICT_SIGNS, kind_of
 from supple_lab.report.plots.picture import thumbnail
 from supple_lab.report.results import Results
 from supple_lab.report.templates import template
@@ -25,13 +26,17 @@ class Card:
     scale: str
     num_finished: int
     num_runs: int
-    verdicts: dict[Verdict, int]
-    picture: str  # a small PNG in base 64; empty for a study without figures
+    claims: list[dict[str, str]]  # claim, section, measured, verdict; in the order of the study's page
+    num_damaged: int = 0
+    picture: str = ""  # a small PNG in base 64; empty for a study without figures
+
+    def __post_init__(self) -> None:
+        if any(claim["verdict"] not in VERDICT_SIGNS for claim in self.claims):
+            raise ValueError(f"a verdict is one of {', '.join(VERDICT_SIGNS)}.")
 
 
 def card_of(about: About, results: Results, drawing: Drawing) -> Card:
     """What the overview says of a study."""
-    counts = Counter(row.verdict for row in drawing.claims)
     return Card(
         study=about.study,
         title=about.title,
@@ -39,9 +44,16 @@ def card_of(about: About, results: Results, drawing: Drawing) -> Card:
         scale=about.scale,
         num_finished=len(results.finished),
         num_runs=len(results.runs),
-        verdicts={verdict: counts[verdict] for verdict in VERDICT_SIGNS if counts[verdict]},
+        num_damaged=sum(run.state == "damaged" for run in results.runs),
+        claims=[claim_of(row) for row in drawing.claims],
         picture=base64.b64encode(thumbnail(drawing.figures[0])).decode() if drawing.figures else "",
     )
+
+
+def claim_of(row: ClaimRow) -> dict[str, str]:
+    """What the overview says of a claim: as the page has it, without what only the page has room for."""
+    measured = row.measured.partition(": ")[0] if row.parts else row.measured
+    return {"claim": row.claim, "section": row.section, "measured": measured, "verdict": row.verdict}
 
 
 def card_json(card: Card) -> str:
@@ -55,26 +67,26 @@ def cards_in(folder: Path) -> list[Card]:
     for path in sorted((folder / "cards").glob("*.json")):
         try:
             cards.append(Card(**json.loads(path.read_bytes())))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, KeyError):
             continue  # written by another version: its own report makes it anew
     return cards
 
 
 def overview(cards: list[Card]) -> str:
     """The whole file as text."""
-    views = [
-        {
-            "card": card,
-            "verdicts": [
-                {
-                    "number": number,
-                    "verdict": verdict,
-                    "sign": VERDICT_SIGNS[verdict],
-                    "kind": verdict.replace(" ", "-"),
-                }
-                for verdict, number in card.verdicts.items()
-            ],
-        }
-        for card in cards
-    ]
-    return template("overview.html").render(views=views, light_page=LIGHT_PAGE, dark_page=DARK_PAGE)
+    counts = Counter(claim["verdict"] for card in cards for claim in card.claims)
+    return template("overview.html").render(
+        views=[{"card": card, "claims": [_claim_view(claim) for claim in card.claims]} for card in cards],
+        verdicts=[_verdict_view(verdict, counts[verdict]) for verdict in VERDICT_SIGNS if counts[verdict]],
+        num_claims=counts.total(),
+        light_page=LIGHT_PAGE,
+        dark_page=DARK_PAGE,
+    )
+
+
+def _claim_view(claim: dict[str, Any]) -> dict[str, Any]:
+    return {**claim, **_verdict_view(claim["verdict"], 1)}
+
+
+def _verdict_view(verdict: Verdict, number: int) -> dict[str, Any]:
+    return {"verdict": verdict, "kind": kind_of(verdict), "sign": VERDICT_SIGNS[verdict], "number": number}

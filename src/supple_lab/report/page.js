@@ -110,9 +110,21 @@
         row.append(name, element("td", "", show(curve.middle[at], panel.decimals)));
         const ends = curve.low ? [curve.low[at], curve.high[at]].filter((value) => value !== null) : [];
         const range = ends.map((value) => show(value, panel.decimals)).join(" to ");
-        row.append(element("td", "", range || `n = ${curve.n}`));
+        row.append(element("td", "band-ends", range || `n = ${curve.n}`));
+        const resampled = curve.lower && curve.lower[at] !== null ? [curve.lower[at], curve.upper[at]] : [];
+        row.append(element("td", "", resampled.map((value) => show(value, panel.decimals)).join(" to ")));
       }
+      const first = rows.map(({ curve }) => curve).find((curve) => curve.low);
+      if (first) table.insertBefore(headings(first), table.tBodies[0]);
       return table;
+    }
+
+    function headings(curve) {
+      const head = element("thead");
+      const row = head.insertRow();
+      const names = ["", curve.band === "quartiles" ? "median" : "mean", curve.band, curve.lower ? "95% bootstrap" : ""];
+      names.forEach((name, place) => row.append(element("td", place === 2 ? "band-ends" : "", name)));
+      return head;
     }
 
     const point = (event) => {
@@ -193,6 +205,6 @@
   }
 
   window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("#provenance details, #claims details")) details.open = true;
+    for (const details of document.querySelectorAll("#provenance details, #claims details, .folded")) details.open = true;
   });
 })();

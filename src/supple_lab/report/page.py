@@ -4,9 +4,11 @@ from typing import Any
 
 from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
+from supple_lab.report.axes import minus
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table, Verdict
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Part, Table, Verdict
 from supple_lab.report.legend import legend_of
+from supple_lab.report.remarks import remarks
 from supple_lab.report.results import Results
 from supple_lab.report.run_lists import (
     commits_of,
@@ -19,7 +21,7 @@ from supple_lab.report.run_lists import (
 )
 from supple_lab.report.study_json import strict
 from supple_lab.report.svg.panel_shape import panel_shape
-from supple_lab.report.tables import ABSENT, show_interval
+from supple_lab.report.tables import ABSENT, caption_of, interval_of, show_interval
 from supple_lab.report.templates import template
 from supple_lab.report.thinning import thinned
 
@@ -27,6 +29,7 @@ MAX_ROWS = 1_000  # of a list of runs, about 250 bytes each; the JSON beside the
 MAX_BARS = 60  # of progress; more are not read
 MAX_RUNS_OF_A_CLAIM = 100  # ids shown; the JSON has them all
 MAX_PARTS = 60  # of a claim, about 200 bytes each
+MAX_OPEN_NOTES = 3  # more are folded away: a reader came for the figures
 SCALE_NOTES = {
     "smoke": "smoke: not the paper's protocol: seconds long, to see that everything runs. "
     "Its numbers say nothing about the claims.",
@@ -44,6 +47,8 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
         about=about,
         banner=SCALE_NOTES.get(about.scale, ""),
         notes=(*about.notes, *drawing.notes),
+        max_open_notes=MAX_OPEN_NOTES,
+        remarks=remarks(results, versions=provenance.versions),
         facts=facts(about, results),
         figures=figures,
         claims=[_claim_view(row) for row in drawing.claims],
@@ -52,6 +57,7 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
         progress=progress_bars(results)[:MAX_BARS],
         num_missing=len(results.missing),
         num_diverged=sum(run.state == "diverged" for run in results.runs),
+        num_damaged=sum(run.state == "damaged" for run in results.runs),
         runs=[run_view(run) for run in results.runs[:MAX_ROWS]],
         num_runs=len(results.runs),
         provenance=_provenance_view(results, provenance),
@@ -84,18 +90,35 @@ def _figure_view(about: About, figure: Figure) -> View:
 
 
 def _table_view(about: About, table: Table) -> View:
-    return {"table": table, "stem": about.stem(table.name), "rows": list(enumerate(table.rows[:MAX_ROWS]))}
+    rows = [[(minus(cell), _brackets(cell)) for cell in row] for row in table.rows[:MAX_ROWS]]
+    return {"table": table, "stem": about.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
+
+
+def _brackets(cell: str) -> str:
+    interval = interval_of(cell)
+    return f"[{' to '.join(minus(f'{end:.3f}') for end in interval)}]" if interval else ""
 
 
 def _claim_view(row: ClaimRow) -> View:
     return {
         "row": row,
+        "measured": row.measured.partition(": ")[0] if row.parts else row.measured,  # the parts are shown one by one
         "interval": show_interval(row.interval),
-        "parts": [{"part": part, "interval": show_interval(part.interval)} for part in row.parts[:MAX_PARTS]],
+        "parts": [_part_view(part) for part in row.parts[:MAX_PARTS]],
         "sign": VERDICT_SIGNS[row.verdict],
-        "kind": row.verdict.replace(" ", "-"),
+        "kind": kind_of(row.verdict),
         "runs": row.runs[:MAX_RUNS_OF_A_CLAIM],
     }
+
+
+def _part_view(part: Part) -> View:
+    sign, kind = VERDICT_SIGNS[part.verdict], kind_of(part.verdict)
+    return {"part": part, "interval": show_interval(part.interval), "sign": sign, "kind": kind}
+
+
+def kind_of(verdict: Verdict) -> str:
+    """The verdict's class on a page, which decides its colour."""
+    return verdict.replace(" ", "-")
 
 
 def _provenance_view(results: Results, provenance: Provenance) -> list[tuple[str, str]]:

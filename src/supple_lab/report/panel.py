@@ -1,15 +1,17 @@
 """Panels as data: curves, bars, distributions and heat maps, before anything decides how they look."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
-from supple_lab.report.intervals import mean_interval
+from supple_lab.report.intervals import SEED, bootstrap_intervals, mean_interval
 
 Scale = Literal["linear", "log", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
 Band = Literal["range", "deviation", "interval"]  # lowest to highest seed, one standard deviation, 95% of the mean
 Range = tuple[float, float]
+Ends = tuple[np.ndarray, np.ndarray]  # lower and upper, (positions,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +29,18 @@ class Estimate:
     edges: tuple[str, str] = ("from", "to")  # what low and high are
 
     @property
+    def band_words(self) -> str:
+        """What the band is."""
+        return "95% interval" if all(edge.startswith("95%") for edge in self.edges) else " to ".join(self.edges)
+
+    @property
     def has_band(self) -> bool:
         return bool(np.isfinite(self.low).any())
+
+    @property
+    def bootstrap(self) -> Ends | None:
+        """None: what the band is, was decided where it was computed."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +84,17 @@ class Curve:
         return names.get(self.band, ("95% from", "95% to"))
 
     @property
-    def _edges_of_band(self) -> tuple[np.ndarray, np.ndarray]:
+    def band_words(self) -> str:
+        """What the band is."""
+        return {"range": "lowest to highest", "deviation": "± one std", "interval": "95% interval"}[self.band]
+
+    @cached_property
+    def bootstrap(self) -> Ends | None:
+        """The 95% bootstrap interval of the mean over seeds; None for a single seed, which has no spread."""
+        return bootstrap_intervals(self._whole, np.random.default_rng(SEED)) if self.n > 1 else None
+
+    @property
+    def _edges_of_band(self) -> Ends:
         whole = self._whole
         if self.band == "range" or self.n < 2:
             return whole.min(axis=0), whole.max(axis=0)

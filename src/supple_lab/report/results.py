@@ -2,26 +2,32 @@
 
 Whose numbers count: runs that ended. One that diverged has values up to there and none after; no chance accuracy is
 made up for it. Runs that are interrupted, failed or still going are left out, but where nothing has ended yet, those
-under way are drawn as far as they are. The page lists all of them.
+under way are drawn as far as they are. One whose files are not what it wrote counts for nothing. The page lists all.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from supple_lab.report.sample import Sample
 from supple_lab.report.spec_fields import field_of
+from supple_lab.report.strays import Stray
+from supple_lab.report.written_spec import Written
 from supple_lab.runs.record_log import Record
-from supple_lab.runs.run_folder import RunFolder, State
+from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
 
+Standing = State | Literal["damaged"]  # damaged: its files are not what it wrote
 Key = str | Callable[[RunSpec], Hashable]  # a field's name ("dataset", "method.relu_prob"), or any function of the spec
 ENDED = ("done", "diverged")
+
+
+class DamagedLog(Exception):
+    """A log is not what its run wrote."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +35,24 @@ class RunResult:
     """One run: what was asked, how it stands, what it recorded."""
 
     spec: RunSpec
-    state: State
+    state: Standing
     seconds: float
-    reason: str  # why it failed or diverged; empty otherwise
+    reason: str  # why it failed or diverged, or what is damaged; empty otherwise
     records: tuple[Record, ...]  # one a stage
     device: str = ""  # what kind of device ended it; empty while it has not ended
     facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: hardware, versions, commit
-    read_epochs: Callable[[], Iterable[Record]] = tuple
+    written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
+    read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
+    complaints: list[str] = field(default_factory=list, compare=False)  # of what turned out damaged when it was read
 
     @cached_property
     def epochs(self) -> tuple[Record, ...]:
-        """One record an epoch, read when first asked for: a summary does without them."""
-        return tuple(self.read_epochs())
+        """One record an epoch, read when first asked for: a summary does without them. None where they are damaged."""
+        try:
+            return tuple(self.read_epochs())
+        except DamagedLog as damage:
+            self.complaints.append(str(damage))
+            return ()
 
     def values(self, metric: str) -> np.ndarray:
         """The metric at each stage that recorded it, in order."""
@@ -53,6 +65,7 @@ class Results:
 
     runs: tuple[RunResult, ...]
     root: Path | None = field(default=None, compare=False)  # the folder of the store they come from
+    strays: tuple[Stray, ...] = field(default=(), compare=False)  # folders among them that count for nothing
 
     @property
     def finished(self) -> tuple[RunResult, ...]:
@@ -148,30 +161,3 @@ def _columns(tables: Sequence[dict[int, float]], runs: Sequence[RunResult]) -> l
     stages = sorted({stage for table in tables for stage in table})
     cut_off = bool(stages) and not any(run.state == "done" for run in runs)
     return [*stages, stages[-1] + 1] if cut_off else stages
-
-
-def load_results(store: Store, specs: Iterable[RunSpec]) -> Results:
-    """Read what the store has of each spec."""
-    return Results(tuple(_load(store.folder(spec), spec) for spec in specs), root=store.root)
-
-
-def _load(folder: RunFolder, spec: RunSpec) -> RunResult:
-    status = folder.status()
-    records = () if status["state"] == "waiting" else tuple(folder.records())
-    return RunResult(
-        spec=spec,
-        state=_state(folder, status, len(records)),
-        seconds=float(status.get("seconds", 0.0)),
-        reason=str(status.get("reason", "")),
-        records=records,
-        device=str(status.get("device", "")),
-        facts={name: status[name] for name in ("hardware", "versions", "commit") if name in status},
-        read_epochs=folder.epochs,
-    )
-
-
-def _state(folder: RunFolder, status: dict[str, Any], num_records: int) -> State:
-    # RunFolder.state() reads the files anew; over thousands of finished runs that is most of the time.
-    if status["state"] == "done":
-        return "done" if num_records >= status.get("num_records", 1) else "interrupted"
-    return folder.state() if status["state"] == "running" else status["state"]

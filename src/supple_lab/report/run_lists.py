@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from supple_lab.report.results import Results, RunResult
+from supple_lab.report.remarks import version_of
+from supple_lab.report.results import Results, RunResult, Standing
 from supple_lab.report.spec_fields import dataset_of
-from supple_lab.runs.run_folder import State
 
-STATES: dict[State, str] = {  # in the order of a bar; what a reader calls them
+STATES: dict[Standing, str] = {  # in the order of a bar; what a reader calls them
     "done": "finished",
     "diverged": "diverged",
+    "damaged": "damaged",
     "failed": "failed",
     "running": "running",
     "interrupted": "interrupted",
@@ -37,6 +38,7 @@ def run_view(run: RunResult) -> View:
         "seed": run.spec.seed,
         "state": STATES[run.state],
         "time": show_seconds(run.seconds),
+        "version": version_of(run, "supple"),
     }
 
 
@@ -97,6 +99,7 @@ def versions_of(runs: Sequence[RunResult]) -> str:
     """The versions that the runs name, by package; more than one of a package is said."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
-        for package, number in (run.facts.get("versions") or {}).items():
+        versions = run.facts.get("versions")
+        for package, number in versions.items() if isinstance(versions, dict) else ():
             found.setdefault(package, {})[str(number)] = None
     return ", ".join(f"{package} {' and '.join(numbers)}" for package, numbers in found.items())

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Selection:
         unready = f" ({left} more have fewer finished runs and were not compared)" if left else ""
         return (
             f"{self.settings or 'no configuration'}: the best of {self.num_compared} configurations{unready} by "
-            f"{self.metric} at {RULES[self.rule]}, selected on {held} (n = {len(self.selection_seeds)})."
+            f"{spoken(self.metric)} at {RULES[self.rule]}, selected on {held} (n = {len(self.selection_seeds)})."
         )
 
 
@@ -108,4 +108,22 @@ def _distinction(chosen: str, configurations: list[str]) -> str:
     """The chosen one's settings that differ between configurations."""
     ours, all_settings = json.loads(chosen), [json.loads(text) for text in configurations]
     differing = {name: value for name, value in ours.items() if any(other.get(name) != value for other in all_settings)}
-    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in differing.items())
+    return ", ".join(in_words(name.rpartition(".")[2], value) for name, value in differing.items())
+
+
+def in_words(name: str, value: Any) -> str:
+    """A setting as a reader says it: a part by its kind and its fields, a switch by its name."""
+    if isinstance(value, dict):
+        fields = ", ".join(in_words(inner, part) for inner, part in value.items() if inner != "kind")
+        kind = spoken(str(value.get("kind", "")))
+        return " ".join(part for part in (spoken(name), kind, f"({fields})" if fields else "") if part)
+    if isinstance(value, list):
+        return f"{spoken(name)} {' and '.join(map(str, value)) or 'none'}"
+    if isinstance(value, bool) or value is None:
+        return f"{'with' if value else 'without'} {spoken(name)}"
+    return f"{spoken(name)} {spoken(value) if isinstance(value, str) else value}"
+
+
+def spoken(name: str) -> str:
+    """A field's name as words."""
+    return name.replace("_", " ")

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from supple_lab.provenance import Provenance
@@ -25,7 +26,7 @@ def study_json(about: About, results: Results, *, claims: tuple[ClaimRow, ...], 
         "versions": encoded(provenance.versions),
         "machine": encoded(provenance.machine),
         "runs": lines(_run(run) for run in results.runs),
-        "series": "[" + ",\n".join(encoded(points)[1:-1] for points in map(_series, results.runs) if points) + "]",
+        "series": "[" + ",\n".join(points for points in map(_series, results.runs) if points) + "]",
         "claims": lines(asdict(claim) for claim in claims),
         "missing": lines(_missing(run) for run in results.missing),
     }
@@ -57,7 +58,7 @@ def strict(value: Any) -> Any:
 def _run(run: RunResult) -> Json:
     return {
         **_identity(run),
-        "spec": run.spec.to_dict(),
+        "spec": run.written or run.spec.to_dict(),
         "seconds": run.seconds,
         "device": run.device,
         **run.facts,
@@ -78,10 +79,22 @@ def _identity(run: RunResult) -> Json:
     }
 
 
-def _series(run: RunResult) -> list[Json]:
-    return [
-        {"run": run.spec.run_id, "metric": metric, "stage": record.get("stage"), "value": value}
+def _series(run: RunResult) -> str:
+    """A run's points, one after the other. (Written by hand: over thousands of runs, half the encoder's time.)"""
+    head = f'{{"run": "{run.spec.run_id}", "metric": '
+    return ", ".join(
+        f'{head}{_name(metric)}, "stage": {stage}, "value": {_number(value)}}}'
         for record in run.records
+        for stage in [encoded(record.get("stage"))]
         for metric, value in record.items()
         if metric != "stage"
-    ]
+    )
+
+
+@cache
+def _name(metric: str) -> str:
+    return encoded(metric)
+
+
+def _number(value: Any) -> str:
+    return repr(value) if type(value) is float and math.isfinite(value) else encoded(value)

@@ -76,9 +76,12 @@ def down(y: float, axes: Axes) -> float:
 def line_data(line: Line, entry: int, axes: Axes) -> dict[str, Any]:
     """A line's numbers for the script, to one digit more than are shown."""
     edges = {"low": line.low, "high": line.high} if line.has_band else {}
+    if line.bootstrap is not None:
+        edges |= dict(zip(("lower", "upper"), line.bootstrap, strict=True))
     return {
         "entry": entry,
         "n": line.n,
+        "band": line.band_words,
         "x": line.x.tolist(),
         **{name: rounded(values, axes) for name, values in {"middle": line.middle, **edges}.items()},
     }

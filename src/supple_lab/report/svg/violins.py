@@ -91,4 +91,12 @@ def _data(group: list[Histogram], entry: int, axes: Axes) -> dict[str, Any]:
     quartiles = np.array([one.quartiles for one in group])
     low, middle, high = (rounded(column, axes) for column in quartiles.T)
     places = [axes.positions.index(one.position) for one in group]
-    return {"entry": entry, "n": group[0].n, "x": places, "middle": middle, "low": low, "high": high}
+    return {
+        "entry": entry,
+        "n": group[0].n,
+        "band": "quartiles",
+        "x": places,
+        "middle": middle,
+        "low": low,
+        "high": high,
+    }

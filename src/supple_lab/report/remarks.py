@@ -1,0 +1,60 @@
+"""Remarks: what is odd about the runs that a report rests on, in sentences a reader must not miss."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from supple_lab.report.results import Results, RunResult
+
+PACKAGES = ("supple", "torch")  # whose versions decide a run's numbers
+MAX_NAMED = 5  # of a kind; the rest is counted
+
+
+def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
+    """Damaged runs, damaged logs of epochs, folders that count for nothing, runs of other versions than the report's.
+
+    To be asked after the drawing, which reads the logs of epochs.
+    """
+    return [
+        *_damaged(results.runs),
+        *_damaged_epochs(results.runs),
+        *listed([stray.words() for stray in results.strays], "folders of the store"),
+        *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
+    ]
+
+
+def _damaged(runs: Sequence[RunResult]) -> Iterator[str]:
+    damaged = [run for run in runs if run.state == "damaged"]
+    if damaged:
+        are = "1 run is" if len(damaged) == 1 else f"{len(damaged)} runs are"
+        yield (
+            f"{are} damaged and count for nothing here: what lies in the folder is not what was written. "
+            "The command that made the runs sets the damage aside and runs them again."
+        )
+
+
+def _damaged_epochs(runs: Sequence[RunResult]) -> list[str]:
+    left_out = "It is left out of all that is drawn over epochs."
+    complaints = [f"Run {run.spec.run_id}: its {said} {left_out}" for run in runs for said in run.complaints]
+    return listed(complaints, "logs of epochs")
+
+
+def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) -> Iterator[str]:
+    found = Counter(version for run in runs if (version := version_of(run, package)))
+    if set(found) <= {own} or (own is None and len(found) < 2):
+        return
+    told = ", ".join(f"{version} ({number} run{'' if number == 1 else 's'})" for version, number in found.most_common())
+    mixed = "different versions" if len(found) > 1 else "another version"
+    report = f" This report was made with {own}." if own else ""
+    yield f"The runs were made by {mixed} of {package}: {told}.{report}"
+
+
+def version_of(run: RunResult, package: str) -> str:
+    """The version of a package that the run names; empty where it names none."""
+    versions = run.facts.get("versions")
+    return str(versions.get(package, "")) if isinstance(versions, dict) else ""
+
+
+def listed(words: Sequence[str], what: str) -> list[str]:
+    """The first few, and how many more there are."""
+    more = len(words) - MAX_NAMED
+    return [*words[:MAX_NAMED], *([f"{more} more {what} of this kind."] if more > 0 else [])]

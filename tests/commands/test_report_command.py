@@ -1,0 +1,66 @@
+"""supple report: whole folders, folders of other versions, and what cannot be read."""
+
+import json
+
+import pytest
+
+from supple_lab.cli import supple
+from supple_lab.commands.report import grid_of, notes_of
+from supple_lab.runs.store import Store
+from supple_lab.studies.manifest import add_to_manifest, read_manifest
+from supple_lab.studies.order import Order
+from supple_lab.studies.quickstart import Quickstart
+
+ORDER = Order(scale="smoke")
+
+
+@pytest.fixture
+def out(tmp_path):
+    """A folder in which quickstart was ordered, and nothing has run yet."""
+    Store.create(tmp_path)
+    specs = Quickstart().specs(ORDER)
+    add_to_manifest(tmp_path, "quickstart", order=ORDER, command="supple run quickstart", specs=specs)
+    return tmp_path
+
+
+def change_manifest(out, study, change):
+    path = out / "studies" / f"{study}.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def test_a_store_of_a_later_format_is_refused_in_a_sentence(out, capsys):
+    (out / "format.json").write_text('{"format": 99}')
+    assert supple(["report", str(out)]) == 2
+    assert "newer supple (store format 99" in capsys.readouterr().err
+
+
+def test_a_study_of_another_version_is_named_and_the_others_are_reported(out, capsys):
+    (out / "studies" / "a_later_study.json").write_text("{}")
+    (out / "studies" / "theory.json").write_text('{"of": "another version"}')
+    assert supple(["report", str(out)]) == 1
+    told = capsys.readouterr()
+    assert "no report of a_later_study: no study named 'a_later_study'" in told.err
+    assert "no report of theory: " in told.err
+    assert "Traceback" not in told.err
+    assert (out / "report" / "quickstart.html").is_file()
+
+
+def test_runs_that_another_version_ordered_are_named_on_the_page(out):
+    stranger = {"method": {"kind": "of_the_future"}, "seed": 7}
+    change_manifest(out, "quickstart", lambda content: content["specs"].append(stranger))
+    assert supple(["report", str(out)]) == 0
+    page = (out / "report" / "quickstart.html").read_text()
+    assert "1 run of the folder was ordered by another version" in page
+    assert "of_the_future, seed 7" in page
+
+
+def test_grid_is_the_studys_and_what_was_asked_for_besides(out):
+    study = Quickstart()
+    more = study.specs(Order(scale="quick"))[:2]
+    add_to_manifest(out, "quickstart", order=ORDER, command="supple run quickstart", specs=more)
+    grid, unreadable = grid_of(study, read_manifest(out, "quickstart"))
+    assert {spec.run_id for spec in grid} == {spec.run_id for spec in [*study.specs(ORDER), *more]}
+    assert unreadable == []
+    assert notes_of(unreadable) == ()

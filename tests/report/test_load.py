@@ -1,0 +1,165 @@
+"""Loading a store: what is not what the runs wrote is found out and counts for nothing."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from made_store import VERSIONS, make_run
+from samples import spec
+from test_page import Elements, render
+
+from supple.methods.activations import UseAID
+from supple_lab.report.load import load_results, records_in
+from supple_lab.report.remarks import remarks
+from supple_lab.runs.record_log import RecordLog
+from supple_lab.runs.store import Store
+
+SPECS = [spec(UseAID(), seed) for seed in range(3)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two finished runs with last accuracies 0.6 and 0.8; the third was never started."""
+    store = Store.create(tmp_path)
+    make_run(store, seed=0, values=(0.5, 0.6))
+    make_run(store, seed=1, values=(0.5, 0.8))
+    return store
+
+
+def damaged(results):
+    return [run.spec.seed for run in results.runs if run.state == "damaged"]
+
+
+def tamper(store, seed, name, change):
+    path = store.folder(SPECS[seed]).path / name
+    path.write_bytes(change(path.read_bytes()))
+
+
+def test_a_whole_store_has_nothing_to_remark(store):
+    results = load_results(store, SPECS)
+    assert [run.state for run in results.runs] == ["done", "done", "waiting"]
+    assert remarks(results, versions=VERSIONS) == []
+    assert all(run.written == run.spec.to_dict() for run in results.runs[:2])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(b"0.8", b"0.9"),  # tampered: still records
+        lambda text: text[:-9] + b"\0" * 9,  # garbled
+        lambda text: text[: len(text) // 2],  # cut
+        lambda text: text + text[-50:],  # grown
+        lambda _: b"",
+    ],
+)
+def test_a_done_run_whose_records_are_not_what_it_wrote_is_damaged_and_not_averaged(store, change):
+    tamper(store, 1, "records.jsonl", change)
+    results = load_results(store, SPECS)
+    assert damaged(results) == [1]
+    assert results.final("train_accuracy").values.tolist() == [0.6]
+    assert "records.jsonl is not what the run wrote" in results.runs[1].reason
+    (remark,) = remarks(results, versions=VERSIONS)
+    assert remark.startswith("1 run is damaged")
+
+
+def test_a_diverged_run_is_verified_as_well(store):
+    make_run(store, seed=2, values=(0.4,), state="diverged")
+    tamper(store, 2, "records.jsonl", lambda text: text.replace(b"0.4", b"0.3"))
+    assert damaged(load_results(store, SPECS)) == [2]
+
+
+def test_records_lost_from_a_run_without_digests_are_missed(store):
+    folder = store.folder(SPECS[1])
+    status = json.loads((folder.path / "status.json").read_bytes())
+    del status["digests"]
+    (folder.path / "status.json").write_text(json.dumps(status))
+    assert damaged(load_results(store, SPECS)) == []
+    folder.stage_log.keep(1)
+    results = load_results(store, SPECS)
+    assert damaged(results) == [1]
+    assert "1 of 2 records" in results.runs[1].reason
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"state": "of a later version"}'])
+def test_a_status_that_cannot_be_read_does_not_pass_for_a_run_never_started(store, content):
+    tamper(store, 1, "status.json", lambda _: content)
+    results = load_results(store, SPECS)
+    assert damaged(results) == [1]
+    assert "another version of supple" in results.runs[1].reason
+
+
+def test_a_folder_copied_to_another_runs_name_is_damaged(store):
+    shutil.copytree(store.folder(SPECS[1]).path, store.folder(SPECS[2]).path)
+    results = load_results(store, SPECS)
+    assert damaged(results) == [2]
+    assert "that of another run" in results.runs[2].reason
+
+
+def test_a_damaged_log_of_epochs_is_left_out_when_it_is_read_and_told_after(store):
+    tamper(store, 1, "epochs.jsonl", lambda text: text.replace(b"0.5", b"0.1"))
+    results = load_results(store, SPECS)
+    assert remarks(results, versions=VERSIONS) == []
+    np.testing.assert_allclose(results.epoch_matrix("test_loss"), [[0.5, 0.4], [np.nan, np.nan]])
+    (remark,) = remarks(results, versions=VERSIONS)
+    assert SPECS[1].run_id in remark
+    assert "epochs.jsonl is not what the run wrote" in remark
+
+
+def test_a_run_named_twice_counts_once(store):
+    assert len(load_results(store, [*SPECS, *SPECS]).runs) == 3
+
+
+def test_copies_renamed_runs_and_other_folders_are_told_apart(store):
+    original = store.folder(SPECS[0]).path
+    shutil.copytree(original, original.with_name("a copy"))
+    shutil.copytree(original, original.with_name("changed"))
+    (original.with_name("changed") / "records.jsonl").write_text("")
+    store.folder(SPECS[1]).path.rename(original.with_name("renamed"))
+    original.with_name("junk").mkdir()
+    results = load_results(store, SPECS)
+    assert [run.state for run in results.runs] == ["done", "waiting", "waiting"]
+    told = remarks(results, versions=VERSIONS)
+    assert [remark.partition(" ")[0] for remark in told] == ["runs/a", "runs/changed", "runs/junk", "runs/renamed"]
+    copy, changed, junk, renamed = told
+    assert f"a copy of run {original.name} with the same records" in copy
+    assert "with other records" in changed
+    assert "cannot be read" in junk
+    assert f"call it runs/{SPECS[1].run_id}" in renamed
+
+
+def test_runs_of_other_versions_are_told(store):
+    make_run(store, seed=2, versions={**VERSIONS, "supple": "0.0.9"})
+    results = load_results(store, SPECS)
+    (remark,) = remarks(results, versions=VERSIONS)
+    assert remark == (
+        "The runs were made by different versions of supple: 0.1.0 (2 runs), 0.0.9 (1 run). "
+        "This report was made with 0.1.0."
+    )
+
+
+def test_a_status_with_strange_facts_does_not_break_the_page(store):
+    make_run(store, seed=2, versions="strange", commit=["x"], hardware=None)
+    assert Elements(render(results=load_results(store, SPECS))).open == []
+
+
+def test_page_names_damaged_runs_copies_and_versions(store):
+    make_run(store, seed=2, versions={"supple": "0.0.9"}, state="diverged", reason="the loss became nan.")
+    tamper(store, 1, "records.jsonl", lambda _: b"{}")
+    original = store.folder(SPECS[0]).path
+    shutil.copytree(original, original.with_name("copy"))
+    elements = Elements(render(results=load_results(store, SPECS)))
+    text = " ".join(" ".join(elements.text).split())
+    for words in ("1 run is damaged", "runs/copy is a copy", "0.0.9 (1 run)", "the loss became nan.", "1 of 3"):
+        assert words in text
+    assert "1 finished, 1 diverged, 1 damaged" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"a": 1}\n', b'{"a": 1}\n{"a": 2}\n', b'{"a": 1}\n{"a"', b'{"a": 1}\nnull\n{"a": 3}\n', b"1\n", b"[]\n",
+     b'{"a": 1},{"a": 2}\n', b"\n", b"\xff\n"],
+)  # fmt: skip
+def test_records_are_those_that_a_log_reads(tmp_path, content):
+    (tmp_path / "log").write_bytes(content)
+    assert records_in(content) == RecordLog(tmp_path / "log").read()
