@@ -1,21 +1,38 @@
+import json
+import math
+
 from supple_lab.bench import sweep
-from supple_lab.bench.sweep import NotMeasured, SweepRow, bench_engine, row_of
+from supple_lab.bench.sweep import NotMeasured, OneSweep, bench_engine, row_of
+from supple_lab.cli import supple
 from supple_lab.sweep.executor import EngineMissing
 from supple_lab.sweep.inline import Inline
 
 
 def test_efficiency_and_overhead_account_for_all_the_time_of_all_workers():
-    row = row_of("process", [10.0, 10.0, 12.0, 8.0], wall=25.0, start=2.0)
+    row = row_of("process", [OneSweep((10.0, 10.0, 12.0, 8.0), wall=25.0, start=2.0)])
     assert row.efficiency == 40 / 50
     assert row.overhead_per_run == (50 - 2 * 2.0 - 40) / 4
+    assert row.seconds_range == (8.0, 12.0)
 
 
-def test_engine_is_measured_on_whole_runs(monkeypatch):
+def test_row_is_the_median_sweep_with_the_worst_and_the_best():
+    row = row_of("inline", [OneSweep((10.0,), wall=wall, start=0.0) for wall in (20.0, 12.5, 16.0)])
+    assert (row.efficiency, row.efficiency_range, row.sweeps) == (10 / 16, (10 / 20, 10 / 12.5), 3)
+
+
+def test_sweep_is_measured_on_whole_runs_and_written_with_machine_n_and_spread(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sweep, "RUNS_PER_WORKER", {"inline": 2})
-    row = bench_engine(Inline, stages=1)
-    assert isinstance(row, SweepRow)
-    assert row.runs == 2
-    assert 0 < row.efficiency < 1  # an engine cannot take less time than its runs
+    monkeypatch.setattr(sweep, "NUM_SWEEPS", 2)
+    monkeypatch.setattr(sweep, "stages_of", lambda seconds: 1)
+    assert supple(["bench", "sweep", "--only", "inline", "--json", str(tmp_path / "sweep.json")]) == 0
+    content = json.loads((tmp_path / "sweep.json").read_text())
+    (row,) = content["rows"]
+    assert content["machine"]
+    assert (row["runs"], row["sweeps"]) == (2, 2)
+    worst, best = row["efficiency_range"]
+    assert 0 < worst <= row["efficiency"] <= best < 1  # an engine cannot take less time than its runs
+    assert math.isclose(row["efficiency"], (worst + best) / 2)
+    assert f"{row['efficiency']:.2f} [{worst:.2f}, {best:.2f}]" in capsys.readouterr().out
 
 
 def test_engine_that_is_not_installed_is_said_not_to_be_measured(monkeypatch):

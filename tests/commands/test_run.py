@@ -17,6 +17,9 @@ SMOKE = ["run", "quickstart", "--scale", "smoke", "--methods", "aid"]
         (["--time-limit", "0"], "--time-limit must be more than 0; got 0.0."),
         (["--memory-limit", "-1"], "--memory-limit must be more than 0; got -1.0."),
         (["--engine", "inline", "--time-limit", "5"], "the engine inline cannot end a run that exceeds a limit"),
+        (["--address", "auto"], "--address is that of a Ray cluster, and the engine is process; use --engine ray."),
+        (["--slurm", "partition=gpu"], "--slurm is for sbatch, and the engine is process; use --engine slurm."),
+        (["--engine", "slurm", "--slurm", "gpu"], "--slurm takes NAME=VALUE, such as partition=gpu; got 'gpu'."),
         (["--out", "s3://bucket/out"], "--out is a folder of this machine; "),
         (["--mirror", "nosuch://x"], "cannot use nosuch://x as a mirror"),
     ],
@@ -48,6 +51,34 @@ def test_study_is_continued_from_its_mirror_alone(tmp_path, capsys):
     (here,), (there,) = ((tmp_path / name).glob("runs/*/status.json") for name in ("here", "there"))
     assert here.read_bytes() == there.read_bytes()  # fetched, not computed again
     assert (tmp_path / "there" / "report" / "index.html").exists()
+
+
+def test_report_that_raises_hides_no_failed_run(tmp_path, capsys, monkeypatch):
+    from supple_lab.commands import run as command
+    from supple_lab.runs import run
+
+    def broken(*_):
+        raise RuntimeError("planted in the run")
+
+    def torn(*_):
+        raise ValueError("planted in the report")
+
+    monkeypatch.setattr(run, "_train", broken)
+    monkeypatch.setattr(command, "make_report", torn)
+    assert supple([*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert 0 <= error.index("planted in the run") < error.index("the report could not be made: ValueError: planted in")
+
+
+def test_report_that_raises_is_not_taken_for_done(tmp_path, monkeypatch):
+    from supple_lab.commands import run as command
+
+    def torn(*_):
+        raise ValueError("planted in the report")
+
+    monkeypatch.setattr(command, "make_report", torn)
+    with pytest.raises(ValueError, match="planted in the report"):
+        supple([*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)])
 
 
 def test_traceback_of_a_failed_run_is_told(tmp_path, capsys, monkeypatch):

@@ -1,5 +1,6 @@
 """Who is at work on a run: one process at a time, whatever the clocks say, and nobody for ever."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 
 import pytest
 
+from supple_lab.atomic_write import StorageError
 from supple_lab.runs import lease
 from supple_lab.runs.lease import LeaseWatch, RunIsBusy, acquire, is_live, lease_path, machine, newest
 
@@ -136,6 +138,23 @@ def test_of_two_claimants_one_wins(tmp_path):
     assert lease.put_lease(tmp_path, 1, holder={"pid": 1}) is not None
     assert lease.put_lease(tmp_path, 1, holder={"pid": 2}) is None
     assert newest(tmp_path).holder == {"pid": 1}
+
+
+def open_files():
+    return os.listdir("/proc/self/fd")
+
+
+@pytest.mark.parametrize("call", ["pwrite", "link"])
+def test_full_disk_is_told_and_costs_no_open_file(tmp_path, monkeypatch, call):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = open_files()
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(StorageError, match="no space left to write .*lease-000001"):
+        acquire(tmp_path)
+    assert open_files() == before
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_lease_beats(tmp_path, monkeypatch):

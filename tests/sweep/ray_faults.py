@@ -19,6 +19,7 @@ from supple_lab.sweep.sweep import execute_all, failures
 from supple_lab.sweep.terms import Terms
 
 PACE = Pace(seconds=0.5)
+EVERY_STAGE = Pace(seconds=1e9, stages=1)
 HEAD = ("ray", "start", "--head", "--port", "6399", "--num-cpus", "2", "--include-dashboard=false")
 
 
@@ -65,15 +66,34 @@ def kill_head(store, specs):
 
 
 def kill_at_random(store, specs):
-    """Every few seconds the worker of some run that is at work."""
+    """The workers of one run in four, each soon after a moment of its own between the run's beginning and its end.
+
+    By the runs' progress and not by the clock alone: on a slow machine workers would be killed before they began.
+    """
     chance = random.Random(0)
-    while True:
-        time.sleep(chance.uniform(3.0, 15.0))
-        workers = processes("ray::execute_task")
-        for pid in chance.sample(workers, min(1, len(workers))):
-            with suppress(OSError):  # it just ended
-                os.kill(pid, signal.SIGKILL)
-                (store.root / "killed").touch()
+    moments = {spec: chance.random() for spec in chance.sample(specs, len(specs) // 4)}
+    while moments:
+        time.sleep(0.01)
+        for spec, moment in list(moments.items()):
+            status = store.folder(spec).status()
+            if "pid" in status and status.get("progress", 0.0) >= moment:
+                del moments[spec]
+                time.sleep(chance.uniform(0.0, 0.5))  # it may be at the next run by now
+                with suppress(OSError):  # or gone
+                    os.kill(status["pid"], signal.SIGKILL)
+                    with (store.root / "killed").open("a") as killed:
+                        killed.write(f"{spec.run_id}\n")
+
+
+def kill_driver(store, specs):
+    """Start the same sweep in another process and kill that one in the middle of a run."""
+    arguments = (str(store.root), "none", str(len(specs)), str(specs[0].problem.scenario.num_stages))
+    driver = subprocess.Popen((sys.executable, __file__, *arguments))
+    at_work(store, specs[0])
+    driver.kill()
+    driver.wait()
+    while processes("ray::execute_task"):  # its agent ends, and the cluster with it
+        time.sleep(0.1)
 
 
 def sweep(out: Path, fault: str, specs) -> None:
@@ -82,13 +102,23 @@ def sweep(out: Path, fault: str, specs) -> None:
     if fault == "address":
         subprocess.run((*HEAD, "--disable-usage-stats", "--node-ip-address", "127.0.0.1"), check=True)
         address = "127.0.0.1:6399"
+    if fault == "driver":
+        kill_driver(store, specs)
+    second = None
+    if fault == "drivers":
+        numbers = (str(len(specs)), str(specs[0].problem.scenario.num_stages))
+        second = subprocess.Popen((sys.executable, __file__, str(out), "none", *numbers))  # with a cluster of its own
     work = {"workers": kill_workers, "watched": kill_workers, "head": kill_head, "random": kill_at_random}.get(fault)
     if work is not None:
         in_background(work, store, specs)
-    terms = Terms(pace=PACE, address=address, time_limit=3600.0 if fault == "watched" else None)
+    pace = EVERY_STAGE if fault in ("workers", "watched") else PACE
+    terms = Terms(pace=pace, address=address, time_limit=3600.0 if fault == "watched" else None)
     could_not = execute_all(specs, Ray(store, device="cpu", jobs=2, terms=terms))
     print(could_not, failures(store, specs))
+    if fault == "random":
+        print("killed:", (store.root / "killed").read_text().split())
     assert not could_not
+    assert second is None or second.wait() == 0
     assert work is None or (store.root / "killed").exists(), "nothing was killed: the runs are too short"
 
 

@@ -3,16 +3,20 @@
 import os
 import re
 import signal
+import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
+import torch
 
 from small_runs import small_spec
 from supple.methods.activations import UseAID
+from supple_lab.models.mlp import MLP
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.optimizer import SGD
-from supple_lab.runs.run import execute
+from supple_lab.runs.run import execute, own_threads
 from supple_lab.runs.store import Store
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.sweep import watched_worker
@@ -21,6 +25,7 @@ from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.process import Process, visible_gpus
 from supple_lab.sweep.sweep import execute_all, failures, unfinished
 from supple_lab.sweep.terms import Terms
+from supple_lab.sweep.watched_worker import newest_serial
 
 ENGINES = [Inline, Packed, Process]
 LONG = small_spec(num_stages=500, epochs=20)
@@ -57,7 +62,7 @@ def test_all_engines_give_the_same_numbers(tmp_path):
         store = Store.create(tmp_path / engine.name)
         assert execute_all(specs, engine(store, device="cpu", jobs=2)) == []
         results.append(records(store, specs))
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -84,7 +89,7 @@ def test_done_runs_are_skipped_and_failed_ones_only_retried_when_asked(tmp_path)
 def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
     spec = small_spec(num_stages=12, epochs=20)
     unbroken = Store.create(tmp_path / "unbroken")
-    execute_all([spec], Inline(unbroken, device="cpu", jobs=1))
+    execute_all([spec], Inline(unbroken, device="cpu", jobs=1, terms=EVERY_STAGE))
     store = Store.create(tmp_path / "broken")
     with Process(store, device="cpu", jobs=1, terms=EVERY_STAGE) as engine:
         future = engine.submit(spec)
@@ -93,6 +98,8 @@ def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
         os.kill(store.folder(spec).status()["pid"], signal.SIGKILL)
         assert future.result() == "done"
     assert records(store, [spec]) == records(unbroken, [spec])
+    # Checkpoints are numbered, one a stage: from zero again, there would have been more.
+    assert newest_serial(store.folder(spec).path) == newest_serial(unbroken.folder(spec).path)
 
 
 def test_run_that_keeps_killing_its_worker_is_given_up(tmp_path, monkeypatch):
@@ -151,12 +158,63 @@ def test_hanging_run_has_failed_by_its_time_limit_and_a_retry_continues_it(tmp_p
     assert execute(spec, store) == "done"
 
 
-def test_run_over_its_memory_limit_has_failed(tmp_path):
+def test_run_over_its_memory_limit_has_failed_and_the_next_is_done(tmp_path):
     store = Store.create(tmp_path)
-    terms = Terms(memory_limit=2**26)  # 64 MiB: torch alone takes more
-    assert execute_all([small_spec()], Process(store, device="cpu", jobs=1, terms=terms)) == []
-    (failure,) = failures(store, [small_spec()])
-    assert re.match(r"memory limit: the run's process took \d.\d\d GiB, more than 0.0625 GiB", failure.reason)
+    # Weights, their first values, gradients and two moments of 8,000^2 floats: 1.2 GiB. A small run takes 0.5 in all.
+    specs = [replace(small_spec(), model=MLP(width=8000, num_hidden=2)), small_spec()]
+    assert execute_all(specs, Process(store, device="cpu", jobs=1, terms=Terms(memory_limit=2**30))) == []
+    assert [store.folder(spec).state() for spec in specs] == ["failed", "done"]
+    (failure,) = failures(store, specs)
+    assert re.match(r"memory limit: the run's process took \d+.\d\d GiB, more than 1 GiB", failure.reason)
+
+
+def test_worker_that_hangs_before_its_first_run_is_ended_and_said_so(tmp_path, monkeypatch):
+    hanging = tmp_path / "hanging"
+    hanging.write_text("#!/bin/sh\necho waiting for the disk >&2\nexec sleep 1000\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hanging))
+    monkeypatch.setattr(watched_worker, "SECONDS_TO_START", 0.6)
+    store = Store.create(tmp_path / "out")
+    (failure,) = execute_all([small_spec()], Process(store, device="cpu", jobs=1))
+    assert failure.reason.startswith("the worker process was not ready after 0.01 minutes, and was ended. waiting for")
+    assert store.folder(small_spec()).state() == "waiting"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_run_that_failed_since_the_start_is_not_executed_again_unless_retries_were_asked_for(tmp_path, engine):
+    """As a second driver does, which made its list of runs before the first came to this one."""
+    store = Store.create(tmp_path)
+    store.folder(small_spec()).create(small_spec())
+    store.folder(small_spec()).write_status("failed", reason="planted")
+    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1)) == []
+    assert [failure.reason for failure in failures(store, [small_spec()])] == ["planted"]
+    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, terms=Terms(retry_failed=True))) == []
+    assert store.folder(small_spec()).state() == "done"
+
+
+def test_run_that_ends_does_not_change_the_threads_of_another_in_its_process():
+    began, ended, counts = threading.Event(), threading.Event(), []
+
+    def first():
+        with own_threads():
+            began.set()
+            ended.wait()
+            counts.append(torch.get_num_threads())
+
+    def second():
+        began.wait()
+        torch.set_num_threads(2)
+        with own_threads():
+            pass
+        counts.append(torch.get_num_threads())
+        ended.set()
+
+    threads = [threading.Thread(target=work) for work in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [2, 1]
 
 
 def test_gpus_are_those_this_process_may_use(monkeypatch):

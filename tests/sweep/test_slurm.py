@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -16,6 +18,19 @@ from supple_lab.sweep.inline import Inline
 from supple_lab.sweep.slurm_engine import Slurm
 from supple_lab.sweep.sweep import execute_all, failures
 from supple_lab.sweep.terms import Terms
+
+DRIVER = """
+import sys
+from pathlib import Path
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.sweep.slurm_engine import Slurm
+from supple_lab.sweep.sweep import execute_all
+from supple_lab.sweep.terms import Terms
+store, spec = Store.create(Path(sys.argv[1])), RunSpec.from_json(sys.argv[2])
+execute_all([spec], Slurm(store, device="cpu", jobs=1, terms=Terms(pace=Pace(seconds=0.2))))
+"""
 
 
 @pytest.fixture
@@ -74,6 +89,22 @@ def test_job_that_is_ended_from_outside_is_told_and_its_run_stays_resumable(tmp_
         assert engine.cancel(future)
         assert "gave no answer" in str(future.exception())
     assert store.folder(spec).status()["state"] == "running"  # nobody said otherwise
+
+
+@pytest.mark.slow
+def test_job_of_a_killed_driver_goes_on_and_the_same_sweep_again_waits_for_it(tmp_path, cluster):
+    spec = small_spec(num_stages=30, epochs=20)
+    store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(store.root), spec.to_json()])
+    while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
+        time.sleep(0.02)
+    at_work = store.folder(spec).status()["pid"]
+    driver.kill()
+    driver.wait()
+    assert execute_all([spec], Slurm(store, device="cpu", jobs=1)) == []
+    assert store.folder(spec).status()["pid"] == at_work  # nobody else executed it
+    execute_all([spec], Inline(inline, device="cpu", jobs=1))
+    assert records(store, [spec]) == records(inline, [spec])
 
 
 def test_what_sbatch_does_not_know_is_refused(tmp_path, cluster):

@@ -1,8 +1,9 @@
 """What an engine costs: the time of its workers that is not spent in runs, over a sweep of equal runs."""
 
+import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,26 +18,39 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.sweep.executor import EngineMissing, Executor
-from supple_lab.sweep.sweep import execute_all
+from supple_lab.sweep.sweep import execute_all, failures
 
 WORKERS = {"inline": 1, "process": 2, "ray": 2}
 RUNS_PER_WORKER = {"inline": 4, "process": 12, "ray": 12}  # enough for the start of an engine not to be most of it
+NUM_SWEEPS = 3  # of each engine, for the spread
 SECONDS_PER_RUN = 10.0
 STAGES_TO_CALIBRATE = 4
 
 
 @dataclass(frozen=True)
+class OneSweep:
+    """What one sweep took."""
+
+    seconds: tuple[float, ...]  # of each run
+    wall: float
+    start: float
+
+
+@dataclass(frozen=True)
 class SweepRow:
-    """One engine on one sweep."""
+    """One engine: medians over its sweeps."""
 
     engine: str
     workers: int
-    runs: int
+    runs: int  # of each sweep
+    sweeps: int
     seconds_per_run: float
+    seconds_range: tuple[float, float]  # of the shortest and the longest run
     wall_seconds: float  # from the start of the engine to the end of its last run
     start_seconds: float  # of these, until the first run began
     overhead_per_run: float  # seconds of a worker that went elsewhere after that
     efficiency: float  # the sum of run times over workers times wall time, the start included
+    efficiency_range: tuple[float, float]  # of the worst and the best sweep
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,18 @@ def bench_sweep(*, seconds_per_run: float, only: str = "") -> Iterator[SweepRow 
 
 
 def bench_engine(engine: type[Executor], *, stages: int) -> SweepRow | NotMeasured:
-    """Execute equal runs in a folder of their own, and compare their times with the time it took."""
+    """Sweep equal runs several times, each in a folder of its own."""
+    sweeps: list[OneSweep] = []
+    for _ in range(NUM_SWEEPS):
+        measured = measure_sweep(engine, stages=stages)
+        if isinstance(measured, NotMeasured):
+            return measured
+        sweeps.append(measured)
+    return row_of(engine.name, sweeps)
+
+
+def measure_sweep(engine: type[Executor], *, stages: int) -> OneSweep | NotMeasured:
+    """Execute equal runs, and keep their times and the time it all took."""
     workers = WORKERS[engine.name]
     specs = [spec_of(stages, seed=seed) for seed in range(workers * RUNS_PER_WORKER[engine.name])]
     with tempfile.TemporaryDirectory() as folder:
@@ -68,26 +93,40 @@ def bench_engine(engine: type[Executor], *, stages: int) -> SweepRow | NotMeasur
         except EngineMissing as missing:
             return NotMeasured(engine.name, str(missing))
         wall = time.time() - started
-        if could_not:
-            return NotMeasured(engine.name, could_not[0].reason)
+        if failed := could_not + failures(store, specs):
+            return NotMeasured(engine.name, failed[0].reason)
         statuses = [store.folder(spec).status() for spec in specs]
         began = min(status["updated"] - status["seconds"] for status in statuses)
-        return row_of(engine.name, [status["seconds"] for status in statuses], wall=wall, start=began - started)
+        return OneSweep(tuple(status["seconds"] for status in statuses), wall=wall, start=began - started)
 
 
-def row_of(engine: str, seconds: list[float], *, wall: float, start: float) -> SweepRow:
+def row_of(engine: str, sweeps: Sequence[OneSweep]) -> SweepRow:
     """The numbers from the times of the runs and of the whole."""
-    workers = WORKERS[engine]
+    seconds = [each for sweep in sweeps for each in sweep.seconds]
+    efficiencies = [efficiency_of(engine, sweep) for sweep in sweeps]
     return SweepRow(
         engine=engine,
-        workers=workers,
-        runs=len(seconds),
-        seconds_per_run=sum(seconds) / len(seconds),
-        wall_seconds=wall,
-        start_seconds=start,
-        overhead_per_run=(workers * (wall - start) - sum(seconds)) / len(seconds),
-        efficiency=sum(seconds) / (workers * wall),
+        workers=WORKERS[engine],
+        runs=len(sweeps[0].seconds),
+        sweeps=len(sweeps),
+        seconds_per_run=statistics.median(seconds),
+        seconds_range=(min(seconds), max(seconds)),
+        wall_seconds=statistics.median(sweep.wall for sweep in sweeps),
+        start_seconds=statistics.median(sweep.start for sweep in sweeps),
+        overhead_per_run=statistics.median(overhead_of(engine, sweep) for sweep in sweeps),
+        efficiency=statistics.median(efficiencies),
+        efficiency_range=(min(efficiencies), max(efficiencies)),
     )
+
+
+def overhead_of(engine: str, sweep: OneSweep) -> float:
+    """Seconds of a worker for each run that went elsewhere after the start."""
+    return (WORKERS[engine] * (sweep.wall - sweep.start) - sum(sweep.seconds)) / len(sweep.seconds)
+
+
+def efficiency_of(engine: str, sweep: OneSweep) -> float:
+    """The share of the workers' time that runs had."""
+    return sum(sweep.seconds) / (WORKERS[engine] * sweep.wall)
 
 
 def stages_of(seconds: float) -> int:

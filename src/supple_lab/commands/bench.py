@@ -139,7 +139,7 @@ class Bench(Command):
             else:
                 print(f"measured: {row.engine}", flush=True)
                 rows.append(row)
-        header = ("engine", "workers", "runs", "a run", "wall time", "start", "overhead a run", "efficiency")
+        header = ("engine", "workers", "sweeps", "runs", "a run", "wall time", "start", "overhead a run", "efficiency")
         print_table(header, [show_sweep(row) for row in rows])
         return rows
 
@@ -211,6 +211,10 @@ def show_growth(row: GrowthRow) -> tuple[str, ...]:
 
 def show_sweep(row: SweepRow) -> tuple[str, ...]:
     """One engine as text."""
-    times = [f"{seconds:.1f} s" for seconds in (row.seconds_per_run, row.wall_seconds, row.start_seconds)]
-    overhead = f"{row.overhead_per_run:.2f} s"
-    return row.engine, str(row.workers), str(row.runs), *times, overhead, f"{row.efficiency:.2f}"
+    shortest, longest = row.seconds_range
+    a_run = f"{row.seconds_per_run:.1f} [{shortest:.1f}, {longest:.1f}] s"
+    times = [f"{seconds:.1f} s" for seconds in (row.wall_seconds, row.start_seconds)]
+    worst, best = row.efficiency_range
+    efficiency = f"{row.efficiency:.2f} [{worst:.2f}, {best:.2f}]"
+    counts = (str(row.workers), str(row.sweeps), str(row.runs))
+    return row.engine, *counts, a_run, *times, f"{row.overhead_per_run:.2f} s", efficiency

@@ -88,6 +88,8 @@ class Run(Command):
     def obey(self) -> int:
         study, engine = lookup.find(Study, self.study)(), lookup.find(Executor, self.engine)
         order = self.order()
+        if objection := study.objection(order):
+            raise BadUsage(objection)
         specs = study.specs(order)
         self.check_machine(engine)
         if self.data is not None:
@@ -101,8 +103,19 @@ class Run(Command):
         could_not = self.sweep(todo, store, engine) if todo else []
         tell_damage(store, todo)
         tell_notes(store, todo)
-        print_drawing(*make_report(study, store.root))
-        return tell_failures(could_not + failures(store, specs))
+        return self.tell_end(study, store, could_not + failures(store, specs))
+
+    def tell_end(self, study: Study, store: Store, failed: list[Failure]) -> int:
+        """Make the report, then name what failed; a report that cannot be made hides no failure."""
+        try:
+            print_drawing(*make_report(study, store.root))
+        except Exception as error:
+            if failed:
+                tell_failures(failed)
+                print(f"supple: the report could not be made: {type(error).__name__}: {error}", file=sys.stderr)
+                return FAILED
+            raise
+        return tell_failures(failed)
 
     def order(self) -> Order:
         """What the command asks of the study."""
@@ -132,9 +145,20 @@ class Run(Command):
                 wanted = "at least 1" if is_count else "more than 0"
                 raise BadUsage(f"--{name.replace('_', '-')} must be {wanted}; got {value}.")
 
+    def check_cluster(self, engine: type[Executor]) -> None:
+        """Refuse what is said of a cluster that the engine does not know, rather than pass over it."""
+        if self.address is not None and engine.name != "ray":
+            raise BadUsage(f"--address is that of a Ray cluster, and the engine is {engine.name}; use --engine ray.")
+        if self.slurm and engine.name != "slurm":
+            raise BadUsage(f"--slurm is for sbatch, and the engine is {engine.name}; use --engine slurm.")
+        for item in self.slurm:
+            if not all(item.partition("=")):
+                raise BadUsage(f"--slurm takes NAME=VALUE, such as partition=gpu; got {item!r}.")
+
     def check_machine(self, engine: type[Executor]) -> None:
         """Refuse what cannot be done before anything is written."""
         self.check_numbers()
+        self.check_cluster(engine)
         is_here = engine.is_here or (engine.name == "ray" and self.address is None)  # a cluster started on this machine
         if self.device == "cuda" and is_here and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
@@ -173,6 +197,7 @@ class Run(Command):
             track=self.track,
             address=self.address,
             slurm=self.slurm,
+            retry_failed=self.retry_failed,
         )
 
 

@@ -6,7 +6,6 @@ monotonic clock whether they go on. A holder that died on this machine is found 
 """
 
 import errno
-import fcntl
 import json
 import os
 import platform
@@ -15,11 +14,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from supple_lab.atomic_write import StorageError, storage_error
+from supple_lab.atomic_write import StorageError, age_by_the_disk, is_locked, machine, open_part, storage_error
 
 SECONDS_BETWEEN_BEATS = 5.0
 SECONDS_TO_DEATH = 60.0  # 12 beats; as long as an NFS client may go on believing an old attribute (acregmax)
@@ -149,21 +147,20 @@ def acquire(folder: Path) -> Lease:
 
 def put_lease(folder: Path, number: int, *, holder: dict[str, object]) -> Lease | None:
     """Put up the lease of that number, or None where another was first. One without a holder frees the run."""
-    beside, content = folder / f".lease.{secrets.token_hex(8)}.part", json.dumps(holder).encode() + b"\n"
+    path, content = lease_path(folder, number), json.dumps(holder).encode() + b"\n"
     try:
-        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-        with suppress(OSError):  # a disk without flock: the beats alone must do
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # before others can see it
-        os.pwrite(file, content, 0)
+        beside, file = open_part(path)  # locked before others can see it
     except OSError as error:
-        raise storage_error(error, beside) from error
+        raise storage_error(error, path) from error
     try:
-        _link(beside, lease_path(folder, number))
+        os.pwrite(file, content, 0)
+        _link(beside, path)
     except FileExistsError:
         os.close(file)
         return None
     except OSError as error:
-        raise storage_error(error, lease_path(folder, number)) from error
+        os.close(file)
+        raise storage_error(error, path) from error
     finally:
         beside.unlink(missing_ok=True)
     if holder:
@@ -227,7 +224,7 @@ def is_live(folder: Path) -> bool:
     if seen is None:
         return False
     now = standing(seen)
-    return now == "held" or (now == "unknown" and _age(seen.path) < SECONDS_TO_DEATH)
+    return now == "held" or (now == "unknown" and age_by_the_disk(seen.path) < SECONDS_TO_DEATH)
 
 
 def lease_path(folder: Path, number: int) -> Path:
@@ -235,34 +232,11 @@ def lease_path(folder: Path, number: int) -> Path:
     return folder / f"lease-{number:06d}"
 
 
-@cache
-def machine() -> str:
-    """This boot of this machine: a flock is known to all its processes, in whatever container, and ends with them."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return platform.node()
-
-
 def _is_locked(path: Path) -> bool | None:
     try:
         with open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return is_locked(file.fileno())
     except FileNotFoundError:  # let go this very moment
         return False
     except OSError:
         return None
-    return False
-
-
-def _age(path: Path) -> float:
-    probe = path.with_name(f".clock.{secrets.token_hex(4)}.part")
-    try:
-        probe.touch()
-        now = probe.stat().st_mtime
-        probe.unlink()
-        return now - path.stat().st_mtime
-    except OSError:  # a disk that may not be written
-        return 0.0

@@ -28,17 +28,23 @@ NUM_THREADS = 1  # fixed by the run, never by the engine, so that the numbers do
 
 
 def execute(
-    spec: RunSpec, store: Store, *, device: str = "cpu", pace: Pace = DEFAULT_PACE, track: Sequence[str] = ()
+    spec: RunSpec,
+    store: Store,
+    *,
+    device: str = "cpu",
+    pace: Pace = DEFAULT_PACE,
+    track: Sequence[str] = (),
+    settled: Sequence[State] = ("done",),
 ) -> State:
-    """Bring the run to its end, from wherever it is; return how it ended.
+    """Bring the run to its end, from wherever it is; return how it ended. A run in a settled state is left as it is.
 
     A disk that refuses (StorageError) and another process at work (RunIsBusy) are the caller's to tell.
     """
     folder = store.folder(spec)
     folder.create(spec)
     with folder.held(spec), own_threads():
-        if folder.state() == "done":
-            return "done"
+        if (state := folder.state()) in settled:
+            return state
         journal = Journal(folder, torch.device(device), pace, track=track)
         folder.write_status("running", progress=0.0, seconds=journal.seconds)
         with closing(journal.tracking):

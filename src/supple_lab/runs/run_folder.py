@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from supple_lab.atomic_write import StorageError, atomic_write, storage_error
+from supple_lab.atomic_write import StorageError, atomic_write, remove_dead_parts, storage_error
 from supple_lab.runs import lease
 from supple_lab.runs.checkpoint import DamagedCheckpoint, checkpoint_files, read_checkpoint
 from supple_lab.runs.mirror import Mirror
@@ -20,6 +20,7 @@ from supple_lab.runs.record_log import Record, RecordLog
 from supple_lab.runs.spec import RunSpec
 
 State = Literal["waiting", "running", "interrupted", "done", "diverged", "failed"]
+SETTLED: tuple[State, ...] = ("done", "diverged", "failed")  # ended, well or not
 NUMBERS = ("progress", "accuracy", "seconds", "num_records", "updated")  # facts of a status that people compute with
 
 
@@ -58,6 +59,7 @@ class RunFolder:
         """Hold the run against all other processes, or RunIsBusy; on the way in, mend what is damaged or behind."""
         self._lease = lease.acquire(self.path)
         try:
+            remove_dead_parts(self.path)
             set_damaged_aside(self.path, spec)
             self.create(spec)
             if self._mirror is not None:

@@ -17,7 +17,10 @@ class Inline(Executor):
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
         try:
-            state = execute(spec, self.store, device=self.device, pace=self.terms.pace, track=self.terms.track)
+            terms = self.terms
+            state = execute(
+                spec, self.store, device=self.device, pace=terms.pace, track=terms.track, settled=terms.settled
+            )
             future.set_result(state)
         except Exception as error:  # told by whoever asks the future, as with every other engine
             future.set_exception(error)

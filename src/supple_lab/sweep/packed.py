@@ -54,7 +54,10 @@ class Packed(Executor):
 
     def _execute(self, spec: RunSpec, future: Future[State]) -> None:
         try:
-            state = execute(spec, self.store, device=self.device, pace=self.terms.pace, track=self.terms.track)
+            terms = self.terms
+            state = execute(
+                spec, self.store, device=self.device, pace=terms.pace, track=terms.track, settled=terms.settled
+            )
             future.set_result(state)
         except Exception as error:  # told by whoever asks the future, as with every other engine
             future.set_exception(error)

@@ -6,6 +6,7 @@ what it had not finished is given to a new one, which finds or starts a cluster 
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from supple_lab.sweep.order import Order, settle
 from supple_lab.sweep.terms import Terms
 
 NUM_CLUSTERS = 3  # how often a lost cluster is looked for or started again
+SECONDS_TO_JOIN = 30  # for the cluster at an address to answer
+SECONDS_TO_START = 180  # for one to start, or for a lost one to come back
 SECONDS_TO_END = 20.0  # for an agent to shut its cluster down
 SECONDS_WITHOUT_HEAD = 15  # that a cluster of our own lives on; Ray's 60 are for heads that somebody restarts
 
@@ -38,7 +41,12 @@ class Ray(Executor):
         self._waiting: dict[str, tuple[RunSpec, Future[State]]] = {}
         self._stopping = False
         self._num_lost = 0
-        self._start_agent()
+        self._why_not = ""  # where there is no cluster to begin with
+        self._connected = threading.Event()  # set in that case too
+        self._start_agent(SECONDS_TO_JOIN if self.terms.address else SECONDS_TO_START)
+        self._connected.wait()
+        if self._why_not:
+            raise EngineMissing(self._why_not)
 
     @classmethod
     def check_installed(cls) -> None:
@@ -84,11 +92,12 @@ class Ray(Executor):
             agent.kill()
         self._listener.join()
 
-    def _start_agent(self) -> None:
+    def _start_agent(self, seconds: int) -> None:
         own = {} if self.terms.address else {"RAY_gcs_rpc_server_reconnect_timeout_s": str(SECONDS_WITHOUT_HEAD)}
+        order = json.dumps(Order.of(self).to_dict())
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the agent)
         self._agent = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.ray_agent", json.dumps(Order.of(self).to_dict())],
+            [sys.executable, "-m", "supple_lab.sweep.remote.ray_agent", order, str(seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -108,6 +117,9 @@ class Ray(Executor):
         assert agent.stdout is not None
         for line in agent.stdout:
             answer = json.loads(line)
+            if "connected" in answer:
+                self._connected.set()
+                continue
             with self._guard:
                 _, future = self._waiting.pop(answer["run"], (None, None))
             if future is not None:
@@ -118,10 +130,14 @@ class Ray(Executor):
         code = agent.wait()
         with self._guard:
             self._num_lost += 1
+            if not self._connected.is_set():
+                self._why_not, self._num_lost = self._no_cluster(code), NUM_CLUSTERS
+                self._connected.set()
+                return
             if self._stopping or self._num_lost == NUM_CLUSTERS:
                 self._give_up(f"the Ray cluster was lost ({self._last_words(code)}). The same command continues.")
                 return
-            self._start_agent()
+            self._start_agent(SECONDS_TO_START)
             for run, (spec, _) in self._waiting.items():
                 self._send({"run": run, "spec": spec.to_json()})
 
@@ -131,7 +147,19 @@ class Ray(Executor):
             future.set_exception(RunError(reason))
         self._waiting.clear()
 
+    def _no_cluster(self, code: int) -> str:
+        address = self.terms.address
+        if address is None:
+            return f"Ray could not start a cluster on this machine: {self._last_words(code)}"
+        told = f"no answer in {SECONDS_TO_JOIN} seconds." if code == -signal.SIGALRM else self._last_words(code)
+        return (
+            f"no Ray cluster can be used at --address {address}: {told} Start one there with `ray start --head`, "
+            "or leave --address out to have one started on this machine."
+        )
+
     def _last_words(self, code: int) -> str:
+        if code == -signal.SIGALRM:
+            return "no answer in time"
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         told = [line for line in lines if "Error" in line or "Failed" in line]

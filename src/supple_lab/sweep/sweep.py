@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from supple_lab.atomic_write import StorageError
 from supple_lab.runs.index import entries
 from supple_lab.runs.lease import LeaseWatch, RunIsBusy
-from supple_lab.runs.run_folder import State
+from supple_lab.runs.run_folder import SETTLED, State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.sweep.executor import Executor
 
 SECONDS_BETWEEN_LOOKS = 1.0  # at runs that other processes hold
 NUM_COPIERS = 16  # threads that wait for a mirror's answers
-SETTLED: tuple[State, ...] = ("done", "failed", "diverged")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from supple_lab.runs.journal import Pace
+from supple_lab.runs.run_folder import SETTLED, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +17,14 @@ class Terms:
     track: tuple[str, ...] = ()  # names of trackers that are told what a run records
     address: str | None = None  # of a running Ray cluster
     slurm: tuple[str, ...] = ()  # what sbatch is told besides, as NAME=VALUE
+    retry_failed: bool = False  # whether runs that failed or diverged before are tried again
 
     @property
     def has_limits(self) -> bool:
         """Whether somebody must watch the run's process."""
         return self.time_limit is not None or self.memory_limit is not None
+
+    @property
+    def settled(self) -> tuple[State, ...]:
+        """States in which a run is left as it is, also where it came to be so after the sweep's start."""
+        return ("done",) if self.retry_failed else SETTLED

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from supple_lab.runs.run_folder import State
+from supple_lab.runs.run_folder import SETTLED, State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
@@ -23,7 +23,6 @@ MAX_SHARE_OF_TIME = 0.1  # that looking may take: thousands of status files are 
 SECONDS_BETWEEN_LINES = 15.0
 MAX_ROWS = 20  # what fits a terminal; the rest is counted
 ORDER: tuple[State, ...] = ("running", "failed", "diverged", "interrupted", "waiting", "done")
-SETTLED: tuple[State, ...] = ("done", "failed", "diverged")
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ def summary(glances: Sequence[Glance], seconds_left: float | None, runs_per_hour
     progress = sum(glance.progress for glance in glances) / max(len(glances), 1)
     rate = "" if runs_per_hour is None else f", {runs_per_hour:,.0f} runs an hour"
     left = "" if seconds_left is None or progress >= 1 else f", about {in_words(seconds_left)} left"
-    return f"{len(glances):,} runs: {', '.join(counts)}; {progress:.0%}{rate}{left}"
+    return f"{len(glances):,} {'run' if len(glances) == 1 else 'runs'}: {', '.join(counts)}; {progress:.0%}{rate}{left}"
 
 
 def in_words(seconds: float) -> str:

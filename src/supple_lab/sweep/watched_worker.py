@@ -21,6 +21,7 @@ from supple_lab.sweep.terms import Terms
 
 NUM_ATTEMPTS = 5  # without a new checkpoint: killed workers are replaced, but a run that kills its own is given up
 SECONDS_BETWEEN_LOOKS = 0.25  # at the memory of a worker: one that leaks a GiB a second is seen in time
+SECONDS_TO_START = 600.0  # many workers that read torch from a cold network disk take minutes
 GIB = 2**30
 
 
@@ -42,9 +43,10 @@ class WatchedWorker:
         self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         mirror = store.mirror.url if store.mirror else ""
-        pace, track = json.dumps(vars(terms.pace)), ",".join(terms.track)
+        pace, track, retry = json.dumps(vars(terms.pace)), ",".join(terms.track), "retry" if terms.retry_failed else ""
+        options = (str(store.root), device, mirror, pace, track, retry)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.worker", str(store.root), device, mirror, pace, track],
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -78,8 +80,15 @@ class WatchedWorker:
         self._process.wait()
 
     def _wait_until_ready(self) -> None:
-        assert self._process.stdout is not None
-        if not self._is_ready and not self._process.stdout.readline():
+        stdout = self._process.stdout
+        assert stdout is not None
+        if self._is_ready:
+            return
+        if not select.select([stdout], [], [], SECONDS_TO_START)[0]:
+            self.kill()
+            why = f"the worker process was not ready after {SECONDS_TO_START / 60:g} minutes, and was ended."
+            raise RunError(" ".join([why, *self._last_words(), "The run stays resumable."]))
+        if not stdout.readline():
             raise self._died()
         self._is_ready = True
 
@@ -106,10 +115,12 @@ class WatchedWorker:
 
     def _died(self) -> WorkerDied:
         code = self._process.wait()
-        self._complaints.seek(0)
-        last_words = self._complaints.read().decode(errors="replace").strip().splitlines()[-1:]
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return WorkerDied(" ".join([f"the worker process ended with {how}.", *last_words]))
+        return WorkerDied(" ".join([f"the worker process ended with {how}.", *self._last_words()]))
+
+    def _last_words(self) -> list[str]:
+        self._complaints.seek(0)
+        return self._complaints.read().decode(errors="replace").strip().splitlines()[-1:]
 
 
 def execute_persistently(

@@ -1,13 +1,14 @@
 """The process that speaks to Ray on behalf of a driver: runs come in as lines, how each ended goes out as lines.
 
-Started as ``python -m supple_lab.sweep.remote.ray_agent ORDER``. It ends, and a cluster that it started with it, when
-its input closes.
+Started as ``python -m supple_lab.sweep.remote.ray_agent ORDER SECONDS``, the time it has to reach a cluster. It ends,
+and a cluster that it started with it, when its input closes.
 """
 
 import json
 import logging
 import os
 import queue
+import signal
 import sys
 import threading
 from collections import deque
@@ -22,7 +23,7 @@ Order = dict[str, Any]  # as the driver wrote it: reading it takes torch, and th
 SECONDS_BETWEEN_LOOKS = 0.05
 NUM_RETRIES = 20  # of a task whose worker or node is lost; one that kills its own worker must not do so for ever
 SECONDS_TO_SHUT_DOWN = 15.0
-PASSED_ON = ("SUPPLE_DATA",)  # variables of the driver that runs need; a cluster's workers have others of their own
+PASSED_ON = ("SUPPLE_DATA", "SUPPLE_PLUGIN")  # variables that runs need; a cluster's workers have others of their own
 
 
 class Agent:
@@ -61,13 +62,16 @@ class Agent:
         print(json.dumps({"run": run, **content}), file=self._answers, flush=True)
 
 
-def main(order: Order) -> None:
-    """Serve until the input closes."""
+def main(order: Order, seconds: int) -> None:
+    """Serve until the input closes; die of an alarm where no cluster is reached in time."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Ray prints what it likes
-    connect(order)
     messages: queue.Queue[dict[str, str]] = queue.Queue()
     threading.Thread(target=_read, args=(sys.stdin, messages), daemon=True).start()
+    signal.alarm(seconds)  # the kernel keeps it, whatever Ray's own code does: it tries for more than three minutes
+    connect(order)
+    signal.alarm(0)
+    print(json.dumps({"connected": True}), file=answers, flush=True)
     Agent(order, answers).serve(messages)
 
 
@@ -109,4 +113,4 @@ def _read(stdin: TextIO, messages: "queue.Queue[dict[str, str]]") -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(json.loads(sys.argv[1]), int(sys.argv[2]))

@@ -31,7 +31,8 @@ def execute_task(spec_json: str, written_order: dict[str, Any]) -> dict[str, str
         if order.terms.has_limits:
             return {"state": execute_persistently(spec, store, worker=lambda: _worker(store, order))}
         terms = order.terms
-        return {"state": execute(spec, store, device=order.device, pace=terms.pace, track=terms.track)}
+        state = execute(spec, store, device=order.device, pace=terms.pace, track=terms.track, settled=terms.settled)
+        return {"state": state}
     except RunIsBusy as busy:
         return {"busy": str(busy)}
     except Exception as error:  # the driver tells it, under the run's name

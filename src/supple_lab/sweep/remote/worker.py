@@ -1,7 +1,7 @@
 """A worker process: reads run specs line by line, executes them, answers with how each ended.
 
-Started as ``python -m supple_lab.sweep.remote.worker OUT DEVICE MIRROR PACE TRACK``. It ends at once when its input
-closes, however that comes about, so that a killed driver leaves no orphans.
+Started as ``python -m supple_lab.sweep.remote.worker OUT DEVICE MIRROR PACE TRACK RETRY``. It ends at once when its
+input closes, however that comes about, so that a killed driver leaves no orphans.
 """
 
 import json
@@ -22,9 +22,10 @@ from supple_lab.sweep.terms import Terms
 READY = "ready"  # said once, before the first run is taken, so that starting up does not count as its time
 
 
-def main(out: str, device: str, mirror: str, pace: str, track: str) -> None:
+def main(out: str, device: str, mirror: str, pace: str, track: str, retry_failed: str) -> None:
     """Serve until the input closes."""
-    terms = Terms(pace=Pace(**json.loads(pace)), track=tuple(track.split(",")) if track else ())
+    tracked = tuple(track.split(",")) if track else ()
+    terms = Terms(pace=Pace(**json.loads(pace)), track=tracked, retry_failed=bool(retry_failed))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not be taken for an answer
     lines: queue.Queue[str] = queue.Queue()
@@ -38,7 +39,8 @@ def main(out: str, device: str, mirror: str, pace: str, track: str) -> None:
 def answer(line: str, store: Store, device: str, terms: Terms) -> dict[str, str]:
     """Execute one run; its state, or the error that kept it from being executed."""
     try:
-        state = execute(RunSpec.from_json(line), store, device=device, pace=terms.pace, track=terms.track)
+        spec = RunSpec.from_json(line)
+        state = execute(spec, store, device=device, pace=terms.pace, track=terms.track, settled=terms.settled)
         return {"state": state}
     except RunIsBusy as error:
         return {"busy": str(error)}
