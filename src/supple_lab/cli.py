@@ -7,32 +7,36 @@ from typing import Annotated, TextIO
 
 import tyro
 
-from supple.version import __version__
 from supple_lab.atomic_write import StorageError
 from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, BadUsage, Command
 from supple_lab.commands.bench import Bench
 from supple_lab.commands.data import Data
+from supple_lab.commands.form import values_of
 from supple_lab.commands.list import List
+from supple_lab.commands.one_run import OneRun
+from supple_lab.commands.play import Play
 from supple_lab.commands.report import Report
 from supple_lab.commands.run import Run
 from supple_lab.commands.train import Train
 from supple_lab.data.base import DataError
-from supple_lab.lookup import UnknownName
+from supple_lab.lookup import UnknownName, use_plugin
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.sweep.packed import THREAD_NAME
 
 Commands = (
     Annotated[Run, tyro.conf.subcommand(name="run")]
     | Annotated[Train, tyro.conf.subcommand(name="train")]
+    | Annotated[Play, tyro.conf.subcommand(name="play")]
     | Annotated[Report, tyro.conf.subcommand(name="report")]
     | Annotated[List, tyro.conf.subcommand(name="list")]
     | Annotated[Bench, tyro.conf.subcommand(name="bench")]
     | Annotated[Data, tyro.conf.subcommand(name="data")]
 )
+ONE_RUN: tuple[type[OneRun], ...] = (Train, Play)  # their options depend on the parts that are named
 
 
 def main() -> None:
-    """Entry point of the `supple` script."""
+    """Obey the command line of this process, and end it."""
     try:
         sys.exit(supple(sys.argv[1:]))
     except BrokenPipeError:
@@ -53,9 +57,6 @@ def is_broken(stream: TextIO) -> bool:
 
 def supple(arguments: list[str]) -> int:
     """Obey one command line; the exit code."""
-    if arguments == ["--version"]:
-        print(f"supple {__version__}")
-        return DONE
     try:
         return command_of(arguments).obey()
     except (UnknownName, BadUsage, Unsuitable, StorageError, DataError) as error:
@@ -71,8 +72,11 @@ def supple(arguments: list[str]) -> int:
 
 def command_of(arguments: list[str]) -> Command:
     """The command that the arguments spell, or the parser's own exit."""
-    if arguments[:1] == ["train"]:  # its options depend on the parts it names
-        return Train.read(arguments[1:], CONFIG)
+    for file in values_of("--plugin", arguments):  # first, for what it defines may be named by other options
+        use_plugin(file)
+    for command in ONE_RUN:
+        if arguments[:1] == [command.verb]:
+            return command.read(arguments[1:], CONFIG)
     return tyro.cli(Commands, prog="supple", args=arguments or ["--help"], description=DESCRIPTION, config=CONFIG)
 
 

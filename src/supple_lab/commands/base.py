@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
@@ -13,6 +14,9 @@ class BadUsage(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Command(ABC):
     """A frozen dataclass in every subclass; the command line is made from its fields and their docstrings."""
+
+    plugin: Path | None = None
+    """A Python file of yours: methods (or models, scenarios, ...) in it are found by their names, as our own."""
 
     @abstractmethod
     def obey(self) -> int:

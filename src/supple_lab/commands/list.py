@@ -16,6 +16,8 @@ from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.screen import print_table
 from supple_lab.data.base import Dataset
 from supple_lab.models.base import Model
+from supple_lab.rl.base import Game
+from supple_lab.rl.games import GAMES
 from supple_lab.runs.index import Entry, entries
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.store import Store
@@ -31,6 +33,7 @@ KINDS: dict[str, type] = {
     "scenarios": Scenario,
     "datasets": Dataset,
     "models": Model,
+    "games": Game,
     "studies": Study,
     "engines": Executor,
     "trackers": Tracker,
@@ -43,7 +46,7 @@ ON_ONE_SCREEN = 1000  # runs up to which a table is laid out nicely; that takes 
 
 @dataclass(frozen=True, kw_only=True)
 class List(Command):
-    """Show methods, metrics, scenarios, datasets, models, studies, engines and trackers, or the runs of a folder."""
+    """Show methods, metrics, scenarios, datasets, models, games, studies, engines, trackers, or a folder's runs."""
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KIND")] = "all"
     """One of these kinds, or runs, which needs --out."""
@@ -66,8 +69,7 @@ class List(Command):
         if self.what not in (*KINDS, "all"):
             raise lookup.UnknownName(lookup.no_such("kind of thing", self.what, [*KINDS, "runs"]))
         for kind in KINDS if self.what == "all" else [self.what]:
-            classes: dict[str, type] = lookup.known(KINDS[kind])
-            print_table((kind, ""), [(name, first_line(cls)) for name, cls in classes.items()])
+            print_table((kind, ""), rows_of(kind))
         return DONE
 
     def list_runs(self) -> int:
@@ -116,6 +118,13 @@ def counts(wanted: Iterable[Entry]) -> str:
     """How many runs stand how."""
     states = Counter(entry.state for entry in wanted)
     return f"{states.total():,} runs: " + ", ".join(f"{number:,} {state}" for state, number in states.most_common())
+
+
+def rows_of(kind: str) -> list[tuple[str, str]]:
+    """What there is of a kind: names and what they say of themselves; of games, Atari's titles besides."""
+    classes: dict[str, type] = lookup.known(KINDS[kind])
+    titles = [(title, "Atari") for title in GAMES] if KINDS[kind] is Game else []
+    return [*((name, first_line(cls)) for name, cls in classes.items()), *titles]
 
 
 def first_line(cls: type) -> str:

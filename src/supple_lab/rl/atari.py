@@ -1,7 +1,7 @@
 """Atari games on the Arcade Learning Environment, with the preprocessing of Mnih et al. 2015, by a preset's rules."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -43,8 +43,10 @@ class Atari(Game):
 
     name = "atari"
     title: str
-    preset: PresetName = "sokar"
+    preset: PresetName = "sokar"  # cleanrl: a life is an episode, with idle frames before and fire pressed
     max_steps: int | None = None  # after which a game is cut off; none: the preset's
+    # probability, at each emulator frame, of the previous frame's action; none: the preset's (sokar 0.25, cleanrl 0)
+    sticky: float | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if self.title not in GAMES:
@@ -53,11 +55,18 @@ class Atari(Game):
             raise ValueError(f"Atari.preset is one of {', '.join(get_args(PresetName))}; got {self.preset!r}.")
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"Atari.max_steps is a number of steps, at least 1; got {self.max_steps}.")
+        if self.sticky is not None and not 0 <= self.sticky <= 1:
+            raise ValueError(f"Atari.sticky is a probability, in [0, 1]; got {self.sticky}.")
+
+    @property
+    def rules(self) -> Preset:
+        """The preset's, but for those that are given."""
+        preset = PRESETS[self.preset]
+        max_steps = preset.max_steps if self.max_steps is None else self.max_steps
+        return replace(preset, max_steps=max_steps, sticky=preset.sticky if self.sticky is None else self.sticky)
 
     def start(self, seed: int) -> "AtariEnvironment":
-        preset = PRESETS[self.preset]
-        rules = preset if self.max_steps is None else replace(preset, max_steps=self.max_steps)
-        return AtariEnvironment(self.title, rules, seed)
+        return AtariEnvironment(self.title, self.rules, seed)
 
 
 class AtariEnvironment(Environment):

@@ -28,19 +28,19 @@ class DQN(Problem):
 
     name = "dqn"
     game: Game
-    num_iterations: int = 10
-    steps_per_iteration: int = 250_000
-    steps_per_segment: int = 10_000
-    evaluation_steps: int = 125_000  # Dopamine's
-    evaluation_epsilon: float = 0.001
-    num_random_steps: int = 20_000  # before the first update
+    num_iterations: int = 10  # each ends with an evaluation
+    steps_per_iteration: int = 250_000  # of training; the last game is played to its end
+    steps_per_segment: int = 10_000  # after which a run can stop and go on; the last game is played to its end
+    evaluation_steps: int = 125_000  # after each iteration; Dopamine's
+    evaluation_epsilon: float = 0.001  # the probability of a random action in evaluations
+    num_random_steps: int = 20_000  # at the start, before the first update
     num_decay_steps: int = 250_000  # Dopamine's: epsilon falls from 1 to the floor in so many steps after those
-    epsilon_floor: float = 0.01
+    epsilon_floor: float = 0.01  # the least probability of a random action in training
     replay_ratio: float = 1.0  # updates a step
     target_period: int = 2_000  # steps between copies into the target network
     boundary_period: int = 1_000  # updates between boundaries, at which ReDo recycles (Sokar et al. 2023) and S&P acts
-    batch_size: int = 32
-    discount: float = 0.99
+    batch_size: int = 32  # steps that an update learns from
+    discount: float = 0.99  # of what is earned a step later
     capacity: int = 1_000_000  # frames of the replay
     num_stacked: int = 4  # frames that the network sees at once
     act_mode: Mode = "eval"  # of the network while it acts; the paper (appendix H): train destabilises
@@ -57,6 +57,10 @@ class DQN(Problem):
         for name in ("act_mode", "target_mode"):
             if getattr(self, name) not in get_args(Mode):
                 raise ValueError(f"DQN.{name} is one of {', '.join(get_args(Mode))}; got {getattr(self, name)!r}.")
+        if self.capacity <= self.num_stacked:
+            raise ValueError(
+                f"DQN.capacity counts frames, more than the {self.num_stacked} stacked ones; got {self.capacity}."
+            )
         if not 0 < self.replay_ratio < math.inf:
             raise ValueError(f"DQN.replay_ratio is updates per step, more than 0; got {self.replay_ratio}.")
         _ = self.exploration  # raises where its fields are wrong

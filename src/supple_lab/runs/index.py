@@ -89,7 +89,7 @@ def read_entry(folder: RunFolder) -> Entry:
         run=folder.path.name,
         method=_kind(spec, "method"),
         scenario=_kind(problem, "scenario") or str(problem.get("kind", "")),
-        dataset=_dataset(_part(problem, "dataset")) or str(problem.get("game", "")),
+        dataset=_dataset(_part(problem, "dataset")) or _game(_part(problem, "game")),
         seed=seed if isinstance(seed := spec.get("seed"), int) else 0,
         state=folder.state(),
         progress=float(status.get("progress", 0.0)),
@@ -143,3 +143,8 @@ def _kind(whole: dict[str, Any], name: str) -> str:
 def _dataset(dataset: dict[str, Any]) -> str:
     inner = _part(dataset, "of")  # a slice of another dataset
     return f"{dataset['kind']} of {_dataset(inner)}" if inner else str(dataset.get("kind", ""))
+
+
+def _game(game: dict[str, Any]) -> str:
+    inner = _part(game, "game")  # a game with other rewards
+    return f"{game['kind']} {_game(inner)}" if inner else str(game.get("title") or game.get("kind", ""))

@@ -49,6 +49,23 @@ def check_playable(spec: RunSpec, problem: DQN) -> None:
         )
 
 
+def remarks_on(problem: DQN) -> list[str]:
+    """What is allowed, but may not be what was meant."""
+    found = []
+    if not problem.num_updates:
+        found.append(
+            f"the first {problem.num_random_steps:,} steps are random and the run has about "
+            f"{problem.num_iterations * problem.steps_per_iteration:,}: nothing is learned. Choose a smaller "
+            "DQN.num_random_steps or a longer run."
+        )
+    if problem.evaluation_steps > problem.steps_per_iteration:
+        found.append(
+            f"an iteration of {problem.steps_per_iteration:,} steps is followed by an evaluation of "
+            f"{problem.evaluation_steps:,}. Choose a smaller DQN.evaluation_steps to save time."
+        )
+    return found
+
+
 def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:
     """Refuse a network that cannot read the frames, or cannot be built with the method's activation."""
     model = spec.model
@@ -61,12 +78,19 @@ def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:
             f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
             f"{problem.game.name} are {sights.frame_shape[0]}x{sights.frame_shape[1]}. Choose another model, as mlp."
         )
+    num_parameters(spec, problem)
+
+
+def num_parameters(spec: RunSpec, problem: DQN) -> int:
+    """Parameters of the network, built without memory or arithmetic; Unsuitable if it cannot be built."""
+    sights, model = sights_of(problem.game), spec.model
     shape = (problem.num_stacked, *sights.frame_shape)
     try:
         with torch.device("meta"):
-            model.build(spec.method.activation, image_shape=shape, num_classes=sights.num_actions)
+            network = model.build(spec.method.activation, image_shape=shape, num_classes=sights.num_actions)
     except ValueError as error:  # ours, such as an odd width for an activation that gives two values for one
         raise Unsuitable(f"{model.name} cannot be built with {spec.method.name}: {error}") from error
+    return sum(parameter.numel() for parameter in network.parameters())
 
 
 def acts_at_boundaries(method: Method) -> bool:

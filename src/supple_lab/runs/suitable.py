@@ -12,7 +12,7 @@ from supple_lab.data.digits import Digits
 from supple_lab.models.base import Model
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.playable import check_playable
+from supple_lab.runs.playable import check_playable, remarks_on
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.subnetworks import check_subnetworks
@@ -71,6 +71,8 @@ def remarks(spec: RunSpec, *, device: str) -> list[str]:
             f"{spec.method.name} acts between stages, and there is only one: the run trains as vanilla does. "
             f"Choose a scenario with more stages to see what {spec.method.name} does."
         )
+    if isinstance(spec.problem, DQN):
+        found += remarks_on(spec.problem)
     return found
 
 

@@ -1,0 +1,170 @@
+"""One run: what the commands that bring one run to its end have in common, whatever is learned in it."""
+
+import sys
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import torch
+import tyro
+
+from supple.methods.base import Method
+from supple.methods.vanilla import Vanilla
+from supple.metrics.base import Metric, every_metric
+from supple_lab import lookup
+from supple_lab.commands.base import BadUsage, Command
+from supple_lab.commands.form import filled, form_of
+from supple_lab.commands.run import check_trackers, tell_damage, tell_failures, tell_notes
+from supple_lab.commands.screen import print_table
+from supple_lab.models.base import Model
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.lease import RunIsBusy
+from supple_lab.runs.optimizer import Optimizer
+from supple_lab.runs.precision import Precision
+from supple_lab.runs.problem import Problem
+from supple_lab.runs.record_log import Record
+from supple_lab.runs.run import DEFAULT_PACE, execute
+from supple_lab.runs.run_folder import RunFolder
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.runs.suitable import check_suitable, remarks
+from supple_lab.sweep.sweep import Failure, failures
+from supple_lab.sweep.view import choose_view
+
+MAX_FIRST, MAX_LAST = 2, 5  # stages in the table of results; those between are counted
+SETTLED = ("done", "diverged")  # a failed run is tried again: what was missing may be there now
+BEGINNINGS = {
+    "waiting": "new",
+    "running": "another process is at work on it",
+    "interrupted": "was interrupted, goes on from its last checkpoint",
+    "done": "finished before; this is what came out",
+    "diverged": "diverged before; the same numbers would do so again",
+    "failed": "failed before, is tried again",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRun(Command):
+    """A subclass says what is learned, which options that has, and what is told of the results."""
+
+    verb: ClassVar[str]  # `supple VERB`
+    description: ClassVar[str]  # at the head of the help
+
+    model: Model
+    method: Method = field(default_factory=Vanilla)
+    optimizer: Optimizer
+    seed: int = 0
+    precision: Precision = "default"
+    """Of matrix products. default: fp32 on a CPU, tf32 on a GPU."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where to compute."""
+    out: Path
+    """Folder of the runs; this one gets a folder in it, named by its id."""
+    checkpoint_seconds: float = DEFAULT_PACE.seconds
+    checkpoint_stages: int = DEFAULT_PACE.stages
+    track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Have these programs show the curves while it goes: tensorboard (then: tensorboard --logdir OUT/runs)."""
+    quiet: bool = False
+    """Show no progress."""
+
+    @abstractmethod
+    def problem(self) -> Problem:
+        """What is to be learned; ValueError or BadUsage where it makes no sense."""
+
+    @abstractmethod
+    def size_of(self, spec: RunSpec) -> str:
+        """How large a run that can be carried out is, in a line."""
+
+    @abstractmethod
+    def print_results(self, records: Sequence[Record]) -> None:
+        """What came out, as a table with a line a stage."""
+
+    def make_ready(self) -> None:
+        """Do what must be done before the run begins and is no part of it."""
+
+    @classmethod
+    def read(cls, arguments: Sequence[str], config: tuple[Any, ...]) -> Self:
+        """The command that the arguments spell; its help if there are none."""
+        given = list(arguments) or ["--help"]
+        prog, form = f"supple {cls.verb}", form_of(cls, given)
+        return filled(tyro.cli(form, prog=prog, args=given, description=cls.description, config=config))
+
+    def obey(self) -> int:
+        spec = self.spec()
+        self.check(spec)
+        self.make_ready()
+        store = Store.create(self.out)
+        folder = store.folder(spec)
+        self.tell_beginning(spec, folder)
+        could_not = [] if folder.state() in SETTLED else self.bring_to_end(spec, store)
+        tell_damage(store, [spec])
+        tell_notes(store, [spec])
+        self.tell_result(folder)
+        return tell_failures(could_not)
+
+    def spec(self) -> RunSpec:
+        """The run that is asked for."""
+        try:
+            problem = self.problem()
+        except ValueError as error:
+            raise BadUsage(str(error)) from error
+        return RunSpec(
+            problem=problem,
+            model=self.model,
+            method=self.method,
+            optimizer=self.optimizer,
+            seed=self.seed,
+            precision=self.precision,
+        )
+
+    def check(self, spec: RunSpec) -> None:
+        """Refuse what makes no sense or cannot be done here, before anything is written."""
+        if self.checkpoint_seconds < 0 or self.checkpoint_stages < 0:
+            raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0.")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        check_trackers(self.track)
+        check_suitable(spec, device=self.device)
+
+    def tell_beginning(self, spec: RunSpec, folder: RunFolder) -> None:
+        """How large the run is, how it stands, and what may not be meant."""
+        for remark in remarks(spec, device=self.device):
+            print(f"note: {remark}", file=sys.stderr)
+        if not self.quiet:
+            print(self.size_of(spec))
+            print(f"run {spec.run_id}: {BEGINNINGS[folder.state()]}", flush=True)
+
+    def bring_to_end(self, spec: RunSpec, store: Store) -> list[Failure]:
+        """Train, showing how it goes."""
+        pace = Pace(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
+        with choose_view(quiet=self.quiet)(store, [spec]):
+            try:
+                execute(spec, store, device=self.device, pace=pace, track=self.track)
+            except RunIsBusy as error:
+                return [Failure(spec, str(error), busy=True)]
+        return failures(store, [spec])
+
+    def tell_result(self, folder: RunFolder) -> None:
+        """Results stage by stage, how the run ended, and where it is."""
+        records, status = folder.records(), folder.status()
+        if records:
+            self.print_results(records)
+        reason = f": {status['reason']}" if status["state"] == "diverged" else ""
+        print(f"run {folder.path.name} is {folder.state()}{reason}\nfolder: {folder.path.resolve()}")
+
+
+def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
+    """The metrics of these names at their defaults."""
+    if "all" in names:
+        return tuple(every_metric())
+    return tuple(lookup.find(Metric, name)() for name in dict.fromkeys(names))
+
+
+def print_stages(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:
+    """A table with a line a stage; of many stages the first and the last."""
+    shown = list(rows)
+    if len(shown) > MAX_FIRST + MAX_LAST + 1:
+        shown[MAX_FIRST:-MAX_LAST] = [("...", *("" for _ in header[1:]))]
+    print_table(header, shown, title=title)

@@ -1,0 +1,79 @@
+"""supple play: one agent learns one game by DQN, for any length and with any method. The same command continues."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from supple_lab.commands.one_run import OneRun, find_metrics, print_stages
+from supple_lab.models.base import Model
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.rl.atari import Atari
+from supple_lab.runs.dqn_problem import DQN, METRICS
+from supple_lab.runs.optimizer import Optimizer
+from supple_lab.runs.playable import num_parameters
+from supple_lab.runs.record_log import Record
+from supple_lab.runs.run import DEFAULT_PACE
+from supple_lab.runs.spec import RunSpec
+from supple_lab.studies.hyperparameters.atari import ADAM
+
+COLUMNS = {  # of the table of results: heading and format
+    "num_steps": ("steps", "{:,}"),
+    "score": ("evaluation score", "{:,.2f}"),
+    "train_score": ("training score", "{:,.2f}"),
+    "srank": ("effective rank", "{:.0f}"),
+    "dormant_ratio": ("dormant share", "{:.4f}"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play(OneRun):
+    """Have one agent learn one game by DQN, with any method. The same command again continues what is unfinished."""
+
+    verb = "play"
+    description = """Have one agent learn one game by DQN. The same command again continues what is unfinished.
+
+For example: supple play --game Breakout --method aid --method.relu-prob 0.99
+
+Defaults are the paper's: ten iterations of 250,000 steps, which is hours on a GPU and days on a processor core. Game,
+model, method and optimizer are chosen by name, and each has fields of its own. Below are the fields of the parts that
+are named on this command line; for others name them, as in: supple play --game Pong --method redo --help
+
+Atari games need ale-py and opencv: pip install 'supple[rl]'. The game chain needs neither; play it with --model mlp."""
+
+    rules: DQN
+    model: Model = field(default_factory=NatureDQN)
+    optimizer: Optimizer = field(default_factory=lambda: ADAM)
+    seed: int = 0
+    """Decides initial weights, games, actions at random, what is learned from and masks, each by its own stream."""
+    metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = tuple(metric.name for metric in METRICS)
+    """Measure these at the ends of iterations: names from `supple list metrics`, or all."""
+    out: Path = Path("out/play")
+    checkpoint_seconds: float = DEFAULT_PACE.seconds
+    """Write a checkpoint at the end of a segment if the last is so many seconds old; a kill costs a segment besides."""
+    checkpoint_stages: int = DEFAULT_PACE.stages
+    """Besides, write one after every so many iterations; 0: by the clock alone."""
+
+    def problem(self) -> DQN:
+        return replace(self.rules, metrics=find_metrics(self.metrics))
+
+    def size_of(self, spec: RunSpec) -> str:
+        rules, game = self.rules, self.rules.game
+        title = game.title if isinstance(game, Atari) else game.name
+        num_steps = rules.num_iterations * rules.steps_per_iteration
+        return (
+            f"{title}; {type(spec.model).__name__}, {num_parameters(spec, self.rules):,} parameters; "
+            f"{rules.num_iterations:,} {'iteration' if rules.num_iterations == 1 else 'iterations'}, "
+            f"{num_steps:,} steps, {rules.num_updates:,} updates"
+        )
+
+    def print_results(self, records: Sequence[Record]) -> None:
+        columns = {name: column for name, column in COLUMNS.items() if name in records[-1]}
+        rows = [
+            (str(record["stage"] + 1), *(form.format(record[name]) for name, (_, form) in columns.items()))
+            for record in records
+        ]
+        header = ("iteration", *(heading for heading, _ in columns.values()))
+        print_stages(header, rows, title="after each iteration")

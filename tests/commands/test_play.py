@@ -1,0 +1,214 @@
+"""supple play as a stranger meets it: a game by its title, every field settable, what makes no sense refused."""
+
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from small_games import ON_CHAIN, chain_spec
+from supple.methods.activations import UseAID
+from supple.metrics.dormant import DormantRatio
+from supple_lab.cli import command_of, supple
+from supple_lab.commands.play import Play
+from supple_lab.rl.atari import Atari
+from supple_lab.rl.chain import Chain
+from supple_lab.rl.games import GAMES
+from supple_lab.rl.shuffled import Shuffled
+from supple_lab.runs.checkpoint import checkpoint_files
+from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.optimizer import SGD, Adam
+from supple_lab.runs.playable import sights_of
+from supple_lab.runs.run import execute
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.studies.atari import Atari as AtariStudy
+from supple_lab.studies.order import Order
+
+NOT_AN_OPTION_OF_ITS_OWN = ("game", "metrics")
+SMALL = (
+    " ".join(
+        f"--{own.name.replace('_', '-')} {getattr(ON_CHAIN, own.name)}"
+        for own in dataclasses.fields(ON_CHAIN)
+        if own.name not in NOT_AN_OPTION_OF_ITS_OWN
+    )
+    + " --game chain --model mlp --model.width 64 --model.num-hidden 2 --optimizer.learning-rate 1e-3"
+    + " --optimizer.epsilon 1e-8"
+)  # the command line of small_games.chain_spec
+
+
+@pytest.fixture
+def no_ale(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    sights_of.cache_clear()
+    yield
+    sights_of.cache_clear()
+
+
+def obey(line: str) -> int:
+    """The exit code of `supple play LINE`, whether our own or the argument parser's."""
+    try:
+        return supple(["play", *line.split()])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def spec_of(line: str) -> RunSpec:
+    command = command_of(["play", *line.split()])
+    assert isinstance(command, Play)
+    return command.spec()
+
+
+def test_command_line_spells_the_same_run_as_python():
+    assert spec_of(f"{SMALL} --method aid --method.relu-prob 0.8 --seed 3") == chain_spec(UseAID(relu_prob=0.8), seed=3)
+
+
+@pytest.mark.parametrize("title", GAMES)
+def test_defaults_are_the_papers_run_of_every_game(title):
+    vanilla = [spec for spec in AtariStudy().specs(Order(scale="paper", methods=("vanilla",))) if spec.seed == 0]
+    assert spec_of(f"--game {title}").run_id in {spec.run_id for spec in vanilla}
+
+
+def test_a_title_is_short_for_the_atari_game_of_that_title():
+    short = spec_of("--game=Breakout --game.preset cleanrl --game.sticky 0.1 --game.max-steps 500")
+    long = spec_of("--game atari --game.title Breakout --game.preset cleanrl --game.sticky 0.1 --game.max-steps 500")
+    game = Atari(title="Breakout", preset="cleanrl", sticky=0.1, max_steps=500)
+    assert short == long
+    assert short.problem == DQN(game=game)
+
+
+def test_a_game_inside_another_is_named_and_set_in_the_same_way():
+    assert spec_of("--game shuffled --game.game chain --game.game.num-places 3").problem == DQN(
+        game=Shuffled(game=Chain(num_places=3))
+    )
+    assert spec_of("--game shuffled --game.game Pong").problem == DQN(game=Shuffled(game=Atari(title="Pong")))
+
+
+def test_default_optimizer_keeps_the_fields_that_are_not_given():
+    assert spec_of("--game Pong --optimizer adam --optimizer.learning-rate 1e-4").optimizer == Adam(
+        learning_rate=1e-4, epsilon=1.5e-4
+    )
+    assert spec_of("--game Pong --optimizer sgd").optimizer == SGD()
+
+
+def test_metrics_are_chosen_by_name():
+    assert spec_of("--game Pong --metrics dormant").problem == DQN(game=Atari(title="Pong"), metrics=(DormantRatio(),))
+
+
+def test_help_tells_what_every_field_means(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert obey("--game Pong --method redo --help") == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for own in dataclasses.fields(DQN):
+        option = own.name.replace("_", "-")
+        assert re.search(rf" --{option} \S+ (?!\(default)", text), f"--{option} is not explained"
+    assert "--game.sticky" in text
+    assert "--method.threshold" in text
+    assert "--game.title" not in text  # the name says it
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--method aid", "--game"),
+        ("--game Brekout", "no game named 'Brekout'. Did you mean 'Breakout'?"),
+        ("--game atari --game.title Pogn", "no Atari game named 'Pogn'. Did you mean 'Pong'?"),
+        ("--game Pong --game.title Breakout", "--game.title"),
+        ("--game Pong --game Breakout", "a run has one game"),
+        ("--game Pong --game.sticky 1.5", "Atari.sticky is a probability, in [0, 1]; got 1.5."),
+        ("--game chain", "nature_dqn needs frames of at least 36x36 pixels"),
+        ("--game chain --model mlp --replay-ratio 0", "DQN.replay_ratio is updates per step, more than 0"),
+        ("--game chain --model mlp --capacity 4", "DQN.capacity counts frames, more than the 4 stacked ones"),
+        ("--game chain --model mlp --metrics dormnt", "Did you mean 'dormant'?"),
+        ("--game chain --model mlp --method redo --num-iterations 1 --steps-per-iteration 20500", "it would not act"),
+        ("--game chain --model mlp --checkpoint-seconds -1", "must be at least 0"),
+        ("--game chain --model mlp --precision tf32", "on a CPU it changes nothing"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert obey(line) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("no_ale")
+def test_atari_without_ale_py_is_refused_with_the_way_to_install_it(capsys, tmp_path):
+    assert obey(f"--game Breakout --out {tmp_path / 'out'}") == 2
+    assert "pip install 'supple[rl]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_path, capsys):
+    assert obey(f"{SMALL} --method aid --out {tmp_path}") == 0
+    first = capsys.readouterr().out
+    num_parameters = (2 * 6 + 1) * 64 + 65 * 64 + 65 * 4
+    assert f"chain; MLP, {num_parameters:,} parameters; 2 iterations, 300 steps, 240 updates" in first
+    folder = Store.open(tmp_path).folder(chain_spec(UseAID()))
+    assert f"folder: {folder.path}" in first
+    stamp = folder.stage_log.path.stat().st_mtime_ns
+    heading, *lines = first.partition("after each iteration\n")[2].splitlines()
+    assert re.split(" {2,}", heading.strip()) == [
+        *("iteration", "steps", "evaluation score", "training score", "effective rank", "dormant share")
+    ]
+    for record, line in zip(folder.records(), lines[:2], strict=True):
+        values = ("num_steps", "score", "train_score", "srank", "dormant_ratio")
+        assert [float(cell) for cell in line.split()[1:]] == pytest.approx([record[name] for name in values], abs=0.005)
+    assert obey(f"{SMALL} --method aid --out {tmp_path}") == 0
+    again = capsys.readouterr().out
+    assert "finished before" in again
+    assert first.partition("after each")[2] == again.partition("after each")[2]
+    assert folder.stage_log.path.stat().st_mtime_ns == stamp
+
+
+def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
+    many = SMALL.replace("--num-iterations 2", "--num-iterations 4")
+    spec, out = spec_of(many), tmp_path / "killed"
+    supple_script = str(Path(sys.executable).parent / "supple")
+    command = [supple_script, "play", *many.split(), "--checkpoint-seconds", "0", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while not (checkpoints := checkpoint_files(out / "runs" / spec.run_id)) and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    folder = Store.open(out).folder(spec)
+    assert checkpoints
+    assert folder.state() == "interrupted"
+    assert obey(f"{many} --out {out}") == 0
+    execute(spec, unbroken := Store.create(tmp_path / "unbroken"))
+    for log in ("stage_log", "epoch_log"):
+        broken, whole = (getattr(store.folder(spec), log).path for store in (Store.open(out), unbroken))
+        assert broken.read_bytes() == whole.read_bytes()
+    assert len(folder.records()) == 4
+
+
+def test_a_run_that_learns_nothing_or_mostly_evaluates_is_remarked_on(tmp_path, capsys):
+    line = SMALL.replace("--num-random-steps 60", "--num-random-steps 400").replace("--evaluation-steps 40", "")
+    line = line.replace("--num-iterations 2", "--num-iterations 1").replace("--steps-per-iteration 150", "")
+    line += " --steps-per-iteration 20 --evaluation-steps 30"
+    assert obey(f"{line} --quiet --out {tmp_path}") == 0
+    told = capsys.readouterr().err
+    assert "the first 400 steps are random and the run has about 20: nothing is learned" in told
+    assert "20 steps is followed by an evaluation of 30" in told
+
+
+def test_runs_are_listed_by_the_games_title_and_have_no_report(tmp_path, capsys):
+    spec = spec_of("--game Breakout --method aid")
+    Store.create(tmp_path).folder(spec).create(spec)
+    assert supple(["list", "runs", "--out", str(tmp_path)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if spec.run_id in line)
+    assert row.split()[1:4] == ["aid", "dqn", "Breakout"]
+    assert supple(["report", str(tmp_path)]) == 2
+    assert "holds no study" in (told := capsys.readouterr().err)
+    assert f"supple list runs --out {tmp_path}" in told
+
+
+def test_games_are_listed_with_atari_titles(capsys):
+    assert supple(["list", "games"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert {"chain", "shuffled", *GAMES} <= set(names)
