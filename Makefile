@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED_BY := pyproject.toml constraints.txt setup.py src/supple/version.py src/supple/kernels/cpu.c
 
-.PHONY: demo test test-all check lint format clean
+.PHONY: demo test test-all check format docs conversion-table dist clean
 
 demo: .venv/lab  ## three activations on random-label digits: a table, a figure and a page in minutes
 	@$(BIN)/supple run quickstart
@@ -12,7 +12,8 @@ demo: .venv/lab  ## three activations on random-label digits: a table, a figure 
 test: check  ## lint, type-check and every test that is quick
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
 
-test-all: check  ## the slow tests too
+test-all: check  ## the slow tests too, and those of the libraries supple works with, where these install
+	@$(MAKE) --no-print-directory .venv/integrations .venv/docs || echo "Tests of what is missing are skipped."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 check: .venv/dev
@@ -24,8 +25,20 @@ format: .venv/dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+docs: .venv/docs  ## the documentation as a website in site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+conversion-table: .venv/dev .venv/integrations  ## docs/conversion.md anew, from the libraries as they are installed
+	@PYTHONPATH=tests $(BIN)/python tools/conversion_table.py > .venv/conversion.md
+	@mv .venv/conversion.md docs/conversion.md
+
+dist: .venv/dev  ## the source distribution and the wheel in dist/
+	@rm -rf dist build/lib build/bdist.*
+	@$(BIN)/python -m build --quiet
+	@ls dist
+
 clean:
-	rm -rf .venv build out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist site out .pytest_cache .mypy_cache .ruff_cache
 
 .venv/python-found:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -21,6 +21,7 @@ LIBRARY = [
     ("methods", "metrics"),
     ("monitoring",),
     ("monitor",),
+    ("integrations",),
 ]
 LABORATORY = [
     ("lookup", "atomic_write", "streams", "provenance"),
@@ -33,6 +34,7 @@ LABORATORY = [
     ("bench",),
     ("commands",),
     ("cli",),
+    ("entry",),
 ]
 
 

@@ -1,23 +1,20 @@
 """Swap the activations and pools of any model; says what it swapped and what it could not."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from supple.conversion.functional_calls import FunctionalCalls
-from supple.conversion.positions import Positions, leave_fast_paths_
-from supple.conversion.report import ConversionReport, Findings
-from supple.conversion.request import Request
-from supple.conversion.reuse import Reuse
-from supple.conversion.walk import is_traced, walk
 from supple.layers.aid import AID
 from supple.layers.drop_relu import DropReLU
 from supple.layers.fourier import Fourier
 
+if TYPE_CHECKING:
+    from supple.conversion.report import ConversionReport
+
 # The paper replaces max-pools for these alone.
 AVERAGE_POOLED = (AID, DropReLU, Fourier)
-STATEFUL = "it has a state of its own: new keys in the state_dict, and parameters no optimizer has seen"
 POOL_CHOICES = ("auto", "average", "keep")
 
 
@@ -36,21 +33,24 @@ def convert(
 
     pool: "average" swaps max-pools for average-pools of the same geometry, "keep" does not, "auto" does for AID,
         DropReLU and Fourier, as the paper.
-    replace: the activation classes to replace, in functional form too: ``replace=(nn.GELU,)``.
+    replace: the activation classes to replace, in functional form too, GELU in the variants of timm and transformers
+        too: ``replace=(nn.ReLU, nn.GELU)``. Without it other activations stay, and the report names them.
+
+    The converted model computes another function, so weights trained before fit less well. In evaluation AID(p) is a
+    leaky ReLU of slope p above zero and 1 - p below: after ReLU that is near for p near 1. GELU and SiLU bend where AID
+    has a kink, and a network trained with them has to be trained further, or from the start. Sigmoid and tanh are
+    often gates, whose bounds the network needs; leave those out.
     """
+    # Here, so that `import supple` does not load what finds its way through other people's models.
+    from supple.conversion.model import converted
+    from supple.conversion.request import Request
+
     check_model(model)
     check_activation(activation)
     check_pool(pool)
     check_classes(replace)
     average = pool == "average" or (pool == "auto" and wants_average_pools(activation))
-    request, findings = Request(activation, tuple(replace), average), Findings()
-    name, earlier = type(model).__name__, vars(model).get("supple_conversion")
-    if activation.state_dict():
-        findings.note("", type(activation).__name__, how=STATEFUL)
-    model = converted(model, request, findings=findings)
-    report = findings.report(name, activation=str(activation), pool="average" if average else "keep")
-    model.supple_conversion = report.after(earlier) if earlier else report  # type: ignore[assignment]
-    return model
+    return converted(model, Request(activation, tuple(replace), average))
 
 
 def wants_average_pools(activation: nn.Module) -> bool:
@@ -58,7 +58,7 @@ def wants_average_pools(activation: nn.Module) -> bool:
     return isinstance(activation, AVERAGE_POOLED)
 
 
-def conversion_report(model: nn.Module) -> ConversionReport:
+def conversion_report(model: nn.Module) -> "ConversionReport":
     """What ``convert`` swapped in this model, what it left, and why."""
     report = getattr(model, "supple_conversion", None)
     if report is None:
@@ -67,37 +67,6 @@ def conversion_report(model: nn.Module) -> ConversionReport:
             "converted. If a converted model is inside it, pass that one."
         )
     return report
-
-
-def converted(model: nn.Module, request: Request, *, findings: Findings) -> nn.Module:
-    """The model with everything converted, from its children's positions to the functions in its forwards.
-
-    It is another module if the model itself is an activation or a pool.
-    """
-    holder, paths = nn.ModuleList([model]), walk(model)
-    positions = Positions(request, findings)
-    positions.swap_children_(holder, None)
-    for module, path in paths.items():
-        positions.swap_children_(module, path)
-        positions.swap_functions_(module, path)
-    leave_fast_paths_(model, positions.placements)
-    convert_forwards_(holder[0], paths, positions=positions)
-    return holder[0]
-
-
-def convert_forwards_(model: nn.Module, paths: dict[nn.Module, str], *, positions: Positions) -> None:
-    """Trace the modules' own forwards; split what they call more than once, replace what they call as functions."""
-    reuse = Reuse(positions)
-    forwards = [
-        FunctionalCalls(module, path, positions=positions) for module, path in paths.items() if is_traced(module)
-    ]
-    traced = [(forward, traces) for forward in forwards if (traces := forward.trace())]
-    for forward, traces in traced:
-        reuse.count(forward.module, traces)
-    reuse.settle_()
-    for forward, traces in traced:
-        forward.replace_(traces)
-    reuse.note_shared_modules(model, paths)
 
 
 def check_model(model: object) -> None:

@@ -114,13 +114,21 @@ def write(value: Tensor, x: Tensor, *, inplace: bool) -> Tensor:
 
 def probability(value: float, what: str) -> float:
     """The value as a float in [0, 1], or an error that says what it stands for."""
+    if not is_number(value):
+        raise TypeError(f"{what}, a number in [0, 1]; got {value!r}, a {type(value).__name__}.")
     if not 0.0 <= value <= 1.0:
         raise ValueError(f"{what}, in [0, 1]; got {value}.")
     return float(value)
 
 
+def is_number(value: object) -> bool:
+    """Whether it stands for a number, as a scalar of numpy or a tensor does and a string does not."""
+    return isinstance(value, (int, float)) or (not isinstance(value, str) and hasattr(value, "__float__"))
+
+
 def sorted_edges(edges: Sequence[float]) -> tuple[float, ...]:
     """The edges as floats, finite and strictly increasing, or an error."""
+    require_numbers(edges, "IntervalDropout.edges")
     floats = tuple(float(edge) for edge in edges)
     if not all(math.isfinite(edge) for edge in floats):
         raise ValueError(f"IntervalDropout.edges must be finite numbers (the outer intervals are open); got {floats}.")
@@ -131,12 +139,19 @@ def sorted_edges(edges: Sequence[float]) -> tuple[float, ...]:
 
 def drop_rates(drop: Sequence[float], *, num_edges: int) -> tuple[float, ...]:
     """The drop rates as floats in [0, 1], one more than there are edges, or an error."""
+    require_numbers(drop, "IntervalDropout.drop")
     if len(drop) != num_edges + 1:
         raise ValueError(
             f"IntervalDropout.drop needs one rate per interval: {num_edges} edges make {num_edges + 1} intervals; "
             f"got {len(drop)} rates, {tuple(drop)}."
         )
     return tuple(probability(rate, f"IntervalDropout.drop[{j}] is a drop rate") for j, rate in enumerate(drop))
+
+
+def require_numbers(values: object, what: str) -> None:
+    """Refuse what is no sequence of numbers."""
+    if isinstance(values, (str, int, float)) or not all(is_number(value) for value in values):  # type: ignore[attr-defined]
+        raise TypeError(f"{what} must be a sequence of numbers, such as (0.0,); got {values!r}.")
 
 
 def require_floating_point(x: Tensor, who: str) -> None:

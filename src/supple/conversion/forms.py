@@ -26,6 +26,16 @@ FORMS: dict[type[nn.Module], tuple[Any, ...]] = {
 }
 CLASS_OF_FORM: dict[Any, type[nn.Module]] = {form: cls for cls, forms in FORMS.items() for form in forms}
 
+# Classes of timm, transformers and many a script that compute one of torch's activations or an approximation within
+# 0.021 of it, by name, so that neither library has to be imported.
+NAMESAKES: dict[type[nn.Module], set[str]] = {
+    nn.GELU: {"GELU", "GELUTanh", "PytorchGELUTanh", "NewGELU", "QuickGELU"},
+    nn.SiLU: {"SiLU", "SiLUActivation", "Swish", "SwishMe"},
+    nn.Mish: {"Mish", "MishActivation", "MishMe"},
+    nn.Hardswish: {"HardSwish", "HardSwishMe"},
+}
+NAMESAKES[nn.GELU] |= {f"{kind}GELUActivation" for kind in ("", "Accurate", "Fast", "New", "Quick")}
+
 # They live in torch's file of activations, but normalise or attend: nobody expects them in a list of activations.
 NOT_ACTIVATIONS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.LogSoftmax, nn.Softmin)
 
@@ -44,12 +54,21 @@ def class_of_function(value: Any) -> type[nn.Module] | None:
 def class_of_module(module: nn.Module, classes: Sequence[type[nn.Module]]) -> type[nn.Module] | None:
     """The first of the classes that the module is one of and computes as; a subclass with its own forward is not."""
     computes_as = (cls for cls in classes if isinstance(module, cls) and type(module).forward is cls.forward)
-    return next(computes_as, None)
+    return next(computes_as, None) or next((cls for cls in classes if cls is class_of_namesake(module)), None)
+
+
+def class_of_namesake(module: nn.Module) -> type[nn.Module] | None:
+    """The torch activation that another library's module computes, by its name; one with weights computes its own."""
+    named = next((cls for cls, names in NAMESAKES.items() if type(module).__name__ in names), None)
+    if named is None or named is type(module) or module._parameters or module._buffers or module._modules:
+        return None
+    return named
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Whether the module is one of torch's activations."""
-    return type(module).__module__ == nn.ReLU.__module__ and not isinstance(module, NOT_ACTIVATIONS)
+    """Whether the module is one of torch's activations, or of their namesakes."""
+    torchs = type(module).__module__ == nn.ReLU.__module__ and not isinstance(module, NOT_ACTIVATIONS)
+    return torchs or class_of_namesake(module) is not None
 
 
 def form_name(form: Any) -> str:

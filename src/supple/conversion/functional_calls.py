@@ -134,7 +134,8 @@ class FunctionalCalls:
 
     def note_losses(self, activation: nn.Module, node: fx.Node, *, path: str) -> None:
         """Say what the function did that its successor does not."""
-        self.positions.note_cap(forms.class_of_node(node), path)
+        if cls := forms.class_of_node(node):
+            self.positions.note_consequence(cls, path)
         overwrote = forms.call_writes_in_place(node) and overwriting.is_on_argument(node)
         if overwrote and not forms.writes_in_place(activation):
             self.findings.note(path, forms.form_name(node.target), how=overwriting.INTO_ARGUMENT)

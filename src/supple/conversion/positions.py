@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from supple.conversion import forms, pools
+from supple.conversion.consequences import consequence
 from supple.conversion.own_code import has_own_forward, original_class
 from supple.conversion.report import Findings
 from supple.conversion.request import Request
@@ -70,12 +71,12 @@ class Positions:
         self.placements[activation] = placement
         if has_hooks(placement.old):
             self.findings.note(placement.path, placement.what, how="its hooks were not carried over")
-        self.note_cap(cls, placement.path)
+        self.note_consequence(cls, placement.path)
 
-    def note_cap(self, cls: type[nn.Module] | None, path: str) -> None:
-        """Say what is lost with ReLU6."""
-        if cls is not None and issubclass(cls, nn.ReLU6):
-            self.findings.note(path, cls.__name__, how="its cap at 6 is gone")
+    def note_consequence(self, cls: type[nn.Module], path: str) -> None:
+        """Say what is lost with what was replaced."""
+        if how := consequence(cls, self.request.activation):
+            self.findings.note(path, cls.__name__, how=how)
 
     def take_back_(self, activation: nn.Module) -> Placement:
         """Undo a placement."""
@@ -103,7 +104,8 @@ class Positions:
         if is_placed(module):
             self.findings.left(path, type(module).__name__, how=f"already {module}, placed by an earlier convert")
         elif forms.is_activation(module):
-            self.findings.left(path, type(module).__name__, how=not_asked_for(type(module)))
+            cls = forms.class_of_namesake(module) or type(module)
+            self.findings.left(path, type(module).__name__, how=not_asked_for(cls))
         elif isinstance(module, torch.jit.ScriptModule):
             self.findings.left(path, "a TorchScript module", how="its inside is compiled; convert before scripting")
         elif nn.ReLU in self.request.classes and getattr(module, "nonlinearity", "") == "relu":

@@ -1,22 +1,23 @@
 """The modules of a model that a conversion looks into, with their paths."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
 
 from supple.conversion.call_sites import CallSites
+from supple.conversion.forms import class_of_module, class_of_namesake
 from supple.conversion.own_code import has_own_forward
 
 CALLED_BY_OTHERS = (nn.ModuleList, nn.ModuleDict, CallSites)  # they hold modules, and leave it to others to call them
 
 
-def walk(model: nn.Module) -> dict[nn.Module, str]:
-    """Every module a conversion looks into, once, with the first path to it."""
+def walk(model: nn.Module, replaced: Sequence[type[nn.Module]]) -> dict[nn.Module, str]:
+    """Every module a conversion looks into, once, with the first path to it; not into what it replaces as a whole."""
     found: dict[nn.Module, str] = {}
 
     def visit(module: nn.Module, path: str) -> None:
-        if module in found or is_closed(module):
+        if module in found or is_closed(module) or class_of_module(module, replaced):
             return
         found[module] = path
         for name, child in children(module):
@@ -27,8 +28,8 @@ def walk(model: nn.Module) -> dict[nn.Module, str]:
 
 
 def is_closed(module: nn.Module) -> bool:
-    """Whether its inside is none of a conversion's business: TorchScript, or an activation that supple brought."""
-    own = type(module).__module__.startswith("supple.layers.")
+    """Whether its inside is none of a conversion's business: TorchScript, or an activation as a whole."""
+    own = type(module).__module__.startswith("supple.layers.") or class_of_namesake(module) is not None
     return own or isinstance(module, torch.jit.ScriptModule) or is_placed(module)
 
 

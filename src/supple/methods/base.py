@@ -3,10 +3,12 @@
 import math
 from abc import ABC
 from collections.abc import Iterable
-from typing import ClassVar
+from dataclasses import fields, is_dataclass
+from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
+from supple.functional import is_number
 from supple.learner import Batch, Learner
 
 State = dict[str, Tensor]
@@ -20,6 +22,19 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
+
+    def __new__(cls, *args: object, **values: object) -> Self:
+        """Refuse what is no number where the default is one, before a rule on the number can fail on it."""
+        defaults: dict[str, object] = {}
+        if is_dataclass(cls):
+            defaults = {field.name: field.default for field in fields(cls)}
+        for name, value in values.items():
+            if is_number(defaults.get(name)) and not is_number(value):
+                raise TypeError(
+                    f"{cls.__name__}.{name} must be a number, as its default {defaults[name]} is; got {value!r}, "
+                    f"a {type(value).__name__}."
+                )
+        return super().__new__(cls)
 
     def activation(self) -> nn.Module:
         """What the network is built with, or converted to; called once per activation site."""

@@ -1,0 +1,48 @@
+"""A whole model converted: from its children's positions to the functions in its forwards."""
+
+from torch import nn
+
+from supple.conversion.functional_calls import FunctionalCalls
+from supple.conversion.positions import Positions, leave_fast_paths_
+from supple.conversion.report import Findings
+from supple.conversion.request import Request
+from supple.conversion.reuse import Reuse
+from supple.conversion.walk import is_traced, walk
+
+STATEFUL = "it has a state of its own: new keys in the state_dict, and parameters no optimizer has seen"
+
+
+def converted(model: nn.Module, request: Request) -> nn.Module:
+    """The model with everything converted, and its report, joined to that of an earlier conversion.
+
+    It is another module if the model itself is an activation or a pool.
+    """
+    findings, name, earlier = Findings(), type(model).__name__, vars(model).get("supple_conversion")
+    if request.activation.state_dict():
+        findings.note("", type(request.activation).__name__, how=STATEFUL)
+    holder, paths = nn.ModuleList([model]), walk(model, request.classes)
+    positions = Positions(request, findings)
+    positions.swap_children_(holder, None)
+    for module, path in paths.items():
+        positions.swap_children_(module, path)
+        positions.swap_functions_(module, path)
+    leave_fast_paths_(model, positions.placements)
+    convert_forwards_(holder[0], paths, positions=positions)
+    report = findings.report(name, activation=str(request.activation), pool="average" if request.average else "keep")
+    holder[0].supple_conversion = report.after(earlier) if earlier else report  # type: ignore[assignment]
+    return holder[0]
+
+
+def convert_forwards_(model: nn.Module, paths: dict[nn.Module, str], *, positions: Positions) -> None:
+    """Trace the modules' own forwards; split what they call more than once, replace what they call as functions."""
+    reuse = Reuse(positions)
+    forwards = [
+        FunctionalCalls(module, path, positions=positions) for module, path in paths.items() if is_traced(module)
+    ]
+    traced = [(forward, traces) for forward in forwards if (traces := forward.trace())]
+    for forward, traces in traced:
+        reuse.count(forward.module, traces)
+    reuse.settle_()
+    for forward, traces in traced:
+        forward.replace_(traces)
+    reuse.note_shared_modules(model, paths)
