@@ -1,25 +1,45 @@
-"""Names to classes: what the command line and the store call a method, a dataset, a study. Nothing else looks up."""
+"""Names to classes: what the command line and the store call a method, a dataset, a study. Nothing else looks up.
+
+Besides the folders there may be one file of the user's own, the plugin. An environment variable names it, so that the
+processes that execute runs find what is in it as well.
+"""
 
 import difflib
 import importlib
 import inspect
+import os
 import pkgutil
+import sys
 from collections.abc import Iterable
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
 T = TypeVar("T")
+
+PLUGIN = "SUPPLE_PLUGIN"  # the variable
+PLUGIN_MODULE = "supple_plugin"  # what the file is called once it is imported
 
 
 class UnknownName(LookupError):
     """There is nothing of that name; the message says what was meant and what there is."""
 
 
+def use_plugin(file: str) -> None:
+    """Have what a file defines found by its name, here and in the processes that this one starts."""
+    if not Path(file).is_file():
+        raise UnknownName(f"--plugin names a Python file with methods of your own; there is no file {file!r}.")
+    os.environ[PLUGIN] = str(Path(file).resolve())
+
+
 def known(base: type[T]) -> dict[str, type[T]]:
-    """Every finished class of a kind by its name: whatever the folder of the base class holds."""
+    """Every finished class of a kind by its name: whatever the folder of the base class holds, and the plugin."""
     _import_folder(importlib.import_module(base.__module__.rpartition(".")[0]))
+    plugin = _import_plugin(os.environ[PLUGIN]) if PLUGIN in os.environ else ""
     classes = [cls for cls in _descendants(base) if not inspect.isabstract(cls) and "name" in vars(cls)]
+    _check_names([cls for cls in classes if cls.__module__ == plugin], classes)
     return {cls.name: cls for cls in sorted(classes, key=lambda cls: cls.name)}  # type: ignore[attr-defined]
 
 
@@ -28,7 +48,8 @@ def find(base: type[T], name: str) -> type[T]:
     """The class of that name, or UnknownName."""
     classes = known(base)
     if name not in classes:
-        raise UnknownName(no_such(getattr(base, "kind", base.__name__.lower()), name, classes))
+        own = "" if PLUGIN in os.environ else " What is in a file of your own is found with --plugin FILE."
+        raise UnknownName(no_such(getattr(base, "kind", base.__name__.lower()), name, classes) + own)
     return classes[name]
 
 
@@ -49,3 +70,28 @@ def _descendants(base: type[T]) -> list[type[T]]:
 def _import_folder(package: ModuleType) -> None:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+@cache
+def _import_plugin(file: str) -> str:
+    """Import the user's file; the name of its module."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is not None and Path(script).resolve() == Path(file):
+        return "__main__"  # the file is the program that runs: its classes are there already
+    spec = spec_from_file_location(PLUGIN_MODULE, file)
+    if spec is None or spec.loader is None:
+        raise UnknownName(f"--plugin names a Python file, ending in .py; got {file}.")
+    sys.modules[PLUGIN_MODULE] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return PLUGIN_MODULE
+
+
+def _check_names(own: list[type[T]], classes: list[type[T]]) -> None:
+    """Refuse a class of the plugin that has the name of another one."""
+    for mine in own:
+        for other in classes:
+            if other is not mine and other.name == mine.name:  # type: ignore[attr-defined]
+                raise UnknownName(
+                    f"the name '{mine.name}' of the plugin's {mine.__name__} is taken by "  # type: ignore[attr-defined]
+                    f"{other.__module__}.{other.__name__}; give yours another."
+                )

@@ -1,0 +1,185 @@
+"""Companion: a method and a monitor beside a training that another library runs, and all that they must remember."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from supple.integrations.stage_data import undisturbed
+from supple.learner import Batch, Inputs, Learner
+from supple.methods.base import Method, State
+from supple.methods.full_reset import FullReset
+from supple.methods.shrink_perturb import ShrinkPerturb
+from supple.monitor import Monitor
+
+HOOKS_ON_WEIGHTS = ("after_step", "end_stage", "begin_stage")
+SAME_EVERYWHERE = (ShrinkPerturb, FullReset)  # they read no data, so every process comes to the same weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageLength:
+    """When one stage ends and the next begins within one training; neither: never."""
+
+    epochs: int | None = None
+    steps: int | None = None  # of the optimizer
+
+    def __post_init__(self) -> None:
+        for name, value in (("epochs_per_stage", self.epochs), ("steps_per_stage", self.steps)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is how long a stage is, at least 1; got {value}.")
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("a stage ends after epochs_per_stage or after steps_per_stage; give one of the two.")
+
+
+class Companion:
+    """Calls a method's hooks when an adapter says where the training is.
+
+    ``learner`` is made at once, so that the initial weights are those before the first step. The method's memory is
+    made when the first training forward shows an example of the inputs, from which units are traced.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        method: Method,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        seed: int = 0,
+        length: StageLength | None = None,
+        monitor: Monitor | None = None,
+    ) -> None:
+        check_processes(method)
+        self.method, self.monitor, self.length = method, monitor, length or StageLength()
+        self.learner = Learner(model, optimizer, loss=loss, seed=seed)
+        self.stage = self.num_steps = 0
+        self.first_epoch = self.first_step = 0  # of the stage
+        self._state: State | None = None
+        self._saved: State = {}
+        self._handle: RemovableHandle | None = None
+
+    @property
+    def state(self) -> State:
+        """What the method remembers."""
+        if self._state is None:
+            self.meet(self.learner.example_input)
+        assert self._state is not None
+        return self._state
+
+    def meet(self, example_input: Inputs | None) -> None:
+        """Make the method's memory, with an example of the inputs if one was seen."""
+        self.learner.example_input = example_input
+        with undisturbed(), torch.autocast(self.learner.device.type, enabled=False):
+            self._state = self.method.init(self.learner)
+        if self._saved:
+            restore_(self._state, self._saved)
+            self._saved = {}
+
+    def watch_steps(self) -> None:
+        """Have the optimizer report each step it makes; one that a gradient scaler skips is none."""
+        self.close()
+        optimizer = self.learner.optimizer
+        self._handle = optimizer.register_step_post_hook(lambda optimizer, args, kwargs: self.after_step())
+
+    def close(self) -> None:
+        """No longer watch the optimizer."""
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+
+    def after_backward(self, *, may_overflow: bool = False) -> None:
+        """Gradients are whole, unscaled and not clipped. After an overflow the scaler skips the step, and so do we."""
+        if not may_overflow or is_finite(self.learner.trained()[2]):
+            self.method.after_backward(self.learner, self.state)
+
+    def after_step(self) -> None:
+        """The optimizer made a step."""
+        self.method.after_step(self.learner, self.state)
+        self.num_steps += 1
+        if self.monitor is not None:
+            self.monitor.step()
+
+    def is_due(self, *, epoch: int = 0) -> bool:
+        """Whether the stage has had its length when this epoch begins, or the next step."""
+        epochs, steps = self.length.epochs, self.length.steps
+        if epochs is not None and epoch - self.first_epoch >= epochs:
+            return True
+        return steps is not None and self.num_steps - self.first_step >= steps
+
+    def end_stage(self, finished: Iterable[Batch]) -> None:
+        """The stage is over, and another will follow."""
+        with undisturbed():
+            self.method.end_stage(self.learner, self.state, finished)
+
+    def begin_stage(self, coming: Iterable[Batch], *, epoch: int = 0) -> None:
+        """The next stage begins with this epoch."""
+        self.stage += 1
+        self.first_epoch, self.first_step = epoch, self.num_steps
+        with undisturbed():
+            self.method.begin_stage(self.learner, self.state, coming, self.stage)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed training needs: the method's memory, the initial weights, the random stream, the clock."""
+        return {
+            "method": self.method.name,
+            "memory": dict(self._saved if self._state is None else self._state),
+            "initial": dict(self.learner.initial),
+            "generator": self.learner.generator.get_state(),
+            **{name: getattr(self, name) for name in CLOCK},
+            "monitored": 0 if self.monitor is None else self.monitor.num_steps,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Go on from what was saved; what is on another device comes to the model's."""
+        if saved["method"] != self.method.name:
+            raise ValueError(f"this checkpoint is of the method '{saved['method']}', not of '{self.method.name}'.")
+        restore_(self.learner.initial, saved["initial"])
+        self.learner.generator.set_state(saved["generator"].cpu())
+        for name in CLOCK:
+            setattr(self, name, saved[name])
+        if self.monitor is not None:
+            self.monitor.num_steps = saved["monitored"]
+        self._saved = saved["memory"]
+        if self._state is not None:
+            restore_(self._state, self._saved)
+
+
+CLOCK = ("stage", "num_steps", "first_epoch", "first_step")
+
+
+def restore_(tensors: State, saved: State) -> None:
+    """Give the tensors their saved values, or say what does not fit."""
+    unlike = [name for name in tensors.keys() | saved.keys() if shape_of(tensors, name) != shape_of(saved, name)]
+    if unlike:
+        raise ValueError(
+            f"the checkpoint is of another network or other settings of the method: '{min(unlike)}' has the shape "
+            f"{shape_of(saved, min(unlike))} in it, and {shape_of(tensors, min(unlike))} here."
+        )
+    for name, tensor in tensors.items():
+        tensor.copy_(saved[name])
+
+
+def shape_of(tensors: State, name: str) -> tuple[int, ...] | None:
+    """The shape of a tensor; None if there is none of that name."""
+    return tuple(tensors[name].shape) if name in tensors else None
+
+
+def is_finite(gradients: Iterable[Tensor]) -> bool:
+    """Whether all of the gradients are numbers."""
+    return all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+
+
+def check_processes(method: Method) -> None:
+    """Refuse methods that would do different things to each process's copy of the network."""
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not several or torch.distributed.get_world_size() == 1 or isinstance(method, SAME_EVERYWHERE):
+        return
+    if any(getattr(type(method), hook) is not getattr(Method, hook) for hook in HOOKS_ON_WEIGHTS):
+        raise ValueError(
+            f"{type(method).__name__} changes weights by what it sees of the data, and each process sees another part: "
+            "the copies of the network would drift apart. Train it in one process; methods that edit gradients alone "
+            "(L2, L2Init, SEWC), ShrinkPerturb and FullReset work in several."
+        )

@@ -1,0 +1,106 @@
+"""PEFT: AID inside LoRA adapters, between the projection down (A) and the projection up (B).
+
+    model = put_aid_in_lora(get_peft_model(base, LoraConfig(r=16, target_modules=["query", "value"])), AID(p=0.9))
+
+The adapter is then W x + scaling * B aid(A x). The names of its weights stay, so saving and loading are PEFT's own; but
+the file alone would be read as linear LoRA, so the saved config says p, and ``load_lora_with_aid`` puts AID back. Such
+an adapter cannot be merged into W, which has no nonlinearity to hold it, and says so when that is tried.
+"""
+
+import dataclasses
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from supple.layers.aid import AID
+
+try:
+    from peft import LoraConfig, PeftModel
+    from peft.tuners.lora import LoraLayer
+except ImportError as error:
+    raise ImportError("supple.integrations.peft needs: pip install peft") from error
+
+
+@dataclass
+class LoraWithAIDConfig(LoraConfig):
+    """PEFT's config of an adapter with AID in it; PEFT itself warns of the field it does not know."""
+
+    aid_relu_prob: float | None = None
+
+
+def put_aid_in_lora(model: PeftModel, activation: AID, *, adapter: str = "default") -> PeftModel:
+    """Give every linear or convolutional LoRA layer of the adapter an AID of its own; the model is changed in place."""
+    if not isinstance(activation, AID):
+        raise TypeError(f"put_aid_in_lora needs the activation as AID(p=...); got {activation!r}.")
+    layers = [module for module in model.modules() if isinstance(module, LoraLayer) and adapter in module.lora_A]
+    if not layers:
+        raise ValueError(
+            f"no linear or convolutional LoRA layer of an adapter named '{adapter}' was found in this "
+            f"{type(model).__name__}. Make it first: get_peft_model(base, LoraConfig(target_modules=[...]))."
+        )
+    for layer in layers:
+        check_plain(layer, adapter)
+    for layer in layers:
+        activate_(layer, adapter, activation)
+    configs: dict[str, Any] = model.peft_config
+    configs[adapter] = with_aid(configs[adapter], activation)
+    return model
+
+
+def load_lora_with_aid(base: nn.Module, folder: str | Path, **options: Any) -> PeftModel:
+    """``PeftModel.from_pretrained`` for an adapter saved with AID in it; the options are PEFT's."""
+    saved = json.loads((Path(folder) / "adapter_config.json").read_text())
+    relu_prob = saved.get("aid_relu_prob")
+    if relu_prob is None:
+        raise ValueError(f"{folder} holds an adapter without AID. Load it with PeftModel.from_pretrained.")
+    names = {field.name for field in dataclasses.fields(LoraConfig)}
+    config = LoraConfig(**{name: value for name, value in saved.items() if name in names})
+    config.inference_mode = not options.get("is_trainable", False)
+    model = PeftModel.from_pretrained(base, str(folder), config=config, **options)
+    return put_aid_in_lora(model, AID(p=relu_prob), adapter=options.get("adapter_name", "default"))
+
+
+def activate_(layer: Any, adapter: str, activation: AID) -> None:
+    """Put an AID behind the layer's A; another one there is replaced."""
+    down = layer.lora_A[adapter]
+    if not hasattr(down, "activation"):
+        down.register_forward_hook(activated)
+    down.activation = AID(p=activation.p)
+    layer.get_delta_weight = functools.partial(delta_weight, layer)
+
+
+def activated(down: Any, args: tuple[Any, ...], output: Tensor) -> Tensor:
+    """A forward hook: what A gives goes through the activation that A holds."""
+    result: Tensor = down.activation(output)
+    return result
+
+
+def delta_weight(layer: Any, adapter: str) -> Tensor:
+    """What PEFT would add to W in a merge, or an error where there is no such thing."""
+    if hasattr(layer.lora_A[adapter], "activation"):
+        raise NotImplementedError(
+            f"the adapter '{adapter}' has AID between its two projections, so it is no matrix and cannot be merged "
+            "into the weights. Keep it as an adapter: save_pretrained, then load_lora_with_aid."
+        )
+    weight: Tensor = type(layer).get_delta_weight(layer, adapter)
+    return weight
+
+
+def check_plain(layer: Any, adapter: str) -> None:
+    """Refuse variants of LoRA that use the product of the projections, and adapters that are merged."""
+    variant = getattr(layer, "lora_variant", {}).get(adapter)
+    if variant is not None or getattr(layer, "use_dora", {}).get(adapter):
+        name = "DoRA" if variant is None else type(variant).__name__
+        raise ValueError(f"put_aid_in_lora is for plain LoRA; the adapter '{adapter}' is a variant of it ({name}).")
+    if layer.merged:
+        raise ValueError("put_aid_in_lora needs the adapter unmerged; call model.unmerge_adapter() first.")
+
+
+def with_aid(config: LoraConfig, activation: AID) -> LoraWithAIDConfig:
+    """The adapter's config, which says what is inside."""
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(LoraConfig) if field.init}
+    return LoraWithAIDConfig(**values, aid_relu_prob=activation.p)

@@ -1,0 +1,97 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from plain_training import METHODS, adam, batches, examples, network, same_weights, train_plainly
+from torch import nn
+
+from timm_shim import declare_operators
+
+declare_operators()
+pytest.importorskip("avalanche", reason="avalanche-lib is not installed (pip install supple[integrations])")
+
+from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline  # noqa: E402
+from avalanche.benchmarks.utils import AvalancheDataset, as_classification_dataset  # noqa: E402
+from avalanche.models import IncrementalClassifier  # noqa: E402
+from avalanche.training.plugins import EvaluationPlugin  # noqa: E402
+from avalanche.training.supervised import Naive  # noqa: E402
+from torch.utils.data import TensorDataset  # noqa: E402
+
+from supple.integrations.avalanche import PlasticityPlugin  # noqa: E402
+
+
+class WithTargets(TensorDataset):
+    @property
+    def targets(self):
+        return self.tensors[1].tolist()
+
+
+def dataset(targets=None) -> AvalancheDataset:
+    inputs, own = examples()
+    return as_classification_dataset(WithTargets(inputs, own if targets is None else targets))
+
+
+def strategy(model, plugin):
+    return Naive(
+        model=model,
+        optimizer=adam(model),
+        criterion=F.cross_entropy,
+        train_mb_size=8,
+        train_epochs=2,
+        device="cpu",
+        plugins=[plugin],
+        evaluator=EvaluationPlugin(),
+    )
+
+
+def learn(model, plugin, experiences):
+    own = strategy(model, plugin)
+    for experience in with_classes_timeline(benchmark_from_datasets(train=experiences)).train_stream:
+        own.train(experience, shuffle=False, drop_last=False)
+    return own
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_plugin_trains_as_the_plain_loop_does(name):
+    model = network()
+    plugin = PlasticityPlugin(METHODS[name])
+    learn(model, plugin, [dataset(), dataset(), dataset()])
+    stages = [batches() * 2] * 3
+    assert same_weights(model, train_plainly(METHODS[name], stages, clip=None))
+    assert name == "vanilla" or not same_weights(model, train_plainly(METHODS["vanilla"], stages, clip=None))
+    assert plugin.companion.stage == 2
+
+
+class Growing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU())
+        self.classifier = IncrementalClassifier(12, initial_out_features=2, masking=False)
+
+    def forward(self, x):
+        return self.classifier(self.features(x))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_follows_a_classifier_that_grows(name):
+    model, plugin = Growing(), PlasticityPlugin(METHODS[name])
+    targets = examples()[1]
+    learn(model, plugin, [dataset(targets % 2), dataset(targets)])
+    assert model.classifier.classifier.weight.shape == (4, 12)
+    assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
+    initial = plugin.companion.learner.initial
+    assert {n: t.shape for n, t in model.named_parameters()}.items() <= {n: t.shape for n, t in initial.items()}.items()
+
+
+def test_a_unit_replaced_after_growth_is_cut_off_from_the_new_classifier():
+    model, plugin = Growing(), PlasticityPlugin(METHODS["cbp"])
+    targets = examples()[1]
+    learn(model, plugin, [dataset(targets % 2), dataset(targets)])
+    consumers = [consumer.layer for layer in plugin.companion.learner.units for consumer in layer.consumers]
+    assert consumers[-1] is model.classifier.classifier
+
+
+def test_monitor_reads_the_training():
+    plugin = PlasticityPlugin(monitor_every=3)
+    learn(network(), plugin, [dataset(), dataset()])
+    assert [row["step"] for row in plugin.monitor.rows] == [1, 3, 6, 9, 12]
+    assert "dormant" in plugin.monitor.report()

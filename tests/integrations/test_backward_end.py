@@ -1,0 +1,71 @@
+import pytest
+import torch
+from torch import nn
+
+from supple.integrations.backward_end import BackwardEnd
+
+GPU = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
+
+
+def noted(model):
+    """The gradients as they are when a backward has ended, backward by backward."""
+    seen = []
+
+    def note():
+        seen.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+
+    return seen, BackwardEnd(model.parameters(), note)
+
+
+def network(device="cpu"):
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(device)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+def test_it_comes_once_per_backward_when_all_gradients_are_there(device):
+    model, x = network(device), torch.randn(3, 4, device=device)
+    seen, _ = noted(model)
+    for number in range(1, 4):
+        model(x).square().mean().backward()
+        assert len(seen) == number
+        assert all(map(torch.equal, seen[-1], [parameter.grad for parameter in model.parameters()]))
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+def test_what_it_writes_is_what_the_caller_finds(device):
+    model = network(device)
+    BackwardEnd(model.parameters(), lambda: [parameter.grad.fill_(7.0) for parameter in model.parameters()])
+    model(torch.randn(3, 4, device=device)).sum().backward()
+    assert all((parameter.grad == 7.0).all() for parameter in model.parameters())
+
+
+def test_parameters_out_of_the_graph_are_not_waited_for():
+    model = network()
+    seen, _ = noted(model)
+    model[2](torch.randn(3, 8)).sum().backward()
+    assert len(seen) == 1
+    assert len(seen[0]) == 2
+
+
+def test_a_backward_that_fails_does_not_hide_the_next():
+    model, x = network(), torch.randn(3, 4)
+    seen, _ = noted(model)
+
+    def refuse(gradient):
+        raise RuntimeError("stopped halfway")
+
+    hidden = model[0](x)
+    hidden.register_hook(refuse)  # after the last layer has its gradient, before the first one has
+    with pytest.raises(RuntimeError, match="stopped halfway"):
+        model[2](model[1](hidden)).sum().backward()
+    assert not seen
+    model(x).sum().backward()
+    assert len(seen) == 1
+
+
+def test_nothing_comes_after_close():
+    model = network()
+    seen, end = noted(model)
+    end.close()
+    model(torch.randn(3, 4)).sum().backward()
+    assert not seen

@@ -1,0 +1,186 @@
+import functools
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from plain_training import METHODS, same_weights
+from torch import nn
+
+from supple import AID, Learner
+from timm_shim import declare_operators
+
+declare_operators()
+pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (pip install supple[integrations])")
+
+from stable_baselines3 import A2C, DQN, PPO, SAC  # noqa: E402
+
+from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, Remembered  # noqa: E402
+
+PERIOD = 20  # updates between boundaries
+DQN_OPTIONS = {
+    "learning_starts": 40,
+    "train_freq": 2,
+    "batch_size": 16,
+    "buffer_size": 500,
+    "max_grad_norm": 0.01,  # below the norm of the gradients, so that it matters what is clipped
+    "target_update_interval": 50,
+    "learning_rate": 1e-3,
+}
+NAMES = [name for name in METHODS if name != "dash"]  # which needs a loss on observations, and there is none
+
+
+class PlainDQN(DQN):
+    """DQN with the update written out, and a method's hooks where they belong."""
+
+    def use(self, method):
+        self.method = method
+        net = self.q_net
+        self.learner = Learner(net, self.policy.optimizer, example_input=torch.zeros(2, 4), seed=0)
+        self.memory = method.init(self.learner)
+
+    def train(self, gradient_steps, batch_size=100):
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        for _ in range(gradient_steps):
+            data = self.replay_buffer.sample(batch_size)
+            with torch.no_grad():
+                best = self.q_net_target(data.next_observations).max(dim=1).values[:, None]
+                wanted = data.rewards + (1 - data.dones) * self.gamma * best
+            values = self.q_net(data.observations).gather(1, data.actions.long())
+            self.policy.optimizer.zero_grad()
+            F.smooth_l1_loss(values, wanted).backward()
+            self.method.after_backward(self.learner, self.memory)
+            nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+            self.method.after_step(self.learner, self.memory)
+            self._n_updates += 1
+            if self._n_updates % PERIOD == 0:
+                seen = Remembered(self)
+                self.method.end_stage(self.learner, self.memory, seen)
+                self.method.begin_stage(self.learner, self.memory, seen, self._n_updates // PERIOD)
+
+
+def dqn(kind=DQN, *, activation=nn.ReLU, **options):
+    kwargs = {"net_arch": [16, 16], "activation_fn": activation}
+    return kind("MlpPolicy", "CartPole-v1", policy_kwargs=kwargs, seed=0, device="cpu", **DQN_OPTIONS | options)
+
+
+def ppo(kind=PPO, *, activation=nn.Tanh, **options):
+    kwargs = {"net_arch": [16, 16], "activation_fn": activation}
+    sizes = {"n_steps": 32} | ({"batch_size": 16, "n_epochs": 2} if kind is PPO else {})
+    return kind("MlpPolicy", "CartPole-v1", policy_kwargs=kwargs, seed=0, device="cpu", **sizes | options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_callback_trains_dqn_as_the_plain_update_does(name):
+    model, method = dqn(), METHODS[name]  # a model seeds all random streams, so each learns before the next is made
+    model.learn(200, callback=PlasticityCallback(method, steps_per_stage=PERIOD))
+    plain = dqn(PlainDQN)
+    plain.use(method)
+    plain.learn(200)
+    assert plain._n_updates == 80
+    assert same_weights(model.q_net, plain.q_net)
+    if name != "vanilla":
+        alone = dqn()
+        alone.learn(200)
+        assert not same_weights(model.q_net, alone.q_net)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", [PPO, A2C])
+def test_callback_acts_at_every_update_of_ppo_and_a2c(kind, name):
+    model = ppo(kind, activation=nn.ReLU)
+    callback = PlasticityCallback(METHODS[name], steps_per_stage=2)
+    model.learn(192, callback=callback)
+    alone = ppo(kind, activation=nn.ReLU)
+    alone.learn(192)
+    assert callback.companion.num_steps == (6 * 2 * 2 if kind is PPO else 6)
+    assert callback.companion.stage == callback.companion.num_steps // 2
+    assert same_weights(model.policy, alone.policy) == (name == "vanilla")
+
+
+def test_gradients_of_ppo_are_edited_before_they_are_clipped():
+    """With a penalty alone as gradient, clipping after the edit bounds each step of plain SGD by the limit."""
+    options = {"net_arch": [16, 16], "optimizer_class": torch.optim.SGD}
+    model = PPO(
+        "MlpPolicy", "CartPole-v1", policy_kwargs=options, seed=0, device="cpu", n_steps=32, batch_size=32, n_epochs=1,
+        max_grad_norm=1e-3, learning_rate=1.0,
+    )  # fmt: skip
+    before = torch.cat([parameter.detach().flatten().clone() for parameter in model.policy.parameters()])
+    model.learn(32, callback=PlasticityCallback(Large()))
+    after = torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
+    assert (after - before).norm() == pytest.approx(1e-3, rel=1e-2)
+
+
+class Large(type(METHODS["vanilla"])):
+    """Makes every gradient a million."""
+
+    def after_backward(self, learner, state):
+        for gradient in learner.trained()[2]:
+            gradient.fill_(1e6)
+
+
+@pytest.mark.parametrize("build", [dqn, ppo])
+def test_aid_acts_in_evaluation_mode_and_learns_in_training_mode(build):
+    model = build(activation=functools.partial(AID, p=0.9))
+    acting, learning = [], []
+
+    def note(module, args, output):
+        (learning if torch.is_grad_enabled() else acting).append((module.training, id(module)))
+
+    own = {id(m) for m in model.policy.modules() if isinstance(m, AID)}
+    for module in model.policy.modules():
+        if isinstance(module, AID):
+            module.register_forward_hook(note)
+    model.learn(200)
+    model.predict(np.zeros(4, dtype=np.float32))
+    assert own
+    assert acting
+    assert not any(training for training, _ in acting)
+    assert learning
+    assert all(training for training, _ in learning)
+
+
+def test_saved_model_with_aid_loads_and_acts_the_same(tmp_path):
+    model = dqn(activation=functools.partial(AID, p=0.99))
+    model.learn(100)
+    model.save(tmp_path / "model")
+    loaded = DQN.load(tmp_path / "model")
+    x = torch.randn(8, 4)
+    assert any(isinstance(module, AID) and module.p == 0.99 for module in loaded.q_net.modules())
+    assert torch.equal(model.q_net.eval()(x), loaded.q_net.eval()(x))
+
+
+def test_metrics_go_to_the_logger():
+    model = dqn()
+    callback = PlasticityCallback(monitor_every=10)
+    model.learn(200, callback=callback, log_interval=10_000)
+    assert "plasticity/train/q_net.0/dormant" in model.logger.name_to_value
+    assert "dormant" in callback.monitor.report()
+
+
+def test_memory_comes_back_in_a_new_callback():
+    model, method = dqn(), METHODS["s_ewc"]
+    first = PlasticityCallback(method)
+    model.learn(100, callback=first)
+    saved = first.state_dict()
+    second = PlasticityCallback(method)
+    second.load_state_dict(saved)
+    assert second.state_dict()["num_steps"] == 30
+    model.learn(50, callback=second, reset_num_timesteps=False)
+    assert second.companion.num_steps == int(second.companion.state["step"]) == 55
+    assert torch.equal(second.companion.learner.initial["q_net.0.weight"], saved["initial"]["q_net.0.weight"])
+
+
+def test_units_of_both_branches_of_an_actor_critic_are_found():
+    policy = ppo(activation=nn.ReLU).policy
+    learner = Learner(ActorAndCritic(policy), policy.optimizer, example_input=torch.zeros(2, 4))
+    branches = [f"policy.mlp_extractor.{branch}_net.{i}" for branch in ("policy", "value") for i in (1, 3)]
+    assert sorted(layer.name for layer in learner.units) == branches
+
+
+def test_an_algorithm_with_two_optimizers_is_refused():
+    model = SAC("MlpPolicy", "Pendulum-v1", device="cpu")
+    with pytest.raises(TypeError, match="one optimizer"):
+        model.learn(1, callback=PlasticityCallback())

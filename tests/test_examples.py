@@ -1,0 +1,123 @@
+"""The examples run, at a small size, and are short."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from supple.methods import ReDo
+from supple_lab import cli, lookup
+from timm_shim import declare_operators
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+declare_operators()  # for those whose libraries import torchvision
+
+
+def main_of(name):
+    """The main function of an example."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+def require(*packages):
+    for package in packages:
+        pytest.importorskip(package, reason=f"{package} is not installed (pip install supple[integrations])")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_example_is_short_and_says_how_to_run_it(path):
+    text = path.read_text()
+    assert text.count("\n") < 60
+    assert f"examples/{path.name}" in text
+
+
+def test_keep_learning(capsys):
+    main_of("keep_learning")(num_stages=2, num_epochs=2)
+    assert capsys.readouterr().out.count("\n") == 3
+
+
+def test_monitor_run(capsys):
+    monitor = main_of("monitor_run")(num_steps=20, every=10)
+    assert [row["step"] for row in monitor.rows] == [1, 10, 20]
+    assert "dormant" in capsys.readouterr().out
+
+
+def test_convert_timm(capsys):
+    require("timm")
+    main_of("convert_timm")("resnet18")
+    printed = capsys.readouterr().out
+    assert "AID(p=0.9)" in printed
+    assert "loss" in printed
+
+
+def test_lora_aid():
+    require("peft", "transformers")
+    assert main_of("lora_aid")(num_steps=2)
+
+
+@pytest.mark.parametrize(("name", "num_timesteps"), [("dqn", 1100), ("ppo", 2048)])
+def test_sb3_aid(name, num_timesteps):
+    require("stable_baselines3")
+    callback = main_of("sb3_aid")(name, num_timesteps, num_episodes=1)
+    assert callback.companion.num_steps > 0
+
+
+def test_lightning_callback(tmp_path):
+    require("lightning")
+    callback = main_of("lightning_callback")(num_stages=2, num_epochs=1, folder=str(tmp_path))
+    assert callback.companion.stage == 1
+
+
+def test_transformers_callback():
+    require("transformers", "accelerate")
+    assert main_of("transformers_callback")(num_epochs=1, num_sentences=64).companion.num_steps == 2
+
+
+def test_avalanche_plugin():
+    require("avalanche")
+    assert main_of("avalanche_plugin")(num_stages=2, num_epochs=1).companion.stage == 1
+
+
+def supple(*arguments):
+    """The command line in a process of its own: what a plugin defines stays in the process that read it."""
+    code = "from supple_lab.cli import main; main()"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment)
+
+
+def test_own_method_is_compared_in_processes_of_its_own(tmp_path, capsys):
+    plugin = str(EXAMPLES / "own_method.py")
+    options = ("--scale", "smoke", "--methods", "vanilla", "soft_reset", "--out", str(tmp_path), "--quiet")
+    done = supple("run", "quickstart", "--plugin", plugin, *options)
+    assert done.returncode == 0, done.stderr
+    assert "soft_reset" in done.stdout
+    assert cli.supple(["report", "quickstart", "--out", str(tmp_path)]) == 2  # here, where there is no plugin
+    assert re.search("no method named 'soft_reset'.*--plugin FILE", capsys.readouterr().err)
+
+
+def test_own_method_has_its_own_options(tmp_path):
+    plugin = str(EXAMPLES / "own_method.py")
+    size = ("--scenario.num-stages", "2", "--scenario.epochs", "1", "--out", str(tmp_path), "--quiet")
+    done = supple("train", "--plugin", plugin, "--method", "soft_reset", "--method.rate", "0.5", *size)
+    assert done.returncode == 0, done.stderr
+    (spec,) = tmp_path.rglob("spec.json")
+    assert '"rate":0.5' in spec.read_text().replace(" ", "")
+
+
+def test_own_method_with_a_taken_name_is_refused():
+    class Mine:  # no Method, or every test after this one would find it
+        name = "redo"
+
+    with pytest.raises(LookupError, match=r"'redo' of the plugin's Mine is taken by supple.methods.redo.ReDo"):
+        lookup._check_names([Mine], [Mine, ReDo])
+
+
+def test_plugin_that_is_not_there_is_refused(capsys):
+    assert cli.supple(["list", "methods", "--plugin", "nowhere.py"]) == 2
+    assert "no file 'nowhere.py'" in capsys.readouterr().err
