@@ -1,0 +1,25 @@
+"""Draw every picture of the documentation: python docs/making/draw.py [NAME ...]"""
+
+import sys
+
+import aid_picture
+import atari_picture
+import hook_picture
+import p_picture
+import quickstart_picture
+import unit_picture
+from shade import draw_both
+
+PICTURES = {
+    "aid": aid_picture.draw,
+    "atari": atari_picture.draw,
+    "hooks": hook_picture.draw,
+    "inside": quickstart_picture.draw_inside,
+    "quickstart": quickstart_picture.draw_accuracy,
+    "units": unit_picture.draw,
+    "which_p": p_picture.draw,
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PICTURES:
+        draw_both(name, PICTURES[name])

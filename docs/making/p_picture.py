@@ -1,0 +1,63 @@
+"""Which p the paper chose for which job: its tables, as the studies hold them, and what this project uses itself."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from matplotlib.figure import Figure
+from shade import Shade, panels
+
+from supple.methods.activations import UseAID
+from supple_lab.studies.hyperparameters import atari, generalizability, our_choices, supervised, trainability
+from supple_lab.studies.hyperparameters.setting import Row, Setting, Table
+
+PLACES = (0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
+OURS = "our demo"
+
+
+def jobs() -> dict[str, Counter[float]]:
+    """Every job with how often each p was chosen for it: once for each network, optimizer or game."""
+    tables: dict[str, Table] = {
+        "inputs change": by_optimizer(trainability.PERMUTED_INPUT),
+        "labels change": by_optimizer(trainability.RANDOM_LABEL),
+        "data grows, old stays": generalizability.CONTINUAL_FULL,
+        "data grows, old goes": generalizability.CONTINUAL_LIMITED,
+        "classes are added": generalizability.CLASS_INCREMENTAL,
+        "one dataset": supervised.SUPERVISED,
+        "DQN on Atari": atari.ATARI,
+        OURS: our_choices.QUICKSTART,
+    }
+    return {job: Counter(p for rows in table.values() for p in chosen(rows)) for job, table in tables.items()}
+
+
+def by_optimizer(blocks: trainability.Blocks) -> Table:
+    """The tables of trainability, which name an optimizer once for a block, as those of the other jobs."""
+    return {optimizer: trainability.rows(blocks, optimizer) for optimizer in blocks}
+
+
+def chosen(rows: Iterable[Row]) -> list[float]:
+    """The p of each row that has AID."""
+    meant = [row if isinstance(row, Setting) else row.meant for row in rows]
+    return [row.method.relu_prob for row in meant if isinstance(row.method, UseAID)]
+
+
+def draw(shade: Shade) -> Figure:
+    """One line a job; a larger dot was chosen more often."""
+    with panels(columns=1, width=6.0, height=3.6) as (figure, (axes,)):
+        for height, (job, counts) in enumerate(reversed(jobs().items())):
+            colour = shade.of("dropout") if job == OURS else shade.of("aid")
+            places = [PLACES.index(p) for p in counts]
+            axes.plot([min(places), max(places)], [height, height], color=colour, linewidth=3, alpha=0.35)
+            axes.scatter(
+                places, [height] * len(places), s=[150 + 28 * n for n in counts.values()], color=colour, zorder=3
+            )
+            for place, count in zip(places, counts.values(), strict=True):
+                axes.text(place, height - 0.03, str(count), color=shade.page, ha="center", va="center", fontsize=8.5)
+        axes.set_yticks(range(len(jobs())), labels=reversed(jobs()))
+        axes.set_xticks(range(len(PLACES)), labels=[f"{p:g}" for p in PLACES])
+        axes.tick_params(labelcolor=shade.ink)
+        axes.set_xlabel("p: how often AID is ReLU")
+        axes.set_xlim(-0.5, len(PLACES) - 0.5)
+        axes.grid(axis="x", color=shade.rule, linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.spines[["left", "bottom"]].set_visible(False)
+    return figure

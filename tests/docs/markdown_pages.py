@@ -1,0 +1,61 @@
+"""The pages of docs/ as text: their code blocks, links and headings."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^(```+)([^\n`]*)\n(.*?)^\1\s*$", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^(#{1,6}) +(.+?)\s*$", re.MULTILINE)
+LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+
+
+def pages():
+    """Every page, by its path within docs/."""
+    return {path.relative_to(DOCS).as_posix(): path.read_text() for path in sorted(DOCS.rglob("*.md"))}
+
+
+def python_programs(text, *, whole):
+    """The Python code of a page: one program for each heading of the second level, or one for the whole page."""
+    code = {}
+    title = ""
+    for line in re.finditer(rf"{FENCE.pattern}|{HEADING.pattern}", text, FENCE.flags):
+        _, language, block, level, heading = line.groups()
+        if level is not None and len(level) <= 2 and not whole:
+            title = heading
+        elif language is not None and language.strip() == "python":
+            code[title] = code.get(title, "") + block
+    return code
+
+
+def imported(code):
+    """The packages that a program imports."""
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
+def links(text):
+    """Where links and pictures outside of code lead to."""
+    prose = re.sub(r"`[^`\n]*`", "`code`", FENCE.sub("", text))
+    return LINK.findall(prose)
+
+
+def anchors(text):
+    """What a link to a heading of the page may say: the heading's own id, or its words with dashes."""
+    found = set()
+    for _, heading in HEADING.findall(FENCE.sub("", text)):
+        given = re.search(r"\{ *#([\w-]+) *\}$", heading)
+        found.add(given[1] if given else slug(heading))
+    return found
+
+
+def slug(heading):
+    """A heading as an address, by the rule of Python-Markdown's table of contents."""
+    words = re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading)
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())

@@ -1,0 +1,105 @@
+"""The documentation, without building it: code runs as written, links lead somewhere, and nothing is left out."""
+
+import gc
+import importlib.util
+import re
+import sys
+
+import pytest
+from markdown_pages import DOCS, ROOT, anchors, imported, links, pages, python_programs
+
+from supple.methods.base import Method
+from supple_lab.lookup import known
+from supple_lab.studies.base import Study
+from supple_lab.studies.labels import LABELS
+from timm_shim import declare_operators
+
+PAGES = pages()
+WHOLE = {"add_a_method.md"}  # its code goes on from part to part
+OWN = {"supple", "torch"}
+NEEDS_SHIM = {"timm", "transformers", "peft", "avalanche"}  # they import torchvision, if it is there
+
+
+def foreign(code):
+    """The other people's libraries that a program needs."""
+    return imported(code) - OWN - sys.stdlib_module_names
+
+
+PROGRAMS = [
+    pytest.param(code, id=f"{page} {part}".strip(), marks=[pytest.mark.slow] if foreign(code) else [])
+    for page, text in PAGES.items()
+    for part, code in python_programs(text, whole=page in WHOLE).items()
+]
+
+
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_code_of_a_page_runs_as_written(code, tmp_path, monkeypatch):
+    missing = sorted(name for name in foreign(code) if importlib.util.find_spec(name) is None)
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    if foreign(code) & NEEDS_SHIM:
+        declare_operators()
+    monkeypatch.chdir(tmp_path)  # trainers write logs where they are
+    methods, namespace = Method.__subclasses__(), {"__name__": "page"}
+    exec(compile(code, "page", "exec"), namespace)
+    namespace.clear()
+    gc.collect()
+    assert Method.__subclasses__() == methods  # a method that a page defines is no method of later tests
+
+
+def test_pages_have_code_to_run():
+    assert len(PROGRAMS) >= 4
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_of_a_page_lead_to_files_and_headings(page):
+    lost = []
+    for link in links(PAGES[page]):
+        target, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        path = (DOCS / page).parent / target if target else DOCS / page
+        is_there = path.is_file() and DOCS in path.resolve().parents
+        if not is_there or (anchor and path.suffix == ".md" and anchor not in anchors(path.read_text())):
+            lost.append(link)
+    assert not lost
+
+
+def test_links_out_of_the_readme_lead_to_files():
+    relative = [link for link in links((ROOT / "README.md").read_text()) if not re.match(r"[a-z]+:", link)]
+    assert not [link for link in relative if not (ROOT / link.partition("#")[0]).is_file()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_shows_nothing_from_elsewhere(page):
+    text = PAGES[page]
+    assert not re.findall(r"!\[[^\]]*\]\((?:https?:)?//", text)
+    assert not re.findall(r"<(?:script|link|iframe|img)\b", text)
+
+
+def test_every_method_of_the_paper_has_its_section_and_its_reference():
+    classes = known(Method)
+    assert not [name for name in LABELS if f"`{name}`" not in PAGES["methods.md"]]
+    reference = PAGES["reference/methods.md"]
+    assert not [name for name in LABELS if f"supple.methods.{classes[name].__name__}\n" not in reference]
+
+
+def test_every_example_is_listed():
+    assert not [path.name for path in (ROOT / "examples").glob("*.py") if f"`{path.name}`" not in PAGES["recipes.md"]]
+
+
+def test_every_page_of_results_has_its_verdict():
+    named = set(links(PAGES["verdicts.md"]))
+    assert not [page for page in PAGES if page.startswith("results/") and page not in named]
+
+
+def test_studies_named_in_commands_exist():
+    commands = re.findall(r"supple run ([a-z_]+)", "\n".join(PAGES.values()))
+    assert not set(commands) - set(known(Study))
+    assert commands
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_is_in_the_navigation(page):
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert page.startswith("results/") or page in navigation

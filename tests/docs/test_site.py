@@ -1,0 +1,109 @@
+"""The built site: strict, whole, and nothing on it from elsewhere. Where mkdocs is not installed, skipped."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent.parent
+# Attributes by which a browser fetches something on its own; a link that a reader may follow is another matter.
+FETCHED = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+    "link": "href",
+}
+NOT_FETCHED = {"canonical", "prev", "next"}  # kinds of <link> that are only read
+
+
+class Page(HTMLParser):
+    """What a page fetches, what it links to, and the names of its places."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.fetched, self.links, self.places = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        own = dict(attributes)
+        self.places |= {own[key] for key in ("id", "name") if own.get(key)}
+        if tag == "a" and own.get("href"):
+            self.links.append(own["href"])
+        if own.get(FETCHED.get(tag, "")) and own.get("rel") not in NOT_FETCHED:
+            self.fetched.append(own[FETCHED[tag]])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site in a folder of its own, built as `make docs` builds it."""
+    for package in ("material", "mkdocstrings_handlers.python", "latex2mathml"):
+        pytest.importorskip(package)
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True)
+    build(config)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site_pages(site):
+    return {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
+
+
+def is_elsewhere(address):
+    return bool(re.match(r"(https?:)?//", address))
+
+
+def test_no_page_fetches_anything_from_elsewhere(site_pages):
+    assert not {address for page in site_pages.values() for address in page.fetched if is_elsewhere(address)}
+
+
+def test_no_stylesheet_fetches_anything_from_elsewhere(site):
+    styles = "".join(path.read_text() for path in site.rglob("*.css"))
+    assert not [
+        address for address in re.findall(r"(?:url\(|@import )[\"']?([^\"')]+)", styles) if is_elsewhere(address)
+    ]
+
+
+def test_every_link_leads_to_a_page_and_a_place(site, site_pages):
+    lost = []
+    for path, page in site_pages.items():
+        if path.name == "404.html":
+            continue  # it stands for any address, so its links are from the root
+        for link in (*page.links, *page.fetched):
+            target, _, place = unquote(link).partition("#")
+            if is_elsewhere(target) or target.startswith(("mailto:", "data:")):
+                continue
+            other = (path.parent / target).resolve() if target else path
+            has_place = other not in site_pages or not place or place in site_pages[other].places
+            if not other.exists() or not has_place:
+                lost.append(f"{path.name}: {link}")
+    assert not lost
+
+
+def test_equations_are_drawn_by_the_browser_alone(site):
+    text = (site / "methods.html").read_text()
+    assert text.count("<math ") > 20
+    assert "\\frac" not in re.sub(r'alttext="[^"]*"', "", text)
+    assert "arithmatex" not in text
+
+
+def test_pictures_have_a_dark_twin_on_the_page(site):
+    text = (site / "plasticity.html").read_text()
+    assert 'src="images/aid.svg#only-light"' in text
+    assert 'src="images/aid-dark.svg#only-dark"' in text
+
+
+def test_reference_has_what_the_docstrings_say(site):
+    text = (site / "reference" / "library.html").read_text()
+    assert "ReLU with probability p, else negative ReLU" in text
+    assert 'id="supple.convert.convert"' in text
