@@ -1,4 +1,4 @@
-"""Every test starts from the same seed."""
+"""Every test starts from the same seed; libraries that import torchvision can be imported."""
 
 import os
 
@@ -8,6 +8,10 @@ import pytest
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import torch
+
+import timm_shim
+
+timm_shim.declare_operators()  # here, too: pytest-xdist imports a library to show a warning of its own kind
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import nn
 
 from supple.convert import wants_average_pools
-from supple.layers.average_pool import AveragePool2d
+from supple_lab.models.average_pool import AveragePool2d
 
 Activation = Callable[[], nn.Module]
 
