@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from operator import methodcaller
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 
 import networks
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, conversion_report, convert
+from supple.conversion.forms import FORMS
 
 # For each network: the shape of its input, how many activations it calls in training, and whether its class must stay.
 NETWORKS = {
@@ -40,6 +42,13 @@ class Rectifier(nn.Module):
 
     def forward(self, x):
         return torch.relu_(x) if self.inplace else torch.relu(x)
+
+
+class Pooling(nn.Module):
+    """A max-pool that is a function."""
+
+    def forward(self, x):
+        return nn.functional.max_pool2d(x, 2)
 
 
 def outputs_and_gradients(model, x, *, training: bool):
@@ -197,7 +206,7 @@ def test_a_relu_that_is_given_back_stays_in_its_place():
 
 def test_a_model_that_is_itself_a_relu_or_a_pool_comes_back_as_another_module():
     assert isinstance(convert(nn.ReLU(), AID(p=0.9)), AID)
-    assert isinstance(convert(nn.MaxPool2d(2), AID(p=0.9)), nn.AvgPool2d)
+    assert isinstance(convert(nn.MaxPool2d(2), AID(p=0.9), pool="average"), nn.AvgPool2d)
 
 
 def test_conversion_leaves_the_random_streams_alone():
@@ -290,6 +299,50 @@ def test_other_activations_are_replaced_if_named_in_every_form():
     assert isinstance(converted[0], AID)
     assert isinstance(converted[2], nn.ReLU)
     assert len(conversion_report(converted).swapped) == 3
+
+
+@pytest.mark.parametrize("cls", [cls for cls in FORMS if cls not in (nn.ReLU, nn.ReLU6)], ids=lambda cls: cls.__name__)
+def test_a_named_class_is_replaced_in_each_of_its_functions_and_listed_if_not_named(cls):
+    class Calling(nn.Module):
+        def __init__(self, form) -> None:
+            super().__init__()
+            function = methodcaller(form) if isinstance(form, str) else form
+            self.call = lambda x: function(x + 1)
+
+        def forward(self, x):
+            return self.call(x)
+
+    model = nn.Sequential(*map(Calling, FORMS[cls]))
+    assert len(conversion_report(convert(copy.deepcopy(model), AID(p=0.9))).left) == len(FORMS[cls])
+    x = torch.randn(networks.VECTOR)
+    assert len(called(convert(model, AID(p=0.9), replace=(cls,)), x)) == len(FORMS[cls])
+
+
+def test_a_class_whose_functions_are_not_known_is_noted():
+    activations = {nn.Hardtanh, nn.Hardsigmoid, nn.CELU, nn.Softsign, nn.PReLU, nn.Threshold}
+    report = conversion_report(convert(networks.MLP(), AID(), replace=tuple(activations)))
+    noted = {entry.what for entry in report.notes if "a function that computes it" in entry.how}
+    assert noted == {"PReLU", "Threshold"}
+
+
+def test_the_lost_state_of_a_replaced_activation_is_noted():
+    model = nn.Sequential(nn.Linear(6, 6), nn.PReLU())
+    convert(model, AID(p=0.9), replace=(nn.PReLU,))
+    assert "1.weight" not in model.state_dict()
+    (note,) = [entry for entry in conversion_report(model).notes if entry.where == "1" and "state_dict" in entry.how]
+    assert note.how.endswith("(weight)")
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool2d(2), Pooling()], ids=["module", "function"])
+def test_pools_stay_by_default_in_a_model_without_anything_to_replace(pool):
+    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU(), pool), torch.randn(networks.IMAGE)
+    expected = copy.deepcopy(model)(x)
+    report = conversion_report(convert(model, AID(p=0.9)))
+    assert torch.equal(model(x), expected)
+    assert not report.swapped
+    assert str(report).startswith("Sequential has no activation converted to AID(p=0.9), max-pools: keep")
+    convert(model, AID(p=1.0), replace=(nn.GELU,))
+    assert torch.equal(model(x), nn.functional.avg_pool2d(torch.relu(model[0](x)), 2))
 
 
 def test_a_second_conversion_finds_what_is_left():

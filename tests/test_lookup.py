@@ -1,7 +1,9 @@
+import sys
+
 import pytest
 
 from supple.methods.base import Method
-from supple_lab import lookup
+from supple_lab import cli, lookup
 from supple_lab.studies.base import Study
 from supple_lab.sweep.executor import Executor
 
@@ -20,3 +22,55 @@ def test_unknown_name_says_what_was_meant_and_what_there_is():
 def test_name_like_nothing_gets_no_guess():
     with pytest.raises(LookupError, match="no method named 'xyzzy'. Known"):
         lookup.find(Method, "xyzzy")
+
+
+@pytest.fixture
+def plugin_file(tmp_path, monkeypatch):
+    """Where a plugin may be written; what its import leaves behind is undone."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, lookup.PLUGIN_MODULE, None)
+    monkeypatch.setenv(lookup.PLUGIN, "")
+    return tmp_path / "mine.py"
+
+
+def test_a_plugin_can_import_its_neighbour(plugin_file):
+    plugin_file.with_name("my_neighbour.py").write_text("NAME = 'next door'")
+    plugin_file.write_text("from my_neighbour import NAME")
+    module = sys.modules[lookup._import_plugin(str(plugin_file))]
+    assert module.NAME == "next door"
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "line"),
+    [
+        ("x = 1\nname = \n", "SyntaxError: invalid syntax", 2),
+        ("\n\nimport nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all'", 3),
+    ],
+    ids=["syntax error", "failing import"],
+)
+def test_a_plugin_that_cannot_be_imported_is_refused_in_a_sentence(plugin_file, capsys, code, error, line):
+    plugin_file.write_text(code)
+    assert cli.supple(["list", "methods", "--plugin", str(plugin_file)]) == 2
+    assert capsys.readouterr().err == (
+        f"supple: --plugin {plugin_file} cannot be imported: {error} ({plugin_file}, line {line}).\n"
+    )
+
+
+def test_a_class_of_the_plugin_without_a_name_of_its_own_is_refused_unless_others_build_upon_it():
+    class Base:  # no Method, or every test after this one would find it
+        pass
+
+    class Mine(Base):
+        name = "mine"
+
+    class Nameless(Mine):
+        pass
+
+    with pytest.raises(LookupError, match="the plugin's Nameless has no name of its own; give it one: name = 'namel"):
+        lookup._check_named([Base, Mine, Nameless])
+    lookup._check_named([Base, Mine])
+
+
+def test_two_plugins_are_refused(capsys):
+    assert cli.supple(["list", "methods", "--plugin", "a.py", "--plugin=b.py"]) == 2
+    assert "--plugin takes one file; got a.py and b.py" in capsys.readouterr().err

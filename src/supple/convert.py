@@ -27,14 +27,16 @@ def convert(
 ) -> nn.Module:
     """Give every ReLU of the model a copy of ``activation`` of its own, and average where it max-pooled.
 
-    The model is changed in place and returned; weights and state_dict keys stay, so an optimizer made before goes on
-    working. Activations are found as submodules, as function attributes, and as function calls where torch.fx can
-    trace the forward they are in; ``print(conversion_report(model))`` tells what was found and what was left.
+    The model is changed in place and returned; weights and state_dict keys stay, but for those of a replaced activation
+    itself (nn.PReLU has one), so an optimizer made before goes on working. Activations are found as submodules, as
+    function attributes, and as function calls where torch.fx can trace the forward they are in;
+    ``print(conversion_report(model))`` tells what was found and what was left.
 
     pool: "average" swaps max-pools for average-pools of the same geometry, "keep" does not, "auto" does for AID,
-        DropReLU and Fourier, as the paper.
-    replace: the activation classes to replace, in functional form too, GELU in the variants of timm and transformers
-        too: ``replace=(nn.ReLU, nn.GELU)``. Without it other activations stay, and the report names them.
+        DropReLU and Fourier, as the paper, in a model where they replace something.
+    replace: the activation classes to replace, GELU in the variants of timm and transformers too:
+        ``replace=(nn.ReLU, nn.GELU)``. Calls of their functions are replaced as well; the report names the classes of
+        which it knows no function. Without it other activations stay, and the report names them.
 
     The converted model computes another function, so weights trained before fit less well. In evaluation AID(p) is a
     leaky ReLU of slope p above zero and 1 - p below: after ReLU that is near for p near 1. GELU and SiLU bend where AID
@@ -50,7 +52,7 @@ def convert(
     check_pool(pool)
     check_classes(replace)
     average = pool == "average" or (pool == "auto" and wants_average_pools(activation))
-    return converted(model, Request(activation, tuple(replace), average))
+    return converted(model, Request(activation, tuple(replace), average, even_alone=pool == "average"))
 
 
 def wants_average_pools(activation: nn.Module) -> bool:

@@ -10,6 +10,7 @@ import inspect
 import os
 import pkgutil
 import sys
+import traceback
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
@@ -27,8 +28,13 @@ class UnknownName(LookupError):
     """There is nothing of that name; the message says what was meant and what there is."""
 
 
-def use_plugin(file: str) -> None:
+def use_plugin(*files: str) -> None:
     """Have what a file defines found by its name, here and in the processes that this one starts."""
+    if not files:
+        return
+    if len(files) > 1:
+        raise UnknownName(f"--plugin takes one file; got {' and '.join(files)}. Import the others in it.")
+    (file,) = files
     if not Path(file).is_file():
         raise UnknownName(f"--plugin names a Python file with methods of your own; there is no file {file!r}.")
     os.environ[PLUGIN] = str(Path(file).resolve())
@@ -37,10 +43,17 @@ def use_plugin(file: str) -> None:
 def known(base: type[T]) -> dict[str, type[T]]:
     """Every finished class of a kind by its name: whatever the folder of the base class holds, and the plugin."""
     _import_folder(importlib.import_module(base.__module__.rpartition(".")[0]))
-    plugin = _import_plugin(os.environ[PLUGIN]) if PLUGIN in os.environ else ""
-    classes = [cls for cls in _descendants(base) if not inspect.isabstract(cls) and "name" in vars(cls)]
+    plugin = import_plugin()
+    concrete = [cls for cls in _descendants(base) if not inspect.isabstract(cls)]
+    _check_named([cls for cls in concrete if cls.__module__ == plugin])
+    classes = [cls for cls in concrete if "name" in vars(cls)]
     _check_names([cls for cls in classes if cls.__module__ == plugin], classes)
     return {cls.name: cls for cls in sorted(classes, key=lambda cls: cls.name)}  # type: ignore[attr-defined]
+
+
+def import_plugin() -> str:
+    """Import the user's file, if there is one; the name of its module, or nothing."""
+    return _import_plugin(os.environ[PLUGIN]) if PLUGIN in os.environ else ""
 
 
 @cache  # of what was found: ten thousand specs are read back in seconds
@@ -82,8 +95,30 @@ def _import_plugin(file: str) -> str:
     if spec is None or spec.loader is None:
         raise UnknownName(f"--plugin names a Python file, ending in .py; got {file}.")
     sys.modules[PLUGIN_MODULE] = module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if (folder := str(Path(file).parent)) not in sys.path:
+        sys.path.append(folder)  # its neighbours can be imported, and hide nothing that is installed
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's own code raises
+        del sys.modules[PLUGIN_MODULE]
+        raise UnknownName(f"--plugin {file} cannot be imported: {_summary(error)}.") from error
     return PLUGIN_MODULE
+
+
+def _summary(error: Exception) -> str:
+    """What went wrong and in which line, without the way there."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
+
+
+def _check_named(own: list[type[T]]) -> None:
+    """Refuse a class of the plugin that nobody could name; one that others build upon needs no name."""
+    for mine in own:
+        if "name" not in vars(mine) and not mine.__subclasses__():
+            example = f"name = '{mine.__name__.lower()}'"
+            raise UnknownName(f"the plugin's {mine.__name__} has no name of its own; give it one: {example}.")
 
 
 def _check_names(own: list[type[T]], classes: list[type[T]]) -> None:

@@ -110,9 +110,9 @@ def test_a_second_conversion_says_what_is_already_converted_and_claims_nothing_e
         ("act.0", "already AID(p=0.9), placed by an earlier convert"),
         ("act.1", "already AID(p=0.9), placed by an earlier convert"),
     }
-    assert str(report).startswith("MLP converted to AID(p=0.9), max-pools: average")
+    assert str(report).startswith("MLP converted to AID(p=0.9), max-pools: keep")
     outer = conversion_report(convert(nn.Sequential(model), AID(p=0.5)))
-    assert str(outer).startswith("Sequential has nothing converted to AID(p=0.5)")
+    assert str(outer).startswith("Sequential has no activation converted to AID(p=0.5), max-pools: keep")
 
 
 def test_a_title_names_both_activations_if_both_were_put_in():

@@ -34,9 +34,9 @@ class Pooling(nn.Module):
 def same_as_function(module_class, options):
     """Convert the pool as a module, as a function and as a builtin."""
     dimension = next(n for n, cls in MODULES.items() if cls is module_class)
-    yield convert(nn.Sequential(module_class(**options)), AID())
-    yield convert(Pooling(FUNCTIONS[dimension], **options), AID())
-    yield convert(Pooling(BUILTINS[dimension], **options), AID())
+    yield convert(nn.Sequential(module_class(**options)), AID(), pool="average")
+    yield convert(Pooling(FUNCTIONS[dimension], **options), AID(), pool="average")
+    yield convert(Pooling(BUILTINS[dimension], **options), AID(), pool="average")
 
 
 @pytest.mark.parametrize("options", GEOMETRIES, ids=str)
@@ -65,7 +65,7 @@ def test_average_pool_gives_the_mean_of_each_window():
 
 def test_positional_options_are_understood():
     x = torch.randn(2, 3, 7, 7)
-    converted = convert(Pooling(torch.max_pool2d, 3, 2, 1, 1, True), AID())
+    converted = convert(Pooling(torch.max_pool2d, 3, 2, 1, 1, True), AID(), pool="average")
     torch.testing.assert_close(converted(x), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False))
 
 
@@ -73,8 +73,8 @@ def test_positional_options_are_understood():
 def test_adaptive_max_pools_average_too(dimension):
     x = torch.randn(2, 3, *[7] * dimension)
     expected = getattr(F, f"adaptive_avg_pool{dimension}d")(x, 2)
-    module = convert(nn.Sequential(getattr(nn, f"AdaptiveMaxPool{dimension}d")(2)), AID())
-    function = convert(Pooling(getattr(F, f"adaptive_max_pool{dimension}d"), 2), AID())
+    module = convert(nn.Sequential(getattr(nn, f"AdaptiveMaxPool{dimension}d")(2)), AID(), pool="average")
+    function = convert(Pooling(getattr(F, f"adaptive_max_pool{dimension}d"), 2), AID(), pool="average")
     assert torch.equal(module(x), expected)
     assert torch.equal(function(x), expected)
 
@@ -85,7 +85,7 @@ def test_the_window_may_depend_on_the_input():
             return F.max_pool2d(x, kernel_size=x.size()[2:])
 
     x = torch.randn(2, 3, 5, 7)
-    torch.testing.assert_close(convert(GlobalPool(), AID())(x), x.mean((2, 3), keepdim=True))
+    torch.testing.assert_close(convert(GlobalPool(), AID(), pool="average")(x), x.mean((2, 3), keepdim=True))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_the_window_may_depend_on_the_input():
     ids=str,
 )
 def test_max_pools_without_a_counterpart_stay_and_are_reported(pool, reason):
-    model = convert(nn.Sequential(pool), AID())
+    model = convert(nn.Sequential(pool), AID(), pool="average")
     report = conversion_report(model)
     assert model[0] is pool
     assert not report.swapped
@@ -115,4 +115,4 @@ def test_max_pools_without_a_counterpart_stay_and_are_reported(pool, reason):
 
 def test_an_average_pool_stays():
     pool = nn.AvgPool2d(2)
-    assert convert(nn.Sequential(pool), AID())[0] is pool
+    assert convert(nn.Sequential(pool), AID(), pool="average")[0] is pool

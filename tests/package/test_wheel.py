@@ -15,7 +15,7 @@ LIBRARY_TESTS = ("conversion", "kernels", "layers", "methods", "metrics")
 LIBRARY_TESTS += tuple(f"test_{name}.py" for name in ("convert", "functional", "learner", "mask_stream", "monitor"))
 LIBRARY_TESTS += ("test_surgery.py", "test_tracing.py", "test_every_method.py")
 FOR_TESTS = ("numpy", "pytest", "hypothesis", "onnx", "onnxruntime", "onnxscript")
-SHARED = ("conftest.py", "by_hand.py", "cut_off.py", "networks.py", "networks_zoo.py")
+SHARED = ("conftest.py", "timm_shim.py", "by_hand.py", "cut_off.py", "networks.py", "networks_zoo.py")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_version_is_the_same_in_code_metadata_and_command(environment):
 def test_command_says_how_to_install_the_laboratory(environment):
     done = environment.run("supple", "list")
     assert done.returncode == 2
-    assert "pip install 'supple[lab]'" in done.stderr
+    assert "pip install '.[lab]' in a checkout" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -28,14 +28,15 @@ class FunctionalCalls:
         self.request, self.findings = positions.request, positions.findings
         self.name = original_class(module).__name__
         self.rewriting: Rewriting = vars(module).get("supple_rewriting") or Rewriting()
+        self.why_untraced = ""
 
     def trace(self) -> Traces:
-        """The traces of the own forward; none, and a word in the report, if it cannot be traced."""
+        """The traces of the own forward; none if it cannot be traced."""
         try:
             traces = trace_both_modes(self.module)
             return trace_both_modes(self.module) if self.give_back_functions_(traces) else traces
         except UntraceableError as error:
-            self.report_untraceable(f"{self.name}.forward cannot be traced ({error})")
+            self.why_untraced = f"{self.name}.forward cannot be traced ({error})"
             return {}
 
     def give_back_functions_(self, traces: Traces) -> bool:
@@ -51,8 +52,9 @@ class FunctionalCalls:
             self.positions.take_back_(activation)
         return bool(functions)
 
-    def report_untraceable(self, why: str) -> None:
+    def report_untraceable(self) -> None:
         """Say what the code mentions or holds out of sight, and which activations are called nobody knows how often."""
+        why = self.why_untraced
         if mentions := self.mentions():
             self.findings.left(self.path, mentions, how=f"{why}; {WAY_OUT}")
         for held in held_outside(self.module):
@@ -65,12 +67,15 @@ class FunctionalCalls:
 
     def mentions(self) -> str:
         """The functions to be replaced that the own code mentions, in words; empty if there are none."""
-        wanted = forms.names_of(self.request.classes) | (pools.NAMES if self.request.average else set())
+        wanted = forms.names_of(self.request.classes) | (pools.NAMES if self.positions.average else set())
         names = mentioned(self.module, wanted)
         return f"{', '.join(names)} in {self.name}.forward" if names else ""
 
     def replace_(self, traces: Traces) -> None:
         """Replace the functional calls seen in the traces, or say why they stay."""
+        if not traces:
+            self.report_untraceable()
+            return
         calls = {site.key: (node, site) for own in traces.values() for node, site in own.sites.items()}
         new = [call for key, call in calls.items() if not self.rewriting.knows(key)]
         wanted = [(node, site) for node, site in new if self.is_wanted(node)]
@@ -85,8 +90,18 @@ class FunctionalCalls:
 
     def is_wanted(self, node: fx.Node) -> bool:
         """Whether the node calls something to be replaced."""
-        is_pool = self.request.average and pools.is_max_pool_call(node)
-        return is_pool or forms.class_of_node(node) in self.request.classes
+        return (self.positions.average and pools.is_max_pool_call(node)) or self.is_activation(node)
+
+    def is_activation(self, node: fx.Node) -> bool:
+        """Whether the node calls an activation to be replaced."""
+        return forms.class_of_node(node) in self.request.classes
+
+    def activates(self, traces: Traces) -> bool:
+        """Whether an activation that the forward calls as a function is about to be replaced."""
+        new = (
+            node for own in traces.values() for node, site in own.sites.items() if not self.rewriting.knows(site.key)
+        )
+        return any(map(self.is_activation, new)) and self.obstacle(traces) is None
 
     def report_others(self, calls: list[tuple[fx.Node, Site]]) -> None:
         """Mention the activations that nobody asked to replace, and those in a form that is not replaced."""
@@ -157,7 +172,7 @@ class FunctionalCalls:
     def install_(self) -> None:
         """Give the module the class that follows the rewriting."""
         self.rewriting.classes = tuple({*self.rewriting.classes, *self.request.classes})
-        self.rewriting.pools |= self.request.average
+        self.rewriting.pools |= self.positions.average
         self.rewriting.programs = ()
         self.module.supple_rewriting = self.rewriting  # type: ignore[assignment]
         self.module.__class__ = rewritten_class(original_class(self.module))

@@ -13,6 +13,8 @@ from supple.conversion.report import Findings
 from supple.conversion.request import Request
 from supple.conversion.walk import children, is_placed, join
 
+LOST_STATE = "its state went with it: keys that a state_dict saved before has, and parameters no forward uses now"
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -40,15 +42,14 @@ class Positions:
     def __init__(self, request: Request, findings: Findings) -> None:
         self.request, self.findings = request, findings
         self.placements: dict[nn.Module, Placement] = {}
+        self.average = False  # whether max-pools change; known when it is known which activations do
 
     def swap_children_(self, parent: nn.Module, path: str | None) -> None:
-        """Swap the parent's activations and max-pools. The same module under two names is two positions."""
+        """Swap the parent's activations. The same module under two names is two positions."""
         for name, child in children(parent):
             where = join(path, name)
             if cls := forms.class_of_module(child, self.request.classes):
                 self.place_(Placement(parent, name, where, child), cls)
-            elif self.request.average and pools.is_max_pool(child):
-                self.swap_pool_(parent, name, path=where)
             else:
                 self.mention(child, where)
 
@@ -71,6 +72,8 @@ class Positions:
         self.placements[activation] = placement
         if has_hooks(placement.old):
             self.findings.note(placement.path, placement.what, how="its hooks were not carried over")
+        if state := state_of(placement.old):
+            self.findings.note(placement.path, placement.what, how=f"{LOST_STATE} ({', '.join(state)})")
         self.note_consequence(cls, placement.path)
 
     def note_consequence(self, cls: type[nn.Module], path: str) -> None:
@@ -88,6 +91,12 @@ class Positions:
             vars(placement.parent).pop(placement.name, None)
             setattr(placement.parent, placement.name, placement.old)
         return placement
+
+    def swap_pools_(self, parent: nn.Module, path: str | None) -> None:
+        """Swap the parent's max-pools."""
+        for name, child in children(parent):
+            if pools.is_max_pool(child):
+                self.swap_pool_(parent, name, path=join(path, name))
 
     def swap_pool_(self, parent: nn.Module, name: str, *, path: str) -> None:
         """Swap a max-pool, if there is an average-pool of its geometry."""
@@ -127,6 +136,11 @@ def has_hooks(module: Any) -> bool:
     """Whether somebody hooked onto the module."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return isinstance(module, nn.Module) and any(getattr(module, kind) for kind in kinds)
+
+
+def state_of(module: Any) -> list[str]:
+    """The keys under which a module keeps a state of its own; a function has none."""
+    return list(module.state_dict()) if isinstance(module, nn.Module) else []
 
 
 def not_asked_for(cls: type[nn.Module]) -> str:

@@ -53,7 +53,7 @@ class ConversionReport:
         )
 
     def __str__(self) -> str:
-        verb = "converted" if self.has_new_activations else "has nothing converted"
+        verb = "converted" if self.has_new_activations else "has no activation converted"
         title = f"{self.model} {verb} to {self.activation}, max-pools: {self.pool}"
         sections = {
             "Swapped": grouped(self.swapped, " -> "),
