@@ -41,7 +41,7 @@ def test_run_leaves_page_figures_tables_and_json(smoke_folder):
 def test_study_json_keeps_its_promise(smoke_folder):
     content = json.loads((smoke_folder / "report" / "quickstart.json").read_text())
     promised = "study scale command commit versions machine runs series claims missing"
-    assert set(content) == set(promised.split())
+    assert set(promised.split()) <= set(content)
     done = {(run["method"], run["status"]) for run in content["runs"]}
     assert done == {("vanilla", "done"), ("dropout", "done"), ("aid", "done")}
     accuracies = [row for row in content["series"] if row["metric"] == "train_accuracy"]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from made_store import VERSIONS, make_run
 from samples import spec
 from test_page import Elements, render
 
+from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.report.load import load_results, records_in
 from supple_lab.report.remarks import remarks
 from supple_lab.runs.record_log import RecordLog
+from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
 
 SPECS = [spec(UseAID(), seed) for seed in range(3)]
@@ -89,6 +92,15 @@ def test_a_status_that_cannot_be_read_does_not_pass_for_a_run_never_started(stor
     assert "another version of supple" in results.runs[1].reason
 
 
+def test_a_run_with_records_and_no_status_does_not_pass_for_one_never_started(store):
+    for seed in (0, 1):
+        (store.folder(SPECS[seed]).path / "status.json").unlink()
+    (store.folder(SPECS[0]).path / "records.jsonl").write_bytes(b"")  # a kill before the first stage was over
+    results = load_results(store, SPECS)
+    assert damaged(results) == [1]
+    assert results.runs[1].reason == "its status.json is missing, though it has records."
+
+
 def test_a_folder_copied_to_another_runs_name_is_damaged(store):
     shutil.copytree(store.folder(SPECS[1]).path, store.folder(SPECS[2]).path)
     results = load_results(store, SPECS)
@@ -104,6 +116,15 @@ def test_a_damaged_log_of_epochs_is_left_out_when_it_is_read_and_told_after(stor
     (remark,) = remarks(results, versions=VERSIONS)
     assert SPECS[1].run_id in remark
     assert "epochs.jsonl is not what the run wrote" in remark
+
+
+@pytest.mark.parametrize(("asked", "told"), [("default", "fp32"), ("bf16", "bf16")])
+def test_a_run_tells_the_precision_that_it_was_made_in(tmp_path, asked, told):
+    made = replace(small_spec(num_stages=1, epochs=1), precision=asked)
+    store = Store.create(tmp_path)
+    assert execute(made, store) == "done"
+    (result,) = load_results(store, [made]).runs
+    assert result.facts["precision"] == told
 
 
 def test_a_run_named_twice_counts_once(store):
@@ -139,7 +160,7 @@ def test_runs_of_other_versions_are_told(store):
 
 
 def test_a_status_with_strange_facts_does_not_break_the_page(store):
-    make_run(store, seed=2, versions="strange", commit=["x"], hardware=None)
+    make_run(store, seed=2, versions="strange", commit=["x"], hardware=None, device="odd")
     assert Elements(render(results=load_results(store, SPECS))).open == []
 
 

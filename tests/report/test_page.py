@@ -22,22 +22,27 @@ from samples import (
     histogram,
     panel,
     run,
+    spec,
 )
 
 from supple.methods.activations import UseAID
 from supple_lab.atomic_write import StorageError
+from supple_lab.data.digits import Digits
+from supple_lab.data.slice import Slice
 from supple_lab.report.figure import Part
 from supple_lab.report.intervals import show
-from supple_lab.report.page import page
+from supple_lab.report.page import MAX_PARTS, MAX_ROWS, facts, page
 from supple_lab.report.panel import Curve, Estimate
 from supple_lab.report.results import Results
-from supple_lab.report.run_lists import show_seconds
+from supple_lab.report.run_lists import missing_groups, show_seconds
+from supple_lab.report.spec_fields import dataset_of
 from supple_lab.report.thinning import MAX_POINTS, thinned
 from supple_lab.report.write import write_report
 
 MAX_BYTES = 2_000_000
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"' & -->"
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("aid", "AID", seed=2)))
+CELL = {"interval": (0.1, 0.2), "n": 8, "verdict": "holds"}
 VOID = {"meta", "link", "br", "img", "input", "use", "line", "path", "circle"}
 
 
@@ -97,6 +102,16 @@ def test_page_asks_nothing_of_the_network():
     addresses = set(re.findall(r"https?://[^\s\"'<]+", text))
     assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, which nobody fetches
     assert "default-src 'none'" in text
+
+
+def test_values_under_the_pointer_are_called_what_they_are():
+    x = np.arange(3.0)
+    estimate = Estimate(method="aid", label="IQM", x=x, middle=x, low=x - 1, high=x + 1, n=85, edges=("95% from", ""))
+    means = replace(estimate, label="bars", edges=("mean - std", "mean + std"))
+    lines = panel(curve("vanilla", "ReLU"), estimate, means)
+    kinds = data_of(render(figure(lines, distribution())))[0]
+    assert sorted(line["line"] for line in kinds[0]["curves"]) == ["mean", "mean", "value"]
+    assert {line["line"] for line in kinds[1]["curves"]} == {"median"}
 
 
 def test_every_curve_is_drawn_and_its_numbers_are_in_the_page():
@@ -264,6 +279,47 @@ def test_runs_that_say_where_they_were_trained_are_quoted():
         assert words in text
 
 
+def test_page_says_in_which_precision_the_runs_were_made():
+    one, several = (
+        "".join(Elements(render(DEMO, results=Results(runs))).text)
+        for runs in ((run(),), (run(), run(seed=1), replace(run(seed=2), device="cuda")))
+    )
+    assert "float32 (fp32)" in one
+    assert "float32 (fp32), 2 runs; TensorFloat-32 (tf32), 1 run" in several
+
+
+def test_missing_runs_are_told_apart_by_condition_and_settings():
+    cells = [(p, condition) for condition in ("CNN", "VGG") for p in (0.7, 0.9)]
+    runs = tuple(
+        run(UseAID(relu_prob=p), seed=seed, state="waiting" if (p, condition) == (0.9, "VGG") else "done", **more)
+        for p, condition in cells
+        for seed, more in ((0, {"condition": condition}), (1, {"condition": condition}))
+    )
+    (group,) = missing_groups(Results(runs))
+    told = [group[key] for key in ("method", "settings", "dataset", "condition", "seeds", "num_runs")]
+    assert told == ["aid", "relu prob 0.9", "digits", "VGG", "0, 1", 2]
+    text = " ".join("".join(Elements(render(DEMO, results=Results(runs))).text).split())
+    assert "aid (relu prob 0.9) on digits, VGG, seeds 0, 1: not started" in text
+
+
+def test_a_list_of_missing_runs_that_is_cut_says_so():
+    runs = tuple(run(seed=seed, state="failed", reason=f"reason {seed}") for seed in range(MAX_ROWS + 2))
+    text = "".join(Elements(render(DEMO, results=Results(runs))).text)
+    assert "And 2 more; sample.json names every run." in text
+
+
+def test_a_slice_is_called_by_what_it_is_cut_from():
+    whole = spec(UseAID(), 0)
+    cut = replace(whole, problem=replace(whole.problem, dataset=Slice(of=Digits(), num_train=40, num_test=20)))
+    assert (dataset_of(whole), dataset_of(cut)) == ("digits", "slice of digits")
+
+
+def test_seeds_are_those_that_ran():
+    few = Results((run(seed=0), run(seed=1), run(seed=2, state="waiting"), run(seed=3, state="interrupted")))
+    assert ("seeds", "2 of 4") in facts(ABOUT, few)
+    assert ("seeds", "2") in facts(ABOUT, RESULTS)
+
+
 def test_bars_show_how_the_runs_of_a_method_stand():
     elements = Elements(render(DEMO))
     assert [attrs["style"] for attrs in elements.of("i")] == ["width:50.0%", "width:50.0%"]
@@ -283,10 +339,19 @@ def test_page_with_all_runs_done_mentions_nothing_missing():
 
 
 def test_page_of_a_large_study_stays_under_two_megabytes():
-    curves = [curve(f"m{i}", f"method {i}", num_seeds=5, num_positions=200) for i in range(18)]
+    curves = [curve(f"m{i}", f"method {i}", num_seeds=8, num_positions=200) for i in range(18)]
     large = tuple(figure(*(panel(*curves) for _ in range(8)), name=f"figure_{i}") for i in range(2))
-    runs = tuple(run(UseAID(), seed=seed, state="failed", reason=f"{seed} " * 20) for seed in range(3000))
-    assert 300_000 < len(render(*large, results=Results(runs)).encode()) < MAX_BYTES
+    labels = {"condition": "permuted input, SGD 0.003", "facts": {"versions": {"supple": "0.1.0"}}}
+    runs = tuple(
+        run(UseAID(relu_prob=seed / 3000), seed=seed, state="failed", reason=f"{seed} " * 20, **labels)
+        for seed in range(3000)
+    )
+    part = Part(name="permuted input, SGD 0.003: a method", measured="0.1 ± 0.1: fall (above 0.05?)", **CELL)
+    claims = (replace(CLAIM, parts=(part,) * MAX_PARTS, runs=tuple(one.spec.run_id for one in runs)),) * 8
+    rows = (tuple(show(np.array([0.1, 0.2, 0.4])) for _ in range(10)),) * 40
+    tables = (replace(TABLE, header=("a",) * 10, rows=rows),)
+    text = render(*large, results=Results(runs), claims=claims, tables=tables)
+    assert 300_000 < len(text.encode()) < MAX_BYTES
 
 
 def test_thinning_keeps_the_last_point_and_says_so():

@@ -20,6 +20,13 @@ def test_iqm_of_many_resamples_is_that_of_each():
     assert iqm(many) == pytest.approx([iqm(row) for row in many])
 
 
+@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+def test_iqm_of_scores_with_one_that_diverged_is_no_number(lost):
+    scores = np.tile(np.arange(8.0), (2, 1))
+    scores[0, 2] = lost
+    assert iqm(scores) == pytest.approx([np.nan, 3.5], nan_ok=True)
+
+
 def test_random_play_scores_zero_and_the_human_one():
     assert len(GAMES) == 17
     for game, (random, human) in GAMES.items():

@@ -1,12 +1,13 @@
 """STUDY.json: its shape, and that it is JSON by the letter."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 from samples import ABOUT, CLAIM, PROVENANCE, RESULTS, run
 
 from supple.methods.activations import UseAID
-from supple_lab.report.figure import ClaimRow
+from supple_lab.report.figure import ClaimRow, Drawing
 from supple_lab.report.results import Results
 from supple_lab.report.study_json import study_json
 from supple_lab.runs.spec import RunSpec
@@ -17,17 +18,19 @@ def no_constant(name):
 
 
 def load(results=RESULTS, claims=(CLAIM,)):
-    text = study_json(ABOUT, results, claims=claims, provenance=PROVENANCE)
+    made = Drawing(figures=(), tables=(), claims=claims, notes=("Selected on the very seeds reported.",))
+    about = replace(ABOUT, notes=("Slim networks.",))
+    text = study_json(about, results, drawing=made, provenance=PROVENANCE)
     return json.loads(text, parse_constant=no_constant)
 
 
 def test_file_has_exactly_the_promised_keys():
     content = load()
     assert list(content) == (
-        ["study", "scale", "command", "commit", "versions", "machine", "runs", "series", "claims", "missing"]
+        ["study", "scale", "command", "commit", "versions", "machine", "notes", "runs", "series", "claims", "missing"]
     )
     assert {tuple(run) for run in content["runs"]} == {
-        ("id", "method", "dataset", "seed", "status", "spec", "seconds", "device")
+        ("id", "method", "dataset", "seed", "status", "condition", "spec", "seconds", "device", "precision")
     }
     assert {tuple(point) for point in content["series"]} == {("run", "metric", "stage", "value")}
     assert {tuple(row) for row in content["claims"]} == {
@@ -51,6 +54,7 @@ def test_file_has_exactly_the_promised_keys():
 def test_file_says_what_was_run_and_where():
     content = load()
     assert (content["study"], content["scale"], content["command"]) == (ABOUT.study, ABOUT.scale, ABOUT.command)
+    assert content["notes"] == ["Slim networks.", "Selected on the very seeds reported."]
     assert (content["commit"], content["versions"]) == (PROVENANCE.commit, PROVENANCE.versions)
 
 
@@ -94,6 +98,22 @@ def test_missing_runs_are_named_with_their_reason():
         ("vanilla", 0, "diverged", "the loss became nan in epoch 3 of stage 1."),
         ("vanilla", 1, "waiting", ""),
     ]
+
+
+def test_missing_runs_say_under_which_condition_and_with_which_settings_they_are_missing():
+    done, waiting = (
+        run(UseAID(relu_prob=p), state=state, condition="CNN on CIFAR-10")
+        for p, state in ((0.7, "done"), (0.9, "waiting"))
+    )
+    (missing,) = load(Results((done, waiting)))["missing"]
+    assert (missing["condition"], missing["settings"]) == ("CNN on CIFAR-10", "relu prob 0.9")
+
+
+def test_a_run_names_its_precision_also_where_its_status_does_not():
+    known, old = run(seed=0, facts={"precision": "bf16"}), replace(run(seed=1), device="cuda")
+    ended_nowhere = replace(run(seed=2, state="waiting"), device="")
+    runs = load(Results((known, old, ended_nowhere)))["runs"]
+    assert [one["precision"] for one in runs] == ["bf16", "tf32", ""]
 
 
 def test_a_study_without_runs_is_a_file_of_empty_lists():

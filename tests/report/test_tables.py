@@ -6,11 +6,15 @@ import re
 from dataclasses import replace
 
 import numpy as np
-from samples import CLAIM, TABLE
+from samples import CLAIM, TABLE, run
 
-from supple_lab.report.figure import ClaimRow, Table
+from supple.methods.activations import UseAID
+from supple_lab.report.claims_table import SELECTED, claims_table
+from supple_lab.report.figure import ClaimRow, Part, Table
 from supple_lab.report.intervals import SEED, bootstrap_interval, show
-from supple_lab.report.tables import best_of_columns, claims_table, column_kinds, comma_separated, latex, markdown
+from supple_lab.report.results import Results
+from supple_lab.report.select import select
+from supple_lab.report.tables import best_of_columns, column_kinds, comma_separated, latex, markdown
 
 HOSTILE = 'a|b\\c_d & 50% $x$ #1 {y} ~z^2 <b> "q", *s*\nnext'
 HOSTILE_TABLE = Table(name="bad_name", caption="100% & more", header=("a|b", "c"), rows=((HOSTILE, "1"),))
@@ -43,7 +47,7 @@ def test_numbers_are_set_to_the_right_and_prose_wraps():
     claims = claims_table((CLAIM, replace(CLAIM, claim="A long claim that will not fit beside the others.")))
     assert column_kinds(TABLE) == ["word", "number", "number"]
     assert column_kinds(claims) == ["prose", "number", "word", "number", "number", "number", "word"]
-    assert r"\begin{tabular}{p{0.60\linewidth}rlrrrl}" in latex(claims)
+    assert r"\begin{longtable}{p{0.60\linewidth}rlrrrl}" in latex(claims)
     assert r"\begin{tabular}{lrr}" in latex(TABLE)
 
 
@@ -82,6 +86,38 @@ def test_claims_become_a_table_with_their_interval_and_verdict():
     table = claims_table((CLAIM, not_run))
     assert table.rows[0] == ("AID keeps learning.", "–", "it does", "0.9", "0.800 to 0.950", "3", "holds")
     assert table.rows[1][3:] == ("–", "–", "0", "not run")
+
+
+def test_prose_may_break_across_pages_under_a_header_on_each():
+    prose = replace(TABLE, rows=(("A long cell that will not fit beside the others.", "0.9", "0.9"),) * 2)
+    lines = [line.strip() for line in latex(prose, label="study_ends").splitlines()]
+    assert lines[1:3] == [
+        r"\begin{longtable}{p{0.60\linewidth}rr}",
+        r"\caption{First and last; mean.}\label{tab:study-ends} \\",
+    ]
+    header = [r"\toprule", r"method & first & last \\", r"\midrule"]
+    ends = [r"\endhead", r"\bottomrule", r"\endlastfoot"]
+    assert lines[3:13] == [*header, r"\endfirsthead", *header, *ends]
+    assert lines[-1] == r"\end{longtable}"
+    assert len(lines) == 3 + 10 + 2 + 1
+    assert "table}" in latex(TABLE)
+    assert "longtable" not in latex(TABLE)
+
+
+def test_a_brief_table_of_claims_leaves_the_list_of_parts_out():
+    part = Part(name="a", measured="0.1", interval=None, n=3, verdict="holds")
+    row = replace(CLAIM, measured="holds in 1 of 1 (at least 1?): holds in a", parts=(part,))
+    shown = [claims_table((row,), brief=brief).rows[0][3] for brief in (True, False)]
+    assert shown == ["holds in 1 of 1 (at least 1?)", row.measured]
+    assert claims_table((CLAIM,), brief=True).rows[0][3] == CLAIM.measured
+
+
+def test_caption_of_the_claims_says_what_was_selected_on_the_seeds_reported():
+    chosen = select(Results(tuple(run(UseAID(relu_prob=p)) for p in (0.7, 0.9))), "train_accuracy").words()
+    captions = [claims_table((CLAIM,), notes=notes).caption for notes in ((), ("Slim.",), ("Slim.", chosen))]
+    assert [SELECTED in caption for caption in captions] == [False, False, True]
+    assert captions[1].endswith("A note on the study's page tells what differs from the paper.")
+    assert captions[2].endswith("2 notes on the study's page tell what differs from the paper.")
 
 
 def test_bold_cells_are_bold_in_markdown_and_latex_and_plain_in_csv():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from supple_lab.report.sample import Sample
 from supple_lab.report.verdict import (
@@ -119,6 +120,16 @@ def test_equality_is_decided_by_the_whole_interval(differences, verdict):
     assert claim_equal(sample(*differences), zero, 0.05, quantity="gap", **PLAIN).verdict == verdict
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize(("mean", "verdict"), [(0.022, "fails"), (0.018, "holds")])
+def test_the_chance_of_an_equality_is_that_of_the_nearer_edge(mean, verdict, sign):
+    differences = sign * (mean + np.array([-0.0005, 0.0, 0.0005]))
+    row = claim_equal(sample(*differences), sample(0.0, 0.0, 0.0, name="b"), 0.02, quantity="gap", **PLAIN)
+    nearer = stats.ttest_1samp(differences, sign * 0.02).pvalue
+    assert (row.verdict, row.chance) == (verdict, pytest.approx(nearer))
+    assert stats.ttest_1samp(differences, -sign * 0.02).pvalue < nearer / 10
+
+
 def test_a_diverged_run_leaves_a_claim_undecided_and_is_told():
     row = claim_above(sample(0.9, 0.9, float("nan")), 0.5, quantity="accuracy", **PLAIN)
     assert (row.verdict, row.n, row.interval) == ("not decided", 3, None)
@@ -146,3 +157,15 @@ def test_groups_are_counted(verdicts, at_least, verdict):
     assert set(row.runs) == {"g00", "g10", "g20"}
     if verdict != "not run":
         assert row.measured.startswith(f"holds in {verdicts.count('holds')} of 3 (at least {at_least}?): ")
+
+
+def test_a_claim_over_conditions_has_as_many_seeds_as_the_fewest_of_them_and_parts_name_their_runs():
+    rows = {
+        name: claim_above(sample(*values, name=name), 0.1, quantity="q", **PLAIN)
+        for name, values in (("a", (0.5, 0.6, 0.7)), ("b", (0.5, 0.6)), ("c", ()))
+    }
+    row = claim_in_groups({**rows, "d": claim_in_groups(rows, 2, **PLAIN)}, 2, **PLAIN)
+    assert row.n == 2
+    named = {part.name: part.runs for part in row.parts}
+    assert named == {**{f"{start}a": ("a0", "a1", "a2") for start in ("", "d: ")},
+                     **{f"{start}b": ("b0", "b1") for start in ("", "d: ")}, "c": (), "d: c": ()}  # fmt: skip

@@ -2,6 +2,7 @@ import copy
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,12 +16,14 @@ from supple.methods.redo import ReDo
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.cnn import CNN
+from supple_lab.report.results import Results, RunResult
 from supple_lab.runs import supervised
 from supple_lab.runs.interim import Interim
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.new_learner import new_learner
 from supple_lab.runs.optimizer import SGD, Adam
 from supple_lab.runs.precision import Numerics
+from supple_lab.runs.record_log import RecordLog
 from supple_lab.runs.run import execute
 from supple_lab.runs.snapshot import take_snapshot
 from supple_lab.runs.step import Trainee, training_step
@@ -35,6 +38,7 @@ from supple_lab.runs.subnetworks import (
     train_,
     uniforms,
 )
+from supple_lab.runs.tracking import Tracking
 from supple_lab.scenarios.base import Unsuitable
 from test_resume import assert_resumes
 
@@ -142,6 +146,48 @@ def test_accuracy_of_a_copy_is_that_of_its_masked_network_on_its_labels():
             h = masked(spec.method.activation(), layer(h), uniform[k, 0])
         num_correct = (layers[-1](h).argmax(dim=1) == labels_NK[:, k]).sum().item()
         assert reached[k] == num_correct / 128
+
+
+def test_a_copy_that_diverged_has_no_accuracy_and_takes_nothing_from_the_others():
+    spec = spec_with_subnetworks(UseDropout(drop_positive=0.3), num_images=120)
+    learner, stage = beginning(spec)
+    examples = relabelled(stage.train, 10, seed=0, stage=1, number=NUMBER)
+    reached = []
+    for weight in (1.0, math.inf):
+        copies = double_copies(spec, learner)
+        with torch.no_grad():
+            copies.weights_KIO[0][1] *= weight
+        train_(copies, spec, dataclasses.replace(stage, train=examples), index=1, numerics=CPU, interim=NoInterim())
+        reached.append(accuracies(copies, examples, CPU))
+    whole, broken = reached
+    assert None not in whole
+    assert broken == [whole[0], None, whole[2]]
+
+
+def test_a_run_whose_subnetworks_diverged_says_so_and_the_report_has_no_number_for_them(tmp_path):
+    spec = spec_with_subnetworks(UseDropout(), num_stages=2)
+    spec = dataclasses.replace(spec, optimizer=SGD(learning_rate=1e30))
+    learner, stage = beginning(spec)
+    values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, interim=NoInterim())
+    assert set(values.values()) == {None}
+    log = RecordLog(tmp_path / "records.jsonl")
+    log.append({"stage": 0, "subnetwork_accuracy": 0.5})
+    log.append({"stage": 1, **values})
+    result = RunResult(spec=spec, state="done", seconds=1.0, reason="", records=tuple(log.read()))
+    assert math.isnan(Results((result,)).final("subnetwork_accuracy").values.item())
+    np.testing.assert_equal(Results((result,)).matrix("subnetwork_accuracy"), [[0.5, math.nan]])
+
+
+def test_trackers_survive_a_value_that_is_none(tmp_path):
+    pytest.importorskip("tensorboard")
+    spec = small_spec()
+    folder = Store.create(tmp_path).folder(spec)
+    folder.create(spec)
+    tracking = Tracking(["tensorboard"], folder)
+    tracking.begin()
+    tracking.record("stage", {"stage": 0, "train_accuracy": 0.5, "subnetwork_accuracy": None})
+    tracking.close()
+    assert tracking.facts == {}
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])

@@ -22,6 +22,7 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
 from supple_lab.studies.manifest import Manifest, read_manifest, readable_spec, studies_in
+from supple_lab.studies.order import Order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
     grid, unreadable = grid_of(study, manifest)
-    results = load_results(store, grid)
+    results = load_results(store, grid, conditions=conditions_of(study, manifest.order))
     drawing = study.draw(results, manifest.order)
     if manifest.order.scale == "smoke":
         drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
@@ -86,6 +87,15 @@ def grid_of(study: Study, manifest: Manifest) -> tuple[list[RunSpec], list[Writt
     return [*grid.values(), *more], [written for written, spec in readable if spec is None]
 
 
+def conditions_of(study: Study, order: Order) -> dict[str, str]:
+    """The label of each run's condition, by its id; all of them where several share the run."""
+    labels: dict[str, dict[str, None]] = {}
+    for condition in study.conditions(order):
+        for spec in condition.specs(order):
+            labels.setdefault(spec.run_id, {})[condition.label] = None
+    return {run: "; ".join(names) for run, names in labels.items()}
+
+
 def notes_of(unreadable: Sequence[Written]) -> tuple[str, ...]:
     """What a reader must know of the order itself."""
     if not unreadable:
@@ -97,8 +107,12 @@ def notes_of(unreadable: Sequence[Written]) -> tuple[str, ...]:
 
 
 def undecided(row: ClaimRow) -> ClaimRow:
-    """The claim after runs that are too short to tell anything of it."""
-    return row if row.verdict == "not run" else replace(row, verdict="not decided")
+    """The claim, and each of its parts, after runs that are too short to tell anything of it."""
+    if row.verdict == "not run":
+        return row
+    parts = tuple(part if part.verdict == "not run" else replace(part, verdict="not decided") for part in row.parts)
+    measured = f"{len(parts)} comparisons of runs too short to decide any" if parts else row.measured
+    return replace(row, verdict="not decided", measured=measured, parts=parts, chance=1.0)
 
 
 def default_out(study: Study) -> Path:

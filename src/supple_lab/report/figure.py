@@ -39,6 +39,7 @@ class Part:
     interval: tuple[float, float] | None
     n: int
     verdict: Verdict
+    runs: tuple[str, ...] = ()  # ids of the runs it rests on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class ClaimRow:
     paper: str
     measured: str
     interval: tuple[float, float] | None
-    n: int
+    n: int  # runs behind it; the fewest of its parts, where it has some
     verdict: Verdict
     section: str = ""  # where in the paper it stands
     study: str = ""  # which study tests it
@@ -57,6 +58,11 @@ class ClaimRow:
     rule: str = ""  # what decides it
     parts: tuple["Part", ...] = ()  # the single comparisons that it is decided by, where it is over several
     chance: float = 0.0  # of such a verdict, two-sided, where the truth lies on the threshold; 0 where it is computed
+
+    @property
+    def brief(self) -> str:
+        """What was measured, without a list of the parts, for where these are shown one by one or not at all."""
+        return self.measured.partition(": ")[0] if self.parts else self.measured
 
 
 @dataclass(frozen=True, kw_only=True)

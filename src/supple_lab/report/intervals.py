@@ -32,7 +32,8 @@ def bootstrap_interval(
 ) -> tuple[float, float] | None:
     """Percentile bootstrap interval of the mean over seeds, as papers of the field print it; None for a single seed.
 
-    Too narrow over few seeds (see mean_interval), so that no verdict rests on it.
+    Too narrow over few seeds (see mean_interval), so that no verdict on a mean rests on it; the one on Atari's IQM
+    rests on a stratified one, of scores widened to make up for it.
     """
     if len(values) < 2:
         return None

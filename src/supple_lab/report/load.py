@@ -5,9 +5,10 @@ A run that ended left the SHA-256 of its logs in its status. What does not match
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from supple_lab.report.results import DamagedLog, Results, RunResult
@@ -19,17 +20,18 @@ from supple_lab.runs.run_folder import RunFolder
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
-FACTS = ("hardware", "versions", "commit")
+FACTS = ("hardware", "precision", "versions", "commit")
+NO_CONDITIONS: Mapping[str, str] = MappingProxyType({})
 
 
-def load_results(store: Store, specs: Iterable[RunSpec]) -> Results:
-    """Read what the store has of each spec, once even where it is named twice."""
+def load_results(store: Store, specs: Iterable[RunSpec], *, conditions: Mapping[str, str] = NO_CONDITIONS) -> Results:
+    """Read what the store has of each spec, once even where it is named twice; conditions: a label by a run's id."""
     grid = {spec.run_id: spec for spec in specs}
-    runs = tuple(load_run(store.folder(spec), spec) for spec in grid.values())
+    runs = tuple(load_run(store.folder(spec), spec, condition=conditions.get(name, "")) for name, spec in grid.items())
     return Results(runs, root=store.root, strays=strays_in(store.root, grid))
 
 
-def load_run(folder: RunFolder, spec: RunSpec) -> RunResult:
+def load_run(folder: RunFolder, spec: RunSpec, *, condition: str = "") -> RunResult:
     """One run as its folder has it; without records where they cannot be believed."""
     status = folder.status()
     started = status["state"] != "waiting"
@@ -37,7 +39,7 @@ def load_run(folder: RunFolder, spec: RunSpec) -> RunResult:
     content = content_of(folder.stage_log.path) if started else b""
     records = records_in(content)
     damage = (
-        damage_of_status(folder.path / "status.json")
+        damage_of_status(folder)
         if not started
         else (damage_of_spec(written, spec.run_id) or damage_of_records(status, content, num_records=len(records)))
     )
@@ -50,14 +52,19 @@ def load_run(folder: RunFolder, spec: RunSpec) -> RunResult:
         reason=damage or str(status.get("reason", "")),
         records=() if damage else tuple(records),
         device=str(status.get("device", "")),
+        condition=condition,
         facts={name: status[name] for name in FACTS if name in status},
         read_epochs=partial(read_epochs, folder.epoch_log.path, told_digests(status).get(folder.epoch_log.path.name)),
     )
 
 
-def damage_of_status(path: Path) -> str:
+def damage_of_status(folder: RunFolder) -> str:
     """What is wrong with the status of a run that passes for one that never started; empty where nothing is."""
-    is_known = not path.exists() or read_object(path).get("state") == "waiting"
+    path = folder.path / "status.json"
+    if not path.exists():
+        has_records = bool(content_of(folder.stage_log.path))
+        return "its status.json is missing, though it has records." if has_records else ""
+    is_known = read_object(path).get("state") == "waiting"
     return "" if is_known else "its status.json cannot be read: it is damaged, or another version of supple wrote it."
 
 

@@ -52,8 +52,7 @@ def card_of(about: About, results: Results, drawing: Drawing) -> Card:
 
 def claim_of(row: ClaimRow) -> dict[str, str]:
     """What the overview says of a claim: as the page has it, without what only the page has room for."""
-    measured = row.measured.partition(": ")[0] if row.parts else row.measured
-    return {"claim": row.claim, "section": row.section, "measured": measured, "verdict": row.verdict}
+    return {"claim": row.claim, "section": row.section, "measured": row.brief, "verdict": row.verdict}
 
 
 def card_json(card: Card) -> str:

@@ -122,7 +122,7 @@
     function headings(curve) {
       const head = element("thead");
       const row = head.insertRow();
-      const names = ["", curve.band === "quartiles" ? "median" : "mean", curve.band, curve.lower ? "95% bootstrap" : ""];
+      const names = ["", curve.line, curve.band, curve.lower ? "95% bootstrap" : ""];
       names.forEach((name, place) => row.append(element("td", place === 2 ? "band-ends" : "", name)));
       return head;
     }

@@ -6,6 +6,7 @@ from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
 from supple_lab.report.axes import minus
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
+from supple_lab.report.distinctions import distinctions
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Part, Table, Verdict
 from supple_lab.report.legend import legend_of
 from supple_lab.report.remarks import remarks
@@ -13,6 +14,7 @@ from supple_lab.report.results import Results
 from supple_lab.report.run_lists import (
     commits_of,
     missing_groups,
+    precisions_of,
     progress_bars,
     run_view,
     show_seconds,
@@ -25,7 +27,7 @@ from supple_lab.report.tables import ABSENT, caption_of, interval_of, show_inter
 from supple_lab.report.templates import template
 from supple_lab.report.thinning import thinned
 
-MAX_ROWS = 1_000  # of a list of runs, about 250 bytes each; the JSON beside the page has them all
+MAX_ROWS = 500  # of a list of runs, about 300 bytes each; the JSON beside the page has them all
 MAX_BARS = 60  # of progress; more are not read
 MAX_RUNS_OF_A_CLAIM = 100  # ids shown; the JSON has them all
 MAX_PARTS = 60  # of a claim, about 200 bytes each
@@ -43,6 +45,7 @@ View = dict[str, Any]
 def page(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
     """The whole file as text."""
     figures = [_figure_view(about, figure) for figure in thinned(drawing.figures)]
+    missing, settings = missing_groups(results), distinctions(results)
     return template("page.html").render(
         about=about,
         banner=SCALE_NOTES.get(about.scale, ""),
@@ -53,12 +56,13 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
         figures=figures,
         claims=[_claim_view(row) for row in drawing.claims],
         tables=[_table_view(about, table) for table in drawing.tables],
-        missing=missing_groups(results.missing)[:MAX_ROWS],
+        missing=missing[:MAX_ROWS],
+        num_more_missing=max(0, len(missing) - MAX_ROWS),
         progress=progress_bars(results)[:MAX_BARS],
         num_missing=len(results.missing),
         num_diverged=sum(run.state == "diverged" for run in results.runs),
         num_damaged=sum(run.state == "damaged" for run in results.runs),
-        runs=[run_view(run) for run in results.runs[:MAX_ROWS]],
+        runs=[run_view(run, settings[run.spec.run_id]) for run in results.runs[:MAX_ROWS]],
         num_runs=len(results.runs),
         provenance=_provenance_view(results, provenance),
         data=strict([[shape.data for shape in figure["panels"]] for figure in figures]),
@@ -69,10 +73,10 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
 
 def facts(about: About, results: Results) -> list[tuple[str, str]]:
     """What a reader wants to know before looking: scale, seeds, runs, time."""
-    num_seeds = len({run.spec.seed for run in results.runs})
+    ordered, ran = ({run.spec.seed for run in runs} for runs in (results.runs, results.ended))
     return [
         ("scale", about.scale),
-        ("seeds", str(num_seeds)),
+        ("seeds", str(len(ran)) if ran == ordered else f"{len(ran)} of {len(ordered)}"),
         ("runs finished", f"{len(results.finished)} of {len(results.runs)}"),
         ("time spent", show_seconds(sum(run.seconds for run in results.runs))),
     ]
@@ -102,7 +106,7 @@ def _brackets(cell: str) -> str:
 def _claim_view(row: ClaimRow) -> View:
     return {
         "row": row,
-        "measured": row.measured.partition(": ")[0] if row.parts else row.measured,  # the parts are shown one by one
+        "measured": row.brief,
         "interval": show_interval(row.interval),
         "parts": [_part_view(part) for part in row.parts[:MAX_PARTS]],
         "sign": VERDICT_SIGNS[row.verdict],
@@ -129,6 +133,7 @@ def _provenance_view(results: Results, provenance: Provenance) -> list[tuple[str
     made_on = [*hardware, *(gpus if isinstance(gpus, list) else []), f"{machine.get('system')}"]
     of_runs = [
         ("runs trained on", trained_on(results.runs) or ABSENT),
+        ("matrix products in", precisions_of(results.runs)),
         ("commit of the runs", commits_of(results.runs)),
         ("versions of the runs", versions_of(results.runs)),
     ]

@@ -29,6 +29,11 @@ class Estimate:
     edges: tuple[str, str] = ("from", "to")  # what low and high are
 
     @property
+    def middle_words(self) -> str:
+        """What the line is, as far as the band tells."""
+        return "mean" if self.edges[0].startswith("mean") else "value"
+
+    @property
     def band_words(self) -> str:
         """What the band is."""
         return "95% interval" if all(edge.startswith("95%") for edge in self.edges) else " to ".join(self.edges)
@@ -61,6 +66,11 @@ class Curve:
     @property
     def has_band(self) -> bool:
         return self.n > 1
+
+    @property
+    def middle_words(self) -> str:
+        """What the line is."""
+        return "mean"
 
     @property
     def middle(self) -> np.ndarray:

@@ -40,7 +40,8 @@ class RunResult:
     reason: str  # why it failed or diverged, or what is damaged; empty otherwise
     records: tuple[Record, ...]  # one a stage
     device: str = ""  # what kind of device ended it; empty while it has not ended
-    facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: hardware, versions, commit
+    condition: str = ""  # the label of what it was run under; of all, where it belongs to several
+    facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: load.FACTS
     written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
     read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
     complaints: list[str] = field(default_factory=list, compare=False)  # of what turned out damaged when it was read

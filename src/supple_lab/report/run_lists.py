@@ -4,9 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
+from supple_lab.report.distinctions import distinctions
 from supple_lab.report.remarks import version_of
 from supple_lab.report.results import Results, RunResult, Standing
 from supple_lab.report.spec_fields import dataset_of
+from supple_lab.runs.precision import Numerics
 
 STATES: dict[Standing, str] = {  # in the order of a bar; what a reader calls them
     "done": "finished",
@@ -17,6 +21,7 @@ STATES: dict[Standing, str] = {  # in the order of a bar; what a reader calls th
     "interrupted": "interrupted",
     "waiting": "not started",
 }
+ROUNDINGS = {"fp32": "float32 (fp32)", "tf32": "TensorFloat-32 (tf32)", "bf16": "bfloat16 under autocast (bf16)"}
 View = dict[str, Any]
 
 
@@ -29,11 +34,13 @@ def show_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def run_view(run: RunResult) -> View:
+def run_view(run: RunResult, settings: str) -> View:
     """A row of the list of runs."""
     return {
         "id": run.spec.run_id,
         "method": run.spec.method.name,
+        "settings": settings,
+        "condition": run.condition,
         "dataset": dataset_of(run.spec),
         "seed": run.spec.seed,
         "state": STATES[run.state],
@@ -42,23 +49,26 @@ def run_view(run: RunResult) -> View:
     }
 
 
-def missing_groups(runs: Sequence[RunResult]) -> list[View]:
-    """Runs that are not done, together where method, dataset, state and reason agree."""
-    groups: dict[tuple[str, ...], list[RunResult]] = {}
-    for run in runs:
-        key = run.spec.method.name, dataset_of(run.spec), STATES[run.state], run.reason
-        groups.setdefault(key, []).append(run)
-    return [
-        {
-            "method": method,
-            "dataset": dataset,
-            "state": state,
-            "reason": reason,
-            "seeds": ", ".join(str(seed) for seed in sorted({run.spec.seed for run in members})),
-            "num_runs": len(members),
+def missing_groups(results: Results) -> list[View]:
+    """Runs that are not done, together where they differ in nothing but the seed."""
+    groups: dict[tuple[tuple[str, str], ...], list[RunResult]] = {}
+    settings = distinctions(results)
+    for run in results.missing:
+        told = {
+            "method": run.spec.method.name,
+            "settings": settings[run.spec.run_id],
+            "dataset": dataset_of(run.spec),
+            "condition": run.condition,
+            "state": STATES[run.state],
+            "reason": run.reason,
         }
-        for (method, dataset, state, reason), members in groups.items()
-    ]
+        groups.setdefault(tuple(told.items()), []).append(run)
+    return [{**dict(told), "seeds": seeds_of(members), "num_runs": len(members)} for told, members in groups.items()]
+
+
+def seeds_of(runs: Sequence[RunResult]) -> str:
+    """The runs' seeds, each once."""
+    return ", ".join(str(seed) for seed in sorted({run.spec.seed for run in runs}))
 
 
 def progress_bars(results: Results) -> list[View]:
@@ -86,6 +96,23 @@ def trained_on(runs: Sequence[RunResult]) -> str:
         if run.device
     )
     return "; ".join(f"{place} ({number} runs)" if len(places) > 1 else place for place, number in places.most_common())
+
+
+def precision_of(run: RunResult) -> str:
+    """What the run's matrix products were rounded to; empty where neither it nor its device tells."""
+    if told := run.facts.get("precision"):
+        return str(told)
+    if run.device or run.spec.precision != "default":  # runs of older versions do not say it
+        device = torch.device("cuda" if run.device == "cuda" else "cpu")
+        return Numerics.choose(device, run.spec.precision).precision
+    return ""
+
+
+def precisions_of(runs: Sequence[RunResult]) -> str:
+    """The precisions of the runs, most used first; more than one is counted."""
+    found = Counter(precision for run in runs if (precision := precision_of(run)))
+    counts = {name: f", {number} run{'' if number == 1 else 's'}" for name, number in found.most_common()}
+    return "; ".join(f"{ROUNDINGS.get(name, name)}{count if len(found) > 1 else ''}" for name, count in counts.items())
 
 
 def commits_of(runs: Sequence[RunResult]) -> str:

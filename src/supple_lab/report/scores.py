@@ -23,11 +23,16 @@ def human_normalised(scores: np.ndarray, game: str) -> np.ndarray:
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
-    """Mean of the middle half over the last axis: a quarter of the scores, rounded down, is cut at either end."""
-    scores = np.sort(scores, axis=-1)
-    number = scores.shape[-1]
+    """Mean of the middle half over the last axis: a quarter of the scores, rounded down, is cut at either end.
+
+    Not a number where one of them is none: sorting puts it above the best score, where it would be cut.
+    """
+    scores = np.asarray(scores, dtype=float)
+    ordered = np.sort(scores, axis=-1)
+    number = ordered.shape[-1]
     cut = number // 4
-    return scores[..., cut : number - cut].mean(axis=-1)
+    middle = ordered[..., cut : number - cut].mean(axis=-1)
+    return np.where(np.isfinite(scores).all(axis=-1), middle, np.nan)[()]  # a number for one row of scores
 
 
 def stratified_bootstrap(

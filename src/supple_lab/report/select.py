@@ -17,6 +17,7 @@ from supple_lab.report.results import Results
 from supple_lab.runs.spec import RunSpec, encode
 
 Rule = Literal["final", "stage_mean"]
+REPORTED_SEEDS = "the very seeds reported"  # in a note: what was selected there looks better than it is
 RULES: dict[Rule, str] = {"final": "the last stage", "stage_mean": "the mean over stages"}
 
 
@@ -38,7 +39,7 @@ class Selection:
         """The selection in a sentence, for the notes of a page."""
         if self.num_configurations < 2:
             return "one configuration was run; nothing was selected."
-        held = "the very seeds reported" if self.on_reported_seeds else "other seeds than those reported"
+        held = REPORTED_SEEDS if self.on_reported_seeds else "other seeds than those reported"
         left = self.num_configurations - self.num_compared
         unready = f" ({left} more have fewer finished runs and were not compared)" if left else ""
         return (
@@ -91,10 +92,11 @@ def _configurations(results: Results) -> dict[str, Results]:
             "a selection is among configurations of one method on one problem with one model; "
             f"got {len(kinds)} such kinds. Narrow the results down with where() or group_by()."
         )
-    return results.group_by(lambda spec: json.dumps(_settings(spec), sort_keys=True))
+    return results.group_by(lambda spec: json.dumps(settings_of(spec), sort_keys=True))
 
 
-def _settings(spec: RunSpec) -> dict[str, object]:
+def settings_of(spec: RunSpec) -> dict[str, object]:
+    """All that a method is tuned by, flat: "method.relu_prob", "optimizer.learning_rate"."""
     fields = [field.name for field in dataclasses.fields(spec) if field.name not in ("seed", "problem", "model")]
     parts = {name: encode(getattr(spec, name)) for name in fields}
     return {

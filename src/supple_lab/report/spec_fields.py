@@ -5,17 +5,21 @@ from functools import reduce
 from typing import Any
 
 from supple_lab import lookup
+from supple_lab.data.slice import Slice
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 
 
 def dataset_of(spec: RunSpec) -> str:
-    """The dataset's name; for a problem without one, the game's or the problem's own."""
+    """The dataset's name, a slice with that of what it is cut from; without a dataset, the game's or the problem's."""
     problem = spec.problem
     if isinstance(problem, DQN):
         return getattr(problem.game, "title", problem.game.name)
-    return problem.dataset.name if isinstance(problem, Supervised) else problem.name
+    if not isinstance(problem, Supervised):
+        return problem.name
+    dataset = problem.dataset
+    return f"slice of {dataset.of.name}" if isinstance(dataset, Slice) else dataset.name
 
 
 def scenario_of(spec: RunSpec) -> str:

@@ -9,15 +9,18 @@ from typing import Any
 
 from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
-from supple_lab.report.figure import ClaimRow
+from supple_lab.report.distinctions import distinctions
+from supple_lab.report.figure import Drawing
 from supple_lab.report.results import Results, RunResult
+from supple_lab.report.run_lists import precision_of
 from supple_lab.report.spec_fields import dataset_of
 
 Json = dict[str, Any]
 
 
-def study_json(about: About, results: Results, *, claims: tuple[ClaimRow, ...], provenance: Provenance) -> str:
+def study_json(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
     """The whole file as text: a line for each run, each run's points and each claim."""
+    settings = distinctions(results)
     parts = {
         "study": encoded(about.study),
         "scale": encoded(about.scale),
@@ -25,10 +28,11 @@ def study_json(about: About, results: Results, *, claims: tuple[ClaimRow, ...], 
         "commit": encoded(provenance.commit),
         "versions": encoded(provenance.versions),
         "machine": encoded(provenance.machine),
+        "notes": encoded([*about.notes, *drawing.notes]),
         "runs": lines(_run(run) for run in results.runs),
         "series": "[" + ",\n".join(points for points in map(_series, results.runs) if points) + "]",
-        "claims": lines(asdict(claim) for claim in claims),
-        "missing": lines(_missing(run) for run in results.missing),
+        "claims": lines(asdict(claim) for claim in drawing.claims),
+        "missing": lines(_missing(run, settings[run.spec.run_id]) for run in results.missing),
     }
     return "{\n" + ",\n".join(f'"{name}": {text}' for name, text in parts.items()) + "\n}\n"
 
@@ -62,11 +66,12 @@ def _run(run: RunResult) -> Json:
         "seconds": run.seconds,
         "device": run.device,
         **run.facts,
+        "precision": precision_of(run),
     }
 
 
-def _missing(run: RunResult) -> Json:
-    return {**_identity(run), "reason": run.reason}
+def _missing(run: RunResult, settings: str) -> Json:
+    return {**_identity(run), "settings": settings, "reason": run.reason}
 
 
 def _identity(run: RunResult) -> Json:
@@ -76,6 +81,7 @@ def _identity(run: RunResult) -> Json:
         "dataset": dataset_of(run.spec),
         "seed": run.spec.seed,
         "status": run.state,
+        "condition": run.condition,
     }
 
 

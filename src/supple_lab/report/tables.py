@@ -6,14 +6,15 @@ A cell that a mean over seeds was shown in carries its bootstrap interval: print
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 
-from supple_lab.report.figure import ClaimRow, Place, Table
+from supple_lab.report.figure import Place, Table
 from supple_lab.report.intervals import Shown
 
+Kind = Literal["number", "word", "prose"]  # of a column
 MARKDOWN_MARKS = re.compile(r"([\\`*_\[\]<>|$~])")
 LONGEST_WORD = 30  # letters; longer cells do not fit side by side on a page of paper
 ABSENT = "\N{EN DASH}"  # in place of a value that is not there
@@ -48,27 +49,35 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def latex(table: Table) -> str:
-    """A table environment with the rules of the booktabs package."""
+def latex(table: Table, *, label: str = "") -> str:
+    """The table with the rules of the booktabs package; one with prose may break across pages. Label: else its name."""
     kinds = column_kinds(table)
-    width = f"p{{{0.6 / max(1, kinds.count('prose')):.2f}\\linewidth}}"
-    columns = "".join({"number": "r", "word": "l", "prose": width}[kind] for kind in kinds)
-    lines = (
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{_latex_cell(caption_of(table))}}}",
-        rf"  \label{{tab:{table.name.replace('_', '-')}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
-        r"    \toprule",
-        _ampersands(map(_latex_cell, table.header)),
-        r"    \midrule",
-        *(_ampersands(_latex_row(table, i)) for i in range(len(table.rows))),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table}",
+    named = (
+        rf"\caption{{{_latex_cell(caption_of(table))}}}",
+        rf"\label{{tab:{(label or table.name).replace('_', '-')}}}",
     )
-    return "\n".join(lines) + "\n"
+    header = (r"    \toprule", _ampersands(map(_latex_cell, table.header)), r"    \midrule")
+    rows = [_ampersands(_latex_row(table, i)) for i in range(len(table.rows))]
+    frame = _latex_pages if "prose" in kinds else _latex_float
+    return "\n".join(frame(_latex_columns(kinds), named, header, rows)) + "\n"
+
+
+def _latex_columns(kinds: Sequence[Kind]) -> str:
+    width = f"p{{{0.6 / max(1, kinds.count('prose')):.2f}\\linewidth}}"
+    return "".join({"number": "r", "word": "l", "prose": width}[kind] for kind in kinds)
+
+
+def _latex_float(columns: str, named: tuple[str, str], header: Iterable[str], rows: Iterable[str]) -> Iterator[str]:
+    yield from (r"% needs \usepackage{booktabs}", r"\begin{table}", r"  \centering", *(f"  {line}" for line in named))
+    yield from (rf"  \begin{{tabular}}{{{columns}}}", *header, *rows, r"    \bottomrule", r"  \end{tabular}")
+    yield r"\end{table}"
+
+
+def _latex_pages(columns: str, named: tuple[str, str], header: Iterable[str], rows: Iterable[str]) -> Iterator[str]:
+    yield from (r"% needs \usepackage{booktabs,longtable}", rf"\begin{{longtable}}{{{columns}}}")
+    yield f"    {''.join(named)} \\\\"
+    yield from (*header, r"    \endfirsthead", *header, r"    \endhead", r"    \bottomrule", r"    \endlastfoot", *rows)
+    yield r"\end{longtable}"
 
 
 def comma_separated(table: Table) -> str:
@@ -105,36 +114,15 @@ def caption_of(table: Table) -> str:
     return f"{table.caption} {IN_BRACKETS}" if has_intervals else table.caption
 
 
-def column_kinds(table: Table) -> list[Literal["number", "word", "prose"]]:
+def column_kinds(table: Table) -> list[Kind]:
     """What each column holds, which decides how it is set: numbers to the right, prose in lines that wrap."""
     return [_kind(column) for column in zip(*(table.rows or (table.header,)), strict=True)]
 
 
-def _kind(cells: tuple[str, ...]) -> Literal["number", "word", "prose"]:
+def _kind(cells: tuple[str, ...]) -> Kind:
     if all(NUMBER.fullmatch(cell) for cell in cells):
         return "number"
     return "prose" if max(map(len, cells)) > LONGEST_WORD else "word"
-
-
-def claims_table(claims: tuple[ClaimRow, ...]) -> Table:
-    """What the paper says beside what was measured."""
-    return Table(
-        name="claims",
-        caption="Claims of the paper and what was measured; 95% intervals of the mean over seeds.",
-        header=("claim", "section", "paper", "measured", "95% interval", "n", "verdict"),
-        rows=tuple(
-            (
-                row.claim,
-                row.section or ABSENT,
-                row.paper,
-                row.measured or ABSENT,
-                show_interval(row.interval),
-                str(row.n),
-                row.verdict,
-            )
-            for row in claims
-        ),
-    )
 
 
 def best_of_columns(values: np.ndarray, *, columns: Sequence[int]) -> frozenset[Place]:

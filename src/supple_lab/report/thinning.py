@@ -9,7 +9,7 @@ import numpy as np
 from supple_lab.report.figure import Figure
 from supple_lab.report.panel import AnyPanel, Curve, Line, Panel
 
-MAX_POINTS = 8_000  # of all curves together; a point takes about 90 bytes of the page, which may have 2 MB
+MAX_POINTS = 6_000  # of all curves together; a point takes about 220 bytes of the page, which may have 2 MB
 
 
 def thinned(figures: Sequence[Figure]) -> list[Figure]:

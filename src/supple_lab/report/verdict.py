@@ -60,10 +60,10 @@ def claim_difference_below(
 def claim_equal(one: Sample, other: Sample, margin: float, *, quantity: str, **words: Unpack[Words]) -> ClaimRow:
     """The claim that both are equal up to the margin: holds when the difference's interval is inside, fails outside."""
     difference = one.minus(other)
-    interval, chances = _interval(difference), [chance_of(difference, edge) for edge in (-margin, margin)]
+    interval = _interval(difference)
     sides = _side(interval, -margin), _opposite(_side(interval, margin))
     verdict: Verdict = "fails" if "fails" in sides else "holds" if sides == ("holds", "holds") else "not decided"
-    chance = max(chances) if verdict == "holds" else min(chances)
+    chance = max(chance_of(difference, edge) for edge in (-margin, margin))  # of the nearer edge, inside and outside
     return _row(difference, verdict, f"{quantity} (within ±{margin:g}?)", words, chance)
 
 
@@ -82,7 +82,7 @@ def claim_in_groups(rows: Mapping[str, ClaimRow], at_least: int, **words: Unpack
         if ran
         else "",
         interval=None,
-        n=max((row.n for row in ran), default=0),
+        n=min((row.n for row in ran), default=0),
         parts=tuple(part for name, row in rows.items() for part in parts_of(name, row)),
         verdict=_count(len(by_verdict["holds"]), len(by_verdict["fails"]), len(rows), at_least) if ran else "not run",
         **spoken,
@@ -93,7 +93,7 @@ def parts_of(name: str, row: ClaimRow) -> list[Part]:
     """The row of one condition, or its own parts under the condition's name."""
     if row.parts:
         return [replace(part, name=f"{name}: {part.name}") for part in row.parts]
-    return [Part(name=name, measured=row.measured, interval=row.interval, n=row.n, verdict=row.verdict)]
+    return [Part(name=name, measured=row.measured, interval=row.interval, n=row.n, verdict=row.verdict, runs=row.runs)]
 
 
 def not_run(**words: Unpack[Words]) -> ClaimRow:

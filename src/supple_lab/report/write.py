@@ -7,6 +7,7 @@ from supple_lab.atomic_write import atomic_write, storage_error
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
 from supple_lab.report.about import About
+from supple_lab.report.claims_table import claims_table
 from supple_lab.report.figure import Drawing, Table
 from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
@@ -39,15 +40,22 @@ def report_files(about: About, *, results: Results, drawing: Drawing) -> Iterato
     for figure in drawing.figures:
         stem = about.stem(figure.name)
         yield from ((f"{stem}.{ending}", content) for ending, content in picture_files(figure).items())
-    for table in (*drawing.tables, tables.claims_table(drawing.claims)):
+    for table in drawing.tables:
         yield from _table_files(about.stem(table.name), table)
-    text = study_json(about, results, claims=drawing.claims, provenance=provenance)
+    yield from _claims_files(about, drawing)
+    text = study_json(about, results, drawing=drawing, provenance=provenance)
     yield f"{about.study}.json", text.encode()
     yield f"{about.study}.html", page(about, results, drawing=drawing, provenance=provenance).encode()
     yield f"cards/{about.study}.json", card_json(card_of(about, results, drawing)).encode()
 
 
-def _table_files(stem: str, table: Table) -> Iterator[tuple[str, bytes]]:
+def _claims_files(about: About, drawing: Drawing) -> Iterator[tuple[str, bytes]]:
+    notes = (*about.notes, *drawing.notes)
+    whole, short = (claims_table(drawing.claims, notes=notes, brief=brief) for brief in (False, True))
+    yield from _table_files(about.stem(whole.name), whole, on_paper=short)
+
+
+def _table_files(stem: str, table: Table, *, on_paper: Table | None = None) -> Iterator[tuple[str, bytes]]:
     yield f"{stem}.md", tables.markdown(table).encode()
-    yield f"{stem}.tex", tables.latex(table).encode()
+    yield f"{stem}.tex", tables.latex(on_paper or table, label=stem).encode()
     yield f"{stem}.csv", tables.comma_separated(table).encode()

@@ -27,6 +27,7 @@ from supple_lab.runs.evaluation import BATCH_SIZE
 from supple_lab.runs.interim import Interim
 from supple_lab.runs.optimizer import set_learning_rate_
 from supple_lab.runs.precision import Numerics
+from supple_lab.runs.record_log import Record
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.base import Stage, Unsuitable
 from supple_lab.streams import stream
@@ -59,14 +60,18 @@ def draws_at_random(site: nn.Module) -> bool:
 
 def subnetwork_values(
     spec: RunSpec, learner: Learner, stage: Stage, *, index: int, number: int, numerics: Numerics, interim: Interim
-) -> dict[str, float]:
-    """What copies of the learner's network as it is now come to on labels of their own: mean accuracy, and each."""
+) -> Record:
+    """What copies of the learner's network as it is now come to on labels of their own: mean accuracy, and each.
+
+    None for one that diverged, and for the mean with it: a key left out would pass for a stage not measured.
+    """
     copies = Copies.of(learner.model, spec.method.activation(), seed=spec.seed, stage=index, number=number)
     examples = relabelled(stage.train, copies.num_classes, seed=spec.seed, stage=index, number=number)
     train_(copies, spec, replace(stage, train=examples), index=index, numerics=numerics, interim=interim)
     reached = accuracies(copies, examples, numerics)
     each = {f"subnetwork_accuracy_{copy:02d}": accuracy for copy, accuracy in enumerate(reached)}
-    return {"subnetwork_accuracy": sum(reached) / number, **each}
+    known = [accuracy for accuracy in reached if accuracy is not None]
+    return {"subnetwork_accuracy": sum(known) / number if len(known) == number else None, **each}
 
 
 @dataclass(frozen=True)
@@ -161,13 +166,16 @@ def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics:
 
 
 @torch.no_grad()
-def accuracies(copies: Copies, examples: Examples, numerics: Numerics) -> list[float]:
-    """Share of the images that each copy gives its own label; one that diverged guesses the same class for all."""
+def accuracies(copies: Copies, examples: Examples, numerics: Numerics) -> list[float | None]:
+    """Share of the images that each copy gives its own label; None for one that diverged, whose guess means nothing."""
     device = examples.labels_N.device
     num_correct = torch.zeros(examples.labels_N.shape[1], dtype=torch.float64, device=device)
+    is_finite = torch.ones_like(num_correct, dtype=torch.bool)
     for indices in torch.arange(len(examples), device=device).split(BATCH_SIZE):
         inputs, labels_BK = examples.batch(indices)
         with numerics.forward():
-            guesses_KB = copies.logits(inputs).argmax(dim=2)
-        num_correct += (guesses_KB == labels_BK.T).sum(dim=1)
-    return (num_correct / len(examples)).tolist()
+            logits_KBC = copies.logits(inputs)
+        num_correct += (logits_KBC.argmax(dim=2) == labels_BK.T).sum(dim=1)
+        is_finite &= logits_KBC.isfinite().all(dim=2).all(dim=1)
+    shares = (num_correct / len(examples)).tolist()
+    return [share if known else None for share, known in zip(shares, is_finite.tolist(), strict=True)]

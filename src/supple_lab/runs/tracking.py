@@ -32,11 +32,12 @@ class Tracking:
         for kind, record in in_order(self._folder) if self._trackers else []:
             self.record(kind, record)
 
-    def record(self, kind: Kind, values: Mapping[str, float]) -> None:
-        """Tell every tracker."""
+    def record(self, kind: Kind, values: Mapping[str, float | None]) -> None:
+        """Tell every tracker what has a value."""
+        known = {name: value for name, value in values.items() if value is not None}
         for name, tracker in list(self._trackers.items()):
             with self._survived(name):
-                tracker.record(kind, values)
+                tracker.record(kind, known)
 
     def close(self) -> None:
         """Have the trackers finish what they write."""

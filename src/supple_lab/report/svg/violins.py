@@ -94,6 +94,7 @@ def _data(group: list[Histogram], entry: int, axes: Axes) -> dict[str, Any]:
     return {
         "entry": entry,
         "n": group[0].n,
+        "line": "median",
         "band": "quartiles",
         "x": places,
         "middle": middle,
