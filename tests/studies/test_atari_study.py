@@ -14,7 +14,7 @@ from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.optimizer import Adam
 from supple_lab.streams import stream_seed
 from supple_lab.studies.atari import Atari
-from supple_lab.studies.atari_scores import all_scores, lead_of
+from supple_lab.studies.atari_scores import all_scores, lead_of, widened
 from supple_lab.studies.chosen import Chosen
 from supple_lab.studies.order import Order
 
@@ -144,10 +144,78 @@ def test_the_lead_is_the_difference_of_scipys_trimmed_means():
         title: Chosen(Results(tuple(run for run in made(as_the_paper_says).runs if own(run, title))).group_by("method"))
         for title in ("Asterix", "Breakout", "Pong")
     }
-    scores = all_scores(groups)
+    scores = all_scores(groups, ("vanilla", "dropout", "aid"))
     expected = [stats.trim_mean(scores[name].final.reshape(-1), 0.25) for name in ("aid", "vanilla")]
     assert lead_of(groups, "aid", "vanilla").middle == pytest.approx(expected[0] - expected[1])
     assert scores["aid"].values_GSK.shape == (3, 5, NUM_ITERATIONS)
+
+
+def test_the_lead_is_not_kept_open_by_methods_without_part_in_it():
+    def without(method, *games):
+        return lambda spec: None if spec.method.name == method and spoken(spec)[0] in games else as_the_paper_says(spec)
+
+    drawing = STUDY.draw(made(without("dropout", "Enduro")), PAPER)
+    assert drawing.claims[0].verdict == "holds"
+    assert drawing.tables[1].rows[0][1].endswith("(n = 80)")  # the table compares three: 16 games of five seeds
+    assert STUDY.draw(made(without("vanilla", "Enduro")), PAPER).claims[0].verdict == "not decided"
+
+
+def test_a_method_besides_the_papers_keeps_no_game_from_the_table():
+    order = Order(scale="paper", also=("l2",))
+
+    def in_one_game(spec):
+        title, method, _ = spoken(spec)
+        if method != "l2":
+            return as_the_paper_says(spec)
+        return {"score": 100.0 + spec.seed, "srank": 10.0} if title == "Pong" else None
+
+    def everywhere(spec):
+        return {"score": 100.0, "srank": 10.0} if spoken(spec)[1] == "l2" else as_the_paper_says(spec)
+
+    row, *_ = STUDY.draw(made(in_one_game, order=order), order).tables[1].rows
+    assert row[1].endswith("(n = 85)")
+    methods = [row[0] for row in STUDY.draw(made(everywhere, order=order), order).tables[1].rows]
+    assert methods == ["ReLU", "ReLU + Dropout", "AID", "L2"]
+
+
+def test_draws_of_widened_scores_vary_as_new_seeds_would():
+    scores = np.random.default_rng(0).normal(size=(4, 3))
+    np.testing.assert_allclose(widened(scores).mean(axis=1), scores.mean(axis=1))
+    np.testing.assert_allclose(widened(scores).var(axis=1), scores.var(axis=1, ddof=1))
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(0.1, "not decided"), (0.3, "holds")])
+def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdict):
+    """One game with vanilla at 0 and AID at low and low + 1: widened, its lower end is low + 1/2 - sqrt(2) / 2."""
+    specs = [spec for spec in STUDY.specs(Order(scale="paper", num_seeds=2)) if own_spec(spec, "Asterix")]
+    random, human = GAMES["Asterix"]
+    heights = {"aid": (low, low + 1.0)}
+    runs = [
+        made_run(spec, {"score": random + (human - random) * heights.get(spec.method.name, (0.0, 0.0))[spec.seed]})
+        for spec in specs
+    ]
+    found = lead_of({"Asterix": Chosen(Results(tuple(runs)).group_by("method"))}, "aid", "vanilla")
+    assert found.verdict == verdict
+    assert found.interval[0] == pytest.approx(low + 0.5 - 0.5**0.5)
+
+
+def test_a_search_tells_what_was_selected_for_acting_in_training_mode():
+    order = Order(scale="paper", search=True, num_seeds=1)
+    notes = STUDY.draw(made(as_the_paper_says, order=order), order).notes
+    assert sum("acting in training mode, AID:" in note for note in notes) == 3
+
+
+@pytest.mark.parametrize(("search", "rate"), [(False, "Adam 1e-4"), (True, "Adam 6.25e-5")])
+def test_the_page_names_the_rate_that_quick_scale_runs(search, rate):
+    order = Order(scale="quick", search=search)
+    assert {spec.optimizer.learning_rate for spec in STUDY.specs(order)} == {float(rate.split()[1])}
+    note = STUDY.draw(made(lambda spec: None, order=order), order).notes[0]
+    assert f"; {rate}, target copies" in note
+    assert ("rate and p were chosen" in note) is not search
+
+
+def own_spec(spec, title) -> bool:
+    return own(made_run(spec, None), title)
 
 
 def own(run, title) -> bool:
@@ -173,7 +241,10 @@ def test_a_diverged_run_keeps_the_lead_undecided():
         else run
         for run in results.runs
     ]
-    assert STUDY.draw(Results(tuple(broken)), PAPER).claims[0].verdict == "not decided"
+    drawing = STUDY.draw(Results(tuple(broken)), PAPER)
+    assert drawing.claims[0].verdict == "not decided"
+    assert "p per game, as the paper: none, for runs diverged" in drawing.claims[0].measured
+    assert drawing.tables[1].rows[0][:2] == ("ReLU", "1 of 85 diverged")
 
 
 def test_runs_that_all_diverged_have_no_final_score():

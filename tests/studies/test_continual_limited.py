@@ -50,6 +50,16 @@ def test_family_does_not_hold_while_a_method_outside_has_not_run():
     assert verdicts(STUDY, results, PAPER) == ["not decided", "not decided"]
 
 
+@pytest.mark.parametrize("dash", [0.65, 0.5])
+def test_family_is_open_either_way_while_dash_alone_of_the_outsiders_has_run(dash):
+    ran = ("dash", *FAMILY)
+    results = made(STUDY.specs(PAPER), lambda spec: accuracy(spec, dash=dash) if spec.method.name in ran else None)
+    row = STUDY.draw(results, PAPER).claims[1]
+    assert row.verdict == "not decided"
+    assert {part.verdict for part in row.parts} == {"not decided"}
+    assert all("not run yet: ReLU" in part.measured for part in row.parts)
+
+
 def test_one_seed_decides_nothing():
     results = made(STUDY.specs(PAPER), lambda spec: accuracy(spec) if spec.seed == 0 else None)
     assert verdicts(STUDY, results, PAPER) == ["not decided", "not decided"]

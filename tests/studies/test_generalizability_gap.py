@@ -62,6 +62,13 @@ def test_aid_must_have_the_lowest_gap_on_each_network():
     assert verdicts(STUDY, results, PAPER)[0] == "fails"
 
 
+def test_aid_must_have_the_lowest_gap_in_each_quarter():
+    results = made(STUDY.specs(PAPER), lambda spec: accuracies(spec, aid=(0.5, -0.6)))  # on average below the others'
+    row = STUDY.draw(results, PAPER).claims[0]
+    assert row.verdict == "fails"
+    assert [part.verdict for part in row.parts[:4]] == ["fails", "holds", "holds", "holds"]
+
+
 def test_without_the_cold_arms_there_is_no_gap():
     results = made(STUDY.specs(PAPER), lambda spec: None if spec.method.name == "full_reset" else accuracies(spec))
     assert verdicts(STUDY, results, PAPER) == ["not run", "not run"]

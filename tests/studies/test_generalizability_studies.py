@@ -44,6 +44,16 @@ def test_parts_of_every_run_go_together(study, scale):
         check_suitable(spec, device="cpu")
 
 
+@pytest.mark.parametrize("search", [False, True])
+def test_quick_scale_names_the_p_that_it_runs(search):
+    order = Order(scale="quick", search=search)
+    p = {spec.method.relu_prob for spec in ContinualFull().specs(order) if spec.method.name == "aid"}
+    notes = " ".join(ContinualFull().draw(Results(()), order).notes)
+    assert (0.95 in p) is not search
+    assert ("p = 0.95" in notes) is not search
+    assert ("those that the paper searched" in notes) is search
+
+
 @every_study
 def test_quick_scale_adds_no_method_and_smoke_scale_no_data(study):
     methods = {scale: {spec.method.name for spec in study.specs(Order(scale=scale))} for scale in ("quick", "paper")}

@@ -1,5 +1,7 @@
 """Pre-activation shift: the paper's runs, quartiles read at the right stages, histograms of several seeds as one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_stages import made_stages, verdicts
@@ -100,6 +102,18 @@ def test_panels_are_the_papers():
         ("AID", "stage 30"),
     ]
     assert {one.n for panel in panels for one in panel.histograms} == {5}
+
+
+def test_runs_of_another_version_count_for_nothing():
+    specs = STUDY.specs(PAPER)
+    older = [
+        replace(spec, problem=replace(spec.problem, scenario=replace(spec.problem.scenario, epochs=20)))
+        for spec in specs
+    ]
+    expected = STUDY.draw(made_stages(specs, as_in_the_paper), PAPER)
+    both = STUDY.draw(made_stages([*older, *specs], as_in_the_paper), PAPER)
+    assert (both.tables, both.claims) == (expected.tables, expected.claims)
+    assert {one.n for panel in both.figures[0].panels for one in panel.histograms} == {5}
 
 
 def test_histograms_of_different_ranges_are_averaged_where_their_values_lie():

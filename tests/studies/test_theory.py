@@ -53,6 +53,21 @@ def test_smoke_scale_is_marked_and_gives_no_verdict(tmp_path):
     assert not any("Smoke" in note for note in study.Theory().draw(Results(()), Order(scale="quick")).notes)
 
 
+def test_every_line_has_the_look_of_the_method_it_is_about():
+    figures = study.Theory().draw(Results(()), Order()).figures
+    lines = {(one.method, one.label) for figure in figures for panel in figure.panels for one in panel.curves}
+    assert {label for method, label in lines if method == "vanilla"} == {"ReLU, with probability p = 0.9"}
+    assert {label for method, label in lines if method == "dropout"} == {"Dropout after ReLU"}
+    assert {method for method, _ in lines} == {"vanilla", "dropout", "aid"}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
+def test_no_scale_is_said_to_depart_from_the_paper(scale):
+    notes = " ".join(study.Theory().draw(Results(()), Order(scale=scale)).notes)
+    assert "every scale computes the same numbers" in notes
+    assert "not the paper's protocol" not in notes
+
+
 def test_the_mean_over_all_masks_is_the_closed_form():
     networks = theorem.random_networks()[:3]
     by_masks, by_algebra = (theorem.over_p(networks, side) for side in (theorem.enumerated_loss, theory.aid_loss))

@@ -72,6 +72,12 @@ def test_slips_are_run_as_printed_on_demand_and_told_either_way():
         assert sum("as printed" in note for note in STUDY.draw(Results(()), order).notes) == 3
 
 
+def test_a_slip_is_told_only_where_it_is_run():
+    notes = [note for note in STUDY.draw(Results(()), Order(scale="quick")).notes if "as printed" in note]
+    assert [note.split(" was run")[0] for note in notes] == ["permuted input: S&P", "random label: S&P"]
+    assert all("SGD 3e-2, not SGD 3e-3" in note for note in notes)
+
+
 def test_search_runs_every_candidate_of_the_paper():
     searched = Order(scale="paper", search=True, num_seeds=1)
     # Table 3 for one optimizer: 1 + 1 + 5 + 5 + 7 + 9 + 5 + 5 + 11 + 10 + 10, and 4 activations with nothing to tune.

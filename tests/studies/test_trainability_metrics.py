@@ -76,6 +76,18 @@ def test_dropout_has_an_effect_where_it_is_five_points_better_on_random_labels(m
     assert decided(on("permuted_input"))[0] == "holds"
 
 
+def test_dropout_does_not_fail_to_help_where_vanilla_lost_nothing():
+    def without_loss(spec):
+        return {**as_in_the_paper(spec), "train_accuracy": [0.5, 0.5 + 0.001 * spec.seed]}
+
+    assert decided(without_loss)[0] == "fails"
+
+
+def test_the_page_says_on_which_images_is_measured():
+    notes = " ".join(STUDY.draw(made_stages([], as_in_the_paper), PAPER).notes)
+    assert "2,000 images of the stage, drawn once a seed" in notes
+
+
 @pytest.mark.parametrize(
     ("metric", "value", "expected"),
     [

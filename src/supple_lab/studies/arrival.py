@@ -21,7 +21,7 @@ from supple_lab.studies.comparison import (
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
 from supple_lab.studies.groups import in_each
-from supple_lab.studies.lead import lead
+from supple_lab.studies.lead import lead_throughout
 from supple_lab.studies.networks import ALL, networks
 from supple_lab.studies.order import Order, Scale
 from supple_lab.studies.scale_notes import scale_notes
@@ -36,7 +36,7 @@ class Arrival(Study):
     quick: ClassVar[str]  # how long and on what, at quick scale
 
     @abstractmethod
-    def claims(self, groups: Groups) -> tuple[ClaimRow, ...]:
+    def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
         """The paper's claims, decided on its own methods, by network."""
 
     def conditions(self, order: Order) -> tuple[Condition, ...]:
@@ -55,7 +55,7 @@ class Arrival(Study):
                 comparison_table(groups, final_accuracy, name="final", caption="Test accuracy after the last stage"),
                 comparison_table(groups, mean_accuracy, name="mean", caption="Test accuracy, mean over the stages"),
             ),
-            claims=self.claims(of_the_paper(groups, self.name)),
+            claims=self.claims(of_the_paper(groups, self.name), self.scenarios[order.scale].num_stages),
             notes=(*scale_notes(order, self.name, quick=self.quick, left_out=left_out), *selection_notes(groups)),
         )
 
@@ -70,11 +70,14 @@ def accuracy_figure(name: str, groups: Groups) -> Figure:
     )
 
 
-def aid_leads(key: str, groups: Groups) -> ClaimRow:
-    """Is AID above the best other method on each network, on average over the stages?"""
+def aid_leads(key: str, groups: Groups, num_stages: int) -> ClaimRow:
+    """Is AID above each other method on each network, in each quarter of the stages?"""
     words = words_of(key)
     rows = {
-        label: lead(group, "aid", number=mean_accuracy, quantity="stage-mean test accuracy", words=words)
+        f"{label} ({quarter})": row
         for label, group in groups.items()
+        for quarter, row in lead_throughout(
+            group, "aid", metric="test_accuracy", num_stages=num_stages, quantity="test accuracy", words=words
+        ).items()
     }
     return in_each(rows, words)

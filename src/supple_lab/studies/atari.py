@@ -83,7 +83,7 @@ class Atari(Study):
                 aid_keeps_rank(groups),
                 train_mode_destabilises(groups, noisy),
             ),
-            notes=(*notes(order), *unsearched(order, self.conditions(order)), *selection_notes(groups)),
+            notes=(*notes(order), *unsearched(order, self.conditions(order)), *selection_notes(groups, noisy)),
         )
 
 
@@ -304,11 +304,13 @@ def notes(order: Order) -> tuple[str, ...]:
     if order.scale == "smoke":
         return ("Smoke scale: a few updates in one game show that everything runs; the numbers mean nothing.",)
     if order.scale == "quick":
-        rate = label_of_optimizer(QUICK_RATE)
+        rows = per_game("RoadRunner", order).settings(order)
+        rates = dict.fromkeys(label_of_optimizer(row.optimizer) for row in rows)
+        picked = "The game was" if order.search else "Game, rate and p were"
         return (
-            "Quick scale, not the paper's protocol: 30,000 steps of RoadRunner with one seed, evaluated for 2,000 "
-            f"steps after each 6,000; {rate}, target copies every 500 steps. No claim can be decided. Game, "
-            "rate and p were chosen because something is learned in so few steps.",
+            "Quick scale, not the paper's protocol: 30,000 steps of RoadRunner, evaluated for 2,000 steps after each "
+            f"6,000; {', '.join(rates)}, target copies every 500 steps. No claim can be decided. {picked} chosen "
+            "because something is learned in so few steps.",
             SILENT,
         )
     slip = slips("atari")[0]

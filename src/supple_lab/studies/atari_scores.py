@@ -1,6 +1,6 @@
 """Atari scores over games: the human-normalised scores of methods side by side, their IQM and its interval."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from supple_lab.report.tables import ABSENT
 from supple_lab.report.verdict import Words, not_run
 from supple_lab.rl.games import GAMES
 from supple_lab.studies.chosen import Chosen
-from supple_lab.studies.comparison import methods_of
+from supple_lab.studies.comparison import methods_of, of_the_paper
 from supple_lab.studies.labels import label_of
 
 SCORE = "score"  # the mean over an evaluation's games
@@ -34,21 +34,25 @@ class Scores:
         return self.values_GSK[:, :, -1]
 
 
-def compared_games(groups: Groups) -> list[str]:
-    """The games that every method has ended at least one run of: an IQM over other games would be another number."""
-    methods = methods_of(groups)
+def papers_methods(groups: Groups) -> list[str]:
+    """Those of the methods that the paper compares; what an order adds keeps no game from them."""
+    return methods_of(of_the_paper(groups, "atari"))
+
+
+def compared_games(groups: Groups, methods: Sequence[str]) -> list[str]:
+    """The games that each of these methods has ended a run of: an IQM over other games would be another number."""
     return [game for game, group in groups.items() if methods and all(group.of(method).ended for method in methods)]
 
 
-def all_scores(groups: Groups) -> dict[str, Scores]:
-    """Each method's scores over the compared games, for the seeds that all of them have."""
-    games, methods = compared_games(groups), methods_of(groups)
-    runs = {(game, method): by_seed(groups[game].of(method)) for game in games for method in methods}
-    if not runs:
-        return {}
-    seeds = sorted(set.intersection(*(set(table) for table in runs.values())))
-    length = max((len(run.values(SCORE)) for table in runs.values() for run in table.values()), default=0)
-    if not seeds or not length:
+def all_scores(groups: Groups, compared: Sequence[str]) -> dict[str, Scores]:
+    """The compared methods' scores over the games and for the seeds that all of them have; others', where they do."""
+    games = compared_games(groups, compared)
+    runs = {(game, method): by_seed(groups[game].of(method)) for game in games for method in methods_of(groups)}
+    seeds = common_seeds([runs[game, method] for game in games for method in compared])
+    whole = [name for name in methods_of(groups) if all(set(seeds) <= set(runs[game, name]) for game in games)]
+    ran = [runs[game, method][seed] for game in games for method in whole for seed in seeds]
+    length = max((len(run.values(SCORE)) for run in ran), default=0)
+    if not length:
         return {}
     return {
         method: Scores(
@@ -58,8 +62,13 @@ def all_scores(groups: Groups) -> dict[str, Scores]:
             ),
             runs=tuple(runs[game, method][seed].spec.run_id for game in games for seed in seeds),
         )
-        for method in methods
+        for method in whole
     }
+
+
+def common_seeds(tables: Sequence[Mapping[int, RunResult]]) -> list[int]:
+    """The seeds that each of the tables has."""
+    return sorted(set.intersection(*(set(table) for table in tables))) if tables else []
 
 
 def by_seed(results: Results) -> dict[int, RunResult]:
@@ -80,7 +89,7 @@ def iqm_panel(groups: Groups, title: str) -> Panel:
         title=title,
         x_label="iteration",
         y_label="IQM of human-normalised scores",
-        curves=tuple(iqm_curve(scores) for scores in all_scores(groups).values()),
+        curves=tuple(iqm_curve(scores) for scores in all_scores(groups, papers_methods(groups)).values()),
     )
 
 
@@ -111,7 +120,7 @@ def interval_of(scores_GS: np.ndarray) -> tuple[float, float] | None:
 
 def iqm_table(choices: Mapping[str, Groups]) -> Table:
     """The final IQM of each method, for each way of choosing p."""
-    finals = {choice: all_scores(groups) for choice, groups in choices.items()}
+    finals = {choice: all_scores(groups, papers_methods(groups)) for choice, groups in choices.items()}
     methods = list(dict.fromkeys(method for scores in finals.values() for method in scores))
     return Table(
         name="iqm",
@@ -125,9 +134,12 @@ def iqm_table(choices: Mapping[str, Groups]) -> Table:
 
 
 def shown(scores: Scores | None) -> str:
-    """The IQM with its interval as text."""
+    """The IQM with its interval as text; where runs diverged, how many."""
     if scores is None:
         return ABSENT
+    lost = int(np.count_nonzero(~np.isfinite(scores.final)))
+    if lost:
+        return f"{lost} of {scores.final.size} diverged"
     middle, interval = float(iqm(scores.final.reshape(-1))), interval_of(scores.final)
     reach = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     return f"{middle:.3f}{reach} (n = {scores.final.size})"
@@ -151,14 +163,20 @@ class Lead:
 
     def words(self) -> str:
         """The number with its interval."""
+        if not np.isfinite(self.middle):
+            return "none, for runs diverged"
         reach = "" if self.interval is None else f" [{self.interval[0]:.3f}, {self.interval[1]:.3f}]"
         return f"{self.middle:.3f}{reach}"
 
 
 def lead_of(groups: Groups, one: str, other: str) -> Lead | None:
-    """The difference of the final IQMs, the seeds of either method drawn anew within each game."""
-    scores = all_scores({game: two_of(group, one, other) for game, group in groups.items()})
-    if one not in scores or other not in scores:
+    """The difference of the final IQMs, over the games that both have, the seeds of either drawn anew within each.
+
+    Where both are equal, the interval of the scores as they are leaves zero out in 18% of studies with two seeds, 12%
+    with three and 5% with five; of the scores widened, in 7%, 6% and 4% (400 made studies each, normal noise).
+    """
+    scores = all_scores({game: two_of(group, one, other) for game, group in groups.items()}, (one, other))
+    if not scores:
         return None
     both = np.concatenate((scores[one].final, scores[other].final))
     half, runs = scores[one].final.size, scores[one].runs + scores[other].runs
@@ -169,7 +187,17 @@ def lead_of(groups: Groups, one: str, other: str) -> Lead | None:
     middle = float(difference(both.reshape(-1)))
     if not np.isfinite(both).all():
         return Lead(middle, None, half, runs)
-    return Lead(middle, stratified_bootstrap(both, np.random.default_rng(0), statistic=difference), half, runs)
+    interval = stratified_bootstrap(widened(both), np.random.default_rng(0), statistic=difference)
+    return Lead(middle, interval, half, runs)
+
+
+def widened(scores_GS: np.ndarray) -> np.ndarray:
+    """The scores, further from their game's mean by sqrt(n / (n - 1)): n seeds drawn anew vary less than new ones."""
+    number = scores_GS.shape[1]
+    if number < 2:
+        return scores_GS
+    means = scores_GS.mean(axis=1, keepdims=True)
+    return means + (scores_GS - means) * np.sqrt(number / (number - 1))
 
 
 def two_of(group: Chosen, one: str, other: str) -> Chosen:
@@ -180,7 +208,8 @@ def two_of(group: Chosen, one: str, other: str) -> Chosen:
 def claim_lead(choices: Mapping[str, Groups], one: str, other: str, words: Words) -> ClaimRow:
     """The claim that one method's IQM is above the other's, decided for the first choice of p; the others beside it."""
     leads = {choice: lead_of(groups, one, other) for choice, groups in choices.items()}
-    (groups, *_), (lead, *_) = choices.values(), leads.values()
+    (choice, groups), *_ = choices.items()
+    lead = leads[choice]
     if lead is None:
         return not_run(**words)
     told = "; ".join(f"{choice}: {found.words()}" for choice, found in leads.items() if found is not None)
@@ -192,7 +221,7 @@ def claim_lead(choices: Mapping[str, Groups], one: str, other: str, words: Words
         verdict=lead.verdict,
         **spoken,
     )
-    return unless_games_are_missing(row, num_games=len(compared_games(groups)))
+    return unless_games_are_missing(row, num_games=len(compared_games(groups, (one, other))))
 
 
 def unless_games_are_missing(row: ClaimRow, *, num_games: int) -> ClaimRow:

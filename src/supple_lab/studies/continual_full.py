@@ -32,8 +32,8 @@ class ContinualFull(Arrival):
     quick_methods = ("vanilla", "full_reset", "dropout", "shrink_perturb", "dash", "aid")
     quick = "5 stages of 25 epochs with 40 images more at each, batches of 16"
 
-    def claims(self, groups: Groups) -> tuple[ClaimRow, ...]:
-        return aid_leads("aid_leads_continual_full", groups), dash_and_shrink_match(groups)
+    def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
+        return aid_leads("aid_leads_continual_full", groups, num_stages), dash_and_shrink_match(groups)
 
 
 def dash_and_shrink_match(groups: Groups) -> ClaimRow:

@@ -1,6 +1,7 @@
 """Continual limited (section 5.1.2, Figure 4, bottom row): a tenth of the data at each stage, the rest gone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from supple_lab.studies.comparison import Groups, final_accuracy
 from supple_lab.studies.decide import words_of
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
-from supple_lab.studies.lead import unless_waiting
 from supple_lab.studies.order import Scale
 
 FAMILY = ("dropout", "drop_relu", "aid")
@@ -40,8 +40,8 @@ class ContinualLimited(Arrival):
     quick_methods = ("vanilla", "dropout", "s_ewc", "shrink_perturb", "dash", "drop_relu", "aid")
     quick = "5 stages of 50 epochs on 40 images each, batches of 16"
 
-    def claims(self, groups: Groups) -> tuple[ClaimRow, ...]:
-        return aid_leads("aid_leads_continual_limited", groups), family_is_strong(groups)
+    def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
+        return aid_leads("aid_leads_continual_limited", groups, num_stages), family_is_strong(groups)
 
 
 def family_is_strong(groups: Groups) -> ClaimRow:
@@ -65,6 +65,14 @@ def above_median(group: Chosen, member: str) -> ClaimRow:
         **words_of("dropout_family_strong_when_limited"),
     )
     return unless_waiting(row, [label_of(name) for name, sample in outside.items() if not len(sample)])
+
+
+def unless_waiting(row: ClaimRow, waiting: Sequence[str]) -> ClaimRow:
+    """The row, not decided while some of the outsiders have not run: their median can still move either way."""
+    if not waiting or row.verdict == "not run":
+        return row
+    measured = f"{row.measured}; not run yet: {', '.join(waiting)}, so not decided"
+    return replace(row, verdict="not decided", measured=measured, chance=1.0)
 
 
 def outsiders(group: Chosen) -> dict[str, Sample]:

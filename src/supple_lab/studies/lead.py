@@ -1,7 +1,8 @@
-"""Lead: by how much one method is above the best other one, and what a verdict owes to rivals that diverged or wait."""
+"""Lead: whether one method is above every other one, and what a verdict owes to rivals that diverged or wait."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -10,36 +11,57 @@ from supple_lab.report.sample import Sample
 from supple_lab.report.verdict import Words, claim_above, not_run
 from supple_lab.studies.chosen import Chosen
 from supple_lab.studies.comparison import Number
-from supple_lab.studies.groups import unless_by_chance
+from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
-from supple_lab.studies.paired import where_ended
+from supple_lab.studies.paired import mean_of_stages, where_ended
+from supple_lab.studies.quarters import quarters
 
 
 def lead(group: Chosen, method: str, *, number: Number, quantity: str, words: Words) -> ClaimRow:
-    """The claim that a method is above the best other one, full reset included, seed by seed.
+    """The claim that a method is above each other one, full reset included, seed by seed.
 
-    A seed in which another method diverged is one that it lost; in the seeds where it ended it counts in full. While
-    one has no run that ended, the best of them is not known: the claim may fail, but not hold. The best of many may
-    look so by chance, so that the claim fails only if it would after as many looks (groups.py).
+    Each rival has an interval of its own: a noisy one may be the best without coming closest. All must be below, and
+    one that is above fails the claim if it would after as many looks as there are rivals (groups.py). The row shows the
+    closest; the others stand in its sentence by name.
     """
     own, others = number(group.of(method)), {name: number(group.of(name)) for name in group.by_method if name != method}
-    leads = {name: own.minus(where_ended(sample)) for name, sample in others.items()}
-    leads = {name: sample for name, sample in leads.items() if len(sample)}
-    if not leads:
-        return without_rivals(own, others, words)
-    closest = min(leads, key=lambda name: known_mean(leads[name]))
-    quantity = f"{quantity}, {label_of(method)} minus {label_of(closest)}, the best other"
-    row = claim_above(leads[closest], 0.0, quantity=quantity, **words)
-    row = replace(row, measured="; ".join(filter(None, (row.measured, divergence(others)))))
-    if row.verdict == "fails":
-        row = unless_by_chance(row, min(1.0, row.chance * len(leads)), looks=len(leads))
-    return unless_waiting(row, [label_of(name) for name, sample in others.items() if not len(sample)])
+    quantity = f"{quantity}, {label_of(method)} minus the other"
+    rows = {label_of(name): against(own, other, quantity=quantity, words=words) for name, other in others.items()}
+    row = in_each(rows, words)
+    distances = {label_of(name): known_mean(own.minus(other)) for name, other in others.items()}
+    closest = min(distances, key=lambda name: distances[name], default="")
+    if not closest or np.isinf(distances[closest]):
+        return replace(row, parts=())
+    told = (f"closest, {closest}: {rows[closest].measured}", row.measured, divergence(others))
+    return replace(row, measured="; ".join(filter(None, told)), interval=rows[closest].interval, parts=())
 
 
-def without_rivals(own: Sample, others: Mapping[str, Sample], words: Words) -> ClaimRow:
-    """The row of a method that has nothing to be compared with: nothing was run, or every other diverged."""
-    row, told = not_run(**words), divergence(others)
-    return replace(row, verdict="not decided", measured=told, n=len(own)) if len(own) and told else row
+def lead_throughout(
+    group: Chosen, method: str, *, metric: str, num_stages: int, quantity: str, words: Words
+) -> dict[str, ClaimRow]:
+    """The same by the mean over each quarter of the stages, one claim a quarter."""
+    numbers = [partial(mean_of_stages, metric=metric, stages=part) for part in quarters(num_stages)]
+    return {
+        f"quarter {place}": lead(group, method, number=number, quantity=f"quarter-mean {quantity}", words=words)
+        for place, number in enumerate(numbers, start=1)
+    }
+
+
+def against(own: Sample, other: Sample, *, quantity: str, words: Words) -> ClaimRow:
+    """The claim against one rival: in the seeds where that ended, for where it diverged it lost.
+
+    One that diverged in every seed lost all. One that diverged in some can be shown to be below, but not above.
+    """
+    pairs, ended = own.minus(other), where_ended(other)
+    if len(pairs) and not len(ended):
+        is_won = len(pairs) > 1 and bool(np.isfinite(own.values).all())
+        row = replace(not_run(**words), n=len(pairs), runs=pairs.runs, measured="the other diverged in every seed")
+        return replace(row, verdict="holds" if is_won else "not decided")
+    row = claim_above(own.minus(ended), 0.0, quantity=quantity, **words)
+    if row.verdict != "fails" or len(ended) == len(other):
+        return row
+    remark = "the other is above where it ended, but diverged elsewhere, so not decided"
+    return replace(row, verdict="not decided", measured=f"{row.measured}; {remark}", chance=1.0)
 
 
 def known_mean(sample: Sample) -> float:
@@ -54,10 +76,3 @@ def divergence(samples: Mapping[str, Sample]) -> str:
     told = (f"{label_of(name)} in {number} of {len(samples[name])} seeds" for name, number in lost.items() if number)
     words = ", ".join(told)
     return f"diverged and lost there: {words}" if words else ""
-
-
-def unless_waiting(row: ClaimRow, waiting: Sequence[str]) -> ClaimRow:
-    """The row, which must not hold while some of what it is measured against has not run."""
-    if row.verdict != "holds" or not waiting:
-        return row
-    return replace(row, verdict="not decided", measured=f"{row.measured}; not run yet: {', '.join(waiting)}")

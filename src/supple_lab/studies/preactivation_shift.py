@@ -78,7 +78,8 @@ class PreactivationShift(Study):
         )
 
     def draw(self, results: Results, order: Order) -> Drawing:
-        by_method: Methods = results.group_by("method")
+        (condition,) = self.conditions(order)
+        by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
         return Drawing(
             figures=(shift_figure(by_method, SHOWN[order.scale]), median_figure(by_method)),
             tables=(quartile_table(by_method, SHOWN[order.scale]),),

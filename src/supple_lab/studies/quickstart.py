@@ -3,18 +3,19 @@
 A small cousin of the random-label experiment of section 5.1.1, not one of the paper's own figures.
 """
 
-import numpy as np
+from collections.abc import Mapping
 
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
-from supple_lab.report.intervals import show
 from supple_lab.report.panel import Curve, Level, Panel
 from supple_lab.report.results import Results
+from supple_lab.report.sample import Sample
 from supple_lab.report.verdict import claim_above, claim_below
 from supple_lab.runs.problem import Supervised
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.studies.base import Study
+from supple_lab.studies.comparison import shown
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
@@ -22,6 +23,10 @@ from supple_lab.studies.order import Order
 CHANCE = 0.1  # ten classes, drawn uniformly
 LOST = 0.5  # a network that ends this far below its first stage has lost most of what it could do
 KEPT = 0.05  # one that ends within five points of it still learns
+METRIC = "train_accuracy"
+QUANTITY = "change from the first to the last stage"
+SECTION = "5.1.1 Trainability"  # whose experiment it is a small cousin of
+Methods = Mapping[str, Results]
 
 # Long enough that a ReLU network has reached chance (by stage 8 of 20), short enough for a coffee.
 LONG = RandomLabel(num_stages=20, epochs=40)
@@ -51,20 +56,22 @@ class Quickstart(Study):
         return (Condition(label="random-label digits", problem=problem, model=model, experiment="quickstart"),)
 
     def draw(self, results: Results, order: Order) -> Drawing:
-        accuracies = {name: results.of_method(name).matrix("train_accuracy") for name in results.methods()}
+        (condition,) = self.conditions(order)
+        by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
         return Drawing(
-            figures=(accuracy_figure(accuracies),),
-            tables=(first_and_last_table(accuracies),),
-            claims=(falls_claim(accuracies, "vanilla"), falls_claim(accuracies, "dropout"), keeps_claim(accuracies)),
+            figures=(accuracy_figure(by_method),),
+            tables=(first_and_last_table(by_method),),
+            claims=(falls_claim(by_method, "vanilla"), falls_claim(by_method, "dropout"), keeps_claim(by_method)),
             notes=(*((SMOKE,) if order.scale == "smoke" else ()), SETTINGS),
         )
 
 
-def accuracy_figure(accuracies: dict[str, np.ndarray]) -> Figure:
+def accuracy_figure(by_method: Methods) -> Figure:
     """Accuracy at the end of each stage, one curve a method."""
     curves = tuple(
-        Curve(method=name, label=label_of(name), x=np.arange(1, values.shape[1] + 1), values=values)
-        for name, values in accuracies.items()
+        Curve(method=name, label=label_of(name), x=runs.stages(METRIC) + 1, values=runs.matrix(METRIC))
+        for name, runs in by_method.items()
+        if len(runs.stages(METRIC))
     )
     panel = Panel(
         title="Accuracy on the labels of each stage",
@@ -78,42 +85,43 @@ def accuracy_figure(accuracies: dict[str, np.ndarray]) -> Figure:
     return Figure(name="quickstart", caption=caption, panels=(panel,))
 
 
-def first_and_last_table(accuracies: dict[str, np.ndarray]) -> Table:
-    """First stage, last stage and the change between them, with the spread over seeds."""
-    rows = tuple(
-        (label_of(name), show(values[:, 0]), show(values[:, -1]), show(values[:, -1] - values[:, 0]), str(len(values)))
-        for name, values in accuracies.items()
-    )
+def first_and_last_table(by_method: Methods) -> Table:
+    """First stage, last stage and the change between them, with the spread over the seeds that ended."""
+    samples = {name: (runs.first(METRIC), runs.final(METRIC), change(runs)) for name, runs in by_method.items()}
     return Table(
         name="first_and_last",
         caption="Accuracy at the end of the first and the last stage; mean ± standard deviation over seeds.",
         header=("method", "first stage", "last stage", "change", "seeds"),
-        rows=rows,
+        rows=tuple((label_of(name), *map(shown, row), str(len(row[-1]))) for name, row in samples.items()),
     )
 
 
-def falls_claim(accuracies: dict[str, np.ndarray], name: str) -> ClaimRow:
+def falls_claim(by_method: Methods, name: str) -> ClaimRow:
     """Does the method lose what it could do?"""
     return claim_below(
-        change(accuracies, name),
+        change(by_method.get(name, Results(()))),
         -LOST,
         claim=f"{label_of(name)} loses its plasticity: it learns the last stage far worse than the first.",
         paper="declines over the stages, on MNIST (Figure 3)",
-        quantity="change from the first to the last stage",
+        quantity=QUANTITY,
+        section=SECTION,
+        rule=f"Accuracy at the end of the last stage minus that of the first: below -{LOST:g}.",
     )
 
 
-def keeps_claim(accuracies: dict[str, np.ndarray]) -> ClaimRow:
+def keeps_claim(by_method: Methods) -> ClaimRow:
     """Does AID end as well as it began?"""
     return claim_above(
-        change(accuracies, "aid"),
+        change(by_method.get("aid", Results(()))),
         -KEPT,
         claim="AID keeps its plasticity: it learns the last stage as well as the first.",
         paper="keeps a high accuracy throughout, on MNIST (Figure 3)",
-        quantity="change from the first to the last stage",
+        quantity=QUANTITY,
+        section=SECTION,
+        rule=f"Accuracy at the end of the last stage minus that of the first: above -{KEPT:g}.",
     )
 
 
-def change(accuracies: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """Last stage minus first, one value a seed; none where the method was not run."""
-    return accuracies[name][:, -1] - accuracies[name][:, 0] if name in accuracies else np.array([])
+def change(results: Results) -> Sample:
+    """Last stage minus first, one number an ended run."""
+    return results.final(METRIC).minus(results.first(METRIC))

@@ -8,14 +8,17 @@ from supple_lab.studies.order import Order
 
 SMOKE = "Smoke scale: tiny networks on 40 digits for a few steps show that everything runs; the numbers mean nothing."
 QUICK = "Quick scale, not the paper's protocol: slim networks on 200 digits, {how}."
-LOOKED_AT = (
-    "Rates, p and lengths of this scale were chosen by looking at test accuracies on these very digits (one seed): a "
-    "verdict here shows the shape of a claim and is no evidence for it."
+NO_EVIDENCE = (
+    "of this scale were chosen by looking at test accuracies on these very digits (one seed): a verdict here shows the "
+    "shape of a claim and is no evidence for it."
 )
+LOOKED_AT = f"Rates, p and lengths {NO_EVIDENCE}"
+ONE_RATE = "All methods share one learning rate, 0.001 on the slim CNN and 0.003 on the slim ResNet-18"
 SETTINGS = (
-    "All methods share one learning rate, 0.001 on the slim CNN and 0.003 on the slim ResNet-18; on the latter AID and "
-    f"DropReLU have p = 0.95 and Dropout 0.05. All other settings are the paper's. {LOOKED_AT}"
+    f"{ONE_RATE}; on the latter AID and DropReLU have p = 0.95 and Dropout 0.05. All other settings are the paper's. "
+    f"{LOOKED_AT}"
 )
+SEARCHED = f"{ONE_RATE}. All other settings are those that the paper searched. Rates and lengths {NO_EVIDENCE}"
 SILENT = ("no augmentation", "images normalised by channel", "no hidden layer in ResNet-18's head")
 TINY = "TinyImageNet's validation split as its test set"
 PARTIAL = "An incomplete TinyImageNet was allowed: its numbers are not the paper's."
@@ -27,14 +30,15 @@ def scale_notes(
     quick: str,
     left_out: str = "",
     silent: tuple[str, ...] = (TINY,),
-    settings: str = SETTINGS,
+    settings: str = "",
 ) -> tuple[str, ...]:
     """How the runs differ from the paper's: by scale, by where settings come from, by what the paper leaves open."""
     if order.scale == "smoke":
         return (SMOKE,)
     if order.scale == "quick":
         missing = (f"Left out at quick scale: {left_out}.",) if left_out else ()
-        return (QUICK.format(how=quick), settings, *missing, *sources(order, *experiments))
+        told = settings or (SEARCHED if order.search else SETTINGS)
+        return (QUICK.format(how=quick), told, *missing, *sources(order, *experiments))
     partial = (PARTIAL,) if order.allow_partial else ()
     return (f"Where the paper is silent: {', '.join((*SILENT, *silent))}.", *sources(order, *experiments), *partial)
 

@@ -1,16 +1,24 @@
 """Slip notes: which rows of the paper's tables are not run as printed, for the reader of a page."""
 
+from collections.abc import Iterable
+
+from supple_lab.studies.condition import Condition
 from supple_lab.studies.hyperparameters import slips
 from supple_lab.studies.hyperparameters.setting import Slip
 from supple_lab.studies.labels import label_of, label_of_optimizer
 from supple_lab.studies.order import Order
 
 
-def slip_notes(order: Order, *experiments: str) -> tuple[str, ...]:
-    """A sentence for each row with a slip; a search does not use the rows."""
+def slip_notes(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:
+    """A sentence for each row with a slip that the conditions run; a search does not use the rows."""
     if order.search:
         return ()
-    return tuple(f"{name.replace('_', ' ')}: {_sentence(slip, order)}" for name in experiments for slip in slips(name))
+    return tuple(
+        f"{condition.experiment.replace('_', ' ')}: {_sentence(slip, order)}"
+        for condition in conditions
+        for slip in slips(condition.experiment, condition.case)
+        if slip.meant.method in [method for method, _ in condition.settings(order)]
+    )
 
 
 def _sentence(slip: Slip, order: Order) -> str:

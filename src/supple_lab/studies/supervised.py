@@ -168,7 +168,7 @@ def near(sample: Sample, method: str, case: str) -> ClaimRow:
 
 
 def aid_leads(groups: Groups) -> ClaimRow:
-    """Is AID above the best of the others on each network?"""
+    """Is AID above each of the others on each network?"""
     words = words_of("aid_leads_supervised")
     rows = {
         label: lead(group, "aid", number=final_accuracy, quantity="final test accuracy", words=words)

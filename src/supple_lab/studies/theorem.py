@@ -110,8 +110,8 @@ def every_mask(num_units: int) -> Tensor:
 
 def theorem_figure(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Figure:
     """Both sides, and the two penalties."""
-    losses = (over_networks("aid", "loss under AID (left side)", left), over_networks("vanilla", "right side", right))
-    penalties = (over_networks("aid", "exact penalty", penalty), over_networks("vanilla", "Theorem 1's penalty", bound))
+    losses = (over_networks("aid", "loss under AID (left side)", left), over_networks("aid", "right side", right))
+    penalties = (over_networks("aid", "exact penalty", penalty), over_networks("aid", "Theorem 1's penalty", bound))
     x_label = "p, the probability of the ReLU"
     return Figure(
         name="theorem_1",

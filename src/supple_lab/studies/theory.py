@@ -70,7 +70,8 @@ class Theory(Study):
             ),
             notes=(
                 *((SMOKE,) if order.scale == "smoke" else ()),
-                "Nothing is trained; the scale makes no difference. Theorem 1's left side is the mean over all "
+                "Nothing is trained, so that there is no protocol to be larger or smaller than: every scale computes "
+                "the same numbers. Theorem 1's left side is the mean over all "
                 f"{2**NUM_UNITS} masks of {NUM_NETWORKS} random networks with {NUM_UNITS} hidden units. At p = 1/2 the "
                 "printed factor is 0/0; we take the form without it.",
             ),
@@ -85,7 +86,7 @@ def branches_figure() -> Figure:
     x = torch.linspace(-2.0, 2.0, 81, dtype=torch.float64)
     drawn = (
         ("vanilla", f"ReLU, with probability p = {FIGURE_P:g}", torch.relu(x)),
-        ("dropout", f"negative ReLU, with probability {1 - FIGURE_P:.1g}", theory.negative_relu(x)),
+        ("aid", f"negative ReLU, with probability {1 - FIGURE_P:.1g}", theory.negative_relu(x)),
         ("aid", "evaluation: their mean, r_p", SF.modified_leaky_relu(x, FIGURE_P)),
     )
     panels = tuple(
@@ -135,7 +136,7 @@ def moments_figure(second_moments: np.ndarray, slopes: np.ndarray) -> Figure:
     x_label = "p, the probability of the ReLU"
     squares = (
         sampled("aid", "AID in training", second_moments),
-        sampled("identity", "r_p, in evaluation", in_evaluation),
+        sampled("aid", "r_p, in evaluation", in_evaluation),
     )
     return Figure(
         name="he_moments",

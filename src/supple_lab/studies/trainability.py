@@ -105,7 +105,12 @@ class Trainability(Study):
             figures=figures(grid),
             tables=tuple(table(grid, view) for view in VIEWS),
             claims=claims(grid),
-            notes=(*SCALE_NOTES[order.scale], ACCURACIES, *slip_notes(order, *PROBLEMS), *grid.notes()),
+            notes=(
+                *SCALE_NOTES[order.scale],
+                ACCURACIES,
+                *slip_notes(order, self.conditions(order)),
+                *grid.notes(),
+            ),
         )
 
 

@@ -31,9 +31,10 @@ def cases(experiment: str) -> list[Case]:
     return list(find(experiment).best)
 
 
-def slips(experiment: str) -> list[Slip]:
-    """The rows of the best settings that are not run as printed."""
-    return [row for rows in find(experiment).best.values() for row in rows if isinstance(row, Slip)]
+def slips(experiment: str, *only: Case | None) -> list[Slip]:
+    """The rows of the best settings that are not run as printed, in all cases or in these alone."""
+    table = find(experiment).best
+    return [row for case in only or table for row in _block(experiment, table, case) if isinstance(row, Slip)]
 
 
 def find(experiment: str) -> Experiment:
