@@ -7,16 +7,17 @@ from torch import nn
 from timm_shim import declare_operators
 
 declare_operators()
-pytest.importorskip("avalanche", reason="avalanche-lib is not installed (pip install supple[integrations])")
+pytest.importorskip("avalanche", reason="avalanche-lib is not installed (pip install .[integrations])")
 
-from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline  # noqa: E402
+from avalanche.benchmarks import benchmark_from_datasets, tensors_benchmark, with_classes_timeline  # noqa: E402
 from avalanche.benchmarks.utils import AvalancheDataset, as_classification_dataset  # noqa: E402
-from avalanche.models import IncrementalClassifier  # noqa: E402
-from avalanche.training.plugins import EvaluationPlugin  # noqa: E402
+from avalanche.models import IncrementalClassifier, MultiHeadClassifier, MultiTaskModule  # noqa: E402
+from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin  # noqa: E402
 from avalanche.training.supervised import Naive  # noqa: E402
 from torch.utils.data import TensorDataset  # noqa: E402
 
 from supple.integrations.avalanche import PlasticityPlugin  # noqa: E402
+from supple.methods import ReDo  # noqa: E402
 
 
 class WithTargets(TensorDataset):
@@ -30,7 +31,7 @@ def dataset(targets=None) -> AvalancheDataset:
     return as_classification_dataset(WithTargets(inputs, own if targets is None else targets))
 
 
-def strategy(model, plugin):
+def strategy(model, *plugins):
     return Naive(
         model=model,
         optimizer=adam(model),
@@ -38,13 +39,13 @@ def strategy(model, plugin):
         train_mb_size=8,
         train_epochs=2,
         device="cpu",
-        plugins=[plugin],
+        plugins=list(plugins),
         evaluator=EvaluationPlugin(),
     )
 
 
-def learn(model, plugin, experiences):
-    own = strategy(model, plugin)
+def learn(model, plugin, experiences, *others):
+    own = strategy(model, plugin, *others)
     for experience in with_classes_timeline(benchmark_from_datasets(train=experiences)).train_stream:
         own.train(experience, shuffle=False, drop_last=False)
     return own
@@ -95,3 +96,46 @@ def test_monitor_reads_the_training():
     learn(network(), plugin, [dataset(), dataset()])
     assert [row["step"] for row in plugin.monitor.rows] == [1, 3, 6, 9, 12]
     assert "dormant" in plugin.monitor.report()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_replayed_examples_are_in_the_data_of_a_stage_wherever_the_plugin_stands(order):
+    sizes = []
+
+    class Seen(ReDo):
+        def end_stage(self, learner, state, data):
+            sizes.append(sum(len(inputs) for inputs, _ in data))
+
+    first, second = [PlasticityPlugin(Seen()), ReplayPlugin(mem_size=20)][::order]
+    learn(network(), first, [dataset()] * 3, second)
+    assert sizes == [24, 24 + 20]
+
+
+class Heads(MultiTaskModule):
+    def __init__(self):
+        super().__init__()
+        self.features, self.heads = nn.Sequential(nn.Linear(6, 12), nn.ReLU()), MultiHeadClassifier(12, 4)
+
+    def forward(self, x, task_labels):
+        return self.heads(self.features(x), task_labels)
+
+
+def test_a_network_that_wants_task_labels_is_refused_by_methods_that_run_it_and_served_by_others():
+    def learn_tasks(name):
+        model, plugin, data = Heads(), PlasticityPlugin(METHODS[name]), [examples(), examples()]
+        own = strategy(model, plugin)
+        for experience in tensors_benchmark(train_tensors=data, test_tensors=data, task_labels=[0, 1]).train_stream:
+            own.train(experience)
+        return plugin.companion.stage
+
+    for name in ("redo", "cbp", "dash"):
+        with pytest.raises(ValueError, match="wants task labels"):
+            learn_tasks(name)
+    assert [learn_tasks(name) for name in ("l2_init", "s_ewc", "shrink_perturb", "full_reset")] == [1, 1, 1, 1]
+
+
+def test_a_plugin_is_refused_with_another_model():
+    plugin = PlasticityPlugin()
+    learn(network(), plugin, [dataset()])
+    with pytest.raises(ValueError, match="belongs to one model"):
+        learn(network(), plugin, [dataset()])

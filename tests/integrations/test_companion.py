@@ -29,6 +29,15 @@ def test_adapter_of_a_missing_library_says_how_to_install_it(library, monkeypatc
         importlib.import_module(f"supple.integrations.{library}")
 
 
+def test_stable_baselines3_is_asked_for_where_numpy_that_comes_with_it_is_missing_too(monkeypatch):
+    """numpy is no requirement of supple's own."""
+    for name in ("numpy", "stable_baselines3"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "supple.integrations.stable_baselines3", raising=False)
+    with pytest.raises(ImportError, match="pip install stable-baselines3$"):
+        importlib.import_module("supple.integrations.stable_baselines3")
+
+
 def companion(method, **options):
     model = network()
     return Companion(model, adam(model), method=method, **options)

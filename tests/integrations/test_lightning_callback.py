@@ -1,14 +1,17 @@
+import os
+
 import pytest
 import torch
 import torch.nn.functional as F
 from plain_training import CLIP, METHODS, adam, batches, examples, network, same_weights, train_plainly
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from supple.methods import CBP, L2Init, ReDo
 from timm_shim import declare_operators
 
 declare_operators()
-pytest.importorskip("lightning", reason="lightning is not installed (pip install supple[integrations])")
+pytest.importorskip("lightning", reason="lightning is not installed (pip install .[integrations])")
 
 import lightning.pytorch as pl  # noqa: E402
 from lightning.pytorch.loggers import CSVLogger  # noqa: E402
@@ -38,7 +41,10 @@ def loader(**options):
 def trainer(callback, *, epochs=4, **options):
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
     return pl.Trainer(
-        max_epochs=epochs, callbacks=[callback], accelerator="cpu", **quiet | {"enable_checkpointing": False} | options
+        max_epochs=epochs,
+        callbacks=callback if isinstance(callback, list) else [callback],
+        accelerator="cpu",
+        **quiet | {"enable_checkpointing": False} | options,
     )
 
 
@@ -118,6 +124,119 @@ def test_bfloat16_autocast_works_with_methods_that_trace(tmp_path):
     assert all(torch.isfinite(parameter).all() for parameter in module.parameters())
 
 
+def fit(callback, module, *, epochs=2, **options):
+    own = trainer(callback, epochs=epochs, **options)
+    own.fit(module, loader())
+    return own
+
+
 def test_a_network_that_is_not_called_says_which_part_to_name(tmp_path):
-    with pytest.raises(ValueError, match="example_input"):
-        trainer(PlasticityCallback(ReDo()), epochs=1, default_root_dir=tmp_path).fit(Module(), loader())
+    with pytest.raises(ValueError, match=r"ReDo traces the network.*part='net'"):
+        fit(PlasticityCallback(ReDo()), Module(), default_root_dir=tmp_path)
+
+
+class Calling(Module):
+    """A module that calls itself."""
+
+    def forward(self, x):
+        return self.net(x)
+
+    def training_step(self, batch, batch_idx):
+        return F.cross_entropy(self(batch[0]), batch[1])
+
+
+@pytest.fixture
+def process_group():
+    """Whatever Lightning says to the world about its one process is unsaid at the end."""
+    before = dict(os.environ)
+    yield
+    torch.distributed.destroy_process_group()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("process_group")
+def test_a_wrapped_module_that_calls_itself_is_followed(tmp_path):
+    """With ddp training_step comes through the module's forward, and so do its arguments."""
+    module, method = Calling(), CBP(replacement_rate=0.1, maturity=3)
+    callback = PlasticityCallback(method)
+    options = {"strategy": "ddp", "devices": 1, "use_distributed_sampler": False, "default_root_dir": tmp_path}
+    fit(callback, module, epochs=4, **options)
+    assert same_weights(module.net, train_plainly(method, [batches() * 4], clip=None))
+    with pytest.raises(ValueError, match="part='net'"):
+        fit(PlasticityCallback(method), Module(), **options)
+
+
+def test_compiled_modules_are_refused_by_methods_that_trace_and_served_by_others(tmp_path):
+    compiled = torch.compile(Calling(), backend="eager")
+    with pytest.raises(ValueError, match="the module is compiled"):
+        fit(PlasticityCallback(CBP()), compiled, default_root_dir=tmp_path)
+    module = Calling()
+    method = L2Init(strength=0.1)
+    fit(PlasticityCallback(method), torch.compile(module, backend="eager"), default_root_dir=tmp_path)
+    plain = train_plainly(method, [batches() * 2], clip=None)
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(module.parameters(), plain.parameters(), strict=True))
+
+
+class TwoOptimizers(Module):
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, batch_idx):
+        loss = super().training_step(batch, batch_idx)
+        for optimizer in self.optimizers():
+            optimizer.zero_grad()
+        self.manual_backward(loss)
+        for optimizer in self.optimizers():
+            optimizer.step()
+
+    def configure_optimizers(self):
+        return [adam(self.net[:2]), adam(self.net[2:])]
+
+
+def test_a_network_that_two_optimizers_train_is_refused_and_a_part_of_it_is_not(tmp_path):
+    with pytest.raises(ValueError, match="2 optimizers train Sequential"):
+        fit(PlasticityCallback(L2Init(), part="net"), TwoOptimizers(), default_root_dir=tmp_path)
+    callback = PlasticityCallback(L2Init(), part="net.2")
+    fit(callback, TwoOptimizers(), default_root_dir=tmp_path)
+    assert callback.companion.num_steps == 6
+
+
+def test_two_callbacks_in_one_trainer_keep_their_memories_apart(tmp_path):
+    def pair():
+        return [PlasticityCallback(METHODS["s_ewc"], part="net"), PlasticityCallback(METHODS["cbp"], part="net")]
+
+    own = fit(pair(), Module(), default_root_dir=tmp_path)
+    own.save_checkpoint(tmp_path / "middle.ckpt")
+    saved = torch.load(tmp_path / "middle.ckpt", weights_only=True)["callbacks"]
+    assert sorted(memory["method"] for memory in saved.values()) == ["cbp", "s_ewc"]
+
+
+def test_a_part_that_takes_other_inputs_than_the_batch_is_warned_of(tmp_path, recwarn):
+    class InTwoParts(Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.net = nn.Linear(6, 6), network()
+
+        def training_step(self, batch, batch_idx):
+            return F.cross_entropy(self.net(self.first(batch[0])), batch[1])
+
+    fit(PlasticityCallback(ReDo(), part="net"), Module(), default_root_dir=tmp_path)
+    fit(PlasticityCallback(CBP(), part="net"), InTwoParts(), default_root_dir=tmp_path)  # which reads no data
+    assert not [warning for warning in recwarn if "took other inputs" in str(warning.message)]
+    with pytest.warns(UserWarning, match="the part 'net' took other inputs than those of the batch"):
+        fit(PlasticityCallback(ReDo(), part="net"), InTwoParts(), default_root_dir=tmp_path)
+
+
+def test_a_training_that_failed_before_its_first_forward_can_be_begun_again(tmp_path):
+    class Fails(pl.Callback):
+        def on_train_batch_start(self, *args):
+            raise OSError("no data")
+
+    module, callback = Module(), PlasticityCallback(CBP(), part="net")
+    with pytest.raises(OSError, match="no data"):
+        fit([callback, Fails()], module, default_root_dir=tmp_path)
+    fit(callback, module, default_root_dir=tmp_path)
+    assert (callback.companion.stage, callback.companion.num_steps) == (0, 6)

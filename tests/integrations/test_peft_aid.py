@@ -9,7 +9,7 @@ from supple import AID
 from timm_shim import declare_operators
 
 declare_operators()
-pytest.importorskip("peft", reason="peft is not installed (pip install supple[integrations])")
+pytest.importorskip("peft", reason="peft is not installed (pip install .[integrations])")
 
 from peft import LoraConfig, PeftModel, get_peft_model  # noqa: E402
 
@@ -89,10 +89,33 @@ def test_saved_adapter_comes_back_with_its_activation(tmp_path):
     assert torch.equal(load_lora_with_aid(Base(), tmp_path / "again").eval()(x), model(x))
 
 
+def test_loaded_adapter_is_without_masks_until_it_is_trained(tmp_path):
+    model, x = adapted(p=0.6).eval(), torch.randn(5, 8)
+    model.save_pretrained(tmp_path)
+    assert torch.equal(load_lora_with_aid(Base(), tmp_path)(x), model(x))
+    training = {m.training for m in adapted(p=0.6).modules() if isinstance(m, AID)}
+    trainable = load_lora_with_aid(Base(), tmp_path, is_trainable=True)
+    assert training == {True} == {m.training for m in trainable.modules() if isinstance(m, AID)}
+
+
+def test_adapter_in_a_subfolder_and_one_beside_another_are_loaded_with_their_activations(tmp_path):
+    model, x = adapted(p=0.75).eval(), torch.randn(5, 8)
+    model.save_pretrained(tmp_path / "inner")
+    assert torch.equal(load_lora_with_aid(Base(), tmp_path, subfolder="inner")(x), model(x))
+    other = adapted(p=None)
+    with pytest.raises(ValueError, match="an adapter named 'default'"):
+        load_lora_with_aid(other, tmp_path / "inner")
+    assert load_lora_with_aid(other, tmp_path / "inner", adapter_name="second") is other
+    other.set_adapter("second")
+    assert torch.equal(other.eval()(x), model(x))
+
+
 def test_peft_alone_warns_of_what_it_cannot_read(tmp_path):
     adapted().save_pretrained(tmp_path)
     with pytest.warns(UserWarning, match="aid_relu_prob"):
         PeftModel.from_pretrained(Base(), tmp_path)
+    with pytest.warns(UserWarning, match="aid_relu_prob"):
+        adapted(p=None).load_adapter(tmp_path, "second")
 
 
 def test_adapter_without_aid_is_not_loaded_as_one_with_it(tmp_path):
@@ -108,6 +131,31 @@ def test_merging_is_refused_and_changes_nothing(merge):
     with pytest.raises(NotImplementedError, match="cannot be merged"):
         getattr(model, merge)()
     assert torch.equal(model(x), before)
+
+
+@pytest.mark.parametrize("merge", ["merge_adapter", "merge_and_unload"])
+def test_a_refused_merge_of_several_adapters_merges_none_of_them(merge):
+    """Also where the first layers have the plain adapter alone."""
+    model = adapted(targets=("value",))
+    plain = LoraConfig(r=4, target_modules=["query", "value"], init_lora_weights=False)
+    model.add_adapter("plain", plain)
+    with pytest.raises(NotImplementedError, match="'default' has AID"):
+        getattr(model, merge)(adapter_names=["plain", "default"])
+    network, base = model.base_model.model, Base()
+    assert torch.equal(network.query.base_layer.weight, base.query.weight)
+    assert torch.equal(network.value.base_layer.weight, base.value.weight)
+
+
+@pytest.mark.parametrize("combination", ["linear", "cat", "svd"])
+def test_a_sum_of_adapters_is_refused_where_one_has_aid_and_made_where_none_has(combination):
+    model = adapted(targets=("query",))
+    for name in ("plain", "other"):
+        model.add_adapter(name, LoraConfig(r=4, target_modules=["query"], init_lora_weights=False))
+    with pytest.raises(NotImplementedError, match="'default' has AID"):
+        model.add_weighted_adapter(["plain", "default"], [1.0, 1.0], "sum", combination_type=combination)
+    assert "sum" not in model.peft_config
+    model.add_weighted_adapter(["plain", "other"], [1.0, 1.0], "sum", combination_type=combination)
+    assert "sum" in model.base_model.model.query.lora_A
 
 
 def test_another_adapter_beside_it_can_still_be_merged():
@@ -148,3 +196,14 @@ def test_dora_and_models_without_lora_are_refused():
         put_aid_in_lora(adapted(p=None), AID(), adapter="other")
     with pytest.raises(TypeError, match=r"AID\(p=...\)"):
         put_aid_in_lora(adapted(p=None), nn.ReLU())
+
+
+def test_attention_whose_adapter_peft_merges_at_every_forward_is_refused():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attn = nn.MultiheadAttention(8, 2)
+
+    model = get_peft_model(Attention(), LoraConfig(r=2, target_modules=["attn"]))
+    with pytest.raises(ValueError, match="cannot serve nn.MultiheadAttention"):
+        put_aid_in_lora(model, AID())

@@ -1,19 +1,21 @@
 import functools
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from plain_training import METHODS, same_weights
 from torch import nn
 
-from supple import AID, Learner
+from supple import AID, Learner, convert
 from timm_shim import declare_operators
 
 declare_operators()
-pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (pip install supple[integrations])")
+pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (pip install .[integrations])")
 
+import gymnasium as gym  # noqa: E402
+import numpy as np  # noqa: E402
 from stable_baselines3 import A2C, DQN, PPO, SAC  # noqa: E402
+from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
 from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, Remembered  # noqa: E402
 
@@ -150,6 +152,74 @@ def test_saved_model_with_aid_loads_and_acts_the_same(tmp_path):
     x = torch.randn(8, 4)
     assert any(isinstance(module, AID) and module.p == 0.99 for module in loaded.q_net.modules())
     assert torch.equal(model.q_net.eval()(x), loaded.q_net.eval()(x))
+
+
+class Images(gym.Env):
+    """Noise to look at."""
+
+    observation_space = gym.spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 1.0, self.np_random.random() < 0.1, False, {}
+
+
+class Named(Images):
+    """The observation under a name."""
+
+    observation_space = gym.spaces.Dict({"where": gym.spaces.Box(-1, 1, (3,))})
+
+
+def activations_of(module):
+    return [type(part) for part in module.modules() if isinstance(part, (nn.ReLU, AID))]
+
+
+@pytest.mark.parametrize("kind", [DQN, PPO])
+def test_conversion_reaches_the_convolutions_that_activation_fn_does_not(kind):
+    sizes = {"buffer_size": 100, "learning_starts": 10, "batch_size": 4} if kind is DQN else {"n_steps": 16}
+    model = kind("CnnPolicy", Images(), policy_kwargs={"activation_fn": AID}, seed=0, device="cpu", **sizes)
+    assert set(activations_of(model.policy)) == {nn.ReLU}
+    assert convert(model.policy, AID(p=0.99)) is model.policy
+    networks = [model.q_net, model.q_net_target] if kind is DQN else [model.policy]
+    assert [activations_of(network) for network in networks] == [[AID] * 4] * len(networks)
+    model.learn(16)
+
+
+def test_monitor_and_methods_without_a_trace_serve_observations_of_several_arrays():
+    def learn(callback):
+        PPO("MultiInputPolicy", Named(), n_steps=16, batch_size=8, device="cpu").learn(32, callback=callback)
+
+    for method in (METHODS["vanilla"], METHODS["full_reset"]):
+        callback = PlasticityCallback(method, steps_per_stage=10)
+        learn(callback)
+        assert callback.companion.num_steps == 2 * 2 * 10
+    with pytest.raises(ValueError, match="CBP traces the network.*observations are a Dict"):
+        learn(PlasticityCallback(METHODS["cbp"]))
+
+
+class Interrupt(BaseCallback):
+    def _on_step(self):
+        if self.num_timesteps == 100:
+            raise KeyboardInterrupt
+        return True
+
+
+def test_updates_are_edited_and_counted_once_after_an_interrupt():
+    edits = []
+
+    class Counted(type(METHODS["vanilla"])):
+        def after_backward(self, learner, state):
+            edits.append(1)
+
+    model, callback = dqn(), PlasticityCallback(Counted())
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(200, callback=[callback, Interrupt()])
+    model.learn(100, callback=callback, reset_num_timesteps=False)
+    assert len(edits) == callback.companion.num_steps == model._n_updates > 60
 
 
 def test_metrics_go_to_the_logger():

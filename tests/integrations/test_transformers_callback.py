@@ -1,17 +1,19 @@
+from typing import ClassVar
+
 import pytest
 import torch
 import torch.nn.functional as F
 from plain_training import CLIP, METHODS, RATE, batches, examples, network, same_weights, train_plainly
 from torch import nn
 
-from supple.methods import CBP, L2Init, ReDo, Vanilla
+from supple.methods import CBP, DASH, L2Init, ReDo, Vanilla
 from timm_shim import declare_operators
 
 declare_operators()
-pytest.importorskip("transformers", reason="transformers is not installed (pip install supple[integrations])")
-pytest.importorskip("accelerate", reason="accelerate is not installed (pip install supple[integrations])")
+pytest.importorskip("transformers", reason="transformers is not installed (pip install .[integrations])")
+pytest.importorskip("accelerate", reason="accelerate is not installed (pip install .[integrations])")
 
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments  # noqa: E402
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
 from transformers.modeling_outputs import SequenceClassifierOutput  # noqa: E402
 
 from supple.integrations.transformers import ByName, PlasticityCallback, unscaled  # noqa: E402
@@ -42,7 +44,7 @@ class InOrder(Trainer):
         return torch.utils.data.SequentialSampler(self.train_dataset)
 
 
-def train(callback, folder, *, epochs=4, trainer=InOrder, resume=None, model=None, **options):
+def train(callback, folder, *, epochs=4, trainer=InOrder, resume=None, model=None, others=(), **options):
     model = Classifier() if model is None else model
     args = TrainingArguments(
         output_dir=str(folder),
@@ -60,11 +62,24 @@ def train(callback, folder, *, epochs=4, trainer=InOrder, resume=None, model=Non
         model,
         args,
         train_dataset=Examples(),
-        callbacks=[callback],
+        callbacks=[callback, *others],
         optimizers=(torch.optim.Adam(model.parameters(), lr=RATE), None),
     )
     own.train(resume_from_checkpoint=resume)
     return model, own
+
+
+def counted(kind):
+    """The method, with a list of its edits."""
+
+    class Counted(kind):
+        edits: ClassVar[list[int]] = []
+
+        def after_backward(self, learner, state):
+            self.edits.append(1)
+            super().after_backward(learner, state)
+
+    return Counted
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -76,17 +91,11 @@ def test_callback_trains_as_the_plain_loop_does(name, tmp_path):
 
 
 def test_gradients_are_edited_once_per_step_when_batches_are_accumulated(tmp_path):
-    edits = []
-
-    class Counted(L2Init):
-        def after_backward(self, learner, state):
-            edits.append(1)
-            super().after_backward(learner, state)
-
-    callback = PlasticityCallback(Counted(strength=0.1))
+    method = counted(L2Init)(strength=0.1)
+    callback = PlasticityCallback(method)
     model, _ = train(callback, tmp_path, gradient_accumulation_steps=3)
     plain = train_plainly(L2Init(strength=0.1), [batches() * 4], accumulate=3)
-    assert len(edits) == callback.companion.num_steps == 4
+    assert len(method.edits) == callback.companion.num_steps == 4
     # The Trainer divides by the number of batches before the sum, or after: equal but for rounding.
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(model.net.parameters(), plain.parameters(), strict=True))
 
@@ -103,9 +112,89 @@ def test_resumed_training_equals_an_unbroken_one(name, tmp_path):
 
 def test_resuming_where_nothing_was_remembered_says_so(tmp_path):
     train(PlasticityCallback(Vanilla()), tmp_path, save_strategy="epoch")
-    (tmp_path / "checkpoint-9" / "supple.pt").unlink()
+    (tmp_path / "checkpoint-9" / "supple_vanilla.pt").unlink()
     with pytest.raises(FileNotFoundError, match="resumes at step 9"):
         train(PlasticityCallback(Vanilla()), tmp_path, epochs=6, resume=str(tmp_path / "checkpoint-9"))
+
+
+class Interrupt(TrainerCallback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            self.step = None
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["s_ewc", "cbp", "shrink_perturb"])
+def test_the_same_callback_resumed_after_an_interrupt_equals_an_unbroken_training(name, tmp_path):
+    def callback():
+        return PlasticityCallback(METHODS[name], epochs_per_stage=2)
+
+    unbroken, _ = train(callback(), tmp_path / "one", epochs=6, save_strategy="epoch")
+    own, model = callback(), Classifier()
+    options = {"epochs": 6, "save_strategy": "epoch", "model": model, "others": [Interrupt(11)]}
+    with pytest.raises(KeyboardInterrupt):
+        train(own, tmp_path / "two", **options)
+    train(own, tmp_path / "two", resume=True, **options | {"others": []})
+    assert same_weights(model.net, unbroken.net)
+    assert (own.companion.stage, own.companion.num_steps) == (2, 18)
+
+
+def test_gradients_are_edited_once_per_step_after_an_interrupt(tmp_path):
+    method, model = counted(L2Init)(strength=0.1), Classifier()
+    callback = PlasticityCallback(method)
+    with pytest.raises(KeyboardInterrupt):
+        train(callback, tmp_path, model=model, others=[Interrupt(5)])
+    train(callback, tmp_path, model=model)
+    assert method.edits.count(1) == callback.companion.num_steps == 5 + 12
+
+
+def test_training_can_be_resumed_into_another_folder(tmp_path):
+    def callback(**options):
+        return PlasticityCallback(METHODS["s_ewc"], **options)
+
+    unbroken, _ = train(callback(), tmp_path / "one", save_strategy="epoch")
+    where = str(tmp_path / "one" / "checkpoint-6")
+    resumed, _ = train(callback(resume_from=where), tmp_path / "two", resume=where)
+    assert same_weights(resumed.net, unbroken.net)
+    with pytest.raises(FileNotFoundError, match="resume_from="):
+        train(callback(), tmp_path / "three", resume=where)
+    with pytest.raises(ValueError, match="at step 6, and .* is of step 9"):
+        train(callback(resume_from=tmp_path / "one" / "checkpoint-9"), tmp_path / "three", resume=where)
+
+
+def test_two_callbacks_in_one_trainer_keep_their_memories_apart(tmp_path):
+    def pair():
+        return PlasticityCallback(METHODS["s_ewc"]), PlasticityCallback(METHODS["cbp"])
+
+    first, second = pair()
+    unbroken, _ = train(first, tmp_path, others=[second], save_strategy="epoch")
+    first, second = pair()
+    resumed, _ = train(first, tmp_path, others=[second], resume=str(tmp_path / "checkpoint-6"))
+    assert same_weights(resumed.net, unbroken.net)
+
+
+class Checkpointed(Classifier):
+    """Its first layers and its last in segments, whose forwards are done again in the backward."""
+
+    def __init__(self, *, reentrant):
+        super().__init__()
+        self.reentrant = reentrant
+
+    def forward(self, x, labels=None):
+        for part in (self.net[:2], self.net[2:]):
+            x = torch.utils.checkpoint.checkpoint(part, x.requires_grad_(), use_reentrant=self.reentrant)
+        return SequenceClassifierOutput(loss=F.cross_entropy(x, labels), logits=x)
+
+
+def test_reentrant_checkpointing_is_refused_and_the_other_kind_is_not(tmp_path):
+    method = L2Init(strength=0.1)
+    model, _ = train(PlasticityCallback(method), tmp_path, model=Checkpointed(reentrant=False))
+    assert same_weights(model.net, train_plainly(method, [batches() * 4]))
+    with pytest.raises(RuntimeError, match="'use_reentrant': False"):
+        train(PlasticityCallback(method), tmp_path, model=Checkpointed(reentrant=True))
 
 
 def test_reading_the_data_at_a_boundary_leaves_the_shuffle_alone(tmp_path):
@@ -129,9 +218,8 @@ def test_metrics_go_to_the_log_history_and_to_the_writer(tmp_path):
     assert [entry["step"] for entry in logged] == [1, 5, 10] == [row["step"] for row in rows]
 
 
-def test_units_of_a_bert_are_found_and_replaced(tmp_path):
+def train_bert(callback, folder):
     config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
-    model = BertForSequenceClassification(config)
 
     class Sentences(Examples):
         def __getitem__(self, index):
@@ -142,11 +230,29 @@ def test_units_of_a_bert_are_found_and_replaced(tmp_path):
         def __init__(self, *args, train_dataset, **options):
             super().__init__(*args, train_dataset=Sentences(), **options)
 
+    train(callback, folder, trainer=Texts, model=BertForSequenceClassification(config), epochs=2)
+
+
+def test_units_of_a_bert_are_found_and_replaced(tmp_path):
     callback = PlasticityCallback(CBP(replacement_rate=0.5, maturity=1))
-    train(callback, tmp_path, trainer=Texts, model=model, epochs=1)
+    train_bert(callback, tmp_path)
     sites = [name for name in callback.companion.state if name.startswith("age.")]
     inner = [f"encoder.layer.{i}.intermediate.intermediate_act_fn" for i in range(2)]
     assert sites == [f"age.model.bert.{site}" for site in (*inner, "pooler.activation")]
+
+
+@pytest.mark.parametrize("method", [ReDo(threshold=0.5), DASH()])
+def test_methods_that_read_data_reach_the_next_stage_of_a_bert(method, tmp_path):
+    """To whose forward the Trainer gives a number that is in no batch."""
+    callback = PlasticityCallback(method, epochs_per_stage=1, loss=F.cross_entropy)
+    train_bert(callback, tmp_path)
+    assert callback.companion.stage == 1
+
+
+def test_targets_that_are_not_in_the_batch_are_missed_by_name(tmp_path):
+    callback = PlasticityCallback(ReDo(), labels="answer", epochs_per_stage=1)
+    with pytest.raises(ValueError, match="has no 'answer', only x, labels"):
+        train(callback, tmp_path)
 
 
 def test_float16_scale_is_off_while_gradients_are_edited_and_on_again_after():

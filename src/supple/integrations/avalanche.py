@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from supple.integrations.companion import Companion, shape_of
+from supple.integrations.companion import Companion, reads_data, shape_of
 from supple.integrations.stage_data import StageData
 from supple.learner import Batch
 from supple.methods.base import Method
@@ -20,6 +20,7 @@ from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.tracing import trace_units
 
 try:
+    from avalanche.models.utils import is_multi_task_module
     from avalanche.training.plugins import SupervisedPlugin
 except ImportError as error:
     raise ImportError("supple.integrations.avalanche needs: pip install avalanche-lib") from error
@@ -45,6 +46,7 @@ class PlasticityPlugin(SupervisedPlugin):
         self.monitor_every, self.writer, self.seed = monitor_every, writer, seed
         self.companion: Companion | None = None
         self._is_met = False
+        self._is_new = False  # whether an experience is about to begin
         self._data: StageData | None = None  # of the experience that is under way
 
     @property
@@ -53,6 +55,18 @@ class PlasticityPlugin(SupervisedPlugin):
         return None if self.companion is None else self.companion.monitor
 
     def before_training_exp(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        if self.companion is not None and self.companion.learner.model is not strategy.model:
+            raise ValueError("a PlasticityPlugin belongs to one model; make a new one for another model.")
+        if reads_data(self.method) and is_multi_task_module(strategy.model):
+            raise ValueError(f"{type(self.method).__name__} runs the network on inputs alone; {WANTS_TASKS}")
+        self._is_new = True
+
+    def before_training_epoch(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        if self._is_new:  # here all plugins have had their say on the data, as ReplayPlugin has
+            self._is_new = False
+            self._begin_experience(strategy)
+
+    def _begin_experience(self, strategy: Any) -> None:
         coming = StageData(strategy.dataloader, inputs_and_targets)
         if self.companion is None:
             self.companion = self._begin(strategy)
@@ -67,7 +81,7 @@ class PlasticityPlugin(SupervisedPlugin):
     def before_forward(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
         if not self._is_met:
             assert self.companion is not None
-            self.companion.meet(strategy.mb_x)
+            self.companion.meet(None if is_multi_task_module(strategy.model) else strategy.mb_x)
             self._is_met = True
 
     def after_backward(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
@@ -83,7 +97,21 @@ class PlasticityPlugin(SupervisedPlugin):
         if self.monitor_every is not None:
             monitor = Monitor(model, every=self.monitor_every, writer=self.writer)
         loss = strategy._criterion
-        return Companion(model, strategy.optimizer, method=self.method, loss=loss, seed=self.seed, monitor=monitor)
+        return Companion(
+            model,
+            strategy.optimizer,
+            method=self.method,
+            loss=loss,
+            seed=self.seed,
+            monitor=monitor,
+            no_example=WANTS_TASKS,
+        )
+
+
+WANTS_TASKS = (
+    "the network is a MultiTaskModule, which wants task labels besides. Methods that neither trace the network nor "
+    "read data (L2, L2Init, SEWC, ShrinkPerturb, FullReset) serve it."
+)
 
 
 def inputs_and_targets(batch: Any) -> Batch:

@@ -15,7 +15,8 @@ from supple.methods.full_reset import FullReset
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.monitor import Monitor
 
-HOOKS_ON_WEIGHTS = ("after_step", "end_stage", "begin_stage")
+HOOKS_WITH_DATA = ("end_stage", "begin_stage")
+HOOKS_ON_WEIGHTS = ("after_step", *HOOKS_WITH_DATA)
 SAME_EVERYWHERE = (ShrinkPerturb, FullReset)  # they read no data, so every process comes to the same weights
 
 
@@ -38,7 +39,8 @@ class Companion:
     """Calls a method's hooks when an adapter says where the training is.
 
     ``learner`` is made at once, so that the initial weights are those before the first step. The method's memory is
-    made when the first training forward shows an example of the inputs, from which units are traced.
+    made when the first training forward shows an example of the inputs, from which units are traced; ``no_example`` is
+    what to do where the method needs an example and there is none.
     """
 
     def __init__(
@@ -51,15 +53,22 @@ class Companion:
         seed: int = 0,
         length: StageLength | None = None,
         monitor: Monitor | None = None,
+        no_example: str = "",
     ) -> None:
         check_processes(method)
         self.method, self.monitor, self.length = method, monitor, length or StageLength()
+        self.no_example = no_example
         self.learner = Learner(model, optimizer, loss=loss, seed=seed)
         self.stage = self.num_steps = 0
         self.first_epoch = self.first_step = 0  # of the stage
         self._state: State | None = None
         self._saved: State = {}
         self._handle: RemovableHandle | None = None
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the method's memory is made."""
+        return self._state is not None
 
     @property
     def state(self) -> State:
@@ -73,10 +82,21 @@ class Companion:
         """Make the method's memory, with an example of the inputs if one was seen."""
         self.learner.example_input = example_input
         with undisturbed(), torch.autocast(self.learner.device.type, enabled=False):
-            self._state = self.method.init(self.learner)
+            self._state = self._memory()
         if self._saved:
             restore_(self._state, self._saved)
             self._saved = {}
+
+    def _memory(self) -> State:
+        try:
+            return self.method.init(self.learner)
+        except ValueError as error:
+            if self.learner.example_input is not None or not self.no_example:
+                raise
+            name = type(self.method).__name__
+            raise ValueError(
+                f"{name} traces the network, and needs an example of its inputs; {self.no_example}"
+            ) from error
 
     def watch_steps(self) -> None:
         """Have the optimizer report each step it makes; one that a gradient scaler skips is none."""
@@ -89,6 +109,12 @@ class Companion:
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
+
+    def discard(self) -> None:
+        """Take all hooks off, the monitor's too: another companion takes its place."""
+        self.close()
+        if self.monitor is not None:
+            self.monitor.close()
 
     def after_backward(self, *, may_overflow: bool = False) -> None:
         """Gradients are whole, unscaled and not clipped. After an overflow the scaler skips the step, and so do we."""
@@ -172,12 +198,22 @@ def is_finite(gradients: Iterable[Tensor]) -> bool:
     return all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
 
 
+def overrides(method: Method, hooks: Iterable[str]) -> bool:
+    """Whether the method does something in one of the hooks."""
+    return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in hooks)
+
+
+def reads_data(method: Method) -> bool:
+    """Whether the method is shown the data of a stage, and looks at it."""
+    return overrides(method, HOOKS_WITH_DATA) and not isinstance(method, SAME_EVERYWHERE)
+
+
 def check_processes(method: Method) -> None:
     """Refuse methods that would do different things to each process's copy of the network."""
     several = torch.distributed.is_available() and torch.distributed.is_initialized()
     if not several or torch.distributed.get_world_size() == 1 or isinstance(method, SAME_EVERYWHERE):
         return
-    if any(getattr(type(method), hook) is not getattr(Method, hook) for hook in HOOKS_ON_WEIGHTS):
+    if overrides(method, HOOKS_ON_WEIGHTS):
         raise ValueError(
             f"{type(method).__name__} changes weights by what it sees of the data, and each process sees another part: "
             "the copies of the network would drift apart. Train it in one process; methods that edit gradients alone "

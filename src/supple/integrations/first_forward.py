@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from supple.learner import Inputs
 
 Meet = Callable[[tuple[Any, ...], dict[str, Any]], None]
+Accepts = Callable[[tuple[Any, ...], dict[str, Any]], bool]
 
 
 class FirstForward:
-    """Calls ``meet`` once, with the arguments of the first training forward, before it runs."""
+    """Calls ``meet`` once, with the arguments of the first training forward that it ``accepts``, before it runs."""
 
-    def __init__(self, model: nn.Module, meet: Meet) -> None:
-        self.meet = meet
+    def __init__(self, model: nn.Module, meet: Meet, *, accepts: Accepts | None = None) -> None:
+        self.meet, self.accepts = meet, accepts
         self._handle = model.register_forward_pre_hook(self._enter, with_kwargs=True)
 
     def close(self) -> None:
@@ -23,7 +24,9 @@ class FirstForward:
         self._handle.remove()
 
     def _enter(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if model.training and torch.is_grad_enabled():
+        if not model.training or not torch.is_grad_enabled():
+            return
+        if self.accepts is None or self.accepts(args, kwargs):
             self.close()  # first, for tracing calls the model too
             self.meet(args, kwargs)
 

@@ -7,15 +7,18 @@ and not yet clipped (``on_after_backward`` comes once per accumulated batch, and
 start of the next batch, so that nothing is done after the last one. Each call of ``fit`` is a stage as well.
 """
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from supple.integrations.companion import Companion, StageLength
+from supple.convert import is_compiled
+from supple.integrations.companion import Companion, StageLength, reads_data
 from supple.integrations.first_forward import FirstForward, positional
 from supple.integrations.stage_data import AsBatch, StageData, pair
+from supple.learner import Inputs
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
@@ -30,7 +33,8 @@ class PlasticityCallback(Callback):
     """A method at work in a Lightning training, its memory in the Trainer's checkpoints; metrics go to the loggers.
 
     part: the dotted name of the network in the LightningModule, if the module does not call itself: ``part="net"``
-        where training_step says ``self.net(x)``.
+        where training_step says ``self.net(x)``. Methods that read data (ReDo, DASH) give it the inputs that as_batch
+        makes of a batch, so it must be the part that takes those; it is warned of where they differ.
     monitor_every: steps between two readings; None for no Monitor.
     as_batch: makes (inputs, targets) of a batch, for methods that read data, where a batch is no such pair.
     loss: of outputs and targets, for methods that take gradients of their own (DASH).
@@ -55,6 +59,12 @@ class PlasticityCallback(Callback):
         self._saved: dict[str, Any] = {}
         self._first: FirstForward | None = None
         self._data: StageData | None = None  # of the stage that is under way
+        self._batch: Any = None  # the one that is trained on
+
+    @property
+    def state_key(self) -> str:
+        """Where its memory is in a checkpoint; one Trainer may have several methods, or one for each part."""
+        return self._generate_state_key(method=self.method.name, part=self.part)
 
     @property
     def monitor(self) -> Monitor | None:
@@ -64,8 +74,11 @@ class PlasticityCallback(Callback):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         network = pl_module.get_submodule(self.part)
         optimizer = optimizer_of(network, trainer.optimizers)
-        if self.companion is None:
+        self._let_go()
+        if self.companion is None or not self.companion.is_met:
+            self._discard()
             self.companion = self._begin(trainer, network, optimizer)
+            self._await_example(pl_module, network, self.companion)
         else:
             self._begin_next_fit(trainer, network, optimizer)
         self._data = self._data_of(trainer)
@@ -73,6 +86,7 @@ class PlasticityCallback(Callback):
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         assert self.companion is not None
+        self._batch = batch
         if self.companion.is_due(epoch=trainer.current_epoch):
             self.companion.end_stage(self._data_of(trainer))
             self.companion.begin_stage(self._data_of(trainer), epoch=trainer.current_epoch)
@@ -94,6 +108,7 @@ class PlasticityCallback(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._let_go()
+        self._discard()
         self.companion, self._saved = None, state_dict  # the training starts from it, not from where this one was
 
     def _begin(self, trainer: Any, network: nn.Module, optimizer: torch.optim.Optimizer) -> Companion:
@@ -112,11 +127,29 @@ class PlasticityCallback(Callback):
             seed=self.seed,
             length=self.length,
             monitor=monitor,
+            no_example=NO_EXAMPLE,
         )
         if self._saved:
             companion.load_state_dict(self._saved)
-        self._first = FirstForward(network, lambda args, kwargs: companion.meet(positional(args, kwargs)))
         return companion
+
+    def _await_example(self, pl_module: Any, network: nn.Module, companion: Companion) -> None:
+        if pl_module._compiler_ctx is not None or is_compiled(network):
+            companion.no_example = COMPILED
+            companion.meet(None)
+            return
+
+        def meet(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            example = positional(args, kwargs)
+            assert example is not None
+            if reads_data(self.method):
+                warn_if_other(example, self.as_batch(self._batch)[0], self.part)
+            companion.meet(example)
+
+        def accepts(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+            return positional(args, kwargs) is not None and not is_step(network)
+
+        self._first = FirstForward(network, meet, accepts=accepts)
 
     def _begin_next_fit(self, trainer: Any, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         assert self.companion is not None
@@ -131,6 +164,10 @@ class PlasticityCallback(Callback):
     def _data_of(self, trainer: Any) -> StageData:
         return StageData(trainer.train_dataloader, self.as_batch)
 
+    def _discard(self) -> None:
+        if self.companion is not None:
+            self.companion.discard()
+
     def _let_go(self) -> None:
         if self.companion is not None:
             self.companion.close()
@@ -138,15 +175,56 @@ class PlasticityCallback(Callback):
             self._first.close()
 
 
+NO_EXAMPLE = (
+    "no training forward with tensors as its arguments was seen. Name the part of the module that training_step calls: "
+    "PlasticityCallback(..., part='net') where it says self.net(x)."
+)
+COMPILED = (
+    "the module is compiled, and its forwards are not seen. Pass the module to fit as it is, without torch.compile."
+)
+
+
+def is_step(network: nn.Module) -> bool:
+    """Whether the forward is training_step under another name, as where a strategy wraps the module (ddp)."""
+    return getattr(network.forward, "__name__", "") == "wrapped_forward"
+
+
+def warn_if_other(example: Inputs, inputs: Inputs, part: str) -> None:
+    """Say so if the network is trained on other inputs than those that the method will give it."""
+    taken, given = ((x,) if isinstance(x, Tensor) else x for x in (example, inputs))
+    if len(taken) == len(given) and all(map(same, taken, given)):
+        return
+    warnings.warn(
+        f"the first training forward of {f'the part {part!r}' if part else 'the module'} took other inputs than those "
+        "of the batch, which are what the method gives it at the end of a stage. If training_step prepares them, "
+        "prepare them in as_batch too; if the part comes later in the network, name one that takes the batch.",
+        stacklevel=2,
+    )
+
+
+def same(one: Tensor, other: Any) -> bool:
+    """Whether both are the same numbers, on any device."""
+    return isinstance(other, Tensor) and one.shape == other.shape and bool((one == other.to(one.device)).all())
+
+
 def optimizer_of(network: nn.Module, optimizers: Iterable[Any]) -> torch.optim.Optimizer:
     """The optimizer that trains the network, as torch knows it."""
     own = {id(parameter) for parameter in network.parameters()}
-    for optimizer in map(plain, optimizers):
-        if any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
-            return optimizer
-    raise ValueError(
-        f"none of the module's optimizers trains {type(network).__name__}; name the part that is trained: part='net'."
-    )
+    found = [optimizer for optimizer in map(plain, optimizers) if own & held_by(optimizer)]
+    if len(found) == 1:
+        return found[0]
+    name = type(network).__name__
+    if found:
+        raise ValueError(
+            f"{len(found)} optimizers train {name}, and a method serves a network with one. Give each part a callback "
+            "of its own: PlasticityCallback(..., part='generator'), PlasticityCallback(..., part='critic')."
+        )
+    raise ValueError(f"none of the module's optimizers trains {name}; name the part that is trained: part='net'.")
+
+
+def held_by(optimizer: torch.optim.Optimizer) -> set[int]:
+    """The parameters that the optimizer trains, by their identity."""
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
 
 
 def plain(optimizer: Any) -> torch.optim.Optimizer:

@@ -4,16 +4,19 @@
     model.learn(50_000, callback=PlasticityCallback(ReDo(threshold=0.1), steps_per_stage=1_000))
 
 AID itself needs no callback. SB3 puts the policy in evaluation mode whenever it acts or predicts and in training mode
-in its updates alone, so AID acts by its mean function and learns with masks. A stage is a number of updates; at its end
-the method sees observations from the replay or rollout buffer.
+in its updates alone, so AID acts by its mean function and learns with masks. ``activation_fn`` reaches the fully
+connected layers alone: the convolutions of a CnnPolicy have ReLU whatever it says. ``convert(model.policy, AID())``
+reaches them all, the target network's too, in place; saving does not keep it, so do it again after ``load``.
+
+A stage is a number of updates; at its end the method sees observations from the replay or rollout buffer.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from supple.integrations.backward_end import BackwardEnd
 from supple.integrations.companion import Companion, StageLength
@@ -25,6 +28,7 @@ from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.monitoring.writer import Row
 
 try:
+    import numpy as np
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.policies import ActorCriticPolicy
 except ImportError as error:
@@ -38,6 +42,8 @@ class PlasticityCallback(BaseCallback):
 
     steps_per_stage: updates between two boundaries, at which ReDo recycles and ShrinkPerturb acts.
     monitor_every: updates between two readings; None for no Monitor.
+
+    Methods that trace the network or read data (CBP, ReDo) need observations that are one array, no Dict of several.
 
     ``state_dict()`` holds what a method remembers; save it beside the model to resume, and ``load_state_dict`` it into
     a new callback before ``learn``.
@@ -58,6 +64,7 @@ class PlasticityCallback(BaseCallback):
         self.companion: Companion | None = None
         self._saved: dict[str, Any] = {}
         self._backward: BackwardEnd | None = None
+        self._handle: RemovableHandle | None = None
         self._policy: nn.Module | None = None
 
     @property
@@ -71,10 +78,14 @@ class PlasticityCallback(BaseCallback):
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Go on from what was saved, at the next call of ``learn``."""
+        self._on_training_end()
+        if self.companion is not None:
+            self.companion.discard()
         self.companion, self._saved = None, saved
 
     def _on_training_start(self) -> None:
         policy: Any = self.model.policy
+        self._on_training_end()  # of one that was interrupted
         if self.companion is None:
             self.companion, self._policy = self._begin(policy), policy
         elif policy is not self._policy:
@@ -83,9 +94,9 @@ class PlasticityCallback(BaseCallback):
         self._backward = BackwardEnd(self.companion.learner.model.parameters(), self.companion.after_backward)
 
     def _on_training_end(self) -> None:
-        assert self._backward is not None
-        self._handle.remove()
-        self._backward.close()
+        if self._handle is not None and self._backward is not None:
+            self._handle.remove()
+            self._backward.close()
 
     def _on_step(self) -> bool:
         return True
@@ -96,7 +107,13 @@ class PlasticityCallback(BaseCallback):
         if self.monitor_every is not None:
             monitor = Monitor(watched, every=self.monitor_every, writer=self._write)
         companion = Companion(
-            network, policy.optimizer, method=self.method, seed=self.seed, length=self.length, monitor=monitor
+            network,
+            policy.optimizer,
+            method=self.method,
+            seed=self.seed,
+            length=self.length,
+            monitor=monitor,
+            no_example=f"the observations are a {type(policy.observation_space).__name__}, and not one array each.",
         )
         if self._saved:
             companion.load_state_dict(self._saved)
@@ -163,14 +180,15 @@ def networks_of(policy: Any) -> tuple[nn.Module, nn.Module]:
         return ActorAndCritic(policy), policy
     raise TypeError(
         f"PlasticityCallback serves policies with one optimizer (DQN, PPO, A2C); got {type(policy).__name__}. "
-        "AID works in every policy: policy_kwargs={'activation_fn': AID}."
+        "AID itself needs no callback: policy_kwargs={'activation_fn': AID}, or supple.convert(model.policy, AID()), "
+        "which reaches convolutions too."
     )
 
 
-def example_of(policy: Any) -> Tensor:
-    """Two observations of zeros."""
+def example_of(policy: Any) -> Tensor | None:
+    """Two observations of zeros; None where an observation is not one array."""
     space = policy.observation_space
     if space.shape is None:
-        raise TypeError(f"PlasticityCallback serves plain observation spaces, not {type(space).__name__}.")
+        return None
     zeros = np.zeros((2, *space.shape), dtype=space.dtype)
     return torch.as_tensor(zeros, device=policy.device)

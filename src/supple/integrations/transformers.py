@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.integrations.backward_end import BackwardEnd
-from supple.integrations.companion import Companion, StageLength
+from supple.integrations.companion import Companion, StageLength, overrides
 from supple.integrations.first_forward import FirstForward
 from supple.integrations.stage_data import StageData
 from supple.learner import Batch
@@ -31,7 +31,7 @@ try:
 except ImportError as error:
     raise ImportError("supple.integrations.transformers needs: pip install transformers accelerate") from error
 
-FILE = "supple.pt"  # in the folder of a checkpoint
+NO_INPUTS = ("num_items_in_batch",)  # which the Trainer gives a model besides what is in the batch
 
 
 class PlasticityCallback(TrainerCallback):
@@ -42,6 +42,7 @@ class PlasticityCallback(TrainerCallback):
     labels: the name of the targets in a batch.
     monitor_every: steps between two readings; None for no Monitor.
     loss: of logits and labels, for methods that take gradients of their own (DASH).
+    resume_from: the folder of the checkpoint that the Trainer resumes from, where it is not in its ``output_dir``.
     """
 
     def __init__(
@@ -54,9 +55,11 @@ class PlasticityCallback(TrainerCallback):
         epochs_per_stage: int | None = None,
         steps_per_stage: int | None = None,
         loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        resume_from: str | Path | None = None,
         seed: int = 0,
     ) -> None:
         self.method = method or Vanilla()
+        self.resume_from = resume_from
         self.labels, self.monitor_every, self.writer, self.loss, self.seed = labels, monitor_every, writer, loss, seed
         self.length = StageLength(epochs=epochs_per_stage, steps=steps_per_stage)
         self.companion: Companion | None = None
@@ -64,6 +67,7 @@ class PlasticityCallback(TrainerCallback):
         self._first: FirstForward | None = None
         self._backward: BackwardEnd | None = None
         self._data: StageData | None = None  # of the stage that is under way
+        self._is_edited = False  # whether the gradients of this step are
 
     @property
     def monitor(self) -> Monitor | None:
@@ -72,10 +76,12 @@ class PlasticityCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         model, optimizer = kwargs["model"], kwargs["optimizer"]
-        if self.companion is None:
-            self.companion = self._begin(model, optimizer)
+        self._let_go()  # of what a training that was interrupted left behind
+        if self.companion is None or not self.companion.is_met or state.global_step:
+            self._begin_anew(model, optimizer)
+            assert self.companion is not None
             if state.global_step:
-                self.companion.load_state_dict(read_memory(args, state))
+                self.companion.load_state_dict(self._read_memory(args, state))
         else:
             self._begin_next_training(model, optimizer, kwargs["train_dataloader"])
         self._data = self._data_of(kwargs["train_dataloader"])
@@ -84,6 +90,7 @@ class PlasticityCallback(TrainerCallback):
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         assert self.companion is not None
+        self._is_edited = False
         epoch = math.floor(state.epoch or 0)
         if self.companion.is_due(epoch=epoch):
             self.companion.end_stage(self._data_of(kwargs["train_dataloader"]))
@@ -99,14 +106,25 @@ class PlasticityCallback(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         assert self.companion is not None
         if state.is_world_process_zero:
-            torch.save(self.companion.state_dict(), memory_path(args, state))
+            memory = self.companion.state_dict() | {"global_step": state.global_step}
+            torch.save(memory, checkpoint_of(args, state) / file_of(self.method))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        assert self.companion is not None
-        self.companion.close()
-        for hooks in (self._first, self._backward):
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for hooks in (self.companion, self._first, self._backward):
             if hooks is not None:
                 hooks.close()
+
+    def _begin_anew(self, model: nn.Module, optimizer: Any) -> None:
+        if self.companion is not None:
+            self.companion.discard()
+        self.companion = self._begin(model, optimizer)
+
+    def _read_memory(self, args: Any, state: Any) -> dict[str, Any]:
+        folder = checkpoint_of(args, state) if self.resume_from is None else Path(self.resume_from)
+        return read_memory(folder / file_of(self.method), state.global_step)
 
     def _begin(self, model: nn.Module, optimizer: Any) -> Companion:
         network = ByName(model)
@@ -121,10 +139,12 @@ class PlasticityCallback(TrainerCallback):
             seed=self.seed,
             length=self.length,
             monitor=monitor,
+            no_example="the Trainer called the model with no tensors by name.",
         )
 
         def meet(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            named = {name: value for name, value in kwargs.items() if name != self.labels and isinstance(value, Tensor)}
+            others = (self.labels, *NO_INPUTS)
+            named = {name: value for name, value in kwargs.items() if name not in others and isinstance(value, Tensor)}
             network.names = tuple(named)
             companion.meet(tuple(named.values()) or None)
 
@@ -145,6 +165,9 @@ class PlasticityCallback(TrainerCallback):
     def _after_backward(self, optimizer: Any) -> None:
         if optimizer.gradient_state.sync_gradients:
             assert self.companion is not None
+            if self._is_edited and overrides(self.method, ["after_backward"]):
+                raise RuntimeError(SEVERAL_BACKWARDS.format(method=type(self.method).__name__))
+            self._is_edited = True
             with unscaled(optimizer.scaler, self.companion.learner.trained()[2]):
                 self.companion.after_backward(may_overflow=optimizer.scaler is not None)
 
@@ -158,7 +181,21 @@ class PlasticityCallback(TrainerCallback):
         assert self.companion is not None
         network = self.companion.learner.model
         assert isinstance(network, ByName)
+        absent = [name for name in (*network.names, self.labels) if name not in batch]
+        if absent:
+            raise ValueError(
+                f"{type(self.method).__name__} reads the data of a stage, and a batch of it has no '{absent[0]}', "
+                f"only {', '.join(batch)}. Name the targets with labels=...; inputs that are not from the batch cannot "
+                "be given."
+            )
         return tuple(batch[name] for name in network.names), batch[self.labels]
+
+
+SEVERAL_BACKWARDS = (
+    "{method} edits the gradients of a step once, when they are whole, and in this step they came in several "
+    "backwards, as with reentrant gradient checkpointing. Turn that off: "
+    "TrainingArguments(gradient_checkpointing_kwargs={{'use_reentrant': False}})."
+)
 
 
 class ByName(nn.Module):
@@ -196,18 +233,28 @@ def unscaled(scaler: torch.amp.GradScaler | None, gradients: list[Tensor]) -> It
     torch._foreach_mul_(gradients, factor)
 
 
-def memory_path(args: Any, state: Any) -> Path:
+def checkpoint_of(args: Any, state: Any) -> Path:
     """Where the Trainer puts the checkpoint of this step."""
-    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}"
 
 
-def read_memory(args: Any, state: Any) -> dict[str, Any]:
+def file_of(method: Method) -> str:
+    """The file in a checkpoint that holds what the method remembers; several methods may be at work."""
+    return f"supple_{method.name}.pt"
+
+
+def read_memory(path: Path, global_step: int) -> dict[str, Any]:
     """What the callback wrote when the checkpoint was made."""
-    path = memory_path(args, state)
     if not path.exists():
         raise FileNotFoundError(
-            f"the training resumes at step {state.global_step}, and what the method remembered then is not in {path}. "
-            "Resume from a checkpoint in output_dir that was made with this callback, or begin anew."
+            f"the training resumes at step {global_step}, and what the method remembered then is not in {path}. "
+            "Resume from a checkpoint that was made with this callback; if it is not in output_dir, say where: "
+            "PlasticityCallback(..., resume_from='.../checkpoint-1000')."
         )
     memory: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+    if memory["global_step"] != global_step:
+        raise ValueError(
+            f"the training resumes at step {global_step}, and {path} is of step {memory['global_step']}. "
+            "Give resume_from= the folder that the Trainer resumes from, or leave it out if that is in output_dir."
+        )
     return memory

@@ -13,7 +13,7 @@ from supple.methods.base import Method, State
 
 @dataclass(frozen=True, kw_only=True)
 class FullReset(Method):
-    """Puts back parameters and buffers, bit for bit the same each time, and empties the optimizer's state.
+    """Puts back parameters and buffers, bit for bit the same each time, and empties what the optimizer knows of them.
 
     The network is the vanilla one, or has the activation of the method that ``built_with`` names.
     """
@@ -29,4 +29,5 @@ class FullReset(Method):
         for name, tensor in itertools.chain(learner.model.named_parameters(), learner.model.named_buffers()):
             if name in learner.initial:  # a buffer that came later has no initial value
                 tensor.copy_(learner.initial[name])
-        learner.optimizer.state.clear()
+        for parameter in learner.model.parameters():  # the optimizer may train others besides, which go on
+            learner.optimizer.state.pop(parameter, None)
