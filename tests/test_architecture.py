@@ -24,7 +24,7 @@ LIBRARY = [
     ("integrations",),
 ]
 LABORATORY = [
-    ("lookup", "atomic_write", "streams", "provenance"),
+    ("lookup", "atomic_write", "streams", "provenance", "interrupted"),
     ("data", "models"),
     ("scenarios", "rl", "trackers"),
     ("runs",),

@@ -27,7 +27,7 @@ def main_of(name):
 
 def require(*packages):
     for package in packages:
-        pytest.importorskip(package, reason=f"{package} is not installed (pip install supple[integrations])")
+        pytest.importorskip(package, reason=f"{package} is not installed (pip install '.[integrations]')")
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

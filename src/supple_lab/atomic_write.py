@@ -116,6 +116,11 @@ def _mark_of_machine() -> str:
     return hashlib.sha256(machine().encode()).hexdigest()[:8]
 
 
+def unreadable(error: OSError, path: Path) -> StorageError:
+    """That a file which is there could not be read this time; it is left as it is."""
+    return StorageError(f"cannot read {path}: {error.strerror}. It was left as it is; the same command tries again.")
+
+
 def storage_error(error: OSError, path: Path) -> StorageError:
     """What the operating system said, in a sentence that says what is lost (nothing) and what to do."""
     if error.errno in DISK_FULL:

@@ -3,17 +3,18 @@
 import os
 import sys
 import threading
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import tyro
 
 from supple_lab.atomic_write import StorageError
-from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, BadUsage, Command
+from supple_lab.commands.base import BAD_USAGE, FAILED, BadUsage, Command
 from supple_lab.commands.bench import Bench
 from supple_lab.commands.data import Data
 from supple_lab.commands.form import values_of
 from supple_lab.commands.list import List
 from supple_lab.commands.one_run import OneRun
+from supple_lab.commands.output import outlive_readers_
 from supple_lab.commands.play import Play
 from supple_lab.commands.report import Report
 from supple_lab.commands.run import Run
@@ -37,22 +38,8 @@ ONE_RUN: tuple[type[OneRun], ...] = (Train, Play)  # their options depend on the
 
 def main() -> None:
     """Obey the command line of this process, and end it."""
-    try:
-        sys.exit(supple(sys.argv[1:]))
-    except BrokenPipeError:
-        if not is_broken(sys.stdout):
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # its reader, such as `head`, has seen enough
-        sys.exit(DONE)
-
-
-def is_broken(stream: TextIO) -> bool:
-    """Whether nobody reads the stream any more."""
-    try:
-        stream.flush()
-    except BrokenPipeError:
-        return True
-    return False
+    outlive_readers_()
+    sys.exit(supple(sys.argv[1:]))
 
 
 def supple(arguments: list[str]) -> int:
@@ -72,8 +59,7 @@ def supple(arguments: list[str]) -> int:
 
 def command_of(arguments: list[str]) -> Command:
     """The command that the arguments spell, or the parser's own exit."""
-    for file in values_of("--plugin", arguments):  # first, for what it defines may be named by other options
-        use_plugin(file)
+    use_plugin(*values_of("--plugin", arguments))  # first, for what it defines may be named by other options
     for command in ONE_RUN:
         if arguments[:1] == [command.verb]:
             return command.read(arguments[1:], CONFIG)

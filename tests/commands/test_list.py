@@ -61,6 +61,30 @@ def test_unknown_state_is_answered_with_those_there_are(capsys, out):
     assert "no state named 'finished'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["method", "scenario", "dataset"])
+def test_name_that_is_none_is_answered_with_those_there_are(capsys, out, name):
+    assert supple(["list", "runs", "--out", str(out), f"--{name}", "nosuch"]) == 2
+    assert f"no {name} named 'nosuch'" in capsys.readouterr().err
+
+
+def test_names_that_no_run_here_has_are_names_all_the_same(capsys, out):
+    chosen = ["--method", "cbp", "--scenario", "dqn", "--dataset", "Breakout", "chain", "cifar10"]
+    assert listed(capsys, out, *chosen)[1].err == "0 runs\n"
+
+
+@pytest.mark.parametrize("reason", ["no images in [/data/tiny] (train)", "[enforce fail at alloc_cpu.cpp:117] :x:"])
+def test_reason_is_shown_as_it_is(capsys, tmp_path, reason):
+    folder = Store.create(tmp_path).folder(SPECS[0])
+    folder.create(SPECS[0])
+    folder.write_status("failed", reason=reason)
+    assert reason in listed(capsys, tmp_path)[1].out
+
+
+def test_folder_whose_runs_were_removed_has_none(capsys, tmp_path):
+    (Store.create(tmp_path).root / "runs").rmdir()
+    assert listed(capsys, tmp_path)[1].err == "0 runs\n"
+
+
 def test_damaged_spec_is_noted_and_the_others_are_listed(capsys, tmp_path):
     store = Store.create(tmp_path)
     for spec in SPECS:

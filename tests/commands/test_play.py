@@ -18,8 +18,10 @@ from supple_lab.cli import command_of, supple
 from supple_lab.commands.play import Play
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain
+from supple_lab.rl.elsewhere import Elsewhere
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.shuffled import Shuffled
+from supple_lab.runs import dqn
 from supple_lab.runs.checkpoint import checkpoint_files
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.optimizer import SGD, Adam
@@ -123,10 +125,17 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
         ("--game Pong --game.sticky 1.5", "Atari.sticky is a probability, in [0, 1]; got 1.5."),
         ("--game chain", "nature_dqn needs frames of at least 36x36 pixels"),
         ("--game chain --model mlp --replay-ratio 0", "DQN.replay_ratio is updates per step, more than 0"),
-        ("--game chain --model mlp --capacity 4", "DQN.capacity counts frames, more than the 4 stacked ones"),
+        (
+            "--game chain --model mlp --capacity 5",
+            "DQN.capacity counts frames, at least 6, two more than are stacked; got 5.",
+        ),
+        ("--game chain --model mlp --num-stacked 257", "DQN.num_stacked must be at most 256; got 257."),
+        ("--game chain --model mlp --seed 9223372036854775808", "RunSpec.seed is a whole number of 64 bits"),
         ("--game chain --model mlp --metrics dormnt", "Did you mean 'dormant'?"),
         ("--game chain --model mlp --method redo --num-iterations 1 --steps-per-iteration 20500", "it would not act"),
         ("--game chain --model mlp --checkpoint-seconds -1", "must be at least 0"),
+        ("--game chain --model mlp --checkpoint-seconds nan", "must be at least 0, and finite"),
+        ("--game chain --model mlp --checkpoint-seconds inf", "must be at least 0, and finite"),
         ("--game chain --model mlp --precision tf32", "on a CPU it changes nothing"),
     ],
 )
@@ -140,7 +149,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentenc
 @pytest.mark.usefixtures("no_ale")
 def test_atari_without_ale_py_is_refused_with_the_way_to_install_it(capsys, tmp_path):
     assert obey(f"--game Breakout --out {tmp_path / 'out'}") == 2
-    assert "pip install 'supple[rl]'" in capsys.readouterr().err
+    assert "pip install '.[rl]' in a checkout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -185,6 +194,23 @@ def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
         broken, whole = (getattr(store.folder(spec), log).path for store in (Store.open(out), unbroken))
         assert broken.read_bytes() == whole.read_bytes()
     assert len(folder.records()) == 4
+
+
+def test_a_killed_game_is_told_in_a_sentence_and_the_same_command_continues(tmp_path, capsys, monkeypatch):
+    class Doomed(Elsewhere):
+        def begin_step(self, action):
+            self._process.kill()
+            self._process.wait()
+            super().begin_step(action)
+
+    monkeypatch.setattr(dqn, "new_player", lambda game, device: Doomed(game))
+    assert obey(f"{SMALL} --quiet --out {tmp_path}") == 1
+    told = capsys.readouterr()
+    assert "not finished here: " in told.err
+    assert "the process of the game ended unexpectedly. The same command continues." in told.err
+    assert "is interrupted" in told.out
+    monkeypatch.undo()
+    assert obey(f"{SMALL} --quiet --out {tmp_path}") == 0
 
 
 def test_a_run_that_learns_nothing_or_mostly_evaluates_is_remarked_on(tmp_path, capsys):

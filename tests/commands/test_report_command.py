@@ -1,15 +1,19 @@
 """supple report: whole folders, folders of other versions, and what cannot be read."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.commands.report import grid_of, notes_of
+from supple_lab.commands.report import conditions_of, grid_of, make_report, notes_of, undecided
+from supple_lab.report.figure import ClaimRow, Part
 from supple_lab.runs.store import Store
 from supple_lab.studies.manifest import add_to_manifest, read_manifest
 from supple_lab.studies.order import Order
 from supple_lab.studies.quickstart import Quickstart
+from supple_lab.studies.sensitivity import Sensitivity
 
 ORDER = Order(scale="smoke")
 
@@ -54,6 +58,41 @@ def test_runs_that_another_version_ordered_are_named_on_the_page(out):
     page = (out / "report" / "quickstart.html").read_text()
     assert "1 run of the folder was ordered by another version" in page
     assert "of_the_future, seed 7" in page
+
+
+def test_a_claim_of_smoke_scale_shows_no_verdict_in_its_parts_either():
+    part = Part(name="a", measured="0.1", interval=(0.0, 0.2), n=3, verdict="holds")
+    parts = (part, replace(part, verdict="fails"), replace(part, verdict="not run"))
+    words = {"claim": "c", "paper": "p", "interval": None, "n": 3}
+    row = undecided(ClaimRow(measured="holds in 1 of 3: holds in a", verdict="holds", parts=parts, **words))
+    assert [one.verdict for one in (row, *row.parts)] == ["not decided", "not decided", "not decided", "not run"]
+    assert not re.search("holds|fails", row.measured)
+    plain = ClaimRow(measured="0.1: fall (above 0?)", verdict="fails", **words)
+    assert (undecided(plain).verdict, undecided(plain).measured) == ("not decided", plain.measured)
+    assert undecided(replace(row, verdict="not run")).verdict == "not run"
+
+
+def test_report_names_the_condition_of_each_run_that_is_missing(out):
+    study = Sensitivity()
+    add_to_manifest(out, study.name, order=ORDER, command="supple run sensitivity", specs=study.specs(ORDER))
+    make_report(study, out)
+    missing = json.loads((out / "report" / "sensitivity.json").read_text())["missing"]
+    labels = conditions_of(study, ORDER)
+    assert {run["id"]: run["condition"] for run in missing} == labels
+    assert set(labels.values()) <= {condition.label for condition in study.conditions(ORDER)}
+    cells = [(run["method"], run["condition"], run["settings"], run["seed"]) for run in missing]
+    assert len(set(cells)) == len(missing)
+    assert {run["dataset"] for run in missing} == {"slice of digits"}
+
+
+def test_labels_of_latex_tables_differ_between_studies(out):
+    study = Sensitivity()
+    add_to_manifest(out, study.name, order=ORDER, command="supple run sensitivity", specs=study.specs(ORDER))
+    assert supple(["report", str(out)]) == 0
+    labels = [re.findall(r"\\label{(.*?)}", path.read_text()) for path in (out / "report").glob("*.tex")]
+    assert len(labels) > 3
+    assert all(len(found) == 1 for found in labels)
+    assert len({found for (found,) in labels}) == len(labels)
 
 
 def test_grid_is_the_studys_and_what_was_asked_for_besides(out):

@@ -14,8 +14,11 @@ SMOKE = ["run", "quickstart", "--scale", "smoke", "--methods", "aid"]
     [
         (["--per-gpu", "0"], "--per-gpu must be at least 1; got 0."),
         (["--per-gpu", "2"], "--per-gpu is for --device cuda; on processor cores use --jobs."),
-        (["--time-limit", "0"], "--time-limit must be more than 0; got 0.0."),
-        (["--memory-limit", "-1"], "--memory-limit must be more than 0; got -1.0."),
+        (["--time-limit", "0"], "--time-limit must be finite and more than 0; got 0.0."),
+        (["--time-limit", "nan"], "--time-limit must be finite and more than 0; got nan."),
+        (["--memory-limit", "-1"], "--memory-limit must be finite and more than 0; got -1.0."),
+        (["--memory-limit", "inf"], "--memory-limit must be finite and more than 0; got inf."),
+        (["--checkpoint-seconds", "nan"], "--checkpoint-seconds must be finite and more than 0; got nan."),
         (["--engine", "inline", "--time-limit", "5"], "the engine inline cannot end a run that exceeds a limit"),
         (["--address", "auto"], "--address is that of a Ray cluster, and the engine is process; use --engine ray."),
         (["--slurm", "partition=gpu"], "--slurm is for sbatch, and the engine is process; use --engine slurm."),
@@ -35,7 +38,7 @@ def test_engine_that_is_not_installed_is_refused_before_anything_is_written(caps
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     assert supple([*SMOKE, "--engine", "ray"]) == 2
-    assert "pip install 'supple[ray]'" in capsys.readouterr().err
+    assert "pip install '.[ray]' in a checkout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

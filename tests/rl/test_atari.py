@@ -12,7 +12,7 @@ from supple_lab.rl.games import GAMES, human_normalised
 
 needs_ale = pytest.mark.skipif(
     not all(map(find_spec, ("ale_py", "cv2"))),
-    reason="ale-py or opencv is missing: pip install 'supple[rl]'",
+    reason="ale-py or opencv is missing: pip install '.[rl]' in a checkout",
 )
 SOKAR, CLEANRL = PRESETS["sokar"], PRESETS["cleanrl"]
 
@@ -196,7 +196,7 @@ def test_unknown_game_and_preset_are_refused():
 @pytest.mark.parametrize("package", ["ale_py", "cv2"])
 def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'supple\[rl\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[rl\]' in a checkout"):
         Atari(title="Pong").start(0)
 
 

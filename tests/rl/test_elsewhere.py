@@ -1,12 +1,17 @@
 """A player in a process of its own plays the same games, tells of errors, and does not outlive its run."""
 
+import os
+import sys
+from multiprocessing.connection import Connection
+
 import numpy as np
 import pytest
 
+from supple_lab import lookup
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
 from supple_lab.rl.chain import Chain
-from supple_lab.rl.elsewhere import Elsewhere
+from supple_lab.rl.elsewhere import Elsewhere, GameDied
 from supple_lab.rl.player import Here, Player
 
 
@@ -58,5 +63,53 @@ def test_a_game_that_died_is_told_of():
     player.start(0)
     player._process.kill()
     player._process.wait()
-    with pytest.raises(RuntimeError, match="ended unexpectedly"):
+    with pytest.raises(GameDied, match="ended unexpectedly"):
         player.reset()
+
+
+def test_a_game_that_died_in_the_middle_of_an_answer_is_told_of():
+    player = Elsewhere(Chain())
+    player.start(0)
+    player._process.kill()
+    player._process.wait()
+    ours, theirs = os.pipe()
+    os.write(theirs, b"\x00\x00\x00\x10half")  # of sixteen bytes
+    os.close(theirs)
+    player._answers = Connection(ours, writable=False)
+    with pytest.raises(GameDied):
+        player.finish_step()
+
+
+OWN_GAME = """
+from supple_lab.rl.base import Game
+from supple_lab.rl.chain import Chain
+
+
+class Longer(Game):
+    name = "longer_in_test"
+
+    def start(self, seed):
+        return Chain(num_places=9).start(seed)
+"""
+
+
+@pytest.fixture
+def own_game(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(OWN_GAME)
+    monkeypatch.setenv(lookup.PLUGIN, "")  # so that it is put back to none
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, lookup.PLUGIN_MODULE, None)
+    lookup.use_plugin(str(tmp_path / "mine.py"))
+    lookup.import_plugin()
+    yield sys.modules[lookup.PLUGIN_MODULE].Longer()
+    lookup._import_plugin.cache_clear()
+
+
+def test_a_game_of_ones_own_is_played_elsewhere(own_game):
+    assert_same_games(own_game, num_steps=20, num_actions=4)
+
+
+def test_a_game_that_cannot_be_had_elsewhere_is_told_of_and_not_taken_for_a_death(own_game, monkeypatch):
+    monkeypatch.delenv(lookup.PLUGIN)
+    with Elsewhere(own_game) as player, pytest.raises(ModuleNotFoundError, match=lookup.PLUGIN_MODULE):
+        player.start(0)

@@ -3,6 +3,7 @@ import pytest
 import torch
 from episodes import FRAME_SHAPE, add_episodes
 
+from supple_lab.atomic_write import StorageError
 from supple_lab.rl import replay_archive as module
 from supple_lab.rl.replay import Replay
 from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive, pieces, span
@@ -114,3 +115,10 @@ def test_saving_within_an_episode_is_refused(tmp_path):
     replay.begin(np.zeros(FRAME_SHAPE, dtype=np.uint8))
     with pytest.raises(RuntimeError, match="between episodes"):
         ReplayArchive(tmp_path).save(replay)
+
+
+def test_file_that_the_disk_does_not_give_now_is_not_taken_for_damaged(tmp_path):
+    path = module.piece_path(tmp_path, 0, 5)
+    path.symlink_to(path)  # reading it is an OSError: too many links
+    with pytest.raises(StorageError, match="the same command tries again"):
+        restored(tmp_path, 5, 23)

@@ -3,7 +3,9 @@ import pickle
 import pytest
 import torch
 
+from supple_lab.atomic_write import StorageError
 from supple_lab.runs.checkpoint import DamagedCheckpoint, checkpoint_files, read_checkpoint, write_checkpoint
+from supple_lab.runs.run_folder import RunFolder
 
 CPU = torch.device("cpu")
 
@@ -36,6 +38,25 @@ def test_damaged_file_is_recognised(tmp_path, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DamagedCheckpoint):
         read_checkpoint(path, CPU)
+
+
+def test_file_that_the_disk_does_not_give_now_is_not_taken_for_damaged(tmp_path):
+    path = tmp_path / "checkpoint-000001.pt"
+    path.symlink_to(path)  # reading it is an OSError: too many links
+    with pytest.raises(StorageError, match="left as it is; the same command tries again"):
+        RunFolder(tmp_path).latest_checkpoint(CPU)
+    assert path.is_symlink()
+
+
+def test_file_that_the_device_has_no_memory_for_now_is_not_taken_for_damaged(tmp_path, monkeypatch):
+    def without_memory(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    write_checkpoint(tmp_path, content(1.0))
+    monkeypatch.setattr(torch, "load", without_memory)
+    with pytest.raises(torch.OutOfMemoryError):
+        RunFolder(tmp_path).latest_checkpoint(CPU)
+    assert len(checkpoint_files(tmp_path)) == 1
 
 
 class Bomb:

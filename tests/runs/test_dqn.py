@@ -16,14 +16,17 @@ from supple.methods.full_reset import FullReset
 from supple.methods.redo import ReDo
 from supple.methods.vanilla import Vanilla
 from supple_lab import lookup
+from supple_lab.interrupted import Interrupted
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Environment
 from supple_lab.rl.chain import Chain, ChainEnvironment
+from supple_lab.rl.elsewhere import Elsewhere
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
+from supple_lab.rl.shuffled import Shuffled
 from supple_lab.runs import dqn
 from supple_lab.runs.checkpoint import checkpoint_files
 from supple_lab.runs.dqn_problem import DQN
@@ -180,6 +183,42 @@ def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
     assert len(started) == (num_segments - 5) + 1  # and the last evaluation
 
 
+def test_a_kill_during_an_evaluation_costs_the_evaluation_and_the_segment_before_it(tmp_path, monkeypatch):
+    """As docs/atari.md says, whatever the pace."""
+    spec, store = chain_spec(), Store.create(tmp_path)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dqn, "contest", killed)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, store, pace=AT_EVERY_SEGMENT)
+    num_played = len(store.folder(spec).epochs())
+    assert num_played > 1
+    assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played - 1
+
+
+def test_a_killed_game_interrupts_the_run_and_the_same_run_goes_on(tmp_path, monkeypatch):
+    spec = chain_spec(num_iterations=1)
+    unbroken = finished(tmp_path / "unbroken", spec)
+
+    class Doomed(Elsewhere):
+        def reset(self):
+            if checkpoint_files(store.folder(spec).path):
+                self._process.kill()
+                self._process.wait()
+            return super().reset()
+
+    store = Store.create(tmp_path / "broken")
+    monkeypatch.setattr(dqn, "new_player", lambda game, device: Doomed(game))
+    with pytest.raises(Interrupted, match="process of the game ended"):
+        execute(spec, store, pace=AT_EVERY_SEGMENT)
+    assert store.folder(spec).state() == "interrupted"
+    monkeypatch.undo()
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
 @pytest.mark.parametrize("harm", ["cut short", "missing"])
 def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, monkeypatch, capsys, harm):
     spec = chain_spec()
@@ -271,12 +310,41 @@ def test_evaluation_does_not_disturb_training(tmp_path):
     assert all(torch.equal(tensor, ends[1]["model"][name]) for name, tensor in ends[0]["model"].items())
 
 
-def test_a_loss_that_is_no_number_ends_the_run_as_diverged(tmp_path):
+def diverging() -> RunSpec:
     spec = chain_spec()
-    spec = replace(spec, optimizer=replace(spec.optimizer, learning_rate=1e30))
-    store = Store.create(tmp_path)
+    return replace(spec, optimizer=replace(spec.optimizer, learning_rate=1e30))
+
+
+def test_a_loss_that_is_no_number_ends_the_run_as_diverged(tmp_path):
+    store, spec = Store.create(tmp_path), diverging()
     assert execute(spec, store) == "diverged"
     assert "segment" in store.folder(spec).status()["reason"]
+
+
+def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a_word(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
+    store, spec = Store.create(tmp_path), diverging()
+    folder = store.folder(spec)
+    for _ in range(2):
+        assert execute(spec, store, pace=AT_EVERY_SEGMENT) == "diverged"
+        assert len(folder.epochs()) > 0  # so there was a checkpoint
+        assert not pieces(folder.path)
+        assert not dqn.frames_file(folder.path).exists()
+    assert not folder.set_aside()
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupted_run_leaves_the_archive_alone_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)
+    spec = chain_spec()
+    folder = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch).folder(spec).path
+    assert pieces(folder)
+    assert not dqn.frames_file(folder).exists()
+
+
+@pytest.mark.parametrize("num_stacked", [1, 4])
+def test_the_least_capacity_always_leaves_a_step_to_draw(tmp_path, num_stacked):
+    finished(tmp_path, chain_spec(num_iterations=1, num_stacked=num_stacked, capacity=num_stacked + 2))
 
 
 @pytest.mark.parametrize(
@@ -295,20 +363,31 @@ def test_what_would_mean_nothing_is_refused_with_the_reason(spec, reason):
 
 def test_networks_that_do_not_rescale_bytes_are_refused_for_atari():
     needs_ale()
-    for model in (MLP(), CNN()):
+    atari = atari_spec()
+    shuffled = replace(atari, problem=replace(atari.problem, game=Shuffled(game=atari.problem.game)))
+    for spec in (replace(one, model=model) for model in (MLP(), CNN()) for one in (atari, shuffled)):
         with pytest.raises(Unsuitable, match="Choose nature_dqn"):
-            check_suitable(replace(atari_spec(), model=model), device="cpu")
+            check_suitable(spec, device="cpu")
+    check_suitable(shuffled, device="cpu")
 
 
 @pytest.mark.usefixtures("no_ale")
 def test_atari_without_ale_py_is_refused_with_the_way_to_install_it():
-    with pytest.raises(Unsuitable, match=r"pip install 'supple\[rl\]'"):
+    with pytest.raises(Unsuitable, match=r"pip install '\.\[rl\]' in a checkout"):
         check_suitable(atari_spec(), device="cpu")
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("replay_ratio", 0.0), ("num_random_steps", 0), ("act_mode", "test"), ("discount", 1.5), ("epsilon_floor", 2.0)],
+    [
+        ("replay_ratio", 0.0),
+        ("num_random_steps", 0),
+        ("act_mode", "test"),
+        ("discount", 1.5),
+        ("epsilon_floor", 2.0),
+        ("capacity", ON_CHAIN.num_stacked + 1),
+        ("num_stacked", 257),
+    ],
 )
 def test_a_wrong_field_is_named(field, value):
     with pytest.raises(ValueError, match=field.removeprefix("epsilon_")):

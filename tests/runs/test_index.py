@@ -95,6 +95,20 @@ def test_store_that_cannot_be_written_is_listed_all_the_same(store, monkeypatch)
     assert sorted(states(store)) == [0, 7]
 
 
+@pytest.mark.parametrize("seed", [2**63 - 1, -(2**63)])
+def test_largest_seeds_are_listed(store, seed):
+    store.folder(small_spec(seed=seed)).create(small_spec(seed=seed))
+    assert sorted(states(store)) == sorted([0, 7, seed])
+
+
+def test_run_of_a_seed_that_is_refused_now_hides_no_other(store):
+    spec = json.loads((store.folder(small_spec(seed=7)).path / "spec.json").read_text())
+    folder = store.root / "runs" / ("0" * 16)
+    folder.mkdir()
+    (folder / "spec.json").write_text(json.dumps({**spec, "seed": 2**63}))
+    assert len(entries(store)) == 3
+
+
 def test_dataset_that_is_part_of_another_is_named_with_it(store):
     spec = json.loads((store.folder(small_spec(seed=7)).path / "spec.json").read_text())
     spec["problem"]["dataset"] = {"kind": "slice", "of": {"kind": "cifar10"}}

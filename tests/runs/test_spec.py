@@ -63,6 +63,12 @@ def test_unknown_kind_in_a_stored_spec_is_named():
         decode(Method, {"kind": "nonsense"})
 
 
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
+def test_seed_that_no_index_could_hold_is_refused(seed):
+    with pytest.raises(ValueError, match=r"RunSpec\.seed is a whole number of 64 bits"):
+        small_spec(seed=seed)
+
+
 def test_spec_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         small_spec().seed = 1  # type: ignore[misc]

@@ -1,11 +1,14 @@
 """A grid may be filled part by part, and its report is about all of it."""
 
 import json
+import threading
+from contextlib import suppress
 
 import pytest
 
 from supple_lab.atomic_write import StorageError
 from supple_lab.cli import supple
+from supple_lab.studies import manifest
 from supple_lab.studies.continual_full import ContinualFull
 from supple_lab.studies.manifest import add_to_manifest, path_of, read_manifest
 from supple_lab.studies.order import Order
@@ -45,8 +48,8 @@ def test_another_scale_is_another_grid(tmp_path):
     for scale in ("smoke", "quick"):
         order = Order(scale=scale, methods=("redo",) if scale == "smoke" else ())
         add_to_manifest(tmp_path, study.name, order=order, command=scale, specs=study.specs(order))
-    manifest = read_manifest(tmp_path, study.name)
-    assert (manifest.order, manifest.commands) == (Order(scale="quick"), ("quick",))
+    written = read_manifest(tmp_path, study.name)
+    assert (written.order, written.commands) == (Order(scale="quick"), ("quick",))
 
 
 def test_more_seeds_than_the_studys_own_are_reported_and_fewer_leave_some_missing():
@@ -67,6 +70,31 @@ def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
     path.write_text(json.dumps(content))
     assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 2
     assert "of another version" in capsys.readouterr().err
+
+
+def test_what_two_drivers_ask_for_at_once_is_all_noted(tmp_path, monkeypatch):
+    """Each reads the file and waits a moment for the other to read it, too, before it goes on."""
+    both_have_read = threading.Barrier(2)
+    original = manifest.read_manifest
+
+    def read_and_wait(*arguments):
+        try:
+            return original(*arguments)
+        finally:
+            with suppress(threading.BrokenBarrierError):
+                both_have_read.wait(0.3)
+
+    def drive(method):
+        order = Order(scale="smoke", methods=(method,))
+        add_to_manifest(tmp_path, "quickstart", order=order, command=method, specs=Quickstart().specs(order))
+
+    monkeypatch.setattr(manifest, "read_manifest", read_and_wait)
+    drivers = [threading.Thread(target=drive, args=(method,)) for method in ("redo", "vanilla")]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    assert set(original(tmp_path, "quickstart").commands) == {"redo", "vanilla"}
 
 
 def test_damaged_manifest_says_how_to_write_it_anew(tmp_path):

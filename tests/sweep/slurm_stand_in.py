@@ -28,6 +28,9 @@ def sbatch(path: str) -> None:
     (HOME / "sbatch.log").open("a").write(text)
     number = 100 + len(list(HOME.glob("*.pid")))
     array = re.search(r"#SBATCH --array=0-(\d+)", text)
+    limit = HOME / "MaxArraySize"
+    if array and limit.exists() and int(array[1]) >= int(limit.read_text()):
+        sys.exit("sbatch: error: Batch job submission failed: Invalid job array specification")
     for index in range(int(array[1]) + 1) if array else [None]:
         job = str(number) if index is None else f"{number}_{index}"
         own = {"SLURM_JOB_ID": job.replace("_", "0"), "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1"}

@@ -1,5 +1,6 @@
 """Engines that need nothing installed: the same runs, the same numbers, failures named. See test_ray and test_slurm."""
 
+import mmap
 import os
 import re
 import signal
@@ -19,13 +20,14 @@ from supple_lab.runs.optimizer import SGD
 from supple_lab.runs.run import execute, own_threads
 from supple_lab.runs.store import Store
 from supple_lab.scenarios.random_label import RandomLabel
-from supple_lab.sweep import watched_worker
+from supple_lab.sweep import attempts, watched_worker
+from supple_lab.sweep.attempts import newest_serial
 from supple_lab.sweep.inline import Inline
 from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.process import Process, visible_gpus
 from supple_lab.sweep.sweep import execute_all, failures, unfinished
 from supple_lab.sweep.terms import Terms
-from supple_lab.sweep.watched_worker import newest_serial
+from supple_lab.sweep.watched_worker import fail, own_bytes
 
 ENGINES = [Inline, Packed, Process]
 LONG = small_spec(num_stages=500, epochs=20)
@@ -103,7 +105,7 @@ def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
 
 
 def test_run_that_keeps_killing_its_worker_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(watched_worker, "NUM_ATTEMPTS", 2)
+    monkeypatch.setattr(attempts, "NUM_ATTEMPTS", 2)
     store = Store.create(tmp_path)
     killed = set()
 
@@ -166,6 +168,47 @@ def test_run_over_its_memory_limit_has_failed_and_the_next_is_done(tmp_path):
     assert [store.folder(spec).state() for spec in specs] == ["failed", "done"]
     (failure,) = failures(store, specs)
     assert re.match(r"memory limit: the run's process took \d+.\d\d GiB, more than 1 GiB", failure.reason)
+
+
+def test_mapped_files_are_no_memory_of_the_process_and_its_own_pages_are(tmp_path):
+    size = 2**26
+    path = tmp_path / "frames"
+    path.write_bytes(bytes(size))
+    before = own_bytes(os.getpid())
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        assert sum(mapped[:: mmap.PAGESIZE]) == 0  # every page is resident now
+        assert own_bytes(os.getpid()) - before < size / 2
+    own = bytearray(b"1") * size
+    assert own_bytes(os.getpid()) - before > size / 2
+    del own
+
+
+def test_run_that_was_done_when_its_limit_was_reached_stays_done(tmp_path):
+    store = Store.create(tmp_path)
+    assert execute(small_spec(), store) == "done"
+    assert fail(store, small_spec(), "time limit") == "done"
+    assert store.folder(small_spec()).state() == "done"
+
+
+def test_dead_workers_leave_no_descriptors_open(tmp_path):
+    def num_open():
+        return len(os.listdir("/proc/self/fd"))
+
+    before, counts = num_open(), []
+    with Process(Store.create(tmp_path), device="cpu", jobs=1) as engine:
+        for _ in range(3):
+            engine._worker().kill()
+            counts.append(num_open())
+    assert counts[0] == counts[1] == counts[2]
+    assert num_open() == before
+
+
+def test_packed_runs_are_as_many_as_one_gpu_is_to_have_and_it_is_said_that_others_idle(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    assert Packed.default_jobs(100, device="cuda", terms=Terms(per_gpu=3)) == 3
+    assert Process.default_jobs(100, device="cuda", terms=Terms(per_gpu=3)) == 12
+    Packed(Store.create(tmp_path), device="cuda", jobs=0)
+    assert "one GPU, and this machine has 4" in capsys.readouterr().err
 
 
 def test_worker_that_hangs_before_its_first_run_is_ended_and_said_so(tmp_path, monkeypatch):

@@ -12,12 +12,12 @@ from supple.methods.activations import UseAID
 from supple_lab.cli import supple
 from supple_lab.runs.store import Store
 from supple_lab.sweep import ray_engine
+from supple_lab.sweep.attempts import newest_serial
 from supple_lab.sweep.executor import EngineMissing
 from supple_lab.sweep.inline import Inline
 from supple_lab.sweep.ray_engine import Ray
 from supple_lab.sweep.sweep import execute_all
 from supple_lab.sweep.terms import Terms
-from supple_lab.sweep.watched_worker import newest_serial
 
 SMOKE = ("run", "quickstart", "--scale", "smoke", "--methods", "aid", "--quiet")
 
@@ -93,7 +93,7 @@ def test_address_where_nobody_answers_is_refused_with_exit_code_2(tmp_path, monk
 
 def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
-    with pytest.raises(EngineMissing, match=r"pip install 'supple\[ray\]'"):
+    with pytest.raises(EngineMissing, match=r"pip install '\.\[ray\]' in a checkout"):
         Ray.check_installed()
 
 

@@ -47,7 +47,9 @@ def records(store, specs):
     return [(store.folder(spec).path / "records.jsonl").read_bytes() for spec in specs]
 
 
-def test_runs_go_out_as_a_job_array_and_equal_inline_runs(tmp_path, cluster):
+def test_runs_go_out_as_job_arrays_of_the_size_there_may_be_and_equal_inline_runs(tmp_path, cluster, monkeypatch):
+    monkeypatch.setattr(slurm_engine, "MAX_ARRAY", 2)
+    (cluster / "MaxArraySize").write_text("2")
     specs = [small_spec(), small_spec(seed=1), small_spec(num_images=5000)]
     store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
     terms = Terms(slurm=("partition=short", "time=30"), memory_limit=3 * 2**30)
@@ -56,8 +58,36 @@ def test_runs_go_out_as_a_job_array_and_equal_inline_runs(tmp_path, cluster):
     assert records(store, specs[:2]) == records(inline, specs[:2])
     assert [failure.spec for failure in failures(store, specs)] == [specs[2]]
     batch = (cluster / "sbatch.log").read_text()
-    for wanted in ("--array=0-2%2", "--partition=short", "--time=30", "--cpus-per-task=1", "--mem=5GB"):
+    for wanted in ("--array=0-1%1", "--partition=short", "--time=30", "--cpus-per-task=1", "--mem=5GB"):
         assert f"#SBATCH {wanted}" in batch
+
+
+def test_array_that_sbatch_refuses_is_told_in_a_sentence(tmp_path, cluster):
+    (cluster / "MaxArraySize").write_text("1")
+    specs = [small_spec(), small_spec(seed=1)]
+    told = execute_all(specs, Slurm(Store.create(tmp_path / "out"), device="cpu", jobs=1))
+    assert {failure.spec for failure in told} == set(specs)
+    assert {failure.reason for failure in told} == {
+        "sbatch refused: sbatch: error: Batch job submission failed: Invalid job array specification. "
+        "The same command submits the run again."
+    }
+
+
+@pytest.mark.parametrize(
+    ("num_runs", "places", "size", "expected"),
+    [
+        (0, 4, 1, []),
+        (1000, 4, 1, [1000]),
+        (2500, 40, 1, [1000, 1000, 500]),
+        (2500, 2, 1, [1000, 250]),  # 1,250 jobs of two runs each: three arrays would be three at once
+        (9000, 40, 4, [1000, 1000, 250]),
+    ],
+)
+def test_no_array_is_too_large_and_all_runs_are_in_one(num_runs, places, size, expected):
+    arrays = slurm_engine.divide(range(num_runs), places=places, size=size)
+    assert [len(jobs) for jobs in arrays] == expected
+    assert [run for jobs in arrays for job in jobs for run in job] == list(range(num_runs))
+    assert len(arrays) <= places
 
 
 def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
@@ -121,5 +151,5 @@ def test_machine_without_slurm_is_told_so(monkeypatch):
 
 def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setattr(slurm_engine, "find_spec", lambda name: None)
-    with pytest.raises(EngineMissing, match=r"pip install 'supple\[slurm\]'"):
+    with pytest.raises(EngineMissing, match=r"pip install '\.\[slurm\]' in a checkout"):
         Slurm.check_installed()

@@ -105,6 +105,18 @@ def test_run_held_elsewhere_is_waited_for_and_not_executed_again(tmp_path, monke
     assert store.folder(spec).state() == "done"
 
 
+def test_failed_run_that_another_held_for_a_moment_is_retried_when_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "SECONDS_BETWEEN_LOOKS", 0.01)
+    spec = small_spec()
+    store = Store.create(tmp_path)
+    store.folder(spec).create(spec)
+    store.folder(spec).write_status("failed", reason="planted")
+    held = lease.acquire(store.folder(spec).path)
+    threading.Timer(0.3, held.release).start()
+    assert execute_all([spec], Inline(store, device="cpu", jobs=1, terms=Terms(retry_failed=True))) == []
+    assert store.folder(spec).state() == "done"
+
+
 def test_run_of_a_silent_machine_is_taken_over_and_the_old_holder_stops_writing(tmp_path, monkeypatch):
     """The old holder hangs for longer than its lease lives, in the middle of a run, and then wakes up."""
     monkeypatch.setattr(sweep, "SECONDS_BETWEEN_LOOKS", 0.01)

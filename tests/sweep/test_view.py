@@ -1,5 +1,8 @@
 """What a sweep says while it goes."""
 
+from dataclasses import replace
+from io import StringIO
+
 import pytest
 from rich.console import Console
 
@@ -74,6 +77,13 @@ def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypat
     assert "20 min" in lines[1]
     assert "and 1 more" in lines[3]
     assert "3 runs: 1 running, 2 waiting; 7%" in lines[4]
+
+
+def test_title_in_the_table_is_shown_as_it_is(store):
+    glance = replace(look_at(store, SPECS[0]), title="mine [/x], seed 0")
+    drawn = StringIO()
+    Console(width=120, file=drawn).print(LiveTable(store, SPECS[:1]).table([glance]))
+    assert "mine [/x], seed 0" in drawn.getvalue()
 
 
 def test_run_whose_process_died_is_interrupted_and_not_running(store):

@@ -37,7 +37,7 @@ NUM_FILLED = 1_000  # random steps before the first that is timed
 CAPACITY = 4_000  # frames; more change the memory that is taken, not the time
 AT_ONCE = (1, 4, 8, 12)  # runs on one GPU
 SECONDS_TO_PREPARE = 300.0  # processes that each import torch, fill a replay and capture
-NEEDED = "the comparison needs gymnasium. Install it with: pip install 'supple[rl]'"
+NEEDED = "the comparison needs gymnasium. Install it with: pip install '.[rl]' in a checkout"
 
 
 @dataclass(frozen=True)

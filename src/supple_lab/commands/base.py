@@ -16,7 +16,7 @@ class Command(ABC):
     """A frozen dataclass in every subclass; the command line is made from its fields and their docstrings."""
 
     plugin: Path | None = None
-    """A Python file of yours: methods (or models, scenarios, ...) in it are found by their names, as our own."""
+    """One Python file of yours: methods (or models, scenarios, ...) in it are found by their names, as our own."""
 
     @abstractmethod
     def obey(self) -> int:

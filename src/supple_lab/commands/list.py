@@ -13,12 +13,14 @@ from supple.methods.base import Method
 from supple.metrics.base import Metric
 from supple_lab import lookup
 from supple_lab.commands.base import DONE, BadUsage, Command
+from supple_lab.commands.form import names_of
 from supple_lab.commands.screen import print_table
 from supple_lab.data.base import Dataset
 from supple_lab.models.base import Model
 from supple_lab.rl.base import Game
 from supple_lab.rl.games import GAMES
 from supple_lab.runs.index import Entry, entries
+from supple_lab.runs.problem import Problem
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.store import Store
 from supple_lab.scenarios.base import Scenario
@@ -39,6 +41,7 @@ KINDS: dict[str, type] = {
     "trackers": Tracker,
 }
 HEADINGS = ("run", "method", "scenario", "dataset", "seed", "state", "progress", "left", "accuracy", "reason")
+NAMED: dict[str, tuple[type, ...]] = {"method": (Method,), "scenario": (Scenario, Problem), "dataset": (Dataset, Game)}
 FILTERS = ("method", "scenario", "dataset", "state", "seed")
 MAX_REASON = 60  # characters; the whole of it is in the run's status.json
 ON_ONE_SCREEN = 1000  # runs up to which a table is laid out nicely; that takes a millisecond a row
@@ -80,6 +83,7 @@ class List(Command):
             if state not in get_args(State):
                 raise lookup.UnknownName(lookup.no_such("state", state, get_args(State)))
         found = entries(Store.open(self.out))
+        self.check_names(found)
         wanted = [entry for entry in found if self.is_wanted(entry)]
         print_runs(wanted)
         print(counts(wanted), file=sys.stderr)  # not among the rows that a pipe carries on
@@ -88,6 +92,14 @@ class List(Command):
                 path = self.out / "runs" / entry.run / "spec.json"
                 print(f"note: {path} is damaged; the command that made the run mends it.", file=sys.stderr)
         return DONE
+
+    def check_names(self, found: Sequence[Entry]) -> None:
+        """Refuse a name that is none, rather than show that nothing has it; runs may have names of a plugin's."""
+        for filter_name, kinds in NAMED.items():
+            there = {getattr(entry, filter_name) for entry in found}
+            for name in getattr(self, filter_name):
+                if name not in there and name not in (known := {one for kind in kinds for one in names_of(kind)}):
+                    raise lookup.UnknownName(lookup.no_such(filter_name, name, sorted(known | there)))
 
     def is_wanted(self, entry: Entry) -> bool:
         """Whether the run passes every filter that was given."""
@@ -117,7 +129,8 @@ def row_of(entry: Entry) -> tuple[str, ...]:
 def counts(wanted: Iterable[Entry]) -> str:
     """How many runs stand how."""
     states = Counter(entry.state for entry in wanted)
-    return f"{states.total():,} runs: " + ", ".join(f"{number:,} {state}" for state, number in states.most_common())
+    by_state = ", ".join(f"{number:,} {state}" for state, number in states.most_common())
+    return f"{states.total():,} runs" + (f": {by_state}" if by_state else "")
 
 
 def rows_of(kind: str) -> list[tuple[str, str]]:

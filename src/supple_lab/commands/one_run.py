@@ -1,5 +1,6 @@
 """One run: what the commands that bring one run to its end have in common, whatever is learned in it."""
 
+import math
 import sys
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from supple_lab.commands.base import BadUsage, Command
 from supple_lab.commands.form import filled, form_of
 from supple_lab.commands.run import check_trackers, tell_damage, tell_failures, tell_notes
 from supple_lab.commands.screen import print_table
+from supple_lab.interrupted import Interrupted
 from supple_lab.models.base import Model
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.lease import RunIsBusy
@@ -107,22 +109,21 @@ class OneRun(Command):
     def spec(self) -> RunSpec:
         """The run that is asked for."""
         try:
-            problem = self.problem()
+            return RunSpec(
+                problem=self.problem(),
+                model=self.model,
+                method=self.method,
+                optimizer=self.optimizer,
+                seed=self.seed,
+                precision=self.precision,
+            )
         except ValueError as error:
             raise BadUsage(str(error)) from error
-        return RunSpec(
-            problem=problem,
-            model=self.model,
-            method=self.method,
-            optimizer=self.optimizer,
-            seed=self.seed,
-            precision=self.precision,
-        )
 
     def check(self, spec: RunSpec) -> None:
         """Refuse what makes no sense or cannot be done here, before anything is written."""
-        if self.checkpoint_seconds < 0 or self.checkpoint_stages < 0:
-            raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0.")
+        if not 0 <= self.checkpoint_seconds < math.inf or self.checkpoint_stages < 0:
+            raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0, and finite.")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
         check_trackers(self.track)
@@ -142,7 +143,7 @@ class OneRun(Command):
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
                 execute(spec, store, device=self.device, pace=pace, track=self.track)
-            except RunIsBusy as error:
+            except (RunIsBusy, Interrupted) as error:
                 return [Failure(spec, str(error), busy=True)]
         return failures(store, [spec])
 

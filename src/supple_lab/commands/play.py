@@ -41,7 +41,8 @@ Defaults are the paper's: ten iterations of 250,000 steps, which is hours on a G
 model, method and optimizer are chosen by name, and each has fields of its own. Below are the fields of the parts that
 are named on this command line; for others name them, as in: supple play --game Pong --method redo --help
 
-Atari games need ale-py and opencv: pip install 'supple[rl]'. The game chain needs neither; play it with --model mlp."""
+Atari games need ale-py and opencv: pip install '.[rl]' in a checkout. The game chain needs
+neither; play it with --model mlp."""
 
     rules: DQN
     model: Model = field(default_factory=NatureDQN)
@@ -52,7 +53,8 @@ Atari games need ale-py and opencv: pip install 'supple[rl]'. The game chain nee
     """Measure these at the ends of iterations: names from `supple list metrics`, or all."""
     out: Path = Path("out/play")
     checkpoint_seconds: float = DEFAULT_PACE.seconds
-    """Write a checkpoint at the end of a segment if the last is so many seconds old; a kill costs a segment besides."""
+    """Write a checkpoint at the end of a segment if the last is so many seconds old. A kill costs as much and the
+    segment under way; in an evaluation, the evaluation and the segment before it."""
     checkpoint_stages: int = DEFAULT_PACE.stages
     """Besides, write one after every so many iterations; 0: by the clock alone."""
 

@@ -1,5 +1,6 @@
 """supple run: run a study and make its report. The same command again continues what is unfinished."""
 
+import math
 import shlex
 import sys
 from collections import Counter
@@ -132,7 +133,7 @@ class Run(Command):
         )
 
     def check_numbers(self) -> None:
-        """Refuse counts below one, and times and sizes that are nothing."""
+        """Refuse counts below one, and times and sizes that are nothing or without end."""
         for name, is_count in (
             ("jobs", True),
             ("per_gpu", True),
@@ -141,8 +142,8 @@ class Run(Command):
             ("checkpoint_seconds", False),
         ):
             value = getattr(self, name)
-            if value is not None and (value < 1 if is_count else value <= 0):
-                wanted = "at least 1" if is_count else "more than 0"
+            if value is not None and not (value >= 1 if is_count else 0 < value < math.inf):
+                wanted = "at least 1" if is_count else "finite and more than 0"
                 raise BadUsage(f"--{name.replace('_', '-')} must be {wanted}; got {value}.")
 
     def check_cluster(self, engine: type[Executor]) -> None:

@@ -19,7 +19,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
     table = Table(*header, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE).print(table)
+    width = None if sys.stdout.isatty() else WIDTH_OF_A_PIPE
+    Console(width=width, markup=False, emoji=False).print(table)  # a reason in brackets is a reason, no style
 
 
 def print_drawing(drawing: Drawing, page: Path) -> None:

@@ -6,15 +6,24 @@ and a single one gains, too: it prepares the next update while its game goes on.
 """
 
 import os
+import pickle
 import subprocess
 import sys
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from supple_lab.interrupted import Interrupted
+from supple_lab.lookup import import_plugin
 from supple_lab.rl.base import Environment, Frame, Game, Step
 from supple_lab.rl.player import Player
 
-DIED = "the process of the game ended unexpectedly. The same command continues."
+
+class GameDied(Interrupted):
+    """The process of the game ended though nobody asked it to, as when the system ran out of memory and chose it."""
+
+    def __init__(self) -> None:
+        super().__init__("the process of the game ended unexpectedly. The same command continues.")
 
 
 class Elsewhere(Player):
@@ -33,18 +42,18 @@ class Elsewhere(Player):
         os.close(theirs_in)
         os.close(theirs_out)
         self._requests, self._answers = Connection(ours_out, readable=False), Connection(ours_in, writable=False)
-        self._requests.send(game)
+        self._send(game)
 
     def start(self, seed: int) -> None:
-        self._ask("start", seed)
+        self._send(("start", seed))
         self._answer()
 
     def reset(self) -> Frame:
-        self._ask("reset")
+        self._send(("reset",))
         return self._answer()
 
     def begin_step(self, action: int) -> None:
-        self._ask("step", action)
+        self._send(("step", action))
 
     def finish_step(self) -> Step:
         return self._answer()
@@ -54,17 +63,17 @@ class Elsewhere(Player):
         self._answers.close()
         self._process.wait()
 
-    def _ask(self, *request: object) -> None:
+    def _send(self, request: object) -> None:
         try:
             self._requests.send(request)
-        except BrokenPipeError:
-            raise RuntimeError(DIED) from None
+        except OSError:
+            raise GameDied from None
 
     def _answer(self) -> Any:
         try:
             answer = self._answers.recv()
-        except (EOFError, ConnectionResetError):
-            raise RuntimeError(DIED) from None
+        except (EOFError, OSError):  # OSError: in the middle of an answer
+            raise GameDied from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -73,20 +82,24 @@ class Elsewhere(Player):
 def serve(requests: Connection, answers: Connection) -> None:
     """Play what is asked for, until nobody asks any more."""
     environment: Environment | None = None
-    try:
-        game: Game = requests.recv()
+    with suppress(EOFError, BrokenPipeError):
+        game = requests.recv_bytes()
         while True:
             kind, *arguments = requests.recv()
             try:
                 if kind == "start":
-                    environment = game.start(*arguments)
+                    environment = unpacked(game).start(*arguments)
                     answers.send(None)
                 else:
                     answers.send(getattr(environment, kind)(*arguments))
             except Exception as error:  # whatever it is, whoever asked must know
                 answers.send(error)
-    except (EOFError, BrokenPipeError):
-        return
+
+
+def unpacked(game: bytes) -> Game:
+    """The game that was sent, which may be one of the user's own."""
+    import_plugin()
+    return pickle.loads(game)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from supple_lab.atomic_write import atomic_write
+from supple_lab.atomic_write import atomic_write, unreadable
 from supple_lab.rl.replay import Columns, Replay
 
 MAGIC = b"supple replay 1\n"
@@ -87,11 +87,11 @@ def write_piece(path: Path, content: Columns) -> None:
 
 
 def read_piece(path: Path) -> Columns:
-    """The columns that were written, or DamagedReplay."""
+    """The columns that were written, or DamagedReplay; a disk that refuses (StorageError) damages nothing."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DamagedReplay(f"{path} cannot be read: {error.strerror}") from error
+        raise unreadable(error, path) from error
     header, payload = data[: len(MAGIC) + NUM_DIGEST_BYTES], data[len(MAGIC) + NUM_DIGEST_BYTES :]
     if header != MAGIC + hashlib.sha256(payload).digest():
         raise DamagedReplay(f"{path} is damaged (its checksum does not match).")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from supple_lab.atomic_write import atomic_write
+from supple_lab.atomic_write import atomic_write, unreadable
 
 MAGIC = b"supple checkpoint 1\n"
 NUM_KEPT = 2  # the last one, and the one before in case the last turns out damaged
@@ -32,17 +32,20 @@ def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
-    """The content that was written, on the device, or DamagedCheckpoint."""
+    """The content that was written, on the device, or DamagedCheckpoint.
+
+    A disk that refuses (StorageError) or a device without the memory says nothing about the file.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror}") from error
+        raise unreadable(error, path) from error
     header, payload = data[: len(MAGIC) + NUM_DIGEST_BYTES], data[len(MAGIC) + NUM_DIGEST_BYTES :]
     if header != MAGIC + hashlib.sha256(payload).digest():
         raise DamagedCheckpoint(f"{path} is damaged (its checksum does not match).")
     try:
         return torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+    except (pickle.UnpicklingError, EOFError) as error:
         raise DamagedCheckpoint(f"{path} cannot be read: {error}") from error
 
 

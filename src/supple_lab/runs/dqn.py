@@ -29,7 +29,7 @@ from supple_lab.runs.precision import Numerics
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.step import Trainee
-from supple_lab.runs.supervised import check_finite
+from supple_lab.runs.supervised import Diverged, check_finite
 from supple_lab.streams import stream, stream_seed
 
 NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose rank is asked for
@@ -37,14 +37,30 @@ MAX_SHARE_OF_MEMORY = 0.25  # of this machine's that the frames may take; more g
 
 
 def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator) -> None:
-    """Play and learn from the start or the last checkpoint to the end, recording each segment and each iteration.
+    """Play and learn to the end, and keep frames on disk for as long alone as somebody may go on from them."""
+    check_playable(spec, problem)
+    archive = ReplayArchive(journal.folder.path)
+    try:
+        play_and_learn(spec, problem, journal, masks=masks, archive=archive)
+    except Diverged:  # the same numbers would do so again
+        for checkpoint in checkpoint_files(archive.folder):  # without its frames nobody goes on from it
+            checkpoint.unlink(missing_ok=True)
+        archive.clear()
+        raise
+    finally:
+        frames_file(archive.folder).unlink(missing_ok=True)
+
+
+def play_and_learn(
+    spec: RunSpec, problem: DQN, journal: Journal, *, masks: torch.Generator, archive: ReplayArchive
+) -> None:
+    """From the start or the last checkpoint to the end, recording each segment and each iteration.
 
     An update learns from the steps before the one that is being taken, so that both can go on at once on a GPU.
     """
-    check_playable(spec, problem)
-    folder, exploration = journal.folder.path, problem.exploration
-    agent = new_agent(spec, problem, folder, masks, device=journal.device)
-    cursor, archive = DQNCursor(), ReplayArchive(folder)
+    exploration = problem.exploration
+    agent = new_agent(spec, problem, archive.folder, masks, device=journal.device)
+    cursor = DQNCursor()
     checkpoint = resume(journal, archive, agent.replay)
     if checkpoint is not None:
         restore_agent_(agent, checkpoint)
@@ -101,7 +117,6 @@ def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator)
 
     journal.checkpoint({**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
     archive.clear()
-    frames_file(folder).unlink(missing_ok=True)
 
 
 def new_player(game: Game, device: torch.device) -> Player:

@@ -14,6 +14,7 @@ from supple_lab.rl.exploration import Exploration
 from supple_lab.runs.problem import Problem
 
 Mode = Literal["eval", "train"]  # of a forward: whether its activations draw masks
+MAX_STACKED = 256  # the replay counts the frames before a stack's last in a byte
 METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
 
 
@@ -57,9 +58,13 @@ class DQN(Problem):
         for name in ("act_mode", "target_mode"):
             if getattr(self, name) not in get_args(Mode):
                 raise ValueError(f"DQN.{name} is one of {', '.join(get_args(Mode))}; got {getattr(self, name)!r}.")
-        if self.capacity <= self.num_stacked:
+        if self.num_stacked > MAX_STACKED:
+            raise ValueError(f"DQN.num_stacked must be at most {MAX_STACKED}; got {self.num_stacked}.")
+        # At worst the newest frame begins a game and the one before ended one: the stack before those must be there.
+        if self.capacity < self.num_stacked + 2:
             raise ValueError(
-                f"DQN.capacity counts frames, more than the {self.num_stacked} stacked ones; got {self.capacity}."
+                f"DQN.capacity counts frames, at least {self.num_stacked + 2}, two more than are stacked; "
+                f"got {self.capacity}."
             )
         if not 0 < self.replay_ratio < math.inf:
             raise ValueError(f"DQN.replay_ratio is updates per step, more than 0; got {self.replay_ratio}.")

@@ -16,6 +16,7 @@ from typing import Any
 from supple_lab.runs import lease
 from supple_lab.runs.quarantine import is_spec_of, read_object
 from supple_lab.runs.run_folder import RunFolder, State
+from supple_lab.runs.spec import is_seed
 from supple_lab.runs.store import Store
 
 FILES = ("spec.json", "status.json", "records.jsonl", "epochs.jsonl")
@@ -90,7 +91,7 @@ def read_entry(folder: RunFolder) -> Entry:
         method=_kind(spec, "method"),
         scenario=_kind(problem, "scenario") or str(problem.get("kind", "")),
         dataset=_dataset(_part(problem, "dataset")) or _game(_part(problem, "game")),
-        seed=seed if isinstance(seed := spec.get("seed"), int) else 0,
+        seed=seed if is_seed(seed := spec.get("seed")) else 0,
         state=folder.state(),
         progress=float(status.get("progress", 0.0)),
         seconds=float(status.get("seconds", 0.0)),
@@ -114,8 +115,11 @@ def _as_of_now(path: Path, entry: Entry) -> Entry:
 
 
 def _run_folders(store: Store) -> Iterable[Path]:
-    with os.scandir(store.root / "runs") as found:
-        return [Path(item.path) for item in sorted(found, key=lambda item: item.name) if item.is_dir()]
+    try:
+        with os.scandir(store.root / "runs") as found:
+            return [Path(item.path) for item in sorted(found, key=lambda item: item.name) if item.is_dir()]
+    except FileNotFoundError:  # somebody removed all runs at once
+        return []
 
 
 def _stamp(path: Path) -> str:

@@ -69,7 +69,7 @@ def remarks_on(problem: DQN) -> list[str]:
 def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:
     """Refuse a network that cannot read the frames, or cannot be built with the method's activation."""
     model = spec.model
-    if isinstance(problem.game, Atari) and not isinstance(model, NatureDQN):
+    if isinstance(innermost(problem.game), Atari) and not isinstance(model, NatureDQN):
         raise Unsuitable(
             f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
         )
@@ -79,6 +79,13 @@ def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:
             f"{problem.game.name} are {sights.frame_shape[0]}x{sights.frame_shape[1]}. Choose another model, as mlp."
         )
     num_parameters(spec, problem)
+
+
+def innermost(game: Game) -> Game:
+    """The game whose frames are seen, without the games around it, such as shuffled."""
+    while isinstance(inner := getattr(game, "game", None), Game):
+        game = inner
+    return game
 
 
 def num_parameters(spec: RunSpec, problem: DQN) -> int:

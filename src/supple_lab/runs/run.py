@@ -9,6 +9,7 @@ import torch
 from supple.mask_stream import mask_stream
 from supple_lab.atomic_write import StorageError
 from supple_lab.data.base import DataError
+from supple_lab.interrupted import BrokenProcess, Interrupted
 from supple_lab.provenance import gather_provenance, hardware_of
 from supple_lab.runs import dqn, supervised
 from supple_lab.runs.dqn_problem import DQN
@@ -38,7 +39,8 @@ def execute(
 ) -> State:
     """Bring the run to its end, from wherever it is; return how it ended. A run in a settled state is left as it is.
 
-    A disk that refuses (StorageError) and another process at work (RunIsBusy) are the caller's to tell.
+    A disk that refuses (StorageError), another process at work (RunIsBusy) and what ended the run from outside it
+    (Interrupted) are the caller's to tell.
     """
     folder = store.folder(spec)
     folder.create(spec)
@@ -56,18 +58,22 @@ def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
         _train(spec, journal)
     except supervised.Diverged as diverged:
         return _end(journal, "diverged", reason=str(diverged))
-    except (StorageError, RunIsBusy):
+    except (StorageError, RunIsBusy, Interrupted):
         raise
     except (DataError, Unsuitable) as error:  # the user's to mend, and said in a sentence
         return _end(journal, "failed", reason=str(error))
     except Exception as error:
+        if breaks_the_process(error):
+            raise BrokenProcess(f"the GPU gave up this process: {str(error).splitlines()[0]}.") from error
         return _end(journal, "failed", reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
     return _end(journal, "done", progress=1.0)
 
 
 def _train(spec: RunSpec, journal: Journal) -> None:
     masks = torch.Generator(journal.device).manual_seed(stream_seed(spec.seed, "masks"))
-    with Numerics.choose(journal.device, spec.precision).matmuls(), mask_stream(masks):
+    numerics = Numerics.choose(journal.device, spec.precision)
+    journal.facts["precision"] = numerics.precision
+    with numerics.matmuls(), mask_stream(masks):
         if isinstance(spec.problem, Supervised):
             supervised.train(spec, spec.problem, journal, masks)
         elif isinstance(spec.problem, DQN):
@@ -86,6 +92,13 @@ def _end(journal: Journal, state: State, **facts: object) -> State:
     journal.folder.write_status(state, **told, digests=digests(journal.folder.path))
     journal.folder.copy_out()
     return state
+
+
+def breaks_the_process(error: Exception) -> bool:
+    """Whether CUDA refuses all further calls of this process, as after an illegal access. Want of memory is no such."""
+    accelerator_error = getattr(torch, "AcceleratorError", ())  # PyTorch before 2.8 raises a RuntimeError
+    is_of_cuda = isinstance(error, RuntimeError) and str(error).startswith("CUDA error")
+    return isinstance(error, accelerator_error) or is_of_cuda
 
 
 @contextmanager

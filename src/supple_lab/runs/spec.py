@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeGuard, get_args, get_type_hints
 
 from supple.methods.base import Method
 from supple_lab import lookup
@@ -34,6 +34,8 @@ class RunSpec:
     def __post_init__(self) -> None:
         if self.precision not in get_args(Precision):
             raise ValueError(f"RunSpec.precision is one of {', '.join(get_args(Precision))}; got {self.precision!r}.")
+        if not is_seed(self.seed):
+            raise ValueError(f"RunSpec.seed is a whole number of 64 bits, from -2^63 to 2^63 - 1; got {self.seed}.")
 
     @cached_property
     def run_id(self) -> str:
@@ -52,6 +54,11 @@ class RunSpec:
     def from_json(cls, text: str) -> "RunSpec":
         """The spec that was written, or a LookupError or TypeError where a name or a field is unknown."""
         return decode(cls, json.loads(text))
+
+
+def is_seed(value: object) -> TypeGuard[int]:
+    """Whether it is an integer that every part, the index included, can hold."""
+    return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 def encode(value: Any) -> Any:

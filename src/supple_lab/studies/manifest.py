@@ -1,12 +1,14 @@
 """Manifest: what a study was asked to run in an output folder, so that the report can be made from the store alone."""
 
+import fcntl
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from supple_lab.atomic_write import StorageError, atomic_write
+from supple_lab.atomic_write import StorageError, atomic_write, storage_error
 from supple_lab.runs.spec import RunSpec
 from supple_lab.studies.order import Order
 
@@ -36,6 +38,12 @@ def readable_spec(content: dict[str, Any]) -> RunSpec | None:
 
 def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> None:
     """Note what is asked for beside what was: a grid may be filled part by part, and the report is about all of it."""
+    (out / "studies").mkdir(exist_ok=True)
+    with alone(path_of(out, study)):
+        _add(out, study, order=order, command=command, specs=specs)
+
+
+def _add(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> None:
     try:
         before = read_manifest(out, study)
     except StorageError:
@@ -49,8 +57,21 @@ def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs:
         commands=tuple(dict.fromkeys([*(before.commands if before else ()), command])),
         specs=tuple({json.dumps(spec, sort_keys=True): spec for spec in written}.values()),
     )
-    (out / "studies").mkdir(exist_ok=True)
     atomic_write(path_of(out, study), json.dumps(asdict(manifest), indent=1).encode())
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """While no other driver reads the file to write it anew: what the two add must both be in it."""
+    beside = path.with_name(f".{path.stem}.lock")
+    try:
+        file = open(beside, "ab")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise storage_error(error, beside) from error
+    with file:
+        with suppress(OSError):  # a disk without flock: then two drivers had better not start at once
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def read_manifest(out: Path, study: str) -> Manifest:

@@ -2,9 +2,9 @@
 
 from concurrent.futures import Future
 
-from supple_lab.runs.run import execute
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
+from supple_lab.sweep.attempts import execute_here
 from supple_lab.sweep.executor import Executor
 
 
@@ -17,11 +17,7 @@ class Inline(Executor):
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
         try:
-            terms = self.terms
-            state = execute(
-                spec, self.store, device=self.device, pace=terms.pace, track=terms.track, settled=terms.settled
-            )
-            future.set_result(state)
+            future.set_result(execute_here(spec, self))
         except Exception as error:  # told by whoever asks the future, as with every other engine
             future.set_exception(error)
         return future

@@ -30,6 +30,11 @@ class Order:
             out=str(store.root.resolve()), mirror=mirror, device=engine.device, jobs=engine.jobs, terms=engine.terms
         )
 
+    @property
+    def runs_at_once(self) -> int:
+        """That share what one job is given: a GPU, or a core."""
+        return self.terms.per_gpu if self.device == "cuda" else 1
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)

@@ -5,25 +5,28 @@ side. Each run draws from streams of its own: its numbers are those of the run a
 """
 
 import queue
+import sys
 import threading
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 
 import torch
 
+from supple_lab.interrupted import BrokenProcess
 from supple_lab.runs.captured import MAX_THREADS
-from supple_lab.runs.run import execute
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
-from supple_lab.sweep.executor import Executor
+from supple_lab.sweep.attempts import execute_here
+from supple_lab.sweep.executor import Executor, RunError
 from supple_lab.sweep.terms import Terms
 
 THREAD_NAME = "packed run"
+ONE_GPU = "note: --engine packed computes on one GPU, and this machine has {}. --engine process uses them all."
 
 
 class Packed(Executor):
-    """Several runs in threads of this process that share its GPU."""
+    """Several runs in threads of this process that share one GPU, the first."""
 
     name = "packed"
     can_limit = False
@@ -31,9 +34,18 @@ class Packed(Executor):
     def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
         super().__init__(store, device=device, jobs=min(jobs, MAX_THREADS), terms=terms)
         self._waiting: queue.Queue[tuple[RunSpec, Future[State]]] = queue.Queue()
+        self._broken = ""  # why this process can execute no run any more
+        if device == "cuda" and torch.cuda.device_count() > 1:
+            print(ONE_GPU.format(torch.cuda.device_count()), file=sys.stderr)
         for _ in range(self.jobs):
             # Daemons: a thread cannot be stopped, but ends with the process, which a run bears like any other kill.
             threading.Thread(target=self._serve, daemon=True, name=THREAD_NAME).start()
+
+    @classmethod
+    def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
+        if device != "cuda":
+            return super().default_jobs(num_runs, device=device, terms=terms)
+        return max(1, min(terms.per_gpu, num_runs))
 
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
@@ -54,10 +66,11 @@ class Packed(Executor):
 
     def _execute(self, spec: RunSpec, future: Future[State]) -> None:
         try:
-            terms = self.terms
-            state = execute(
-                spec, self.store, device=self.device, pace=terms.pace, track=terms.track, settled=terms.settled
-            )
-            future.set_result(state)
+            if self._broken:
+                raise RunError(self._broken)
+            future.set_result(execute_here(spec, self))
+        except BrokenProcess as error:  # no thread of this process can go on
+            self._broken = f"{error} The runs stay resumable: the same command, in a new process, continues them."
+            future.set_exception(RunError(self._broken))
         except Exception as error:  # told by whoever asks the future, as with every other engine
             future.set_exception(error)

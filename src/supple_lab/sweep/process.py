@@ -54,6 +54,8 @@ class Process(Executor):
             for worker in self._workers:
                 worker.kill()
         self._threads.shutdown()
+        for worker in self._workers:
+            worker.close()
         if self._shared is not None:
             self._shared.stop()
 
@@ -71,9 +73,12 @@ class Process(Executor):
             self._at_work.pop(spec, None)
 
     def _worker(self) -> WatchedWorker:
-        worker = getattr(self._own, "worker", None)
+        worker: WatchedWorker | None = getattr(self._own, "worker", None)
         if worker is None or not worker.is_alive():
             with self._lock:
+                if worker in self._workers:
+                    self._workers.remove(worker)
+                    worker.close()
                 if self._stopping:
                     raise RunError("the sweep was stopped; the run stays resumable.")
                 if not hasattr(self._own, "gpu"):

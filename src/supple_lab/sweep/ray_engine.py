@@ -22,7 +22,7 @@ from supple_lab.sweep.executor import EngineMissing, Executor, RunError
 from supple_lab.sweep.order import Order, settle
 from supple_lab.sweep.terms import Terms
 
-NUM_CLUSTERS = 3  # how often a lost cluster is looked for or started again
+NUM_CLUSTERS = 3  # that may be lost, with no run ended in between
 SECONDS_TO_JOIN = 30  # for the cluster at an address to answer
 SECONDS_TO_START = 180  # for one to start, or for a lost one to come back
 SECONDS_TO_END = 20.0  # for an agent to shut its cluster down
@@ -51,7 +51,7 @@ class Ray(Executor):
     @classmethod
     def check_installed(cls) -> None:
         if find_spec("ray") is None:
-            raise EngineMissing("the engine ray needs the package ray: pip install 'supple[ray]'.")
+            raise EngineMissing("the engine ray needs the package ray: pip install '.[ray]' in a checkout.")
         if " " in sys.executable:  # Ray cuts the command of its workers at spaces, and waits for them for ever
             raise EngineMissing(
                 f"Ray cannot start workers of a Python under a path with spaces ({sys.executable}). Install supple "
@@ -122,6 +122,7 @@ class Ray(Executor):
                 continue
             with self._guard:
                 _, future = self._waiting.pop(answer["run"], (None, None))
+                self._num_lost = 0  # it was of use: only losses in a row are counted
             if future is not None:
                 settle(future, answer)
         self._replace(agent)
@@ -137,7 +138,13 @@ class Ray(Executor):
             if self._stopping or self._num_lost == NUM_CLUSTERS:
                 self._give_up(f"the Ray cluster was lost ({self._last_words(code)}). The same command continues.")
                 return
-            self._start_agent(SECONDS_TO_START)
+            try:
+                self._start_agent(SECONDS_TO_START)
+            except OSError as error:  # no memory or no descriptors left, say
+                self._give_up(
+                    f"the Ray cluster was lost, and looking for it failed ({error}). The same command continues."
+                )
+                return
             for run, (spec, _) in self._waiting.items():
                 self._send({"run": run, "spec": spec.to_json()})
 

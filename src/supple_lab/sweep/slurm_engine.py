@@ -1,5 +1,6 @@
 """SLURM: runs as job arrays through submitit. A job that is preempted or out of time is queued again and goes on."""
 
+import math
 import shutil
 import threading
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from supple_lab.sweep.terms import Terms
 SECONDS_BETWEEN_LOOKS = 2.0  # at the files in which jobs leave their answers
 MAX_TIMES_OUT_OF_TIME = 1000  # a job out of time is queued again: runs are as long as they are
 DEFAULT_MINUTES = 240  # of one job, where the user does not say: short ones start sooner, and the end loses nothing
+MAX_ARRAY = 1000  # jobs of one array: SLURM's MaxArraySize is 1001 unless its administrator says otherwise
 GIB_BESIDES = 2  # for the process that watches, and the libraries of all
 
 
@@ -29,6 +31,7 @@ class Slurm(Executor):
     def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
         super().__init__(store, device=device, jobs=jobs, terms=terms)
         self._executor = self._submitit()
+        self._places: int = self._executor.parameters["array_parallelism"]  # jobs at once, in all arrays together
         self._guard = threading.Lock()
         self._jobs: list[tuple[Any, dict[str, Future[State]]]] = []
         self._ended = threading.Event()
@@ -38,7 +41,7 @@ class Slurm(Executor):
     @classmethod
     def check_installed(cls) -> None:
         if find_spec("submitit") is None:
-            raise EngineMissing("the engine slurm needs the package submitit: pip install 'supple[slurm]'.")
+            raise EngineMissing("the engine slurm needs the package submitit: pip install '.[slurm]' in a checkout.")
         if shutil.which("sbatch") is None or shutil.which("srun") is None:
             raise EngineMissing("the engine slurm needs sbatch and srun: start it where jobs are submitted.")
 
@@ -53,18 +56,29 @@ class Slurm(Executor):
         from supple_lab.sweep.remote.slurm_job import RunsOfAJob  # needs submitit, which not everybody has
 
         futures: dict[str, Future[State]] = {spec.run_id: Future() for spec in specs}
-        size = self.terms.per_gpu if self.device == "cuda" else 1
-        chunks = [specs[start : start + size] for start in range(0, len(specs), size)]
         order = Order.of(self)
-        with self._guard:
-            with self._executor.batch():
-                jobs = [
-                    self._executor.submit(RunsOfAJob(tuple(spec.to_json() for spec in chunk), order))
-                    for chunk in chunks
-                ]
-            for job, chunk in zip(jobs, chunks, strict=True):
-                self._jobs.append((job, {spec.run_id: futures[spec.run_id] for spec in chunk}))
+        arrays = divide(specs, places=self._places, size=order.runs_at_once)
+        for index, array in enumerate(arrays):
+            share = self._places // len(arrays) + (index < self._places % len(arrays))
+            jobs = [RunsOfAJob(tuple(spec.to_json() for spec in runs), order) for runs in array]
+            self._submit_array(jobs, [{spec.run_id: futures[spec.run_id] for spec in runs} for runs in array], share)
         return list(futures.values())
+
+    def _submit_array(self, jobs: Sequence[Any], futures: Sequence[dict[str, Future[State]]], at_once: int) -> None:
+        """Send jobs to SLURM together; where it refuses, their runs are told so, and other arrays go on."""
+        from submitit.core.utils import FailedJobError
+
+        self._executor.update_parameters(array_parallelism=at_once)
+        try:
+            with self._guard, self._executor.batch():
+                submitted = [self._executor.submit(job) for job in jobs]
+        except FailedJobError as error:
+            last_words = str(error).strip().splitlines()[-1:] or ["no reason was given"]
+            for of_job in futures:
+                give_up(of_job, f"sbatch refused: {last_words[0]}. The same command submits the run again.")
+            return
+        with self._guard:
+            self._jobs.extend(zip(submitted, futures, strict=True))
 
     def cancel(self, future: Future[State]) -> bool:
         with self._guard:
@@ -84,7 +98,7 @@ class Slurm(Executor):
         import submitit
 
         executor = submitit.SlurmExecutor(self.store.root / "slurm", max_num_timeout=MAX_TIMES_OUT_OF_TIME)
-        size = self.terms.per_gpu if self.device == "cuda" else 1
+        size = Order.of(self).runs_at_once
         wanted: dict[str, Any] = {"job_name": "supple", "time": DEFAULT_MINUTES, "cpus_per_task": size}
         wanted["array_parallelism"] = max(1, self.jobs // size)
         if self.device == "cuda":
@@ -114,6 +128,18 @@ class Slurm(Executor):
             return
         for run, future in futures.items():
             settle(future, answers[run])
+
+
+def divide(specs: Sequence[RunSpec], *, places: int, size: int) -> list[list[Sequence[RunSpec]]]:
+    """The runs of each job of each array: as few arrays as will hold them, and no more than may have a place each.
+
+    Where those are too few, a job has several times the ``size`` runs that it executes at once.
+    """
+    num_jobs = math.ceil(len(specs) / size)
+    num_arrays = min(places, math.ceil(num_jobs / MAX_ARRAY))
+    of_job = size * max(1, math.ceil(num_jobs / (MAX_ARRAY * max(1, num_arrays))))
+    jobs = [specs[start : start + of_job] for start in range(0, len(specs), of_job)]
+    return [jobs[start : start + MAX_ARRAY] for start in range(0, len(jobs), MAX_ARRAY)]
 
 
 def give_up(futures: dict[str, Future[State]], reason: str) -> None:

@@ -54,7 +54,7 @@ def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
                     could_not.append(Failure(spec, str(error) or type(error).__name__))
             for spec in [spec for spec, watch in elsewhere.items() if watch.broke()]:
                 del elsewhere[spec]
-                if executor.store.folder(spec).state() not in SETTLED:
+                if executor.store.folder(spec).state() not in executor.terms.settled:
                     futures[executor.submit(spec)] = spec
             if elsewhere and not futures:
                 time.sleep(SECONDS_BETWEEN_LOOKS)

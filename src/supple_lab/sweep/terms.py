@@ -12,7 +12,7 @@ class Terms:
 
     per_gpu: int = 1  # runs at once on one GPU
     time_limit: float | None = None  # seconds for one attempt at a run; what takes longer has failed
-    memory_limit: int | None = None  # bytes resident in a run's process; what takes more has failed
+    memory_limit: int | None = None  # bytes of a run's process, mapped files not counted; what takes more has failed
     pace: Pace = field(default_factory=Pace)
     track: tuple[str, ...] = ()  # names of trackers that are told what a run records
     address: str | None = None  # of a running Ray cluster

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from supple_lab.runs.run_folder import SETTLED, State
 from supple_lab.runs.spec import RunSpec
@@ -155,7 +156,7 @@ class LiveTable(View):
             bar = ProgressBar(total=1.0, completed=glance.progress, width=24)
             left = "" if glance.seconds_left is None else in_words(glance.seconds_left)
             accuracy = "" if glance.accuracy is None else f"{glance.accuracy:.3f}"
-            table.add_row(glance.title, glance.state, bar, f"{glance.progress:.0%}", left, accuracy)
+            table.add_row(Text(glance.title), glance.state, bar, f"{glance.progress:.0%}", left, accuracy)
         if len(glances) > MAX_ROWS:
             table.add_row(f"and {len(glances) - MAX_ROWS:,} more", "", "", "", "", "")
         return table

@@ -11,21 +11,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from supple_lab.runs.checkpoint import checkpoint_files, serial_of
+from supple_lab.interrupted import Interrupted
 from supple_lab.runs.lease import RunIsBusy
-from supple_lab.runs.run_folder import State
+from supple_lab.runs.run_folder import SETTLED, State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
+from supple_lab.sweep.attempts import persistently
 from supple_lab.sweep.executor import RunError
 from supple_lab.sweep.terms import Terms
 
-NUM_ATTEMPTS = 5  # without a new checkpoint: killed workers are replaced, but a run that kills its own is given up
 SECONDS_BETWEEN_LOOKS = 0.25  # at the memory of a worker: one that leaks a GiB a second is seen in time
 SECONDS_TO_START = 600.0  # many workers that read torch from a cold network disk take minutes
 GIB = 2**30
 
 
-class WorkerDied(Exception):
+class WorkerDied(Interrupted):
     """The worker process ended without an answer."""
 
 
@@ -79,6 +79,14 @@ class WatchedWorker:
         self._process.kill()
         self._process.wait()
 
+    def close(self) -> None:
+        """End the process and let go of its pipes. Only for whoever hands it runs: others may kill it."""
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+            assert pipe is not None
+            with suppress(OSError):  # what it did not read any more
+                pipe.close()
+
     def _wait_until_ready(self) -> None:
         stdout = self._process.stdout
         assert stdout is not None
@@ -109,7 +117,7 @@ class WatchedWorker:
         time_limit, memory_limit = self._terms.time_limit, self._terms.memory_limit
         if time_limit is not None and seconds > time_limit:
             return f"time limit: the run took more than {time_limit / 60:g} minutes"
-        if memory_limit is not None and (used := resident_bytes(self._process.pid)) > memory_limit:
+        if memory_limit is not None and (used := own_bytes(self._process.pid)) > memory_limit:
             return f"memory limit: the run's process took {used / GIB:.2f} GiB, more than {memory_limit / GIB:g} GiB"
         return None
 
@@ -127,36 +135,29 @@ def execute_persistently(
     spec: RunSpec, store: Store, *, worker: Callable[[], WatchedWorker], is_wanted: Callable[[], bool] = lambda: True
 ) -> State:
     """Execute the run with as many workers as it takes, as long as it gets on from one death to the next."""
-    folder = store.folder(spec)
-    num_deaths, furthest = 0, newest_serial(folder.path)
-    while True:
-        try:
-            return worker().execute(spec)
-        except LimitReached as limit:
-            return fail(store, spec, str(limit))
-        except WorkerDied as death:
-            now = newest_serial(folder.path)
-            num_deaths, furthest = num_deaths + 1 if now <= furthest else 1, now
-            if num_deaths == NUM_ATTEMPTS or not is_wanted():
-                raise RunError(f"{death} The run was tried {num_deaths} times; it stays resumable.") from death
+    try:
+        return persistently(lambda: worker().execute(spec), store.folder(spec).path, is_wanted=is_wanted)
+    except LimitReached as limit:
+        return fail(store, spec, str(limit))
 
 
-def newest_serial(folder: Path) -> int:
-    """The number of the run's newest checkpoint; they only grow."""
-    return max((serial_of(path) for path in checkpoint_files(folder)), default=0)
+def own_bytes(pid: int) -> int:
+    """Memory that the process has for itself; 0 where it is gone or the system does not tell.
 
-
-def resident_bytes(pid: int) -> int:
-    """Memory that the process has in use; 0 where it is gone or the system does not tell."""
+    Pages of files do not count: the system takes back those of a replay as it needs them.
+    """
     with suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        _, resident, of_files, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+        return (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def fail(store: Store, spec: RunSpec, reason: str) -> State:
-    """Say of a run whose worker was ended that it failed; a retry goes on from its checkpoints."""
+    """Say of a run whose worker was ended that it failed, unless it had come to its end; a retry continues it."""
     folder = store.folder(spec)
     with folder.held(spec):
+        if (state := folder.state()) in SETTLED:
+            return state
         told = {name: value for name, value in folder.status().items() if name in ("progress", "accuracy", "seconds")}
         folder.write_status("failed", **told, reason=f"{reason}; --retry-failed continues it.")
         folder.copy_out()

@@ -18,6 +18,7 @@ def execute_task(spec_json: str, written_order: dict[str, Any]) -> dict[str, str
     """How the run ended. Where this process itself is killed, Ray retries: the run goes on from its checkpoint."""
     from pathlib import Path
 
+    from supple_lab.interrupted import Interrupted, end_process
     from supple_lab.runs.lease import RunIsBusy
     from supple_lab.runs.run import execute
     from supple_lab.runs.spec import RunSpec
@@ -35,6 +36,8 @@ def execute_task(spec_json: str, written_order: dict[str, Any]) -> dict[str, str
         return {"state": state}
     except RunIsBusy as busy:
         return {"busy": str(busy)}
+    except Interrupted as error:
+        end_process(error)
     except Exception as error:  # the driver tells it, under the run's name
         return {"error": str(error) or type(error).__name__}
 
@@ -44,5 +47,7 @@ def _worker(store: "Store", order: "Order") -> "WatchedWorker":
 
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if gpu not in _workers or not _workers[gpu].is_alive():
+        if gpu in _workers:
+            _workers[gpu].close()
         _workers[gpu] = WatchedWorker(store, order.device, order.terms)
     return _workers[gpu]

@@ -1,4 +1,4 @@
-"""A SLURM job: one run, or as many as share a GPU, in worker processes on the node that SLURM chose."""
+"""A SLURM job: one run after the other, or as many at once as share a GPU, in worker processes on SLURM's node."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,8 @@ class RunsOfAJob:
         """How each run ended, or why it could not be executed, by its id."""
         store = Store.create(Path(self.order.out), mirror=self.order.mirror)
         specs = [RunSpec.from_json(spec) for spec in self.specs]
-        engine = Process(store, device=self.order.device, jobs=len(specs), terms=self.order.terms)
+        jobs = min(len(specs), self.order.runs_at_once)
+        engine = Process(store, device=self.order.device, jobs=jobs, terms=self.order.terms)
         could_not = {failure.spec.run_id: failure.reason for failure in execute_all(specs, engine)}
         answers: dict[str, dict[str, str]] = {spec.run_id: {"state": store.folder(spec).state()} for spec in specs}
         return answers | {run: {"error": reason} for run, reason in could_not.items()}

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
+from supple_lab.interrupted import Interrupted, end_process
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.run import execute
@@ -37,13 +38,18 @@ def main(out: str, device: str, mirror: str, pace: str, track: str, retry_failed
 
 
 def answer(line: str, store: Store, device: str, terms: Terms) -> dict[str, str]:
-    """Execute one run; its state, or the error that kept it from being executed."""
+    """Execute one run; its state, or the error that kept it from being executed.
+
+    A run that was interrupted ends this process: the driver takes it up again in one that nothing happened to.
+    """
     try:
         spec = RunSpec.from_json(line)
         state = execute(spec, store, device=device, pace=terms.pace, track=terms.track, settled=terms.settled)
         return {"state": state}
     except RunIsBusy as error:
         return {"busy": str(error)}
+    except Interrupted as error:
+        end_process(error)
     except Exception as error:  # the driver tells it, under the run's name
         return {"error": f"{error}" or type(error).__name__}
 

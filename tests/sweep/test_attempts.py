@@ -1,0 +1,126 @@
+"""Runs that something outside them ends: they are no failures, and go on in the same process or in a new one."""
+
+import pytest
+import torch
+
+from small_runs import small_spec
+from supple_lab.interrupted import Interrupted
+from supple_lab.runs import step
+from supple_lab.runs.journal import Pace
+from supple_lab.runs.run import execute
+from supple_lab.runs.store import Store
+from supple_lab.sweep import attempts
+from supple_lab.sweep.attempts import newest_serial
+from supple_lab.sweep.executor import RunError
+from supple_lab.sweep.inline import Inline
+from supple_lab.sweep.packed import Packed
+from supple_lab.sweep.sweep import execute_all
+from supple_lab.sweep.terms import Terms
+from supple_lab.sweep.watched_worker import WatchedWorker, execute_persistently
+
+EVERY_STAGE = Terms(pace=Pace(seconds=1e9, stages=1))
+ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered"
+# After two stages of eight steps, every further step in the first process raises, as in a broken CUDA context.
+BREAKS = f"""
+import os, torch
+from supple_lab.runs import step
+original, steps, kind = step.training_step, [], getattr(torch, "AcceleratorError", RuntimeError)
+def training_step(*arguments):
+    steps.append(1)
+    if len(steps) > 16:
+        open(MARK, "w").close()
+        raise kind("{ILLEGAL_ACCESS}\\nCUDA kernel errors might be reported later.")
+    return original(*arguments)
+if not os.path.exists(MARK):
+    step.training_step = training_step
+"""
+
+
+def records(store, spec):
+    return (store.folder(spec).path / "records.jsonl").read_bytes()
+
+
+def unbroken(folder, spec):
+    store = Store.create(folder)
+    assert execute(spec, store, pace=EVERY_STAGE.pace) == "done"
+    return store
+
+
+def raising(monkeypatch, error, *, at_step, once=False):
+    """Have the steps of this process raise, from that one on or only then."""
+    original, steps = step.training_step, []
+
+    def training_step(*arguments):
+        steps.append(1)
+        if len(steps) == at_step or (len(steps) > at_step and not once):
+            raise error
+        return original(*arguments)
+
+    monkeypatch.setattr(step, "training_step", training_step)
+
+
+@pytest.fixture
+def workers(tmp_path):
+    """Starts workers that import a file of ours; those that were started."""
+    started = []
+
+    def start(store, code):
+        plugin = tmp_path / "breaks.py"
+        plugin.write_text(code)
+        if not started or not started[-1].is_alive():
+            environment = {"SUPPLE_PLUGIN": str(plugin)}
+            started.append(WatchedWorker(store, "cpu", EVERY_STAGE, environment=environment))
+        return started[-1]
+
+    start.started = started
+    yield start
+    for worker in started:
+        worker.close()
+
+
+def test_run_that_breaks_its_process_has_not_failed_and_goes_on_in_another(tmp_path, workers, monkeypatch):
+    monkeypatch.setattr(attempts, "NUM_ATTEMPTS", 1)
+    spec, alone = small_spec(), unbroken(tmp_path / "alone", small_spec())
+    store, code = Store.create(tmp_path / "broken"), f"MARK = {str(tmp_path / 'mark')!r}{BREAKS}"
+    with pytest.raises(RunError, match="exit code 1.* an illegal memory access was encountered. The run was tried 1"):
+        execute_persistently(spec, store, worker=lambda: workers(store, code))
+    assert store.folder(spec).state() == "interrupted"
+    assert execute_persistently(spec, store, worker=lambda: workers(store, code)) == "done"
+    assert [worker.is_alive() for worker in workers.started] == [False, True]
+    assert records(store, spec) == records(alone, spec)
+    # One a stage: from zero again, there would have been more.
+    assert newest_serial(store.folder(spec).path) == newest_serial(alone.folder(spec).path)
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, getattr(torch, "AcceleratorError", RuntimeError)])
+def test_threads_of_a_broken_process_take_no_further_runs_and_those_stay_resumable(tmp_path, monkeypatch, kind):
+    raising(monkeypatch, kind(ILLEGAL_ACCESS), at_step=5)
+    specs = [small_spec(seed=seed) for seed in range(3)]
+    store = Store.create(tmp_path)
+    told = execute_all(specs, Packed(store, device="cpu", jobs=1))
+    assert sorted(failure.spec.seed for failure in told) == [0, 1, 2]
+    assert all("illegal memory access" in failure.reason for failure in told)
+    assert all("in a new process, continues them" in failure.reason for failure in told)
+    assert [store.folder(spec).state() for spec in specs] == ["interrupted", "waiting", "waiting"]
+
+
+@pytest.mark.parametrize("engine", [Inline, Packed])
+def test_interrupted_run_is_tried_again_in_the_same_process(tmp_path, monkeypatch, engine):
+    alone = unbroken(tmp_path / "alone", small_spec())
+    raising(monkeypatch, Interrupted("its game was killed."), at_step=17, once=True)
+    store = Store.create(tmp_path / "broken")
+    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, terms=EVERY_STAGE)) == []
+    assert records(store, small_spec()) == records(alone, small_spec())
+
+
+def test_run_that_is_interrupted_at_every_attempt_is_given_up_and_has_not_failed(tmp_path, monkeypatch):
+    raising(monkeypatch, Interrupted("its game was killed."), at_step=1)
+    store = Store.create(tmp_path)
+    (told,) = execute_all([small_spec()], Inline(store, device="cpu", jobs=1))
+    assert told.reason == "its game was killed. The run was tried 5 times; it stays resumable."
+    assert store.folder(small_spec()).state() == "interrupted"
+
+
+def test_want_of_memory_is_the_runs_own_failure(tmp_path, monkeypatch):
+    raising(monkeypatch, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 MiB"), at_step=5)
+    assert execute(small_spec(), Store.create(tmp_path)) == "failed"
