@@ -38,6 +38,8 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """
     try:
         data = path.read_bytes()
+    except IsADirectoryError as error:
+        raise DamagedCheckpoint(f"{path} is a folder, not a checkpoint.") from error
     except OSError as error:
         raise unreadable(error, path) from error
     header, payload = data[: len(MAGIC) + NUM_DIGEST_BYTES], data[len(MAGIC) + NUM_DIGEST_BYTES :]
