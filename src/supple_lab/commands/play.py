@@ -37,7 +37,7 @@ class Play(OneRun):
 
 For example: supple play --game Breakout --method aid --method.relu-prob 0.99
 
-Defaults are the paper's: ten iterations of 250,000 steps, which is hours on a GPU and days on a processor core. Game,
+Defaults are the paper's: ten iterations of 250,000 steps, 2.5 million in all. Game,
 model, method and optimizer are chosen by name, and each has fields of its own. Below are the fields of the parts that
 are named on this command line; for others name them, as in: supple play --game Pong --method redo --help
 

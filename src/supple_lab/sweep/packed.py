@@ -34,6 +34,8 @@ class Packed(Executor):
     def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
         super().__init__(store, device=device, jobs=min(jobs, MAX_THREADS), terms=terms)
         self._waiting: queue.Queue[tuple[RunSpec, Future[State]]] = queue.Queue()
+        if jobs > MAX_THREADS:
+            print(f"note: --engine packed has at most {MAX_THREADS} runs at once, not {jobs}.", file=sys.stderr)
         self._broken = ""  # why this process can execute no run any more
         if device == "cuda" and torch.cuda.device_count() > 1:
             print(ONE_GPU.format(torch.cuda.device_count()), file=sys.stderr)
