@@ -32,9 +32,9 @@ def training_step(trainee: Trainee, examples: Examples, indices: Tensor) -> None
         logits = trainee.learner.model(inputs)
         loss = F.cross_entropy(logits, labels)
     descend_(trainee, loss)
-    with torch.no_grad():
-        num_correct = (logits.argmax(dim=1) == labels).sum()
-        trainee.sums.add_(torch.stack((loss.detach().double() * len(labels), num_correct.double())))
+    with torch.no_grad():  # straight into the sums: on a GPU every further operation is a further kernel
+        trainee.sums[0].add_(loss, alpha=len(labels))
+        trainee.sums[1].add_((logits.argmax(dim=1) == labels).sum())
 
 
 def descend_(trainee: Trainee, loss: Tensor) -> None:
