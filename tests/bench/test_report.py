@@ -4,13 +4,15 @@ from supple_lab.bench.report import bench_report, made_store
 from supple_lab.cli import supple
 from supple_lab.report.load import load_results
 from supple_lab.runs.index import entries
+from supple_lab.runs.spec import RunSpec
 from supple_lab.studies.continual_full import ContinualFull
 from supple_lab.studies.manifest import read_manifest
 
 
 def test_made_store_passes_for_one_whose_runs_were_trained(tmp_path):
     store = made_store(tmp_path, ContinualFull(), 200)  # more than one seed of the search
-    specs = read_manifest(tmp_path, "continual_full").run_specs()
+    written = read_manifest(tmp_path, "continual_full").specs
+    specs = [RunSpec.from_json(json.dumps(one)) for one in written]
     assert len({spec.run_id for spec in specs}) == 200
     assert {spec.seed for spec in specs} == {0, 1}
     assert {(entry.state, entry.is_damaged) for entry in entries(store)} == {("done", False)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.commands.report import conditions_of, grid_of, make_report, notes_of, undecided
+from supple_lab.commands.report import conditions_of, make_report, notes_of, strangers_in, undecided
 from supple_lab.report.figure import ClaimRow, Part
 from supple_lab.runs.store import Store
 from supple_lab.studies.manifest import add_to_manifest, read_manifest
@@ -56,7 +56,7 @@ def test_runs_that_another_version_ordered_are_named_on_the_page(out):
     change_manifest(out, "quickstart", lambda content: content["specs"].append(stranger))
     assert supple(["report", str(out)]) == 0
     page = (out / "report" / "quickstart.html").read_text()
-    assert "1 run of the folder was ordered by another version" in page
+    assert "1 run was ordered by another version" in page
     assert "of_the_future, seed 7" in page
 
 
@@ -67,6 +67,9 @@ def test_a_claim_of_smoke_scale_shows_no_verdict_in_its_parts_either():
     row = undecided(ClaimRow(measured="holds in 1 of 3: holds in a", verdict="holds", parts=parts, **words))
     assert [one.verdict for one in (row, *row.parts)] == ["not decided", "not decided", "not decided", "not run"]
     assert not re.search("holds|fails", row.measured)
+    assert row.measured == "3 comparisons of runs too short to decide anything"
+    alone = undecided(ClaimRow(measured="holds in 1 of 1: holds in a", verdict="holds", parts=parts[:1], **words))
+    assert alone.measured == "1 comparison of runs too short to decide anything"
     plain = ClaimRow(measured="0.1: fall (above 0?)", verdict="fails", **words)
     assert (undecided(plain).verdict, undecided(plain).measured) == ("not decided", plain.measured)
     assert undecided(replace(row, verdict="not run")).verdict == "not run"
@@ -95,11 +98,37 @@ def test_labels_of_latex_tables_differ_between_studies(out):
     assert len({found for (found,) in labels}) == len(labels)
 
 
-def test_grid_is_the_studys_and_what_was_asked_for_besides(out):
-    study = Quickstart()
-    more = study.specs(Order(scale="quick"))[:2]
-    add_to_manifest(out, "quickstart", order=ORDER, command="supple run quickstart", specs=more)
-    grid, unreadable = grid_of(study, read_manifest(out, "quickstart"))
-    assert {spec.run_id for spec in grid} == {spec.run_id for spec in [*study.specs(ORDER), *more]}
-    assert unreadable == []
-    assert notes_of(unreadable) == ()
+@pytest.fixture
+def older(out):
+    """The folder again, with two runs that an older version ordered and finished: it trained for longer."""
+    specs = [longer(spec) for spec in Quickstart().specs(ORDER)[:2]]
+    add_to_manifest(out, "quickstart", order=ORDER, command="supple run quickstart", specs=specs)
+    for spec in specs:
+        folder = Store.open(out).folder(spec)
+        folder.create(spec)
+        folder.stage_log.append({"stage": 0, "train_accuracy": 1.0})
+        folder.write_status("done", num_records=1)
+    return specs
+
+
+def longer(spec):
+    scenario = spec.problem.scenario
+    return replace(spec, problem=replace(spec.problem, scenario=replace(scenario, epochs=scenario.epochs + 1)))
+
+
+def test_runs_of_an_older_versions_grid_are_named_and_neither_finished_nor_missing(out, older):
+    make_report(Quickstart(), out)
+    written = json.loads((out / "report" / "quickstart.json").read_text())
+    own = {spec.run_id for spec in Quickstart().specs(ORDER)}
+    assert {run["id"] for run in written["runs"]} == own
+    assert {run["id"] for run in written["missing"]} == own
+    page = (out / "report" / "quickstart.html").read_text()
+    assert f"0 of {len(own)}" in page
+    assert "2 runs were ordered by another version of supple" in page
+    assert all(spec.run_id in page for spec in older)
+
+
+def test_a_folder_of_this_version_has_no_runs_of_another(out):
+    study, manifest = Quickstart(), read_manifest(out, "quickstart")
+    assert strangers_in(manifest, study.specs(manifest.order)) == []
+    assert notes_of([]) == ()

@@ -89,15 +89,15 @@ def distribution():
 
 
 def heat_map():
-    values = np.array([[0.41, 0.52, 0.55], [0.38, np.nan, 0.47]])
+    spread, nothing = 0.012 * np.array([-1.0, 0.0, 1.0]), np.zeros(0)
+    means = ((0.41, 0.52, 0.55), (0.38, None, 0.47))
     return HeatMap(
         title="Sensitivity",
         x_label="p",
         y_label="learning rate",
         columns=("0.7", "0.8", "0.9"),
         rows=("1e-3", "1e-4"),
-        values=values,
-        deviations=np.full((2, 3), 0.012),
+        samples=tuple(tuple(nothing if mean is None else mean + spread for mean in row) for row in means),
         reference=Level(label="full reset", value=0.5),
         value_label="test accuracy",
     )

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from browser import CHROMIUM, browser
 from samples import ABOUT, CLAIM, RESULTS, TABLE, bars, curve, distribution, drawing, figure, heat_map, panel
 
+from supple_lab.report.panel import Estimate
 from supple_lab.report.write import write_report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
@@ -85,6 +87,17 @@ def test_the_pointer_brings_up_the_values_of_every_kind_of_panel(tab, folder):
     assert said["bars"].startswith("last")
     assert said["violins"].startswith("stage 30")
     assert "0.050 above full reset" in said["cells"]
+    assert all(words in said["cells"] for words in ("mean 0.550", "n = 3", "95% bootstrap"))
+
+
+def test_options_of_the_command_are_not_torn_at_their_hyphens(tab, tmp_path):
+    words = [f"--option-{number}" for number in range(40)]
+    about = replace(ABOUT, command=" ".join(words))
+    write_report(tmp_path, about, results=RESULTS, drawing=drawing(figure(bars())))
+    tab.open((tmp_path / "index.html").as_uri(), **PHONE)
+    assert tab.ask("document.querySelector('.command code').textContent") == about.command
+    heights = tab.ask("[...document.querySelectorAll('.command span')].map(e => e.getClientRects().length)")
+    assert heights == [1] * len(words)
 
 
 def test_arrow_keys_move_through_the_values(tab, folder):
@@ -102,6 +115,27 @@ def test_the_pointer_shows_the_bootstrap_interval_under_its_name(tab, folder):
     said = tab.ask("document.querySelector('#pair .tip').innerText")
     assert "95% bootstrap" in said
     assert f"{made.bootstrap[0][-1]:.3f} to {made.bootstrap[1][-1]:.3f}" in said
+
+
+@pytest.mark.parametrize("size", [{}, PHONE])
+def test_the_pointer_names_a_statistic_that_is_no_mean_and_shows_its_own_interval(tab, tmp_path, size):
+    x = np.arange(2.0)
+    scores = Estimate(
+        method="aid",
+        label="AID",
+        x=x,
+        middle=x / 2,
+        low=x / 4,
+        high=x,
+        n=85,
+        statistic="IQM of scores",
+        band_words="95% stratified bootstrap",
+    )
+    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(figure(panel(scores))))
+    tab.open((tmp_path / "index.html").as_uri(), **size)
+    tab.move(".plot", right=0.99, down=0.25)
+    said = " ".join(tab.ask("document.querySelector('.tip').innerText").split())
+    assert said == "stage 1 IQM of scores 95% stratified bootstrap AID 0.500 0.250 to 1.000"
 
 
 @pytest.mark.parametrize("size", [{}, PHONE])

@@ -6,8 +6,10 @@ from dataclasses import replace
 from samples import ABOUT, CLAIM, RESULTS, curve, drawing, figure, panel, run
 from test_page import MAX_BYTES, Elements
 
+from supple.methods.activations import UseAID
 from supple_lab.report.overview import cards_in
 from supple_lab.report.results import Results
+from supple_lab.report.select import select
 from supple_lab.report.write import write_report
 
 FIGURE = figure(panel(curve()))
@@ -66,6 +68,33 @@ def test_index_says_how_many_runs_are_damaged(tmp_path):
     results = Results((*RESULTS.runs, run(seed=9, state="damaged", records=())))
     write_report(tmp_path, ABOUT, results=results, drawing=drawing(FIGURE))
     assert "1 damaged" in (tmp_path / "index.html").read_text()
+
+
+def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_reported(tmp_path):
+    chosen = select(Results(tuple(run(UseAID(relu_prob=p)) for p in (0.7, 0.9))), "train_accuracy").words()
+    claims = (CLAIM, replace(CLAIM, measured="", n=0, verdict="not run"))
+    write_report(tmp_path, ABOUT, results=RESULTS, drawing=replace(drawing(FIGURE, claims=claims), notes=(chosen,)))
+    write(tmp_path, OTHER)
+    words = "".join(Elements((tmp_path / "index.html").read_text()).text)
+    assert words.count("some settings were selected on the very seeds reported") == 1
+
+
+def test_index_says_where_nothing_is_trained(tmp_path):
+    write(tmp_path, OTHER)
+    write_report(tmp_path, ABOUT, results=Results(()), drawing=drawing(FIGURE))
+    words = "".join(Elements((tmp_path / "index.html").read_text()).text)
+    assert "sample · quick scale · nothing is trained" in words
+    assert "other · quick scale · 2 of 4 runs finished" in words
+
+
+def test_a_card_of_a_version_that_said_nothing_of_selection_is_shown(tmp_path):
+    write(tmp_path, ABOUT)
+    path = tmp_path / "cards" / "sample.json"
+    card = json.loads(path.read_text())
+    assert card["claims"][0].pop("selection") == ""
+    path.write_text(json.dumps(card))
+    write(tmp_path, OTHER)
+    assert ABOUT.title in (tmp_path / "index.html").read_text()
 
 
 def test_a_damaged_card_is_left_out(tmp_path):

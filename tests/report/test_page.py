@@ -106,12 +106,19 @@ def test_page_asks_nothing_of_the_network():
 
 def test_values_under_the_pointer_are_called_what_they_are():
     x = np.arange(3.0)
-    estimate = Estimate(method="aid", label="IQM", x=x, middle=x, low=x - 1, high=x + 1, n=85, edges=("95% from", ""))
-    means = replace(estimate, label="bars", edges=("mean - std", "mean + std"))
-    lines = panel(curve("vanilla", "ReLU"), estimate, means)
-    kinds = data_of(render(figure(lines, distribution())))[0]
-    assert sorted(line["line"] for line in kinds[0]["curves"]) == ["mean", "mean", "value"]
-    assert {line["line"] for line in kinds[1]["curves"]} == {"median"}
+    means = Estimate(method="aid", label="bars", x=x, middle=x, low=x - 1, high=x + 1, n=5)
+    scores = replace(means, label="IQM", statistic="IQM", band_words="stratified", edges=("strata from", "strata to"))
+    text = render(figure(panel(curve("vanilla", "ReLU"), curve("dropout", "one", num_seeds=1), scores, means)))
+    told = {(line["line"], line["band"]) for line in data_of(text)[0][0]["curves"]}
+    assert told == {
+        ("mean", "lowest to highest"),
+        ("value", "lowest to highest"),
+        ("IQM", "stratified"),
+        ("mean", "± one std"),
+    }
+    rows = re.findall(r'<th scope="row">(.*?)</th>', text)  # of the numbers behind the figure
+    assert all(name in rows for name in ("mean", "value", "IQM", "strata from", "strata to", "mean − std"))
+    assert {line["line"] for line in data_of(render(figure(distribution())))[0][0]["curves"]} == {"median"}
 
 
 def test_every_curve_is_drawn_and_its_numbers_are_in_the_page():
@@ -210,6 +217,14 @@ def test_scale_and_notes_stand_under_the_title():
     for words in ("quick: not the paper's protocol: ", "Slim networks.", "Selected on the seeds reported."):
         assert words in head
     assert "not the paper's protocol" not in render(DEMO, about=replace(ABOUT, scale="paper"))
+
+
+def test_negative_numbers_of_claims_have_a_true_minus():
+    part = Part(name="a part", measured="-0.3", interval=(-0.4, -0.2), n=3, verdict="fails")
+    row = replace(CLAIM, measured="-0.1 [-0.25, 0.1]", interval=(-0.25, 0.1), parts=(part,))
+    text = "".join(Elements(render(DEMO, claims=(row,))).text)
+    for words in ("−0.1 [−0.25, 0.1]", "−0.250 to 0.100", "−0.3", "−0.400 to −0.200"):
+        assert words in text
 
 
 def test_a_claim_can_be_traced_to_its_runs():
@@ -331,6 +346,14 @@ def test_page_without_any_runs_says_so():
     elements = Elements(text)
     assert elements.open == []
     assert "".join(elements.text).count("no finished runs yet") == 2
+
+
+def test_page_of_a_study_that_trains_nothing_speaks_of_no_scale_of_runs():
+    text = "".join(Elements(render(DEMO, results=Results(()))).text)
+    for words in ("not the paper's protocol", "0 of 0", "time spent", "0 runs", "runs trained on", "over seeds lies"):
+        assert words not in text
+    assert "nothing is trained" in text
+    assert all(words in "".join(Elements(render(DEMO)).text) for words in ("not the paper's protocol", "time spent"))
 
 
 def test_page_with_all_runs_done_mentions_nothing_missing():

@@ -9,11 +9,11 @@ from samples import bars, curve, distribution, figure, heat_map, histogram, pane
 from test_page import Elements, data_of, render
 
 from supple_lab.report.axes import axes_of
-from supple_lab.report.intervals import mean_interval
+from supple_lab.report.intervals import SEED, bootstrap_interval, mean_interval
 from supple_lab.report.legend import legend_of
 from supple_lab.report.panel import Curve, Estimate, Level
 from supple_lab.report.plots.picture import picture, picture_files, thumbnail
-from supple_lab.report.shades import DARK_INK, LIGHT_INK, cells, lightness, shade
+from supple_lab.report.shades import DARK_INK, LIGHT_INK, cells, lightness, shade, shade_range
 from supple_lab.report.slots import bar_slots, violins
 from supple_lab.report.svg.panel_shape import panel_shape
 
@@ -27,9 +27,10 @@ KINDS = {
     "heat map": heat_map(),
 }
 EMPTY = {
+    "curves": replace(panel(curve()), curves=()),
     "bars": replace(bars(), bars=()),
     "distribution": replace(distribution(), histograms=()),
-    "heat map": replace(heat_map(), values=np.zeros((0, 0)), rows=(), columns=(), deviations=None),
+    "heat map": replace(heat_map(), samples=(), rows=(), columns=()),
 }
 
 
@@ -167,10 +168,33 @@ def test_reference_is_marked_on_both_colour_bars():
     assert {line.get_ydata()[0] for line in drawn(bar, "reference")} == {0.5}
 
 
+def test_colours_of_equal_values_go_from_zero_to_twice_the_value():
+    made = replace(heat_map(), samples=((np.array([0.1]),) * 3,) * 2, reference=Level(label="full reset", value=0.1))
+    assert shade_range(made) == (0.0, 0.2)  # and not below zero, where no accuracy is
+
+
 def test_reference_outside_the_values_is_still_on_the_bar():
     made = replace(heat_map(), reference=Level(label="full reset", value=0.9))
     assert Elements(render(figure(made))).of("i")[0]["style"].startswith("left:100.0%")
     assert not any(cell.bold for cell in cells(made))
+
+
+def test_a_cell_under_the_pointer_tells_mean_deviation_interval_and_number_of_seeds():
+    values = heat_map().samples[0][1]
+    low, high = bootstrap_interval(values, np.random.default_rng(SEED))
+    one_seed, diverged, equal = np.array([0.4]), np.array([0.4, np.nan, np.nan]), np.array([0.5])
+    made = replace(heat_map(), samples=((one_seed, values, diverged), (equal, *heat_map().samples[1][1:])))
+    said = [attrs["data-tip"].split("\n")[1:] for attrs in Elements(render(figure(made))).of("g", "cell")]
+    assert said[0] == ["value 0.400", "n = 1", "0.100 below full reset"]
+    assert said[1] == [
+        "mean 0.520 ±0.012",
+        f"95% bootstrap {low:.3f} to {high:.3f}, n = 3",
+        "0.020 above full reset",
+    ]
+    assert said[2] == ["2 of 3 runs diverged"]
+    assert said[3] == ["value 0.500", "n = 1", "equal to full reset"]
+    assert said[4] == ["no finished runs yet"]
+    assert f"0.520 ±0.012 [{low:.3f} to {high:.3f}]" in "".join(Elements(render(figure(made))).text)
 
 
 def test_lightness_rises_along_the_colours_so_that_grey_prints_read_the_same():
@@ -180,8 +204,9 @@ def test_lightness_rises_along_the_colours_so_that_grey_prints_read_the_same():
 
 
 def test_ink_has_contrast_on_every_colour():
-    made = replace(heat_map(), values=np.linspace(0, 1, 60).reshape(6, 10), reference=None)
-    made = replace(made, deviations=None)
+    names = tuple(map(str, range(10)))
+    one_seed = tuple(tuple(np.linspace(0, 1, 60).reshape(6, 10, 1)[row]) for row in range(6))
+    made = replace(heat_map(), samples=one_seed, rows=names[:6], columns=names, reference=None)
     for cell, value in zip(cells(made), made.values.ravel(), strict=True):
         light = {DARK_INK: 0.0, LIGHT_INK: 1.0}[cell.ink]
         bright, dark = sorted((light, lightness(float(value))), reverse=True)
@@ -191,4 +216,19 @@ def test_ink_has_contrast_on_every_colour():
 def test_thumbnail_shows_the_first_panel_small():
     picture_bytes = thumbnail(figure(*(panel(curve()) for _ in range(6))))
     assert int.from_bytes(picture_bytes[16:20]) == 480
+    assert picture_bytes == thumbnail(figure(panel(curve())))
     assert len(picture_bytes) < 60_000
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_what_was_not_run_is_named_in_the_caption_and_not_drawn(kind):
+    full, empty = KINDS[kind], replace(EMPTY[kind], title="not run at all")
+    made = figure(full, empty).filled()
+    assert made.panels == (full,)
+    assert made.caption.endswith("nothing of it has been run: not run at all.")
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_a_figure_that_is_full_or_empty_stays_as_it_is(kind):
+    for made in (figure(KINDS[kind], KINDS[kind]), figure(EMPTY[kind], EMPTY[kind])):
+        assert made.filled() is made

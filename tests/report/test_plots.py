@@ -120,3 +120,12 @@ def test_markers_include_both_ends():
     assert (long[0], long[-1], len(long)) == (0, 29, 9)
     assert marked_positions(curve(num_positions=3)) == [0, 1, 2]
     assert marked_positions(curve(num_positions=0)) == []
+
+
+@pytest.mark.parametrize("num_panels", [1, 2, 3])
+def test_the_legend_lies_inside_the_picture_however_long_its_names(num_panels):
+    curves = [curve("aid", f"ReLU + Dropout with a name of some length {number}") for number in range(8)]
+    made = picture(figure(*[panel(*curves)] * num_panels))
+    made.canvas.draw()
+    box = made.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= made.bbox.width and box.y0 >= 0

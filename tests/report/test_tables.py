@@ -1,15 +1,18 @@
 """Tables in three formats, with the escapes of each."""
 
+import ast
 import csv
 import io
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from samples import CLAIM, TABLE, run
 
+import supple_lab
 from supple.methods.activations import UseAID
-from supple_lab.report.claims_table import SELECTED, claims_table
+from supple_lab.report.claims_table import SELECTED, claims_table, printed_claims
 from supple_lab.report.figure import ClaimRow, Part, Table
 from supple_lab.report.intervals import SEED, bootstrap_interval, show
 from supple_lab.report.results import Results
@@ -44,10 +47,11 @@ def test_markdown_keeps_hostile_text_in_its_cell():
 
 
 def test_numbers_are_set_to_the_right_and_prose_wraps():
-    claims = claims_table((CLAIM, replace(CLAIM, claim="A long claim that will not fit beside the others.")))
+    claims = printed_claims((CLAIM, replace(CLAIM, claim="A long claim that will not fit beside the others.")))
     assert column_kinds(TABLE) == ["word", "number", "number"]
-    assert column_kinds(claims) == ["prose", "number", "word", "number", "number", "number", "word"]
-    assert r"\begin{longtable}{p{0.60\linewidth}rlrrrl}" in latex(claims)
+    assert column_kinds(claims) == ["prose", "word", "prose", "word"]
+    prose = r">{\raggedright\arraybackslash}p{0.30\linewidth}"
+    assert rf"\begin{{longtable}}{{{prose}l{prose}l}}" in latex(claims)
     assert r"\begin{tabular}{lrr}" in latex(TABLE)
 
 
@@ -69,11 +73,45 @@ def test_latex_escapes_every_special_letter():
     assert r"\label{tab:bad-name}" in text
 
 
-def test_latex_is_ascii_where_the_table_has_a_plus_minus():
-    text = latex(TABLE)
-    assert r"0.9 $\pm$ 0.1" in text
+def test_latex_has_a_mark_for_every_letter_that_studies_and_tables_write():
+    folder = Path(supple_lab.__file__).parent
+    files = [*(folder / "studies").rglob("*.py"), folder / "report" / "intervals.py", folder / "report" / "tables.py"]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    strange = {letter for text in texts for letter in text if not letter.isascii()}
+    assert strange >= set("±−–²")
+    assert latex(replace(TABLE, caption="".join(sorted(strange)))).isascii()
+
+
+def test_latex_is_ascii_where_the_table_has_signs():
+    text = latex(replace(TABLE, rows=(("0.9 ± 0.1", "≥ 2 × 3", "≈ 1"), ("–", "\N{MINUS SIGN}1", "x²"))))
+    assert r"0.9 $\pm$ 0.1 & $\geq$ 2 $\times$ 3 & $\approx$ 1 \\" in text
+    assert r"\textendash{} & $-$1 & x$^2$ \\" in text
     assert text.isascii()
     assert text.count(r" \\") == 3
+
+
+def test_latex_tells_a_minus_from_a_hyphen_and_an_option_from_a_dash():
+    cells = ("-0.1 [-0.2, -0.05]", "1e-05 in warm-start", "run --json a/b-1")
+    row = latex(replace(TABLE, rows=(cells,))).splitlines()[-4]
+    minus = r"$-$0.1 [$-$0.2, $-$0.05]"
+    assert row.strip() == rf"{minus} & 1e-05 in warm-start & run -{{}}-json a\slash{{}}b-1 \\"
+
+
+def test_a_row_of_latex_that_begins_with_a_bracket_is_no_argument_of_the_row_before():
+    text = latex(replace(TABLE, header=("[a]", "b", "c"), rows=(("*", "1", "2"), ("[1]", "[2]", "3"))))
+    for row in (r"{}[a] & b & c \\", r"{}* & 1 & 2 \\", r"{}[1] & [2] & 3 \\"):
+        assert f"    {row}" in text.splitlines()
+
+
+def test_latex_tables_are_no_wider_than_the_text_and_name_the_packages_they_need():
+    lines = latex(TABLE).splitlines()
+    assert lines[0] == r"% needs \usepackage{booktabs,graphicx}"
+    fitted = r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+    assert lines[lines.index(r"  \begin{tabular}{lrr}") - 1] == fitted
+    assert lines[-2] == r"  \end{tabular}}"
+    text = latex(TABLE)
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
 
 
 def test_csv_gives_back_the_cells_as_they_were():
@@ -84,32 +122,39 @@ def test_csv_gives_back_the_cells_as_they_were():
 def test_claims_become_a_table_with_their_interval_and_verdict():
     not_run = ClaimRow(claim="c", paper="p", measured="", interval=None, n=0, verdict="not run")
     table = claims_table((CLAIM, not_run))
-    assert table.rows[0] == ("AID keeps learning.", "–", "it does", "0.9", "0.800 to 0.950", "3", "holds")
-    assert table.rows[1][3:] == ("–", "–", "0", "not run")
+    assert table.rows[0] == ("AID keeps learning.", "–", "it does", "0.9", "0.800 to 0.950", "3", "holds", "–")
+    assert table.rows[1][3:] == ("–", "–", "0", "not run", "–")
 
 
 def test_prose_may_break_across_pages_under_a_header_on_each():
     prose = replace(TABLE, rows=(("A long cell that will not fit beside the others.", "0.9", "0.9"),) * 2)
     lines = [line.strip() for line in latex(prose, label="study_ends").splitlines()]
     assert lines[1:3] == [
-        r"\begin{longtable}{p{0.60\linewidth}rr}",
+        r"\begin{longtable}{>{\raggedright\arraybackslash}p{0.60\linewidth}rr}",
         r"\caption{First and last; mean.}\label{tab:study-ends} \\",
     ]
     header = [r"\toprule", r"method & first & last \\", r"\midrule"]
     ends = [r"\endhead", r"\bottomrule", r"\endlastfoot"]
     assert lines[3:13] == [*header, r"\endfirsthead", *header, *ends]
     assert lines[-1] == r"\end{longtable}"
-    assert len(lines) == 3 + 10 + 2 + 1
+    assert [line == r"\addlinespace" for line in lines[13:-1]] == [False, True, False]
     assert "table}" in latex(TABLE)
     assert "longtable" not in latex(TABLE)
 
 
-def test_a_brief_table_of_claims_leaves_the_list_of_parts_out():
+def test_claims_on_paper_have_four_columns_and_no_list_of_parts():
     part = Part(name="a", measured="0.1", interval=None, n=3, verdict="holds")
-    row = replace(CLAIM, measured="holds in 1 of 1 (at least 1?): holds in a", parts=(part,))
-    shown = [claims_table((row,), brief=brief).rows[0][3] for brief in (True, False)]
-    assert shown == ["holds in 1 of 1 (at least 1?)", row.measured]
-    assert claims_table((CLAIM,), brief=True).rows[0][3] == CLAIM.measured
+    parts = replace(CLAIM, measured="holds in 1 of 1 (at least 1?): holds in a", interval=None, parts=(part,))
+    not_run = replace(CLAIM, measured="", interval=None, n=0, verdict="not run", section="5.1")
+    table = printed_claims((CLAIM, parts, not_run))
+    assert table.header == ("claim", "the paper says", "measured", "verdict")
+    assert [row[2] for row in table.rows] == [
+        "0.9; 95% interval 0.800 to 0.950; n = 3",
+        "holds in 1 of 1 (at least 1?); n = 3",
+        "–",
+    ]
+    assert [row[1] for row in table.rows] == ["it does", "it does", "it does (5.1)"]
+    assert claims_table((parts,)).rows[0][3] == parts.measured
 
 
 def test_caption_of_the_claims_says_what_was_selected_on_the_seeds_reported():
@@ -120,10 +165,19 @@ def test_caption_of_the_claims_says_what_was_selected_on_the_seeds_reported():
     assert captions[2].endswith("2 notes on the study's page tell what differs from the paper.")
 
 
+def test_each_claim_says_in_the_files_that_settings_were_selected_on_the_seeds_reported():
+    chosen = select(Results(tuple(run(UseAID(relu_prob=p)) for p in (0.7, 0.9))), "train_accuracy").words()
+    claims = (CLAIM, replace(CLAIM, n=0, verdict="not run"))
+    files = [comma_separated(claims_table(claims, notes=notes)) for notes in ((chosen,), ("Slim.",))]
+    told = [[row["note"] for row in csv.DictReader(io.StringIO(text))] for text in files]
+    assert told == [["some settings were selected on the very seeds reported", "–"], ["–", "–"]]
+    assert SELECTED in printed_claims(claims, notes=(chosen,)).caption
+
+
 def test_bold_cells_are_bold_in_markdown_and_latex_and_plain_in_csv():
     bold = replace(TABLE, bold=frozenset({(0, 1), (1, 2)}))
     assert "| AID | **0.9 ± 0.1** | 0.9 |" in markdown(bold)
-    assert r"ReLU & 1.0 & \textbf{-0.1} \\" in latex(bold)
+    assert r"ReLU & 1.0 & \textbf{$-$0.1} \\" in latex(bold)
     assert comma_separated(bold) == comma_separated(TABLE)
 
 

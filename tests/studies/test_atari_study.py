@@ -77,6 +77,21 @@ def test_all_claims_hold_on_numbers_as_the_paper_describes_them():
     assert verdicts(as_the_paper_says) == ["holds"] * 5
 
 
+def test_the_iqm_and_its_interval_are_called_by_their_names():
+    lines = [line for panel in STUDY.draw(made(as_the_paper_says), PAPER).figures[0].panels for line in panel.curves]
+    names = {(line.statistic, line.band_words, line.edges[0]) for line in lines}
+    assert names == {("IQM of human-normalised scores", "95% stratified bootstrap", "95% stratified bootstrap from")}
+
+
+def test_all_of_the_best_scores_of_a_game_are_bold():
+    def equal_but_for_vanilla(spec):
+        return {"score": 10.0 if spec.method.name == "vanilla" else 20.0, "srank": 1.0}
+
+    table = STUDY.draw(made(equal_but_for_vanilla), PAPER).tables[0]
+    columns = [table.header.index(name) for name in ("ReLU + Dropout", "AID")]
+    assert table.bold == {(game, column) for game in range(len(GAMES)) for column in columns}
+
+
 def test_no_lead_is_found_where_there_is_none():
     def vanilla_for_all(spec):
         title, _, _ = spoken(spec)

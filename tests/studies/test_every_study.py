@@ -78,6 +78,17 @@ def test_seeds_and_methods_of_the_order_are_obeyed(name):
         assert {spec.method.name for spec in only} <= {"vanilla", "full_reset"}  # a reset network is a cold start
 
 
+@every_study
+@every_scale
+def test_all_that_can_be_ordered_is_part_of_the_grid_that_is_reported(name, scale):
+    study = study_named(name)
+    for more in ({}, {"num_seeds": 7}, {"methods": ("redo", "aid")}, {"search": True, "num_seeds": 1}):
+        order = Order(scale=scale, **more)
+        if not study.objection(order):
+            reported = {spec.run_id for spec in study.specs(order.whole())}
+            assert {spec.run_id for spec in study.specs(order)} <= reported
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

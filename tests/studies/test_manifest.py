@@ -65,7 +65,7 @@ def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
     content["specs"][0]["method"]["gone"] = 1
     path.write_text(json.dumps(content))
     assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 0
-    assert "1 run of the folder was ordered by another version" in (tmp_path / "report" / "index.html").read_text()
+    assert "1 run was ordered by another version" in (tmp_path / "report" / "index.html").read_text()
     content["order"]["gone"] = 1
     path.write_text(json.dumps(content))
     assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 2

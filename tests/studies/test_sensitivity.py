@@ -52,6 +52,7 @@ def test_heat_map_has_p_across_rates_down_and_full_reset_as_reference():
     np.testing.assert_allclose(first.values[0], np.array([0.46, 0.56, 0.66, 0.76]) + mean_seed, atol=1e-12)
     assert first.reference.value == pytest.approx(RESET + mean_seed)
     assert first.deviations[1, 2] == pytest.approx(np.std([0.0, 0.001, 0.002, 0.003, 0.004], ddof=1))
+    assert {len(sample) for row in first.samples for sample in row} == {5}
 
 
 @pytest.mark.parametrize(("number", "verdict"), [(8, "holds"), (5, "holds"), (4, "fails"), (0, "fails")])

@@ -1,7 +1,7 @@
 """supple report: make a study's figures, tables and page from the store alone."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ from supple_lab.report.written_spec import Written, id_of, name_of
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
-from supple_lab.studies.manifest import Manifest, read_manifest, readable_spec, studies_in
+from supple_lab.studies.manifest import Manifest, read_manifest, studies_in
 from supple_lab.studies.order import Order
 
 
@@ -62,7 +62,7 @@ def report_all(out: Path) -> int:
 def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
-    grid, unreadable = grid_of(study, manifest)
+    grid = study.specs(manifest.order)
     results = load_results(store, grid, conditions=conditions_of(study, manifest.order))
     drawing = study.draw(results, manifest.order)
     if manifest.order.scale == "smoke":
@@ -73,18 +73,15 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
         question=study.question,
         scale=manifest.order.scale,
         command=" && ".join(manifest.commands),
-        notes=notes_of(unreadable),
+        notes=notes_of(strangers_in(manifest, grid)),
     )
     return drawing, write_report(out / "report", about, results=results, drawing=drawing)
 
 
-def grid_of(study: Study, manifest: Manifest) -> tuple[list[RunSpec], list[Written]]:
-    """The runs of the report: the study's, and what was asked for besides; and specs that this version cannot read."""
-    grid = {spec.run_id: spec for spec in study.specs(manifest.order)}
-    besides = [written for written in manifest.specs if id_of(written) not in grid]  # few: reading a spec takes time
-    readable = [(written, readable_spec(written)) for written in besides]
-    more = [spec for _, spec in readable if spec is not None]
-    return [*grid.values(), *more], [written for written, spec in readable if spec is None]
+def strangers_in(manifest: Manifest, grid: Iterable[RunSpec]) -> list[Written]:
+    """What was ordered and is none of the study's runs: another version had other ones. No number may rest on it."""
+    known = {spec.run_id for spec in grid}
+    return [written for written in manifest.specs if id_of(written) not in known]
 
 
 def conditions_of(study: Study, order: Order) -> dict[str, str]:
@@ -96,14 +93,17 @@ def conditions_of(study: Study, order: Order) -> dict[str, str]:
     return {run: "; ".join(names) for run, names in labels.items()}
 
 
-def notes_of(unreadable: Sequence[Written]) -> tuple[str, ...]:
+def notes_of(strangers: Sequence[Written]) -> tuple[str, ...]:
     """What a reader must know of the order itself."""
-    if not unreadable:
+    if not strangers:
         return ()
-    named = "; ".join(name_of(written) for written in unreadable[:MAX_NAMED])
-    more = f"; and {len(unreadable) - MAX_NAMED} more" if len(unreadable) > MAX_NAMED else ""
-    are = "1 run of the folder was" if len(unreadable) == 1 else f"{len(unreadable)} runs of the folder were"
-    return (f"{are} ordered by another version, which this one cannot read: {named}{more}.",)
+    named = "; ".join(name_of(written) for written in strangers[:MAX_NAMED])
+    more = f"; and {len(strangers) - MAX_NAMED} more" if len(strangers) > MAX_NAMED else ""
+    are = "1 run was" if len(strangers) == 1 else f"{len(strangers)} runs were"
+    return (
+        f"{are} ordered by another version of supple, whose study has other runs than this one's: {named}{more}. "
+        "Nothing here rests on them; that version reports them.",
+    )
 
 
 def undecided(row: ClaimRow) -> ClaimRow:
@@ -111,7 +111,8 @@ def undecided(row: ClaimRow) -> ClaimRow:
     if row.verdict == "not run":
         return row
     parts = tuple(part if part.verdict == "not run" else replace(part, verdict="not decided") for part in row.parts)
-    measured = f"{len(parts)} comparisons of runs too short to decide any" if parts else row.measured
+    number = "1 comparison" if len(parts) == 1 else f"{len(parts)} comparisons"
+    measured = f"{number} of runs too short to decide anything" if parts else row.measured
     return replace(row, verdict="not decided", measured=measured, parts=parts, chance=1.0)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from supple_lab.report.minus import minus
 from supple_lab.report.panel import Bars, Distribution, Level, Line, Panel, Range, Scale
 from supple_lab.report.scale import backward, forward, inside, share, ticks
 
@@ -68,11 +69,6 @@ class Axes:
 def brief(value: float) -> str:
     """A tick's number as text."""
     return minus(f"{value:g}")
-
-
-def minus(text: str) -> str:
-    """The text of a number with a true minus sign; an exponent's stays, as in 1e-05."""
-    return text.replace("-", "\N{MINUS SIGN}", 1) if text.startswith("-") else text
 
 
 def axes_of(panel: Panel | Bars | Distribution) -> Axes:

@@ -1,6 +1,6 @@
 """Figure, table and claim as data: what a study draws, before anything decides how it looks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from supple_lab.report.panel import AnyPanel
@@ -17,6 +17,14 @@ class Figure:
     caption: str
     panels: tuple[AnyPanel, ...]  # row after row
     columns: int = 3  # at most; fewer where there are fewer panels
+
+    def filled(self) -> "Figure":
+        """The panels that show anything, with a word on the others; all of them where none does."""
+        empty = [panel.title for panel in self.panels if panel.is_empty]
+        if not empty or len(empty) == len(self.panels):
+            return self
+        caption = f"{self.caption} Left out, for nothing of it has been run: {', '.join(dict.fromkeys(empty))}."
+        return replace(self, caption=caption, panels=tuple(panel for panel in self.panels if not panel.is_empty))
 
 
 @dataclass(frozen=True, kw_only=True)

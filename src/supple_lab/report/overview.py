@@ -3,13 +3,16 @@
 import base64
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from supple_lab.report.about import About
+from supple_lab.report.claims_table import selection_of
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.figure import ClaimRow, Drawing, Verdict
+from supple_lab.report.minus import minus
 from supple_lab.report.page import VERDICT_SIGNS, kind_of
 from supple_lab.report.plots.picture import thumbnail
 from supple_lab.report.results import Results
@@ -26,7 +29,7 @@ class Card:
     scale: str
     num_finished: int
     num_runs: int
-    claims: list[dict[str, str]]  # claim, section, measured, verdict; in the order of the study's page
+    claims: list[dict[str, str]]  # claim, section, measured, selection, verdict; in the order of the study's page
     num_damaged: int = 0
     picture: str = ""  # a small PNG in base 64; empty for a study without figures
 
@@ -45,14 +48,15 @@ def card_of(about: About, results: Results, drawing: Drawing) -> Card:
         num_finished=len(results.finished),
         num_runs=len(results.runs),
         num_damaged=sum(run.state == "damaged" for run in results.runs),
-        claims=[claim_of(row) for row in drawing.claims],
+        claims=[claim_of(row, notes=(*about.notes, *drawing.notes)) for row in drawing.claims],
         picture=base64.b64encode(thumbnail(drawing.figures[0])).decode() if drawing.figures else "",
     )
 
 
-def claim_of(row: ClaimRow) -> dict[str, str]:
+def claim_of(row: ClaimRow, *, notes: Sequence[str]) -> dict[str, str]:
     """What the overview says of a claim: as the page has it, without what only the page has room for."""
-    return {"claim": row.claim, "section": row.section, "measured": row.brief, "verdict": row.verdict}
+    told = {"claim": row.claim, "section": row.section, "measured": row.brief, "verdict": row.verdict}
+    return {**told, "selection": selection_of(row, notes)}
 
 
 def card_json(card: Card) -> str:
@@ -84,7 +88,7 @@ def overview(cards: list[Card]) -> str:
 
 
 def _claim_view(claim: dict[str, Any]) -> dict[str, Any]:
-    return {**claim, **_verdict_view(claim["verdict"], 1)}
+    return {"selection": "", **claim, "measured": minus(claim["measured"]), **_verdict_view(claim["verdict"], 1)}
 
 
 def _verdict_view(verdict: Verdict, number: int) -> dict[str, Any]:

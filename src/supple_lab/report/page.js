@@ -103,28 +103,27 @@
         .map((curve) => ({ curve, at: curve.x.indexOf(x) }))
         .filter(({ curve, at }) => at >= 0 && curve.middle[at] !== null)
         .sort((a, b) => b.curve.middle[b.at] - a.curve.middle[a.at]);
+      if (!rows.length) return table;
+      const resampled = rows.some(({ curve }) => curve.lower);
+      const bandEnds = resampled ? "band-ends" : ""; // without a bootstrap of its own, the band is the interval to show
+      const range = (low, high, at) => {
+        const ends = low ? [low[at], high[at]].filter((value) => value !== null) : [];
+        return ends.map((value) => show(value, panel.decimals)).join(" to ");
+      };
       for (const { curve, at } of rows) {
         const row = table.insertRow();
         const name = element("th", "inked", buttons[curve.entry].textContent.trim());
         name.style.cssText = buttons[curve.entry].style.cssText;
         row.append(name, element("td", "", show(curve.middle[at], panel.decimals)));
-        const ends = curve.low ? [curve.low[at], curve.high[at]].filter((value) => value !== null) : [];
-        const range = ends.map((value) => show(value, panel.decimals)).join(" to ");
-        row.append(element("td", "band-ends", range || `n = ${curve.n}`));
-        const resampled = curve.lower && curve.lower[at] !== null ? [curve.lower[at], curve.upper[at]] : [];
-        row.append(element("td", "", resampled.map((value) => show(value, panel.decimals)).join(" to ")));
+        row.append(element("td", bandEnds, range(curve.low, curve.high, at) || `n = ${curve.n}`));
+        if (resampled) row.append(element("td", "", range(curve.lower, curve.upper, at)));
       }
-      const first = rows.map(({ curve }) => curve).find((curve) => curve.low);
-      if (first) table.insertBefore(headings(first), table.tBodies[0]);
+      const first = (rows.find(({ curve }) => curve.low) || rows[0]).curve;
+      const headings = ["", first.line, first.low ? first.band : ""].map((words) => element("td", "", words));
+      headings[2].className = bandEnds;
+      if (resampled) headings.push(element("td", "", "95% bootstrap"));
+      table.createTHead().insertRow().append(...headings);
       return table;
-    }
-
-    function headings(curve) {
-      const head = element("thead");
-      const row = head.insertRow();
-      const names = ["", curve.line, curve.band, curve.lower ? "95% bootstrap" : ""];
-      names.forEach((name, place) => row.append(element("td", place === 2 ? "band-ends" : "", name)));
-      return head;
     }
 
     const point = (event) => {

@@ -4,11 +4,11 @@ from typing import Any
 
 from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
-from supple_lab.report.axes import minus
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.distinctions import distinctions
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Part, Table, Verdict
 from supple_lab.report.legend import legend_of
+from supple_lab.report.minus import minus
 from supple_lab.report.remarks import remarks
 from supple_lab.report.results import Results
 from supple_lab.report.run_lists import (
@@ -48,7 +48,7 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
     missing, settings = missing_groups(results), distinctions(results)
     return template("page.html").render(
         about=about,
-        banner=SCALE_NOTES.get(about.scale, ""),
+        banner=SCALE_NOTES.get(about.scale, "") if results.runs else "",
         notes=(*about.notes, *drawing.notes),
         max_open_notes=MAX_OPEN_NOTES,
         remarks=remarks(results, versions=provenance.versions),
@@ -65,6 +65,7 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
         runs=[run_view(run, settings[run.spec.run_id]) for run in results.runs[:MAX_ROWS]],
         num_runs=len(results.runs),
         provenance=_provenance_view(results, provenance),
+        command=about.command.split(" "),
         data=strict([[shape.data for shape in figure["panels"]] for figure in figures]),
         light_page=LIGHT_PAGE,
         dark_page=DARK_PAGE,
@@ -73,6 +74,8 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
 
 def facts(about: About, results: Results) -> list[tuple[str, str]]:
     """What a reader wants to know before looking: scale, seeds, runs, time."""
+    if not results.runs:
+        return [("scale", about.scale), ("runs", "none: nothing is trained")]
     ordered, ran = ({run.spec.seed for run in runs} for runs in (results.runs, results.ended))
     return [
         ("scale", about.scale),
@@ -106,8 +109,8 @@ def _brackets(cell: str) -> str:
 def _claim_view(row: ClaimRow) -> View:
     return {
         "row": row,
-        "measured": row.brief,
-        "interval": show_interval(row.interval),
+        "measured": minus(row.brief),
+        "interval": minus(show_interval(row.interval)),
         "parts": [_part_view(part) for part in row.parts[:MAX_PARTS]],
         "sign": VERDICT_SIGNS[row.verdict],
         "kind": kind_of(row.verdict),
@@ -116,8 +119,13 @@ def _claim_view(row: ClaimRow) -> View:
 
 
 def _part_view(part: Part) -> View:
-    sign, kind = VERDICT_SIGNS[part.verdict], kind_of(part.verdict)
-    return {"part": part, "interval": show_interval(part.interval), "sign": sign, "kind": kind}
+    return {
+        "part": part,
+        "measured": minus(part.measured),
+        "interval": minus(show_interval(part.interval)),
+        "sign": VERDICT_SIGNS[part.verdict],
+        "kind": kind_of(part.verdict),
+    }
 
 
 def kind_of(verdict: Verdict) -> str:
@@ -132,7 +140,7 @@ def _provenance_view(results: Results, provenance: Provenance) -> list[tuple[str
     hardware = [f"{machine.get('cpu')}", f"{machine.get('cores')} cores", f"{machine.get('memory_gib')} GiB"]
     made_on = [*hardware, *(gpus if isinstance(gpus, list) else []), f"{machine.get('system')}"]
     of_runs = [
-        ("runs trained on", trained_on(results.runs) or ABSENT),
+        ("runs trained on", trained_on(results.runs) or (ABSENT if results.runs else "")),
         ("matrix products in", precisions_of(results.runs)),
         ("commit of the runs", commits_of(results.runs)),
         ("versions of the runs", versions_of(results.runs)),

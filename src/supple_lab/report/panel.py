@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from supple_lab.report.intervals import SEED, bootstrap_intervals, mean_interval
+from supple_lab.report.intervals import SEED, bootstrap_interval, bootstrap_intervals, mean_and_std, mean_interval
 
 Scale = Literal["linear", "log", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
 Band = Literal["range", "deviation", "interval"]  # lowest to highest seed, one standard deviation, 95% of the mean
@@ -26,17 +26,9 @@ class Estimate:
     high: np.ndarray
     n: int  # how many runs stand behind it
     dots: bool = False  # markers with error bars in place of a line with a band
-    edges: tuple[str, str] = ("from", "to")  # what low and high are
-
-    @property
-    def middle_words(self) -> str:
-        """What the line is, as far as the band tells."""
-        return "mean" if self.edges[0].startswith("mean") else "value"
-
-    @property
-    def band_words(self) -> str:
-        """What the band is."""
-        return "95% interval" if all(edge.startswith("95%") for edge in self.edges) else " to ".join(self.edges)
+    statistic: str = "mean"  # what the line is
+    band_words: str = "± one std"  # what the band is
+    edges: tuple[str, str] = ("mean − std", "mean + std")  # what low and high are
 
     @property
     def has_band(self) -> bool:
@@ -68,9 +60,9 @@ class Curve:
         return self.n > 1
 
     @property
-    def middle_words(self) -> str:
+    def statistic(self) -> str:
         """What the line is."""
-        return "mean"
+        return "mean" if self.n > 1 else "value"
 
     @property
     def middle(self) -> np.ndarray:
@@ -144,6 +136,11 @@ class Panel:
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not self.curves
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
@@ -156,6 +153,11 @@ class Bars:
     bars: tuple[Line, ...]  # the x of each are places in positions, counted from 0
     levels: tuple[Level, ...] = ()
     y_range: Range | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not self.bars
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +186,11 @@ class Distribution:
     y_scale: Scale = "linear"
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not self.histograms
+
+    @property
     def positions(self) -> tuple[str, ...]:
         """Names of the positions, from left to right."""
         return tuple(dict.fromkeys(histogram.position for histogram in self.histograms))
@@ -191,18 +198,41 @@ class Distribution:
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """A number in each cell of a grid, as colour and as text."""
+    """A mean over seeds in each cell of a grid, as colour and as text."""
 
     title: str
     x_label: str
     y_label: str
     columns: tuple[str, ...]
     rows: tuple[str, ...]  # from top to bottom
-    values: np.ndarray  # (rows, columns); not finite where there is none
-    deviations: np.ndarray | None = None  # (rows, columns), printed smaller under the value
+    samples: tuple[tuple[np.ndarray, ...], ...]  # rows of cells, each (seeds,); not finite where a seed has no value
     reference: Level | None = None  # marked on the colour bar; cells above it are bold
     value_label: str = ""  # of the colour bar
     decimals: int = 3
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not any(len(cell) for row in self.samples for cell in row)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The means: (rows, columns); not finite where no run has ended or one has no value."""
+        return self._numbers[..., 0]
+
+    @cached_property
+    def deviations(self) -> np.ndarray:
+        """The standard deviations, printed smaller under the means: (rows, columns); not finite for a single seed."""
+        return self._numbers[..., 1]
+
+    def bootstrap(self, row: int, column: int) -> Range | None:
+        """The 95% bootstrap interval of a cell's mean over seeds; None for a single seed, which has no spread."""
+        return bootstrap_interval(self.samples[row][column], np.random.default_rng(SEED))
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        pairs = [mean_and_std(cell) if len(cell) else (np.nan, np.nan) for row in self.samples for cell in row]
+        return np.array(pairs, dtype=float).reshape(len(self.rows), len(self.columns), 2)
 
 
 AnyPanel = Panel | Bars | Distribution | HeatMap

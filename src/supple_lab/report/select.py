@@ -92,7 +92,8 @@ def _configurations(results: Results) -> dict[str, Results]:
             "a selection is among configurations of one method on one problem with one model; "
             f"got {len(kinds)} such kinds. Narrow the results down with where() or group_by()."
         )
-    return results.group_by(lambda spec: json.dumps(settings_of(spec), sort_keys=True))
+    alike = results.group_by(lambda spec: (spec.method, spec.optimizer, spec.precision))  # or each run's is encoded
+    return {json.dumps(settings_of(runs.runs[0].spec), sort_keys=True): runs for runs in alike.values()}
 
 
 def settings_of(spec: RunSpec) -> dict[str, object]:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from supple_lab.report.axes import span, wide
+from supple_lab.report.axes import from_zero, span
 from supple_lab.report.panel import HeatMap, Range
 
 MAP = "cividis"
@@ -31,7 +31,7 @@ class Cell:
 def shade_range(panel: HeatMap) -> Range:
     """What the colour bar goes from and to; the reference is on it."""
     reference = np.array([panel.reference.value] if panel.reference else [])
-    return wide(span([panel.values.ravel(), reference]))
+    return from_zero(span([panel.values.ravel(), reference]), "linear")
 
 
 def cells(panel: HeatMap) -> list[Cell]:
@@ -48,7 +48,7 @@ def _cell(panel: HeatMap, place: tuple[int, ...], share: float) -> Cell:
     if not np.isfinite(value):
         return Cell(row, column, "\N{EN DASH}", "", None, DARK_INK, False)
     above = panel.reference is not None and value > panel.reference.value
-    deviation = float(panel.deviations[place]) if panel.deviations is not None else float("nan")
+    deviation = float(panel.deviations[place])
     return Cell(
         row,
         column,

@@ -16,6 +16,7 @@ from supple_lab.report.run_lists import precision_of
 from supple_lab.report.spec_fields import dataset_of
 
 Json = dict[str, Any]
+STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one anew for each value
 
 
 def study_json(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
@@ -45,9 +46,9 @@ def lines(items: Iterable[Json]) -> str:
 def encoded(value: Any) -> str:
     """The value as strict JSON."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return STRICT.encode(value)
     except ValueError:
-        return json.dumps(strict(value), ensure_ascii=False, allow_nan=False)
+        return STRICT.encode(strict(value))
 
 
 def strict(value: Any) -> Any:
@@ -91,7 +92,7 @@ def _series(run: RunResult) -> str:
     return ", ".join(
         f'{head}{_name(metric)}, "stage": {stage}, "value": {_number(value)}}}'
         for record in run.records
-        for stage in [encoded(record.get("stage"))]
+        for stage in [_number(record.get("stage"))]
         for metric, value in record.items()
         if metric != "stage"
     )
@@ -103,4 +104,5 @@ def _name(metric: str) -> str:
 
 
 def _number(value: Any) -> str:
-    return repr(value) if type(value) is float and math.isfinite(value) else encoded(value)
+    is_plain = type(value) is int or (type(value) is float and math.isfinite(value))
+    return repr(value) if is_plain else encoded(value)

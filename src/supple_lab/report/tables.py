@@ -13,6 +13,7 @@ import numpy as np
 
 from supple_lab.report.figure import Place, Table
 from supple_lab.report.intervals import Shown
+from supple_lab.report.minus import SIGN, minus
 
 Kind = Literal["number", "word", "prose"]  # of a column
 MARKDOWN_MARKS = re.compile(r"([\\`*_\[\]<>|$~])")
@@ -34,9 +35,15 @@ LATEX_MARKS = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "/": r"\slash{}",  # a path may break there
+    SIGN: r"$-$",
     "±": r"$\pm$",
-    "\N{MINUS SIGN}": r"$-$",
-    ABSENT: "--",
+    "×": r"$\times$",
+    "≈": r"$\approx$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "²": r"$^2$",
+    ABSENT: r"\textendash{}",
     "\n": " ",
 }
 
@@ -63,20 +70,25 @@ def latex(table: Table, *, label: str = "") -> str:
 
 
 def _latex_columns(kinds: Sequence[Kind]) -> str:
-    width = f"p{{{0.6 / max(1, kinds.count('prose')):.2f}\\linewidth}}"
-    return "".join({"number": "r", "word": "l", "prose": width}[kind] for kind in kinds)
+    width = 0.6 / max(1, kinds.count("prose"))  # of the line, together: the rest is for words, numbers and gaps
+    prose = rf">{{\raggedright\arraybackslash}}p{{{width:.2f}\linewidth}}"
+    return "".join({"number": "r", "word": "l", "prose": prose}[kind] for kind in kinds)
 
 
-def _latex_float(columns: str, named: tuple[str, str], header: Iterable[str], rows: Iterable[str]) -> Iterator[str]:
-    yield from (r"% needs \usepackage{booktabs}", r"\begin{table}", r"  \centering", *(f"  {line}" for line in named))
-    yield from (rf"  \begin{{tabular}}{{{columns}}}", *header, *rows, r"    \bottomrule", r"  \end{tabular}")
+def _latex_float(columns: str, named: tuple[str, str], header: Iterable[str], rows: Sequence[str]) -> Iterator[str]:
+    yield from (r"% needs \usepackage{booktabs,graphicx}", r"\begin{table}", r"  \centering")
+    yield from (f"  {line}" for line in named)
+    yield r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"  # no wider than the text
+    yield from (rf"  \begin{{tabular}}{{{columns}}}", *header, *rows, r"    \bottomrule", r"  \end{tabular}}")
     yield r"\end{table}"
 
 
-def _latex_pages(columns: str, named: tuple[str, str], header: Iterable[str], rows: Iterable[str]) -> Iterator[str]:
-    yield from (r"% needs \usepackage{booktabs,longtable}", rf"\begin{{longtable}}{{{columns}}}")
+def _latex_pages(columns: str, named: tuple[str, str], header: Iterable[str], rows: Sequence[str]) -> Iterator[str]:
+    yield from (r"% needs \usepackage{array,booktabs,longtable}", rf"\begin{{longtable}}{{{columns}}}")
     yield f"    {''.join(named)} \\\\"
-    yield from (*header, r"    \endfirsthead", *header, r"    \endhead", r"    \bottomrule", r"    \endlastfoot", *rows)
+    yield from (*header, r"    \endfirsthead", *header, r"    \endhead", r"    \bottomrule", r"    \endlastfoot")
+    if rows:
+        yield "\n    \\addlinespace\n".join(rows)  # or one row's lines run into the next one's
     yield r"\end{longtable}"
 
 
@@ -172,8 +184,11 @@ def _latex_row(table: Table, row: int) -> list[str]:
 
 
 def _ampersands(cells: Iterable[str]) -> str:
-    return f"    {' & '.join(cells)} \\\\"
+    row = " & ".join(cells)
+    shield = "{}" if row.startswith(("[", "*")) else ""  # or the row before takes them for an argument of its end
+    return f"    {shield}{row} \\\\"
 
 
 def _latex_cell(text: str) -> str:
-    return "".join(LATEX_MARKS.get(letter, letter) for letter in text)
+    marked = "".join(LATEX_MARKS.get(letter, letter) for letter in minus(text))
+    return marked.replace("--", "-{}-")  # an option of a command, not a dash

@@ -1,13 +1,14 @@
 """The report on disk: pictures, tables and JSON first, the pages that link to them last."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from supple_lab.atomic_write import atomic_write, storage_error
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
 from supple_lab.report.about import About
-from supple_lab.report.claims_table import claims_table
+from supple_lab.report.claims_table import claims_table, printed_claims
 from supple_lab.report.figure import Drawing, Table
 from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
@@ -25,7 +26,8 @@ def write_report(folder: Path, about: About, *, results: Results, drawing: Drawi
         (folder / "cards").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise storage_error(error, folder) from error
-    for name, content in report_files(about, results=results, drawing=drawing):
+    shown = replace(drawing, figures=tuple(figure.filled() for figure in drawing.figures))
+    for name, content in report_files(about, results=results, drawing=shown):
         atomic_write(folder / name, content)
     own, index = folder / f"{about.study}.html", folder / "index.html"
     cards = cards_in(folder)
@@ -51,8 +53,8 @@ def report_files(about: About, *, results: Results, drawing: Drawing) -> Iterato
 
 def _claims_files(about: About, drawing: Drawing) -> Iterator[tuple[str, bytes]]:
     notes = (*about.notes, *drawing.notes)
-    whole, short = (claims_table(drawing.claims, notes=notes, brief=brief) for brief in (False, True))
-    yield from _table_files(about.stem(whole.name), whole, on_paper=short)
+    whole, printed = (table(drawing.claims, notes=notes) for table in (claims_table, printed_claims))
+    yield from _table_files(about.stem(whole.name), whole, on_paper=printed)
 
 
 def _table_files(stem: str, table: Table, *, on_paper: Table | None = None) -> Iterator[tuple[str, bytes]]:

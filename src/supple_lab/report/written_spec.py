@@ -5,14 +5,14 @@ import json
 from typing import Any
 
 NUM_DIGITS = 16  # of a run's id, as RunSpec has it
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 Written = dict[str, Any]
 
 
 def id_of(written: Written) -> str:
     """The id of the run: the hash of the spec's canonical JSON."""
-    canonical = json.dumps(written, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:NUM_DIGITS]
+    return hashlib.sha256(CANONICAL.encode(written).encode()).hexdigest()[:NUM_DIGITS]
 
 
 def name_of(written: Written) -> str:

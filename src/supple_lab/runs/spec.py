@@ -72,9 +72,18 @@ def encode(value: Any) -> Any:
 
 def encode_fields(part: Any) -> dict[str, Any]:
     """The fields of a part, but for those added later that are at their default."""
-    values = {field: getattr(part, field.name) for field in dataclasses.fields(part)}
-    shown = {field: v for field, v in values.items() if not (field.metadata.get("later") and v == field.default)}
-    return {field.name: encode(value) for field, value in shown.items()}
+    values = [(field, getattr(part, field.name)) for field in fields_of(part.__class__)]
+    return {
+        field.name: encode(value)
+        for field, value in values
+        if not (field.metadata.get("later") and value == field.default)
+    }
+
+
+@cache  # dataclasses.fields makes the tuple anew each time
+def fields_of(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """A part's fields."""
+    return dataclasses.fields(cls)
 
 
 @cache  # most of the time that thousands of specs took to read

@@ -13,6 +13,7 @@ from supple_lab.report.panel import Panel
 from supple_lab.report.results import Results, RunResult
 from supple_lab.report.sample import Sample
 from supple_lab.report.scores import human_normalised
+from supple_lab.report.tables import best_of_columns
 from supple_lab.report.verdict import claim_difference_above, claim_difference_below
 from supple_lab.rl.atari import Atari as Game
 from supple_lab.rl.games import GAMES
@@ -209,19 +210,15 @@ def score_table(groups: Groups) -> Table:
     """Final scores, games by methods, the best of each game in bold."""
     methods = methods_of(groups)
     samples = [[group.of(method).final(SCORE) for method in methods] for group in groups.values()]
-    best = [int(np.nanargmax(means)) if np.isfinite(means).any() else None for means in map(means_of, samples)]
+    means = np.array([[mean_of(sample) for sample in row] for row in samples]).reshape(len(groups), len(methods))
+    best = best_of_columns(means.T, columns=range(len(groups)))  # games are rows here
     return Table(
         name="scores",
         caption="Score after the last iteration; mean ± standard deviation over seeds, the best of each game in bold.",
         header=("game", *map(label_of, methods)),
         rows=tuple((title, *map(shown, row)) for title, row in zip(groups, samples, strict=True)),
-        bold=frozenset((row, place + 1) for row, place in enumerate(best) if place is not None),
+        bold=frozenset((game, method + 1) for method, game in best),
     )
-
-
-def means_of(samples: list[Sample]) -> np.ndarray:
-    """The mean of each."""
-    return np.array([mean_of(sample) for sample in samples], dtype=float)
 
 
 def dropout_fails_in_three_games(groups: Groups) -> ClaimRow:

@@ -17,6 +17,7 @@ from supple_lab.studies.comparison import methods_of, of_the_paper
 from supple_lab.studies.labels import label_of
 
 SCORE = "score"  # the mean over an evaluation's games
+STATISTIC, INTERVAL = "IQM of human-normalised scores", "95% stratified bootstrap"
 Groups = Mapping[str, Chosen]  # by game
 
 
@@ -88,7 +89,7 @@ def iqm_panel(groups: Groups, title: str) -> Panel:
     return Panel(
         title=title,
         x_label="iteration",
-        y_label="IQM of human-normalised scores",
+        y_label=STATISTIC,
         curves=tuple(iqm_curve(scores) for scores in all_scores(groups, papers_methods(groups)).values()),
     )
 
@@ -107,7 +108,9 @@ def iqm_curve(scores: Scores) -> Estimate:
         low=np.array([low for low, _ in ends]),
         high=np.array([high for _, high in ends]),
         n=num_games * num_seeds,
-        edges=("95% from", "95% to"),
+        statistic=STATISTIC,
+        band_words=INTERVAL,
+        edges=(f"{INTERVAL} from", f"{INTERVAL} to"),
     )
 
 
@@ -124,8 +127,8 @@ def iqm_table(choices: Mapping[str, Groups]) -> Table:
     methods = list(dict.fromkeys(method for scores in finals.values() for method in scores))
     return Table(
         name="iqm",
-        caption="IQM of the final human-normalised scores over games and seeds, with its 95% stratified bootstrap "
-        "interval and the number of runs.",
+        caption="IQM of the final human-normalised scores over games and seeds; in brackets its 95% stratified "
+        "bootstrap interval, then the number of runs.",
         header=("method", *finals),
         rows=tuple(
             (label_of(method), *(shown(scores.get(method)) for scores in finals.values())) for method in methods

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from supple.methods.base import Method
 from supple_lab import lookup
@@ -47,18 +48,22 @@ class Condition:
 
     def specs(self, order: Order) -> list[RunSpec]:
         """The runs of the condition."""
-        asked = self.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
-        num_seeds = max(asked, order.min_seeds)
-        return [
-            RunSpec(problem=self.problem, model=self.model, method=method, optimizer=optimizer, seed=seed)
-            for seed in range(num_seeds)
-            for method, optimizer in self.settings(order)
-        ]
+        return list(_specs(self, order))
 
     def of(self, results: Results, order: Order) -> Results:
         """The results of this condition's runs alone."""
         own = {spec.run_id for spec in self.specs(order)}
         return Results(tuple(run for run in results.runs if run.spec.run_id in own))
+
+
+@lru_cache(maxsize=64)  # a report asks three times for the same ones, and each takes its time to name its run
+def _specs(condition: Condition, order: Order) -> tuple[RunSpec, ...]:
+    asked = condition.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
+    return tuple(
+        RunSpec(problem=condition.problem, model=condition.model, method=method, optimizer=optimizer, seed=seed)
+        for seed in range(max(asked, order.min_seeds))
+        for method, optimizer in condition.settings(order)
+    )
 
 
 def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:

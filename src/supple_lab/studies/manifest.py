@@ -20,20 +20,7 @@ class Manifest:
     study: str
     order: Order
     commands: tuple[str, ...]
-    specs: tuple[dict[str, Any], ...]
-
-    def run_specs(self) -> list[RunSpec]:
-        """The runs that were asked for; those of another version, whose specs this one cannot read, are left out."""
-        readable = (readable_spec(spec) for spec in self.specs)
-        return [spec for spec in readable if spec is not None]
-
-
-def readable_spec(content: dict[str, Any]) -> RunSpec | None:
-    """The spec, or None where it has parts or fields that this version does not know."""
-    try:
-        return RunSpec.from_json(json.dumps(content))
-    except (LookupError, TypeError, ValueError):
-        return None
+    specs: tuple[dict[str, Any], ...]  # as they were written: another version may not know their parts
 
 
 def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 
 from supple.methods.activations import UseAID
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
-from supple_lab.report.intervals import mean_and_std
 from supple_lab.report.panel import HeatMap, Level
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
@@ -124,10 +123,6 @@ def heat_maps(grids: Mapping[str, Grid]) -> Figure:
 
 def heat_map(label: str, grid: Grid) -> HeatMap:
     """The cells of one network."""
-    places = [[grid.cells.get((rate, p)) for p in grid.probabilities] for rate in grid.rates]
-    pairs = [[mean_and_std(sample.values) if sample else (np.nan, np.nan) for sample in row] for row in places]
-    shape = (len(grid.rates), len(grid.probabilities), 2)
-    numbers = np.array(pairs, dtype=float).reshape(shape)
     reset = mean_of(grid.reset)
     return HeatMap(
         title=label,
@@ -135,11 +130,15 @@ def heat_map(label: str, grid: Grid) -> HeatMap:
         y_label="learning rate",
         columns=tuple(f"{p:g}" for p in grid.probabilities),
         rows=tuple(f"{rate:g}" for rate in grid.rates),
-        values=numbers[..., 0],
-        deviations=numbers[..., 1],
+        samples=tuple(tuple(values_in(grid, (rate, p)) for p in grid.probabilities) for rate in grid.rates),
         reference=Level(label="full reset", value=reset) if np.isfinite(reset) else None,
         value_label="test accuracy",
     )
+
+
+def values_in(grid: Grid, cell: Cell) -> np.ndarray:
+    """A cell's accuracies, one a run; none where it was not asked for."""
+    return grid.cells[cell].values if cell in grid.cells else np.zeros(0)
 
 
 def cell_table(grids: Mapping[str, Grid]) -> Table:

@@ -8,7 +8,7 @@ from supple_lab.data.mnist import MNIST
 from supple_lab.data.slice import Slice
 from supple_lab.models.mlp import MLP
 from supple_lab.report.figure import Drawing, Figure, Table
-from supple_lab.report.panel import Level, Panel
+from supple_lab.report.panel import Panel
 from supple_lab.report.results import Results
 from supple_lab.report.tables import ABSENT, best_of_columns
 from supple_lab.runs.optimizer import Optimizer
@@ -22,7 +22,7 @@ from supple_lab.studies.condition import Condition
 from supple_lab.studies.labels import label_of, label_of_optimizer
 from supple_lab.studies.order import Order
 from supple_lab.studies.slip_notes import slip_notes
-from supple_lab.studies.stage_curves import stage_curves
+from supple_lab.studies.stage_curves import stage_curves, stage_label
 from supple_lab.studies.trainability_claims import claims
 from supple_lab.studies.trainability_grid import (
     HIGH_RATES,
@@ -36,7 +36,6 @@ from supple_lab.studies.trainability_grid import (
     places,
 )
 
-CHANCE = Level(label="chance", value=0.1)
 PROBLEMS = ("permuted_input", "random_label")
 IN_APPENDIX = ("rrelu", "identity", "sigmoid", "tanh")  # drawn in the grid alone, as in the paper
 
@@ -150,11 +149,11 @@ def panel(grid: Grid, place: Place, *, left_out: tuple[str, ...] = ()) -> Panel:
     drawn = {name: runs for name, runs in grid.at(place).by_method.items() if name not in left_out}
     return Panel(
         title=place.label,
-        x_label="stage",
+        x_label=stage_label(drawn, place.view.metric),
         y_label=place.view.y_label,
         curves=stage_curves(drawn, place.view.metric),
-        levels=(CHANCE,),
-        y_range=(0.0, 1.02),  # room for a marker at 1
+        levels=place.view.levels,
+        y_range=place.view.y_range,
     )
 
 

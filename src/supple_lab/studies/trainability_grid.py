@@ -7,6 +7,7 @@ the end of a stage, in evaluation mode, is shown beside it. On random labels the
 
 from dataclasses import dataclass
 
+from supple_lab.report.panel import Level, Range
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
 from supple_lab.runs.optimizer import Optimizer
@@ -31,6 +32,8 @@ class View:
     problem: str  # as the hyperparameters call it
     metric: str
     y_label: str
+    levels: tuple[Level, ...] = ()
+    y_range: Range | None = None  # none: what the curves take, for on permuted images they lie close together
 
 
 ONLINE = View(
@@ -53,6 +56,8 @@ RANDOM_LABEL = View(
     problem="random_label",
     metric="train_accuracy",
     y_label="accuracy after the stage",
+    levels=(Level(label="chance", value=0.1),),
+    y_range=(0.0, 1.02),  # room for a marker at 1
 )
 VIEWS = (ONLINE, END_OF_STAGE, RANDOM_LABEL)
 SELECTED_BY = {"permuted_input": "online_accuracy", "random_label": "train_accuracy"}  # the mean over stages

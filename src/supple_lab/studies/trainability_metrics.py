@@ -27,7 +27,7 @@ from supple_lab.studies.groups import in_each
 from supple_lab.studies.hyperparameters.search_space import ADAM_HIGH
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
-from supple_lab.studies.stage_curves import stage_curves
+from supple_lab.studies.stage_curves import stage_curves, stage_label
 from supple_lab.studies.trainability_grid import RANDOM_LABEL, SELECTED_BY
 
 METHODS = ("vanilla", "dropout", "aid")
@@ -140,7 +140,7 @@ def panel(name: str, group: Chosen, quantity: Quantity) -> Panel:
     """One number on one problem."""
     return Panel(
         title=f"{name}: {quantity.title}",
-        x_label="stage",
+        x_label=stage_label(group.by_method, quantity.metric),
         y_label=quantity.title + (" (share)" if quantity.metric.endswith(("ratio", "share")) else ""),
         curves=stage_curves(group.by_method, quantity.metric),
         y_range=(0.0, 1.02) if quantity.is_share else None,

@@ -3,7 +3,6 @@
 import io
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from matplotlib import rc_context
@@ -30,9 +29,11 @@ DRAW: dict[type, Callable[..., None]] = {
 }
 DOTS_PER_INCH = 200
 THUMBNAIL_WIDTH = 480  # dots: twice what an overview shows
+THUMBNAIL_SIZE = (4.5, 2.5)  # inches, which decide how large its letters are
 SINGLE_SIZE = (7.2, 4.0)  # inches: 1,440 x 800 dots, about twice what a README column shows
 PANEL_SIZE = (3.9, 3.1)
 LEGEND_ROW = 0.27  # inches
+LEGEND_HANDLE, LEGEND_LETTER = 0.65, 0.08  # inches that a line with its gaps takes, and a letter of its name
 MAX_DIRECT_LABELS = 6  # more names at the line ends are slower to read than a legend
 
 
@@ -47,9 +48,12 @@ def picture_files(figure: Figure) -> dict[str, bytes]:
 
 
 def thumbnail(figure: Figure) -> bytes:
-    """The figure's first panel as a small PNG."""
+    """The figure's first panel as a small PNG, in letters that can be read there: no legend, colours say enough."""
     with rc_context(STYLE):
-        drawn = picture(replace(figure, panels=figure.panels[:1]))
+        drawn = Picture(figsize=THUMBNAIL_SIZE, layout=roomy_layout())
+        FigureCanvasAgg(drawn)
+        for panel in figure.panels[:1]:
+            DRAW[type(panel)](drawn.add_subplot(), panel, legend_of(figure))
         return _saved(drawn, "png", dpi=THUMBNAIL_WIDTH / drawn.get_figwidth(), metadata={"Software": None})
 
 
@@ -66,10 +70,10 @@ def picture(figure: Figure) -> Picture:
     num_columns = max(1, min(len(figure.panels), figure.columns))
     num_rows = max(1, math.ceil(len(figure.panels) / num_columns))
     direct = is_labelled_directly(figure, looks)
-    legend_height = 0.0 if direct else LEGEND_ROW * math.ceil(len(looks) / _entries_in_a_row(num_columns))
     width, height = SINGLE_SIZE if len(figure.panels) < 2 else (num_columns * PANEL_SIZE[0], num_rows * PANEL_SIZE[1])
-    layout: Any = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, hspace=0.04)
-    drawn = Picture(figsize=(width, height + legend_height), layout=layout)
+    entries = entries_in_a_row(looks, width)
+    legend_height = 0.0 if direct else LEGEND_ROW * math.ceil(len(looks) / entries)
+    drawn = Picture(figsize=(width, height + legend_height), layout=roomy_layout())
     FigureCanvasAgg(drawn)
     for place, panel in enumerate(figure.panels, start=1):
         canvas = drawn.add_subplot(num_rows, num_columns, place)
@@ -77,8 +81,13 @@ def picture(figure: Figure) -> Picture:
         if direct and isinstance(panel, Panel):
             label_ends_(canvas, panel, looks)
     if not direct:
-        add_legend_(drawn, figure, looks, num_columns=_entries_in_a_row(num_columns))
+        add_legend_(drawn, figure, looks, num_columns=entries)
     return drawn
+
+
+def roomy_layout() -> Any:
+    """Panels that keep their distance from each other and from the edges."""
+    return ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, hspace=0.04)
 
 
 def is_labelled_directly(figure: Figure, looks: dict[Key, Look]) -> bool:
@@ -95,5 +104,9 @@ def add_legend_(drawn: Picture, figure: Figure, looks: dict[Key, Look], *, num_c
         drawn.legend(handles=handles, loc="outside lower center", ncols=num_columns, frameon=False, handlelength=3.2)
 
 
-def _entries_in_a_row(num_columns: int) -> int:
-    return {1: 4, 2: 5}.get(num_columns, 6)
+def entries_in_a_row(looks: dict[Key, Look], width: float) -> int:
+    """As many names as fit side by side, or as few as need no more rows; at least one."""
+    longest = max((len(label) for _, label in looks), default=1)
+    fitting = max(1, math.floor(width / (LEGEND_HANDLE + LEGEND_LETTER * longest)))
+    num_rows = max(1, math.ceil(len(looks) / fitting))
+    return max(1, math.ceil(len(looks) / num_rows))

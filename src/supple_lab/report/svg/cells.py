@@ -53,12 +53,22 @@ def _show(panel: HeatMap, value: float) -> str:
 def _words(panel: HeatMap, cell: Cell) -> str:
     """What is said of a cell under the pointer, in lines."""
     place = f"{panel.y_label} {panel.rows[cell.row]}, {panel.x_label} {panel.columns[cell.column]}"
-    lines = [place, f"{cell.value} {cell.deviation}".strip() if cell.shade else "no finished runs yet"]
-    if panel.reference is not None and cell.shade:
+    sample = panel.samples[cell.row][cell.column]
+    if not cell.shade:
+        lost = int(np.count_nonzero(~np.isfinite(sample)))
+        return "\n".join((place, f"{lost} of {len(sample)} runs diverged" if lost else "no finished runs yet"))
+    lines = [place, f"{'mean' if len(sample) > 1 else 'value'} {cell.value} {cell.deviation}".strip()]
+    lines.append(f"95% bootstrap {interval}, n = {len(sample)}" if (interval := _interval(panel, cell)) else "n = 1")
+    if panel.reference is not None:
         difference = float(panel.values[cell.row, cell.column]) - panel.reference.value
-        side = "above" if difference > 0 else "below"
-        lines.append(f"{_show(panel, abs(difference))} {side} {panel.reference.label}")
+        side = f"{_show(panel, abs(difference))} {'above' if difference > 0 else 'below'}" if difference else "equal to"
+        lines.append(f"{side} {panel.reference.label}")
     return "\n".join(lines)
+
+
+def _interval(panel: HeatMap, cell: Cell) -> str:
+    interval = panel.bootstrap(cell.row, cell.column) if cell.shade else None
+    return " to ".join(_show(panel, end) for end in interval) if interval else ""
 
 
 def _summary(panel: HeatMap) -> str:
@@ -72,11 +82,14 @@ def _summary(panel: HeatMap) -> str:
 
 def _numbers(panel: HeatMap, drawn: list[Cell]) -> Numbers:
     rows = [[cell for cell in drawn if cell.row == row] for row in range(len(panel.rows))]
+    told = "; in brackets: 95% bootstrap" if any(_interval(panel, cell) for cell in drawn) else ""
     return Numbers(
-        caption=f"{panel.title}: {panel.value_label or 'values'}",
+        caption=f"{panel.title}: {panel.value_label or 'values'}{told}",
         header=(f"{panel.y_label} \\ {panel.x_label}", *panel.columns),
-        rows=tuple(
-            (name, *(f"{cell.value} {cell.deviation}".strip() for cell in row))
-            for name, row in zip(panel.rows, rows, strict=True)
-        ),
+        rows=tuple((name, *(_told(panel, cell) for cell in row)) for name, row in zip(panel.rows, rows, strict=True)),
     )
+
+
+def _told(panel: HeatMap, cell: Cell) -> str:
+    interval = _interval(panel, cell)
+    return " ".join(part for part in (cell.value, cell.deviation, f"[{interval}]" if interval else "") if part)

@@ -75,7 +75,7 @@ def numbers(panel: Panel | Bars, line: Line, axes: Axes) -> Numbers:
     names = [axes.positions[int(x)] if axes.positions else brief(float(x)) for x in line.x]
     edges = ((line.edges[0], line.low), (line.edges[1], line.high)) if line.has_band else ()
     resampled = zip(("95% bootstrap from", "95% bootstrap to"), line.bootstrap or (), strict=bool(line.bootstrap))
-    rows = (("value" if line.n == 1 else "middle", line.middle), *edges, *resampled)
+    rows = ((line.statistic, line.middle), *edges, *resampled)
     return Numbers(
         caption=f"{panel.title}: {line.label}, n = {line.n}",
         header=(heading_of(panel), *names),

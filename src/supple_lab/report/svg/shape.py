@@ -81,7 +81,7 @@ def line_data(line: Line, entry: int, axes: Axes) -> dict[str, Any]:
     return {
         "entry": entry,
         "n": line.n,
-        "line": line.middle_words,
+        "line": line.statistic,
         "band": line.band_words,
         "x": line.x.tolist(),
         **{name: rounded(values, axes) for name, values in {"middle": line.middle, **edges}.items()},
