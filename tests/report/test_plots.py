@@ -128,4 +128,6 @@ def test_the_legend_lies_inside_the_picture_however_long_its_names(num_panels):
     made = picture(figure(*[panel(*curves)] * num_panels))
     made.canvas.draw()
     box = made.legends[0].get_window_extent()
-    assert box.x0 >= 0 and box.x1 <= made.bbox.width and box.y0 >= 0
+    assert box.x0 >= 0
+    assert box.x1 <= made.bbox.width
+    assert box.y0 >= 0
