@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -33,8 +35,11 @@ from supple_lab.runs.step import Trainee
 from supple_lab.scenarios.random_label import RandomLabel
 
 PEOPLE = "the loop people write"
+WITH_LOADER = f"{PEOPLE}, with a DataLoader"
 NUM_PACKED = 8  # more gained little on an H200
 PACKED = f"AID, {NUM_PACKED} runs on the card"
+STEPS_AT_ONCE = 25  # of each packed run, before they wait for each other: an epoch of random label
+Pairs = Iterator[tuple[Tensor, Tensor]]  # inputs and labels, without end
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,9 @@ def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[
     made = {name: with_memory(make, device) for name, make in candidates(case, device).items()}
     timings = take_turns({name: work for name, (work, _) in made.items()}, device=device, seconds=seconds)
     for name, timing in timings.items():
-        runs = NUM_PACKED if name == PACKED else 1
-        low, middle, high = (ratio / runs for ratio in ratio_quartiles(timing, timings["ReLU"]))
-        milliseconds, turns = timing.median * 1e3 / runs, len(timing.seconds)
+        steps = NUM_PACKED * STEPS_AT_ONCE if name == PACKED else 1
+        low, middle, high = (ratio / steps for ratio in ratio_quartiles(timing, timings["ReLU"]))
+        milliseconds, turns = timing.median * 1e3 / steps, len(timing.seconds)
         yield TrainingRow(case.title, name, milliseconds, middle, (low, high), turns, made[name][1])
 
 
@@ -106,7 +111,8 @@ def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Work]
     steps: dict[str, Callable[[], Work]] = {
         "ReLU": lambda: our_step(case, device, Vanilla()),
         "AID": lambda: our_step(case, device, UseAID()),
-        PEOPLE: lambda: peoples_step(case, device),
+        PEOPLE: lambda: peoples_step(case, batches_on_device(case, device), device),
+        WITH_LOADER: lambda: peoples_step(case, batches_of_loader(case, device), device),
     }
     if device.type == "cuda" and case in LARGE_CASES:
         steps |= {
@@ -151,16 +157,27 @@ def our_step(case: Case, device: torch.device, method: Method, *, precision: Pre
 
 
 def packed_steps(case: Case, device: torch.device) -> Work:
-    """One step of each of several runs that share the GPU, every run on a stream of its own."""
-    streams = [torch.cuda.Stream(device) for _ in range(NUM_PACKED)]
-    works = [our_step(case, device, UseAID()) for _ in streams]
+    """Some steps of each of several runs that share the device, as the engine `packed` has them: in threads."""
+    threads = [ThreadPoolExecutor(1, initializer=use_own_stream, initargs=(device,)) for _ in range(NUM_PACKED)]
+    works = [thread.submit(our_step, case, device, UseAID()).result() for thread in threads]
 
-    def step_each() -> None:
-        for stream, work in zip(streams, works, strict=True):
-            with torch.cuda.stream(stream):
-                work()
+    def steps_of_each() -> None:
+        for done in [thread.submit(repeat, work) for thread, work in zip(threads, works, strict=True)]:
+            done.result()
 
-    return step_each
+    return steps_of_each
+
+
+def use_own_stream(device: torch.device) -> None:
+    """Have this thread work on a stream of its own, on a GPU."""
+    if device.type == "cuda":
+        torch.cuda.set_stream(torch.cuda.Stream(device))
+
+
+def repeat(work: Work) -> None:
+    """So many steps of a run."""
+    for _ in range(STEPS_AT_ONCE):
+        work()
 
 
 class ListingAID(nn.Module):
@@ -170,23 +187,49 @@ class ListingAID(nn.Module):
         return listing(x)
 
 
-def peoples_step(case: Case, device: torch.device) -> Work:
-    """DataLoader, Adam as it comes, the paper's listing, and loss and accuracy read after every step."""
-    torch.manual_seed(0)
+def batches_on_device(case: Case, device: torch.device) -> Pairs:
+    """Images as numbers on the device, drawn there."""
     examples = case.splits(device).train
-    dataset = TensorDataset(examples.images_NCHW.float().cpu() / 255, examples.labels_N.cpu())
+    images, labels = examples.images_NCHW.float() / 255, examples.labels_N
+    for _ in itertools.count():
+        for chosen in torch.randperm(len(labels), device=device).split(case.batch_size):
+            yield images[chosen], labels[chosen]
+
+
+def batches_of_loader(case: Case, device: torch.device) -> Pairs:
+    """Images as numbers on the host, put together one by one and sent over."""
+    examples = case.splits(torch.device("cpu")).train
+    dataset = TensorDataset(examples.images_NCHW.float() / 255, examples.labels_N)
     loader = DataLoader(dataset, batch_size=case.batch_size, shuffle=True)
+    for inputs, labels in itertools.chain.from_iterable(itertools.repeat(loader)):
+        yield inputs.to(device), labels.to(device)
+
+
+def peoples_step(case: Case, batches: Pairs, device: torch.device) -> Work:
+    """Adam as it comes, the paper's listing, loss and accuracy read after every step, any order of sums."""
+    torch.manual_seed(0)
     model = case.model.build(ListingAID, image_shape=case.image_shape, num_classes=10).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    batches = (batch for _ in itertools.count() for batch in loader)
 
     def step() -> float:
-        inputs, labels = (part.to(device) for part in next(batches))
-        logits = model(inputs)
-        loss = F.cross_entropy(logits, labels)
-        optimizer.zero_grad()
-        loss.backward()
+        inputs, labels = next(batches)
+        with any_order_of_sums():
+            logits = model(inputs)
+            loss = F.cross_entropy(logits, labels)
+            optimizer.zero_grad()
+            loss.backward()
         optimizer.step()
         return loss.item() + (logits.argmax(dim=1) == labels).float().mean().item()
 
     return step
+
+
+@contextmanager
+def any_order_of_sums() -> Iterator[None]:
+    """While open, convolutions need not be repeatable: torch's own default, and a little faster."""
+    cudnn = torch.backends.cudnn
+    before, cudnn.deterministic = cudnn.deterministic, False
+    try:
+        yield
+    finally:
+        cudnn.deterministic = before
