@@ -8,6 +8,8 @@ from supple import AID
 from supple.layers.relu_dropout import ReLUDropout
 from supple.layers.rrelu import RReLU
 from supple.mask_stream import mask_stream
+from supple.tracing import trace_units
+from test_default_generator import Crossing, StopsInForward
 
 LAYERS = {"aid": AID(0.7), "dropout": ReLUDropout(0.3), "rrelu": RReLU(0.1, 0.4)}
 
@@ -60,3 +62,19 @@ def test_generator_that_is_passed_goes_before_the_stream():
     with mask_stream(stream(7)):
         y = SF.aid(x, 0.5, training=True, generator=stream(1))
     assert torch.equal(y, SF.aid(x, 0.5, training=True, generator=stream(1)))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_stream_holds_while_another_thread_exports_a_network(name):
+    x, crossing = torch.randn(1000), Crossing()
+    with mask_stream(stream(7)):
+        alone = LAYERS[name](x)
+
+    def draw():
+        with mask_stream(stream(7)):
+            y = LAYERS[name](x)
+        crossing.go_on.set()
+        return y
+
+    network = StopsInForward(crossing)
+    assert torch.equal(crossing.run(lambda: trace_units(network, torch.zeros(2, 4)), draw), alone)

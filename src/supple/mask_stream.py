@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor, nn
 
 
 class Current(threading.local):
@@ -31,3 +32,13 @@ def mask_stream(generator: torch.Generator) -> Iterator[None]:
         yield
     finally:
         CURRENT.generator = before
+
+
+def becomes_graph(x: Tensor) -> bool:
+    """Whether this very call on x is being traced or compiled, so that no generator can be carried along.
+
+    torch's own answer is the process's: it is yes in every thread while one of them exports, where x is a plain tensor.
+    """
+    if not torch.compiler.is_compiling():
+        return False
+    return torch.compiler.is_dynamo_compiling() or type(x) not in (Tensor, nn.Parameter)

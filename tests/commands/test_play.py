@@ -125,6 +125,7 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
         ("--game Pong --game.sticky 1.5", "Atari.sticky is a probability, in [0, 1]; got 1.5."),
         ("--game chain", "nature_dqn needs frames of at least 36x36 pixels"),
         ("--game chain --model mlp --replay-ratio 0", "DQN.replay_ratio is updates per step, more than 0"),
+        ("--game chain --model mlp --replay-ratio 1e308", "more than 0 and at most 1,000; got 1e+308."),
         (
             "--game chain --model mlp --capacity 5",
             "DQN.capacity counts frames, at least 6, two more than are stacked; got 5.",
@@ -157,7 +158,10 @@ def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_pa
     assert obey(f"{SMALL} --method aid --out {tmp_path}") == 0
     first = capsys.readouterr().out
     num_parameters = (2 * 6 + 1) * 64 + 65 * 64 + 65 * 4
-    assert f"chain; MLP, {num_parameters:,} parameters; 2 iterations, 300 steps, 240 updates" in first
+    assert (
+        f"chain; MLP, {num_parameters:,} parameters; 2 iterations, 300 steps, 240 updates, 80 steps of evaluation"
+        in first
+    )
     folder = Store.open(tmp_path).folder(chain_spec(UseAID()))
     assert f"folder: {folder.path}" in first
     stamp = folder.stage_log.path.stat().st_mtime_ns

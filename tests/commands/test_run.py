@@ -2,11 +2,20 @@
 
 import pytest
 
+from supple_lab import lookup
 from supple_lab.cli import supple
 from supple_lab.commands.run import Run
 from supple_lab.sweep import ray_engine
+from supple_lab.sweep.executor import Executor
 
 SMOKE = ["run", "quickstart", "--scale", "smoke", "--methods", "aid"]
+
+
+def test_help_names_every_engine(capsys):
+    with pytest.raises(SystemExit):
+        supple(["run", "--help"])
+    told = capsys.readouterr().out.partition("--engine")[2].partition("--device")[0]
+    assert all(engine in told for engine in lookup.known(Executor))
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,14 @@ def test_series_hold_every_record_of_every_run():
     assert len(series) == 6
 
 
+def test_run_that_was_not_captured_says_so():
+    runs = [run(UseAID(), seed=0, facts={"not_captured": "evaluation: RuntimeError: no"}), run(UseAID(), seed=1)]
+    assert [told.get("not_captured") for told in load(Results(tuple(runs)))["runs"]] == [
+        "evaluation: RuntimeError: no",
+        None,
+    ]
+
+
 def test_numbers_that_are_not_finite_become_null():
     bad = run(UseAID(), records=({"stage": 0, "loss": float("nan"), "rank": float("inf"), "deep": [float("-inf"), 1]},))
     claim = ClaimRow(claim="c", paper="p", measured="m", interval=(float("nan"), 1.0), n=1, verdict="not decided")

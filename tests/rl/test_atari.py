@@ -2,13 +2,15 @@ import math
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from supple_lab.lookup import UnknownName
+from supple_lab.rl import atari
 from supple_lab.rl.atari import PRESETS, Atari, AtariEnvironment, new_emulator
-from supple_lab.rl.games import GAMES, human_normalised
+from supple_lab.rl.games import GAMES
 
 needs_ale = pytest.mark.skipif(
     not all(map(find_spec, ("ale_py", "cv2"))),
@@ -155,6 +157,52 @@ def test_lives_end_an_episode_but_not_the_game_in_the_cleanrl_preset():
     assert sum(step.reward for step in steps) == steps[-1].score  # the bricks of the lowest rows are worth one point
 
 
+class EndsSoonAfterALife:
+    """An emulator whose game pays 100 in its first frame, loses a life in frame 8, and is over two frames later."""
+
+    class Action(NamedTuple):
+        name: str
+
+    num_games = num_frames = 0
+
+    def getMinimalActionSet(self):
+        return [self.Action("NOOP"), self.Action("UP")]
+
+    def getScreenDims(self):
+        return 210, 160
+
+    def getScreenGrayscale(self, screen):
+        screen[:] = self.num_frames
+
+    def reset_game(self):
+        self.num_games, self.num_frames = self.num_games + 1, 0
+
+    def act(self, action):
+        self.num_frames += 1
+        return 100 if self.num_frames == 1 else 0
+
+    def lives(self):
+        return 2 if self.num_frames < 8 else 1
+
+    def game_over(self, *, with_truncation):
+        return self.num_frames >= 10
+
+
+@needs_ale
+def test_a_game_that_the_idle_step_after_a_lost_life_ends_tells_its_score(monkeypatch):
+    emulator = EndsSoonAfterALife()
+    monkeypatch.setattr(atari, "new_emulator", lambda *_, **__: emulator)
+    environment = AtariEnvironment("Pong", replace(CLEANRL, max_idle_frames=0), seed=0)
+    environment.reset()
+    for game in (1, 2):
+        first, last = environment.step(0), environment.step(0)
+        assert (first.score, last.score) == (None, 100.0)
+        assert (last.terminal, last.truncated) == (True, False)
+        assert last.frame.max() == 8  # what the action led to, not the idle step
+        assert emulator.num_games == game
+        environment.reset()
+
+
 @needs_ale
 def test_lives_do_not_end_an_episode_in_the_sokar_preset():
     steps = play_one_game(AtariEnvironment("Breakout", SOKAR, seed=0))
@@ -198,11 +246,3 @@ def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch, packag
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[rl\]' in a checkout"):
         Atari(title="Pong").start(0)
-
-
-def test_normalised_score_is_0_for_random_and_1_for_human_play():
-    for title, (random, human) in GAMES.items():
-        assert human_normalised(title, random) == 0
-        assert human_normalised(title, human) == 1
-    assert len(GAMES) == 17
-    assert human_normalised("Breakout", 16.1) == pytest.approx(0.5)

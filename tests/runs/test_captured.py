@@ -6,23 +6,21 @@ import pytest
 import torch
 
 from small_runs import small_scenario_spec, small_spec
+from small_trainees import assert_captured, needs_gpu, trainee_of, weights
 from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID, UseDropout, UseRReLU
 from supple.methods.base import Method
 from supple_lab import lookup
-from supple_lab.data.digits import Digits
 from supple_lab.runs.captured import CapturedSteps, without_trace
 from supple_lab.runs.journal import Pace
-from supple_lab.runs.new_learner import new_learner
 from supple_lab.runs.optimizer import SGD, Adam, set_learning_rate_
-from supple_lab.runs.precision import Numerics
+from supple_lab.runs.recording import MAX_THREADS
 from supple_lab.runs.run import execute
-from supple_lab.runs.step import EagerSteps, Trainee
+from supple_lab.runs.step import EagerSteps
 from supple_lab.runs.store import Store
 from supple_lab.scenarios.continual_full import ContinualFull
 from supple_lab.sweep.packed import Packed
 
-needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 METHODS = lookup.known(Method)
 # Masks differ between a captured and an eager step by design: where the method draws, one branch is certain here.
 CERTAIN = {
@@ -32,20 +30,6 @@ CERTAIN = {
     "rrelu": UseRReLU(lower_slope=0.125, upper_slope=0.125),
     "cbp": METHODS["cbp"](replacement_rate=0.0),  # a captured step draws fresh weights from another offset
 }
-
-
-def trainee_of(spec, device="cuda"):
-    numerics = Numerics(torch.device(device), "fp32")
-    splits = Digits().load(numerics.device)
-    learner = new_learner(spec, splits, numerics)
-    learner.model.train()
-    masks = torch.Generator(device).manual_seed(1)
-    sums = torch.zeros(2, dtype=torch.float64, device=device)
-    return Trainee(learner, spec.method, spec.method.init(learner), numerics, 0.5, masks, sums), splits.train
-
-
-def weights(trainee):
-    return torch.cat([parameter.detach().flatten() for parameter in trainee.learner.model.parameters()])
 
 
 class TestOnAGpu:
@@ -74,6 +58,7 @@ class TestOnAGpu:
         steps.begin_stage(examples)
         with mask_stream(trainee.masks):
             steps.capture(torch.arange(32, device="cuda"))
+        assert steps.obstacle is None
         assert torch.equal(weights(trainee), before)
         assert torch.equal(trainee.masks.get_state(), stream)
         assert trainee.sums.tolist() == [0.0, 0.0]
@@ -89,6 +74,7 @@ class TestOnAGpu:
             with mask_stream(trainee.masks):
                 steps.take(torch.arange(64, device="cuda"))
             losses.append(trainee.sums[0].item())
+        assert steps.obstacle is None
         assert len(set(losses)) == 3
 
     def test_learning_rate_reaches_a_graph_that_exists(self):
@@ -100,19 +86,7 @@ class TestOnAGpu:
         before = weights(trainee).clone()
         steps.take(torch.arange(32, device="cuda"))
         assert torch.equal(weights(trainee), before)
-
-    def test_step_that_cannot_be_captured_is_taken_eagerly_and_says_why(self):
-        class Peeks(type(small_spec().method)):
-            def after_step(self, learner, state):
-                next(learner.model.parameters()).sum().item()
-
-        trainee, examples = trainee_of(small_spec(Peeks()))
-        steps = CapturedSteps(trainee, num_examples=len(examples))
-        steps.begin_stage(examples)
-        before = weights(trainee).clone()
-        steps.take(torch.arange(32, device="cuda"))
-        assert steps.obstacle
-        assert not torch.equal(weights(trainee), before)
+        assert steps.obstacle is None
 
     @pytest.mark.parametrize("name", ["aid", "dropout", "rrelu", "cbp", "shrink_perturb", "full_reset", "redo", "dash"])
     def test_packed_runs_equal_the_runs_alone(self, tmp_path, name):
@@ -123,21 +97,33 @@ class TestOnAGpu:
             assert execute(spec, alone, device="cuda") == "done"
         with Packed(together, device="cuda", jobs=4) as engine:
             assert [future.result() for future in engine.submit_all(specs)] == ["done"] * 4
+        assert_captured(alone, *specs)
+        assert_captured(together, *specs)
         for spec in specs:
             assert alone.folder(spec).epochs() == together.folder(spec).epochs()
 
     def test_more_runs_than_torch_has_streams_do_not_disturb_each_other(self, tmp_path):
         specs = [small_spec(UseAID(), seed=seed, num_images=100) for seed in range(40)]  # two sizes of batch each
-        store = Store.create(tmp_path)
-        with Packed(store, device="cuda", jobs=16) as engine:
-            futures = [engine.submit(spec) for spec in specs]
-            assert {future.result() for future in futures} == {"done"}
+        assert len(specs) > MAX_THREADS
+        alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
+        with Packed(together, device="cuda", jobs=MAX_THREADS) as engine:
+            assert {future.result() for future in engine.submit_all(specs)} == {"done"}
+        assert_captured(together, *specs)
+        for spec in specs[::5]:
+            assert execute(spec, alone, device="cuda") == "done"
+            assert alone.folder(spec).epochs() == together.folder(spec).epochs()
+        assert_captured(alone, *specs[::5])
 
     def test_diverging_run_does_not_disturb_the_others(self, tmp_path):
         good, bad = small_spec(UseAID()), small_spec(UseAID(), optimizer=SGD(learning_rate=1e30))
-        with Packed(Store.create(tmp_path), device="cuda", jobs=2) as engine:
-            futures = [engine.submit(spec) for spec in (bad, good)]
-            assert [future.result() for future in futures] == ["diverged", "done"]
+        alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
+        with Packed(together, device="cuda", jobs=2) as engine:
+            assert [future.result() for future in engine.submit_all([bad, good])] == ["diverged", "done"]
+        assert execute(good, alone, device="cuda") == "done"
+        assert_captured(alone, good)
+        assert_captured(together, good, bad)
+        assert alone.folder(good).epochs() == together.folder(good).epochs()
+        assert alone.folder(good).records() == together.folder(good).records()
 
     def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, monkeypatch):
         spec = small_spec(UseAID(), num_stages=4, epochs=4)
@@ -155,6 +141,8 @@ class TestOnAGpu:
             execute(spec, broken, device="cuda", pace=Pace(seconds=0.0))
         monkeypatch.setattr(CapturedSteps, "take", original)
         assert execute(spec, broken, device="cuda") == "done"
+        assert_captured(unbroken, spec)
+        assert_captured(broken, spec)
         for one, other in zip(unbroken.folder(spec).epochs(), broken.folder(spec).epochs(), strict=True):
             assert one == pytest.approx(other, rel=1e-3)
 

@@ -2,52 +2,35 @@
 
 import math
 import os
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
 from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint
-from supple.methods.activations import UseAID, UseCReLU
+from supple.methods.activations import UseAID
 from supple.methods.base import Method
-from supple.methods.cbp import CBP
-from supple.methods.full_reset import FullReset
 from supple.methods.redo import ReDo
-from supple.methods.vanilla import Vanilla
 from supple_lab import lookup
 from supple_lab.interrupted import Interrupted
-from supple_lab.models.cnn import CNN
-from supple_lab.models.mlp import MLP
-from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Environment
 from supple_lab.rl.chain import Chain, ChainEnvironment
 from supple_lab.rl.elsewhere import Elsewhere
+from supple_lab.rl.exploration import Exploration
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
-from supple_lab.rl.shuffled import Shuffled
 from supple_lab.runs import dqn
 from supple_lab.runs.checkpoint import checkpoint_files
-from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.journal import Pace
-from supple_lab.runs.playable import sights_of
+from supple_lab.runs.playable import Sights, sights_of
 from supple_lab.runs.run import execute
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.runs.suitable import check_suitable
-from supple_lab.scenarios.base import Unsuitable
 
 AT_EVERY_SEGMENT = Pace(seconds=0.0)
 METHODS = lookup.known(Method)
-
-
-@pytest.fixture
-def no_ale(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ale_py", None)
-    sights_of.cache_clear()
-    yield
-    sights_of.cache_clear()
 
 
 def needs_ale() -> None:
@@ -115,6 +98,34 @@ def test_an_iteration_is_played_in_segments_and_ends_with_a_game(tmp_path):
     assert epochs[-1]["loss"] >= 0
 
 
+def test_epsilon_follows_the_steps_of_the_run_through_all_iterations(tmp_path, monkeypatch):
+    asked, epsilon = [], Exploration.epsilon
+    monkeypatch.setattr(Exploration, "epsilon", lambda self, step: asked.append(step) or epsilon(self, step))
+    spec = chain_spec()
+    num_steps = finished(tmp_path, spec).folder(spec).records()[-1]["num_steps"]
+    assert asked == list(range(num_steps))
+
+
+def test_every_segment_and_evaluation_has_games_of_its_own(tmp_path, monkeypatch):
+    seeds, start = [], Chain.start
+    monkeypatch.setattr(Chain, "start", lambda game, seed: seeds.append(seed) or start(game, seed))
+    sights_of(Chain())  # starts a game unless it has before
+    seeds.clear()
+    spec = chain_spec()
+    folder = finished(tmp_path, spec).folder(spec)
+    assert len(seeds) == len(folder.epochs()) + len(folder.records())
+    assert len(set(seeds)) == len(seeds)
+
+
+@pytest.mark.parametrize(("function", "name"), [("stream_seed", "actions"), ("stream", "replay")])
+def test_every_segment_has_random_actions_and_draws_of_its_own(tmp_path, monkeypatch, function, name):
+    asked, original = [], getattr(dqn, function)
+    monkeypatch.setattr(dqn, function, lambda *parts: asked.append(parts) or original(*parts))
+    spec = chain_spec(seed=3)
+    num_segments = len(finished(tmp_path, spec).folder(spec).epochs())
+    assert [parts for parts in asked if parts[1] == name] == [(3, name, segment) for segment in range(num_segments)]
+
+
 def interrupted(tmp_path, spec: RunSpec, *, after_segments: int, monkeypatch) -> Store:
     """A store whose run was stopped in the middle of a segment."""
     original, left = dqn.segment_values, iter(range(after_segments))
@@ -166,8 +177,9 @@ def test_resumed_run_equals_unbroken_run_on_a_real_game(tmp_path, monkeypatch):
 @pytest.mark.parametrize("title", GAMES)
 def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, monkeypatch, title):
     needs_ale()
-    spec = atari_spec(game=Atari(title=title, max_steps=15))
+    spec = atari_spec(game=Atari(title=title, max_steps=8))
     unbroken = finished(tmp_path / "unbroken", spec)
+    assert unbroken.folder(spec).epochs()[0]["num_steps"] == 16  # a segment of 15 steps holds two games
     store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
     assert execute(spec, store) == "done"
     assert_equal_runs(store, unbroken, spec)
@@ -250,6 +262,16 @@ def test_a_finished_run_leaves_no_frames_behind(tmp_path, monkeypatch):
     assert len(checkpoint_files(folder)) == 1
 
 
+def test_frames_of_a_run_on_every_core_leave_most_of_the_memory_free(tmp_path, monkeypatch):
+    num_cores, pages_per_core = 8, 1000
+    machine = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": num_cores * pages_per_core, "SC_NPROCESSORS_ONLN": num_cores}
+    monkeypatch.setattr(os, "sysconf", machine.__getitem__)
+    sights = Sights((64, 64), 4)  # a frame is a page
+    for capacity, is_in_file in ((pages_per_core // 4, False), (pages_per_core // 4 + 1, True)):
+        dqn.new_replay(replace(ON_CHAIN, capacity=capacity), sights, tmp_path, device=torch.device("cpu"))
+        assert dqn.frames_file(tmp_path).exists() == is_in_file
+
+
 def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch):
     spec = chain_spec()
     in_memory = finished(tmp_path / "memory", spec)
@@ -297,9 +319,10 @@ def test_modes_draw_masks_where_they_say_so(tmp_path, field):
     assert not torch.equal(streams["eval"], streams["train"])
 
 
-def test_only_updates_draw_masks_by_default(tmp_path):
-    """As many updates, hence as many masks, whatever is played and evaluated between them."""
-    spec = chain_spec(UseAID(relu_prob=0.9), num_iterations=1)
+@pytest.mark.parametrize("act_mode", ["eval", "train"])
+def test_evaluations_draw_no_masks(tmp_path, act_mode):
+    """Also where acting draws some while the agent learns."""
+    spec = chain_spec(UseAID(relu_prob=0.9), num_iterations=1, act_mode=act_mode)
     more = replace(spec, problem=replace(spec.problem, evaluation_steps=100))
     assert torch.equal(*(masks_drawn(tmp_path / one.run_id, one) for one in (spec, more)))
 
@@ -345,63 +368,3 @@ def test_an_interrupted_run_leaves_the_archive_alone_behind(tmp_path, monkeypatc
 @pytest.mark.parametrize("num_stacked", [1, 4])
 def test_the_least_capacity_always_leaves_a_step_to_draw(tmp_path, num_stacked):
     finished(tmp_path, chain_spec(num_iterations=1, num_stacked=num_stacked, capacity=num_stacked + 2))
-
-
-@pytest.mark.parametrize(
-    ("spec", "reason"),
-    [
-        (lambda: chain_spec(ReDo(), boundary_period=10_000), "would not act"),
-        (lambda: chain_spec(FullReset(), boundary_period=20), "full_reset would empty"),
-        (lambda: replace(chain_spec(), model=NatureDQN()), "at least 36x36"),
-        (lambda: replace(chain_spec(UseCReLU()), model=MLP(width=63, num_hidden=2, narrowing="halved")), "cannot be"),
-    ],
-)
-def test_what_would_mean_nothing_is_refused_with_the_reason(spec, reason):
-    with pytest.raises(Unsuitable, match=reason):
-        check_suitable(spec(), device="cpu")
-
-
-def test_networks_that_do_not_rescale_bytes_are_refused_for_atari():
-    needs_ale()
-    atari = atari_spec()
-    shuffled = replace(atari, problem=replace(atari.problem, game=Shuffled(game=atari.problem.game)))
-    for spec in (replace(one, model=model) for model in (MLP(), CNN()) for one in (atari, shuffled)):
-        with pytest.raises(Unsuitable, match="Choose nature_dqn"):
-            check_suitable(spec, device="cpu")
-    check_suitable(shuffled, device="cpu")
-
-
-@pytest.mark.usefixtures("no_ale")
-def test_atari_without_ale_py_is_refused_with_the_way_to_install_it():
-    with pytest.raises(Unsuitable, match=r"pip install '\.\[rl\]' in a checkout"):
-        check_suitable(atari_spec(), device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("replay_ratio", 0.0),
-        ("num_random_steps", 0),
-        ("act_mode", "test"),
-        ("discount", 1.5),
-        ("epsilon_floor", 2.0),
-        ("capacity", ON_CHAIN.num_stacked + 1),
-        ("num_stacked", 257),
-    ],
-)
-def test_a_wrong_field_is_named(field, value):
-    with pytest.raises(ValueError, match=field.removeprefix("epsilon_")):
-        replace(ON_CHAIN, **{field: value})
-
-
-def test_defaults_are_the_papers():
-    paper = DQN(game=Chain())
-    assert paper.num_updates == 2_480_000
-    assert (paper.exploration.epsilon(19_999), paper.exploration.epsilon(270_000)) == (1.0, pytest.approx(0.01))
-    assert (paper.batch_size, paper.discount, paper.target_period, paper.capacity) == (32, 0.99, 2_000, 1_000_000)
-
-
-def test_spec_comes_back_from_json():
-    spec = chain_spec(CBP())
-    assert RunSpec.from_json(spec.to_json()) == spec
-    assert RunSpec.from_json(atari_spec(Vanilla()).to_json()).problem == atari_spec().problem

@@ -59,6 +59,7 @@ def test_passes_follow_the_weights_and_the_sets(device):
         fresh = Evaluation(evaluation.model, evaluation.numerics)
         assert values == pytest.approx(fresh.scores({"test": subset}), rel=1e-5)
     assert (evaluation.known["test"].graph is not None) == (device == "cuda")
+    assert evaluation.obstacle is None
 
 
 def test_nothing_accumulates_over_stages():

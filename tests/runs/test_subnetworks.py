@@ -1,13 +1,16 @@
 import copy
 import dataclasses
 import math
+import threading
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from small_runs import small_spec
+from supple.default_generator import kept_default_generators
 from supple.layers.aid import AID
 from supple.layers.relu_dropout import ReLUDropout
 from supple.methods.activations import UseAID, UseCReLU, UseDropout, UseDropReLU, UseRReLU, UseTanh
@@ -32,6 +35,7 @@ from supple_lab.runs.subnetworks import (
     Copies,
     accuracies,
     check_subnetworks,
+    draws_at_random,
     fixed,
     relabelled,
     subnetwork_values,
@@ -40,6 +44,7 @@ from supple_lab.runs.subnetworks import (
 )
 from supple_lab.runs.tracking import Tracking
 from supple_lab.scenarios.base import Unsuitable
+from test_default_generator import Crossing
 from test_resume import assert_resumes
 
 CPU = Numerics(torch.device("cpu"), "fp32")
@@ -335,3 +340,30 @@ def test_check_draws_nothing_from_the_random_stream(method):
     before = torch.get_rng_state()
     check_subnetworks(spec_with_subnetworks(method))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+class StopsReLU(nn.ReLU):
+    def __init__(self, crossing):
+        super().__init__()
+        self.crossing = crossing
+
+    def forward(self, x):
+        self.crossing.stop_halfway()
+        return super().forward(x)
+
+
+def test_what_another_thread_draws_is_not_taken_for_draws_of_the_activation():
+    crossing, has_answered, answers = Crossing(), threading.Event(), []
+
+    def ask():
+        answers.append(draws_at_random(StopsReLU(crossing)))
+        has_answered.set()
+
+    def draw():
+        with kept_default_generators():
+            torch.rand(5)
+            crossing.go_on.set()
+            assert has_answered.wait(60)
+
+    crossing.run(ask, draw)
+    assert answers == [False]

@@ -104,6 +104,25 @@ def test_threads_of_a_broken_process_take_no_further_runs_and_those_stay_resumab
     assert [store.folder(spec).state() for spec in specs] == ["interrupted", "waiting", "waiting"]
 
 
+WANTS_MEMORY = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    getattr(torch, "AcceleratorError", RuntimeError)("CUDA error: out of memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+]
+
+
+@pytest.mark.parametrize("error", WANTS_MEMORY, ids=lambda error: str(error)[:45])
+def test_want_of_memory_fails_the_run_and_lets_the_others_go_on(tmp_path, monkeypatch, error):
+    raising(monkeypatch, error, at_step=5, once=True)
+    specs = [small_spec(seed=seed, num_stages=1) for seed in range(2)]
+    store = Store.create(tmp_path)
+    assert execute_all(specs, Packed(store, device="cpu", jobs=1)) == []
+    assert [store.folder(spec).state() for spec in specs] == ["failed", "done"]
+    assert store.folder(specs[0]).status()["reason"] == f"{type(error).__name__}: {error}"
+
+
 @pytest.mark.parametrize("engine", [Inline, Packed])
 def test_interrupted_run_is_tried_again_in_the_same_process(tmp_path, monkeypatch, engine):
     alone = unbroken(tmp_path / "alone", small_spec())

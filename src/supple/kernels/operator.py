@@ -12,14 +12,14 @@ from torch.autograd.function import FunctionCtx
 
 from supple import kernels
 from supple.kernels.base import Intervals
-from supple.mask_stream import CURRENT
+from supple.mask_stream import CURRENT, becomes_graph
 
 
 def interval_dropout(
     x: Tensor, intervals: Intervals, *, generator: torch.Generator | None = None, inplace: bool = False
 ) -> Tensor:
     """Training-mode interval-wise dropout of x, differentiable, on the kernel of x's device."""
-    if not torch.compiler.is_compiling():
+    if not becomes_graph(x):
         if inplace:
             require_not_leaf(x)
         apply = EagerIntervalDropout.apply if torch._C._are_functorch_transforms_active() else apply_plainly

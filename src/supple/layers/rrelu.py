@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from supple.mask_stream import CURRENT
+from supple.mask_stream import CURRENT, becomes_graph
 
 
 class RReLU(nn.RReLU):
     """Negative slopes drawn per element from U(lower, upper); in evaluation their mean."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or torch.compiler.is_compiling() or CURRENT.generator is None:
+        if not self.training or becomes_graph(x) or CURRENT.generator is None:
             return super().forward(x)
         # What F.rrelu calls; it alone takes a generator.
         noise = torch.empty_like(x)

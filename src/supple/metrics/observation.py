@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from supple.convert import is_compiled
+from supple.default_generator import kept_default_generators
 from supple.metrics.site import Site
 from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, plain_name, traced_units
 from supple.metrics.watch import Watch
@@ -80,7 +81,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     modes = {module: module.training for module in model.modules()}
     tensors = itertools.chain(model.parameters(), model.buffers())
     gpus = {tensor.device.index for tensor in tensors if tensor.is_cuda}
-    with torch.no_grad(), torch.random.fork_rng(sorted(gpus)), uncompiled(model):
+    with torch.no_grad(), kept_default_generators(gpus), uncompiled(model):
         model.eval()
         try:
             yield

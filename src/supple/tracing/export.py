@@ -14,6 +14,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from supple.conversion.contents import Contents
 from supple.conversion.random_streams import RandomStreams
+from supple.default_generator import ONE_AT_A_TIME
 from supple.tracing.graph import Graph
 from supple.tracing.untraceable import untraceable
 from supple.tracing.writes import rebind_writes_
@@ -25,7 +26,7 @@ def export_graph(model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
     """The model's forward on such inputs as a graph without in-place writes."""
     names = {module: name for name, module in model.named_modules()}
     inner = model.module if isinstance(model, (DataParallel, DistributedDataParallel)) else model
-    with kept_as_it_is(inner), quiet():
+    with ONE_AT_A_TIME, kept_as_it_is(inner), quiet():  # torch.export is not made for threads either
         inner.eval()
         try:
             program = torch.export.export(inner, inputs, strict=False)

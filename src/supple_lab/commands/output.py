@@ -22,8 +22,7 @@ def patient(stream: TextIO | None) -> TextIO:
         io.BufferedWriter(PatientFile(stream.fileno(), "wb", closefd=False)),
         encoding=stream.encoding,
         errors=stream.errors,
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
+        line_buffering=stream.line_buffering or stream.write_through,  # unbuffered, as by python -u: line by line
     )
 
 

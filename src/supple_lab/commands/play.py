@@ -37,9 +37,10 @@ class Play(OneRun):
 
 For example: supple play --game Breakout --method aid --method.relu-prob 0.99
 
-Defaults are the paper's: ten iterations of 250,000 steps, 2.5 million in all. Game,
-model, method and optimizer are chosen by name, and each has fields of its own. Below are the fields of the parts that
-are named on this command line; for others name them, as in: supple play --game Pong --method redo --help
+Defaults are the paper's: ten iterations of 250,000 steps, 2.5 million in all (but a learning rate of 6.25e-5:
+the 6.25e-4 that it prints is taken for a slip). Game, model, method and optimizer are chosen by name, and each has
+fields of its own. Below are the fields of the parts that are named on this command line; for others name them, as in:
+supple play --game Pong --method redo --help
 
 Atari games need ale-py and opencv: pip install '.[rl]' in a checkout. The game chain needs
 neither; play it with --model mlp."""
@@ -68,7 +69,8 @@ neither; play it with --model mlp."""
         return (
             f"{title}; {type(spec.model).__name__}, {num_parameters(spec, self.rules):,} parameters; "
             f"{rules.num_iterations:,} {'iteration' if rules.num_iterations == 1 else 'iterations'}, "
-            f"{num_steps:,} steps, {rules.num_updates:,} updates"
+            f"{num_steps:,} steps, {rules.num_updates:,} updates, "
+            f"{rules.num_iterations * rules.evaluation_steps:,} steps of evaluation"
         )
 
     def print_results(self, records: Sequence[Record]) -> None:

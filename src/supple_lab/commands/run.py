@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -17,7 +17,7 @@ from supple_lab.commands.base import DONE, FAILED, BadUsage, Command
 from supple_lab.commands.report import default_out, make_report
 from supple_lab.commands.screen import print_drawing
 from supple_lab.data.folder import use_folder
-from supple_lab.runs.journal import Pace
+from supple_lab.runs.journal import NOT_CAPTURED, Pace
 from supple_lab.runs.mirror import Mirror
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
@@ -46,7 +46,8 @@ class Run(Command):
     out: Path | None = None
     """Folder of the runs. Default: out/STUDY."""
     engine: str = "process"
-    """inline: in this process, for a debugger; process: several on this machine; ray, slurm: a cluster's."""
+    """inline: in this process, for a debugger; process: several on this machine; packed: as threads of one process, for
+    small runs on one GPU; ray, slurm: a cluster's."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where the runs compute."""
     seeds: int | None = None
@@ -213,9 +214,15 @@ def check_trackers(names: Iterable[str]) -> None:
 
 def tell_notes(store: Store, specs: Iterable[RunSpec]) -> None:
     """Say what went wrong without harm to any number, each thing once, on the error stream."""
-    notes = Counter(note for spec in specs for note in store.folder(spec).status().get("notes", ()))
+    notes = Counter(note for spec in specs for note in notes_in(store.folder(spec).status()))
     for note, number in notes.items():
         print(f"note: in {number:,} {'run' if number == 1 else 'runs'}: {note}", file=sys.stderr)
+
+
+def notes_in(status: dict[str, Any]) -> list[str]:
+    """What a run says of itself that changes no number's meaning, but that somebody should know."""
+    told = status.get("not_captured")
+    return [*status.get("notes", ()), *([NOT_CAPTURED.format(told)] if told else [])]
 
 
 def own_command() -> str:

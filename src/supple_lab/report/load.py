@@ -20,7 +20,7 @@ from supple_lab.runs.run_folder import RunFolder
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
-FACTS = ("hardware", "precision", "versions", "commit")
+FACTS = ("hardware", "precision", "not_captured", "versions", "commit")
 NO_CONDITIONS: Mapping[str, str] = MappingProxyType({})
 
 

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from supple_lab.report.results import Results, RunResult
+from supple_lab.runs.journal import NOT_CAPTURED
 
 PACKAGES = ("supple", "torch")  # whose versions decide a run's numbers
 MAX_NAMED = 5  # of a kind; the rest is counted
 
 
 def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
-    """Damaged runs, damaged logs of epochs, folders that count for nothing, runs of other versions than the report's.
+    """Damaged runs and logs, folders that count for nothing, runs not captured, runs of other versions than this one.
 
     To be asked after the drawing, which reads the logs of epochs.
     """
@@ -18,6 +19,7 @@ def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
         *_damaged(results.runs),
         *_damaged_epochs(results.runs),
         *listed([stray.words() for stray in results.strays], "folders of the store"),
+        *_not_captured(results.runs),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
     ]
 
@@ -38,11 +40,17 @@ def _damaged_epochs(runs: Sequence[RunResult]) -> list[str]:
     return listed(complaints, "logs of epochs")
 
 
+def _not_captured(runs: Sequence[RunResult]) -> list[str]:
+    found = Counter(str(told) for run in runs if (told := run.facts.get("not_captured")))
+    words = [f"In {counted(number)} {NOT_CAPTURED.format(told)}" for told, number in found.most_common()]
+    return listed(words, "reasons")
+
+
 def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) -> Iterator[str]:
     found = Counter(version for run in runs if (version := version_of(run, package)))
     if set(found) <= {own} or (own is None and len(found) < 2):
         return
-    told = ", ".join(f"{version} ({number} run{'' if number == 1 else 's'})" for version, number in found.most_common())
+    told = ", ".join(f"{version} ({counted(number)})" for version, number in found.most_common())
     mixed = "different versions" if len(found) > 1 else "another version"
     report = f" This report was made with {own}." if own else ""
     yield f"The runs were made by {mixed} of {package}: {told}.{report}"
@@ -52,6 +60,11 @@ def version_of(run: RunResult, package: str) -> str:
     """The version of a package that the run names; empty where it names none."""
     versions = run.facts.get("versions")
     return str(versions.get(package, "")) if isinstance(versions, dict) else ""
+
+
+def counted(number: int) -> str:
+    """So many runs, in words."""
+    return "1 run" if number == 1 else f"{number:,} runs"
 
 
 def listed(words: Sequence[str], what: str) -> list[str]:

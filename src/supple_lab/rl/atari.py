@@ -90,26 +90,20 @@ class AtariEnvironment(Environment):
         self._game_is_over = True
 
     def reset(self) -> Frame:
-        if self._game_is_over:
+        while self._game_is_over:  # more than once where a game's first steps end it
             self._start_game()
-        else:  # a life was lost: one idle step into the next, as CleanRL does
-            self._advance(self._actions[0])
-        if self.preset.fire_at_start:
-            self._press_fire()
-        if self._emulator.game_over(with_truncation=False):  # the steps above can end a game
-            self._game_is_over = True
-            return self.reset()
-        self._num_lives = self._emulator.lives()
         return self._frame()
 
     def step(self, action: int) -> Step:
         reward = self._advance(self._actions[action])
         self._num_steps += 1
-        ended = self._emulator.game_over(with_truncation=False)
+        frame, ended = self._frame(), self._emulator.game_over(with_truncation=False)
         terminal = ended or (self.preset.life_loss_is_terminal and self._lost_a_life())
         self._game_is_over = ended or self._num_steps >= self.preset.max_steps
+        if terminal and not self._game_is_over:  # now, since it can end the game, whose score is then told here
+            self._start_next_life()
         return Step(
-            self._frame(),
+            frame,
             reward=max(-1.0, min(1.0, reward)),
             terminal=terminal,
             truncated=self._game_is_over and not terminal,
@@ -118,18 +112,26 @@ class AtariEnvironment(Environment):
 
     def _start_game(self) -> None:
         self._emulator.reset_game()
-        self._score, self._num_steps, self._game_is_over = 0.0, 0, False
+        self._score, self._num_steps = 0.0, 0
         if self.preset.max_idle_frames:
             for _ in range(self._idle_stream.integers(1, self.preset.max_idle_frames, endpoint=True)):
                 self._score += self._emulator.act(IDLE)
         for screen in self._last_two:
             self._emulator.getScreenGrayscale(screen)
+        self._start_episode()
 
-    def _press_fire(self) -> None:
-        """Fire and then the action after it, as the wrapper in CleanRL does; nothing in a game without fire."""
-        if self._actions[1].name == "FIRE":
+    def _start_next_life(self) -> None:
+        """One idle step, as CleanRL does."""
+        self._advance(self._actions[0])
+        self._start_episode()
+
+    def _start_episode(self) -> None:
+        """Press fire and then the action after it, as the wrapper in CleanRL does, in games that have fire."""
+        if self.preset.fire_at_start and self._actions[1].name == "FIRE":
             for action in self._actions[1:3]:
                 self._advance(action)
+        self._num_lives = self._emulator.lives()
+        self._game_is_over = self._emulator.game_over(with_truncation=False)
 
     def _advance(self, action: Any) -> float:
         """Hold the action for four frames, or until the game ends; the points that it brought."""

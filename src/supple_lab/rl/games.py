@@ -33,9 +33,3 @@ GAMES = {
     "Breakout": Reference(1.7, 30.5),
     "IceHockey": Reference(-11.2, 0.9),
 }
-
-
-def human_normalised(title: str, score: float) -> float:
-    """The score of a game on a scale where a random player has 0 and a human 1."""
-    random, human = GAMES[title]
-    return (score - random) / (human - random)

@@ -6,22 +6,15 @@ optimizer, an emptied state. Rehearsals and captures leave no trace in weights, 
 """
 
 import contextlib
-import gc
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from supple_lab.data.base import Examples
+from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
 from supple_lab.runs.step import EagerSteps, Trainee, training_step
-
-NUM_REHEARSALS = 3  # as torch's documentation advises: libraries choose their algorithms and workspaces in the first
-ONE_CAPTURE = threading.Lock()  # runs may share a GPU, each in a thread of its own
-MAX_THREADS = 32  # that capture in one process: so many streams of a priority does torch have
-OWN = threading.local()
 
 
 class CapturedSteps:
@@ -59,16 +52,16 @@ class CapturedSteps:
     def capture(self, indices: Tensor) -> None:
         """Make the graph for batches of this size, or note why it cannot be made."""
         held = self.indices[len(indices)] = indices.clone()
-        graph = torch.cuda.CUDAGraph()
-        for generator in (self.trainee.learner.generator, self.trainee.masks):
-            graph.register_generator_state(generator)
         pool = next((other.pool() for other in self.graphs.values()), None)
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
-                record(lambda: training_step(self.trainee, self.stage_examples, held), graph, pool)
+                self.graphs[len(indices)] = record(
+                    lambda: training_step(self.trainee, self.stage_examples, held),
+                    generators=generators_of(self.trainee),
+                    pool=pool,
+                )
         except RuntimeError as error:
-            self.obstacle = f"{type(error).__name__}: {error}".splitlines()[0]
-        self.graphs[len(indices)] = graph
+            self.obstacle = reason_of(error)
         self.places = places_of(self.trainee)
 
     @property
@@ -76,44 +69,6 @@ class CapturedSteps:
         """The stage's examples, followed by what earlier stages left in the room for them."""
         assert self.examples is not None, "begin_stage comes before the first step"
         return self.examples
-
-
-def capture_stream() -> torch.cuda.Stream:
-    """This thread's stream for captures alone: what another run launched on it would become part of the graph.
-
-    One for each thread, because cuBLAS has one workspace for each stream that its caller works on, and all threads'
-    backward passes have the same caller, autograd's own thread: graphs captured on one stream write the same memory
-    when they are replayed, and replayed at once they spoil each other's products. Of another priority than runs' own
-    streams, because torch hands its 32 streams of a priority out in turn.
-    """
-    if not hasattr(OWN, "stream"):
-        OWN.stream = torch.cuda.Stream(priority=-1)
-    stream: torch.cuda.Stream = OWN.stream
-    return stream
-
-
-def record(work: Callable[[], None], graph: torch.cuda.CUDAGraph, pool: Any) -> None:
-    """Rehearse the work on the stream for captures, then capture it there."""
-    stream = capture_stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(NUM_REHEARSALS):
-            work()
-    torch.cuda.current_stream().wait_stream(stream)
-    with no_collection(), torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-        work()
-
-
-@contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """While open, no garbage is collected: what a collection frees on the GPU could end a capture."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def with_room(examples: Examples, number: int) -> Examples:
@@ -137,11 +92,16 @@ def places_of(trainee: Trainee) -> list[int]:
     return [tensor.data_ptr() for tensor in tensors_of(trainee)]
 
 
+def generators_of(trainee: Trainee) -> tuple[torch.Generator, ...]:
+    """All that a step draws from."""
+    return trainee.learner.generator, trainee.masks
+
+
 @contextlib.contextmanager
 def without_trace(trainee: Trainee) -> Iterator[None]:
     """Undo afterwards, in place, whatever happened to the trainee and its random streams."""
     kept = [(tensor, tensor.detach().clone()) for tensor in tensors_of(trainee)]
-    streams = [(generator, generator.get_state()) for generator in (trainee.learner.generator, trainee.masks)]
+    streams = [(generator, generator.get_state()) for generator in generators_of(trainee)]
     try:
         yield
     finally:

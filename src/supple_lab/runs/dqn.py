@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from supple.default_generator import kept_default_generators
 from supple.learner import Learner
 from supple.metrics.base import measure
 from supple.metrics.observation import observe_sites
@@ -23,9 +24,9 @@ from supple_lab.runs.contest import contest
 from supple_lab.runs.dqn_cursor import DQNCursor
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.journal import Journal
-from supple_lab.runs.new_learner import ONE_AT_A_TIME
 from supple_lab.runs.playable import Sights, check_playable, sights_of
 from supple_lab.runs.precision import Numerics
+from supple_lab.runs.recording import ONE_CAPTURE
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.step import Trainee
@@ -33,7 +34,7 @@ from supple_lab.runs.supervised import Diverged, check_finite
 from supple_lab.streams import stream, stream_seed
 
 NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose rank is asked for
-MAX_SHARE_OF_MEMORY = 0.25  # of this machine's that the frames may take; more go to a file in the run's folder
+MAX_SHARE_OF_MEMORY = 0.25  # that frames may take if each core has a run; more go to a file in the run's folder
 
 
 def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator) -> None:
@@ -94,6 +95,7 @@ def play_and_learn(
                         agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
                 if (cursor.num_steps + 1) % problem.target_period == 0:
                     agent.copy_to_target_()
+                note_obstacles(agent, journal)
                 step = player.finish_step()
                 agent.see_(action, step)
                 score, over = step.score, step.over
@@ -103,12 +105,11 @@ def play_and_learn(
             values = segment_values(agent, cursor, before)
             check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
             journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
-            if agent.obstacles:
-                journal.facts["not_captured"] = agent.obstacles[0]
             cursor.segment += 1
             if cursor.steps_of_iteration >= problem.steps_per_iteration:
                 tell = told(journal, problem, cursor)
                 values = contest(agent, player, seed=spec.seed, iteration=cursor.iteration, tell=tell)
+                note_obstacles(agent, journal)
                 values |= iteration_values(agent, cursor, seed=spec.seed)
                 journal.record_stage(stage=cursor.iteration, **values)
                 cursor.next_iteration()
@@ -122,6 +123,12 @@ def play_and_learn(
 def new_player(game: Game, device: torch.device) -> Player:
     """In this process, or, where a GPU does the learning, in one of its own."""
     return Elsewhere(game) if device.type == "cuda" else Here(game)
+
+
+def note_obstacles(agent: Agent, journal: Journal) -> None:
+    """Have the run say why some of the agent's work is not captured, on a GPU."""
+    for obstacle in agent.obstacles:
+        journal.note_not_captured("acting or learning", obstacle)
 
 
 def steps_left(problem: DQN, cursor: DQNCursor) -> int:
@@ -168,8 +175,8 @@ def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str,
 def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator, *, device: torch.device) -> Agent:
     """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
     sights, numerics = sights_of(problem.game), Numerics.choose(device, spec.precision)
-    with ONE_AT_A_TIME:
-        learner = new_learner(spec, problem, sights, numerics)
+    learner = new_learner(spec, problem, sights, numerics)
+    with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
         state = spec.method.init(learner)
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
     trainee = Trainee(learner, spec.method, state, numerics, spec.model.clip_norm, masks, sums)
@@ -180,7 +187,7 @@ def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator,
 def new_learner(spec: RunSpec, problem: DQN, sights: Sights, numerics: Numerics) -> Learner:
     """The network in training."""
     shape = (problem.num_stacked, *sights.frame_shape)
-    with torch.random.fork_rng(devices=[]):
+    with kept_default_generators():
         torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
         model = spec.model.build(spec.method.activation, image_shape=shape, num_classes=sights.num_actions)
     model = numerics.place(model).to(memory_format=FORMAT)  # type: ignore[call-overload]
@@ -194,10 +201,10 @@ def new_learner(spec: RunSpec, problem: DQN, sights: Sights, numerics: Numerics)
 
 
 def new_replay(problem: DQN, sights: Sights, folder: Path, *, device: torch.device) -> Replay:
-    """Room for the frames: on the GPU, in memory, or in a file where they would take too much of it."""
+    """Room for the frames: on the GPU, in memory, or in a file where they would take too much of a core's share."""
     num_bytes = problem.capacity * sights.frame_shape[0] * sights.frame_shape[1]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    file = frames_file(folder) if device.type == "cpu" and num_bytes > MAX_SHARE_OF_MEMORY * memory else None
+    memory_of_core = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / os.sysconf("SC_NPROCESSORS_ONLN")
+    file = frames_file(folder) if device.type == "cpu" and num_bytes > MAX_SHARE_OF_MEMORY * memory_of_core else None
     return Replay(problem.capacity, sights.frame_shape, num_stacked=problem.num_stacked, device=device, file=file)
 
 

@@ -15,6 +15,7 @@ from supple_lab.runs.problem import Problem
 
 Mode = Literal["eval", "train"]  # of a forward: whether its activations draw masks
 MAX_STACKED = 256  # the replay counts the frames before a stack's last in a byte
+MAX_REPLAY_RATIO = 1_000  # more is a slip: with a batch of 32, each step would be learned from 32,000 times
 METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
 
 
@@ -66,8 +67,11 @@ class DQN(Problem):
                 f"DQN.capacity counts frames, at least {self.num_stacked + 2}, two more than are stacked; "
                 f"got {self.capacity}."
             )
-        if not 0 < self.replay_ratio < math.inf:
-            raise ValueError(f"DQN.replay_ratio is updates per step, more than 0; got {self.replay_ratio}.")
+        if not 0 < self.replay_ratio <= MAX_REPLAY_RATIO:
+            raise ValueError(
+                f"DQN.replay_ratio is updates per step, more than 0 and at most {MAX_REPLAY_RATIO:,}; "
+                f"got {self.replay_ratio}."
+            )
         _ = self.exploration  # raises where its fields are wrong
 
     @property

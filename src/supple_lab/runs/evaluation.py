@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple_lab.data.base import Examples
-from supple_lab.runs.captured import ONE_CAPTURE, record
 from supple_lab.runs.precision import Numerics
+from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
 
 BATCH_SIZE = 1024  # large enough to keep a GPU busy, small enough for the widest activations of the paper's networks
 NUM_EAGER = 2  # passes over a set before it is worth a graph, whose making takes as long as a few of them
@@ -32,6 +32,7 @@ class Evaluation:
         self.numerics = numerics
         self.sums = torch.zeros(2, dtype=torch.float64, device=numerics.device)
         self.known: dict[str, KnownSet] = {}
+        self.obstacle: str | None = None  # why passes are not captured
 
     def scores(self, sets: Mapping[str, Examples]) -> dict[str, float]:
         """Accuracy and loss on each set, by its name."""
@@ -49,7 +50,7 @@ class Evaluation:
         if name not in self.known or self.known[name].examples is not examples:
             self.known[name] = KnownSet(examples)
         known = self.known[name]
-        if known.num_passes == NUM_EAGER and self.sums.is_cuda:
+        if known.num_passes == NUM_EAGER and self.sums.is_cuda and self.obstacle is None:
             known.graph = self.captured_pass(examples)
         known.num_passes += 1
         if known.graph is None:
@@ -69,14 +70,13 @@ class Evaluation:
             self.sums.add_(batch_sums(self.model, examples, indices, self.numerics))
 
     def captured_pass(self, examples: Examples) -> torch.cuda.CUDAGraph | None:
-        """The graph of a pass, or None where it cannot be made."""
-        graph = torch.cuda.CUDAGraph()
+        """The graph of a pass, or None, and a note of why it cannot be made."""
         try:
             with ONE_CAPTURE:
-                record(lambda: self.pass_over(examples), graph, None)
-        except RuntimeError:
+                return record(lambda: self.pass_over(examples))
+        except RuntimeError as error:
+            self.obstacle = reason_of(error)
             return None
-        return graph
 
 
 def batch_sums(model: nn.Module, examples: Examples, indices: Tensor, numerics: Numerics) -> Tensor:

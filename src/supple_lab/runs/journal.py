@@ -14,6 +14,7 @@ from supple_lab.runs.tracking import Tracking
 
 SECONDS_BETWEEN_GLANCES = 0.5  # status files are read by people; each write reaches the disk
 MAX_SHARE_OF_TIME = 0.05  # that writing checkpoints may take: VGG-16 with Adam's moments is 650 MB
+NOT_CAPTURED = "not all work on the GPU was captured as CUDA graphs, so it took longer and drew other masks: {}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,15 @@ class Journal:
         if time.monotonic() - self._last_glance >= SECONDS_BETWEEN_GLANCES:
             self._last_glance = time.monotonic()
             self.folder.write_status("running", **self.facts, **self.tracking.facts, seconds=self.seconds)
+
+    def note_not_captured(self, what: str, reason: str | None) -> None:
+        """Have the run's facts say from now on that this is not one CUDA graph, and why; nothing without a reason."""
+        if reason is None:
+            return
+        told, before = f"{what}: {reason}", str(self.facts.get("not_captured", ""))
+        if told not in before:
+            self.facts["not_captured"] = f"{before}; {told}" if before else told
+            self._last_glance = 0.0  # the next glance is written
 
     def checkpoint_if_due(self, snapshot: Callable[[], dict[str, Any]]) -> None:
         """Write a checkpoint if the last one is old enough."""

@@ -1,25 +1,20 @@
 """A new learner: the network as the seed of a run draws it, with its optimizer."""
 
-import threading
-
 import torch
 import torch.nn.functional as F
 
+from supple.default_generator import kept_default_generators
 from supple.learner import Learner
 from supple_lab.data.base import Splits
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.spec import RunSpec
 from supple_lab.streams import stream_seed
 
-# Networks are drawn from torch's default generator, and traced by means that are not made for threads; runs that share
-# a GPU do so in threads of one process.
-ONE_AT_A_TIME = threading.Lock()
-
 
 def new_learner(spec: RunSpec, splits: Splits, numerics: Numerics) -> Learner:
     """The same on every device and whatever the activation."""
     facts = splits.facts
-    with torch.random.fork_rng(devices=[]):
+    with kept_default_generators():
         torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
         model = spec.model.build(spec.method.activation, image_shape=facts.image_shape, num_classes=facts.num_classes)
     model = numerics.place(model)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import torch
 
-from supple_lab.runs.captured import ONE_CAPTURE, places_of, record, without_trace
+from supple_lab.runs.captured import generators_of, places_of, without_trace
+from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
 from supple_lab.runs.step import Trainee
 
 
@@ -32,15 +33,11 @@ class OneGraph:
 
     def capture(self) -> None:
         """Make the graph, or note why it cannot be made."""
-        graph = torch.cuda.CUDAGraph()
-        for generator in (self.trainee.learner.generator, self.trainee.masks):
-            graph.register_generator_state(generator)
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
-                record(self.work, graph, None)
-            self.graph = graph
+                self.graph = record(self.work, generators=generators_of(self.trainee))
         except RuntimeError as error:
-            self.obstacle = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.obstacle = reason_of(error)
         self.places = places_of(self.trainee)
 
     def look_again(self) -> None:

@@ -63,7 +63,27 @@ def remarks_on(problem: DQN) -> list[str]:
             f"an iteration of {problem.steps_per_iteration:,} steps is followed by an evaluation of "
             f"{problem.evaluation_steps:,}. Choose a smaller DQN.evaluation_steps to save time."
         )
-    return found
+    return found + remarks_on_cap(problem)
+
+
+def remarks_on_cap(problem: DQN) -> list[str]:
+    """Segments and evaluations end with a game; that games may outlast a segment of the default length is no news."""
+    game = innermost(problem.game)
+    if not isinstance(game, Atari):
+        return []
+    num_steps = game.rules.max_steps
+    segment = min(problem.steps_per_segment, problem.steps_per_iteration)
+    shorter = []
+    if problem.evaluation_steps < num_steps:
+        shorter.append(f"an evaluation ({problem.evaluation_steps:,})")
+    if segment < min(num_steps, DQN.steps_per_segment):
+        shorter.append(f"a segment of training ({segment:,})")
+    if not shorter:
+        return []
+    return [
+        f"a game may last {num_steps:,} steps, more than {' and '.join(shorter)}, and is played to its end. "
+        "Choose a smaller --game.max-steps to bound what that takes."
+    ]
 
 
 def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:

@@ -25,6 +25,13 @@ from supple_lab.scenarios.base import Unsuitable
 from supple_lab.streams import stream_seed
 
 DEFAULT_PACE = Pace()
+# What CUDA's libraries say where memory is wanting; cuBLAS, which takes its workspace as it starts, says the last.
+WANT_OF_MEMORY = (
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+)
 NUM_THREADS = 1  # fixed by the run, never by the engine, so that the numbers do not depend on the engine
 
 
@@ -96,6 +103,8 @@ def _end(journal: Journal, state: State, **facts: object) -> State:
 
 def breaks_the_process(error: Exception) -> bool:
     """Whether CUDA refuses all further calls of this process, as after an illegal access. Want of memory is no such."""
+    if any(words in str(error) for words in WANT_OF_MEMORY):
+        return False
     accelerator_error = getattr(torch, "AcceleratorError", ())  # PyTorch before 2.8 raises a RuntimeError
     is_of_cuda = isinstance(error, RuntimeError) and str(error).startswith("CUDA error")
     return isinstance(error, accelerator_error) or is_of_cuda

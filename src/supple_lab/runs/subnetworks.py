@@ -6,7 +6,8 @@ network whose activation draws nothing has itself as its only subnetwork; its co
 
 Copies are trained by the optimizer of the spec, fresh, and by nothing else of the method: what is measured is what its
 weights can still learn. They share the order of batches, so that one gather and one batch of images serve them all;
-masks and labels, which make copies differ, are each copy's own. Everything follows from seed, stage and copy.
+masks and labels, which make copies differ, are each copy's own. Everything follows from seed, stage and copy. On a
+GPU, too, these steps are eager: they are not captured as graphs.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from supple.default_generator import kept_default_generators
 from supple.layers.aid import AID
 from supple.layers.relu_dropout import ReLUDropout
 from supple.learner import Learner
@@ -51,7 +53,7 @@ def check_subnetworks(spec: RunSpec) -> None:
 def draws_at_random(site: nn.Module) -> bool:
     """Whether the activation in training moves the random stream it draws from: the mask stream, or torch's own."""
     masks = torch.Generator()
-    with torch.random.fork_rng(devices=[]), mask_stream(masks):
+    with kept_default_generators(), mask_stream(masks):
         before = torch.get_rng_state(), masks.get_state()
         site.train()(torch.linspace(-1.0, 1.0, 8)[None])
         after = torch.get_rng_state(), masks.get_state()

@@ -15,11 +15,12 @@ from supple_lab.runs.cursor import Cursor, online
 from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.interim import Interim
 from supple_lab.runs.journal import Journal
-from supple_lab.runs.new_learner import ONE_AT_A_TIME, new_learner
+from supple_lab.runs.new_learner import new_learner
 from supple_lab.runs.optimizer import set_learning_rate_
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.progress import Progress
+from supple_lab.runs.recording import ONE_CAPTURE
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.stage_end import stage_end_values
@@ -39,8 +40,8 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
     numerics = Numerics.choose(journal.device, spec.precision)
     splits = problem.dataset.load(journal.device)
     scenario.check(splits.facts)
-    with ONE_AT_A_TIME:
-        learner = new_learner(spec, splits, numerics)
+    learner = new_learner(spec, splits, numerics)
+    with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
         state = method.init(learner)
     cursor, checkpoint = Cursor.new(journal.device), journal.resume()
     if checkpoint is not None:
@@ -72,22 +73,23 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
             learner.model.train()
             for indices in batches.indices()[cursor.step :]:
                 steps.take(indices)
+                journal.note_not_captured("training steps", steps.obstacle)
                 cursor.step += 1
                 journal.checkpoint_if_due(snapshot)
                 journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)
             values = online(cursor.epoch_sums, len(stage.train))
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
             values |= evaluation.scores(stage.tests)
+            journal.note_not_captured("evaluation", evaluation.obstacle)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
             journal.glance(accuracy=values["online_accuracy"])
             cursor.next_epoch(len(stage.train))
 
         interim.progress = partial(progress.of_subnetworks, cursor.stage)
         values = stage_end_values(trainee, spec, stage, cursor=cursor, evaluation=evaluation, interim=interim)
+        journal.note_not_captured("evaluation", evaluation.obstacle)
         check_finite(values["train_loss"], f"after the last step of stage {cursor.stage}")
         journal.record_stage(stage=cursor.stage, **values)
-        if steps.obstacle is not None:
-            journal.facts["not_captured"] = steps.obstacle
         if cursor.stage + 1 < scenario.num_stages:
             finished = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end")
             method.end_stage(learner, state, finished)

@@ -307,7 +307,7 @@ def notes(order: Order) -> tuple[str, ...]:
         return (
             "Quick scale, not the paper's protocol: 30,000 steps of RoadRunner, evaluated for 2,000 steps after each "
             f"6,000; {', '.join(rates)}, target copies every 500 steps. No claim can be decided. {picked} chosen "
-            "because something is learned in so few steps.",
+            "so that something is learned in so few steps. An evaluation may hold a single game, and its score leaps.",
             SILENT,
         )
     slip = slips("atari")[0]

@@ -1,27 +1,33 @@
 """Packed: several runs in threads of this process share one GPU, each on a stream of its own.
 
 Steps are captured graphs, so a thread does little but replay them, and kernels too small to fill the card run side by
-side. Each run draws from streams of its own: its numbers are those of the run alone.
+side. Each run draws from streams of its own: its numbers are those of the run alone. One exception is known: a run that
+traces its network (CBP, ReDo) has torch.export turn cuDNN and oneDNN off for the whole process for a second or two, and
+convolutions that other runs compute meanwhile, not captured ones, round otherwise.
 """
 
 import queue
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import torch
 
 from supple_lab.interrupted import BrokenProcess
-from supple_lab.runs.captured import MAX_THREADS
+from supple_lab.runs.precision import Numerics
+from supple_lab.runs.recording import MAX_THREADS
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
+from supple_lab.scenarios.base import Unsuitable
 from supple_lab.sweep.attempts import execute_here
 from supple_lab.sweep.executor import Executor, RunError
 from supple_lab.sweep.terms import Terms
 
 THREAD_NAME = "packed run"
+OWN = threading.local()
 ONE_GPU = "note: --engine packed computes on one GPU, and this machine has {}. --engine process uses them all."
 
 
@@ -54,25 +60,52 @@ class Packed(Executor):
         self._waiting.put((spec, future))
         return future
 
+    def submit_all(self, specs: Sequence[RunSpec]) -> list[Future[State]]:
+        check_one_rounding(specs, device=self.device)
+        return super().submit_all(specs)
+
     def stop(self) -> None:
         with suppress(queue.Empty):
             while True:
                 self._waiting.get_nowait()[1].cancel()
 
     def _serve(self) -> None:
-        with torch.cuda.stream(torch.cuda.Stream()) if self.device == "cuda" else nullcontext():
-            while True:
-                spec, future = self._waiting.get()
-                if future.set_running_or_notify_cancel():
-                    self._execute(spec, future)
+        while True:
+            spec, future = self._waiting.get()
+            if future.set_running_or_notify_cancel():
+                self._execute(spec, future)
 
     def _execute(self, spec: RunSpec, future: Future[State]) -> None:
         try:
             if self._broken:
                 raise RunError(self._broken)
-            future.set_result(execute_here(spec, self))
+            with own_stream(self.device):
+                state = execute_here(spec, self)
+            future.set_result(state)
         except BrokenProcess as error:  # no thread of this process can go on
             self._broken = f"{error} The runs stay resumable: the same command, in a new process, continues them."
             future.set_exception(RunError(self._broken))
-        except Exception as error:  # told by whoever asks the future, as with every other engine
+        except BaseException as error:  # told by whoever asks the future; an exit would end the thread and tell nobody
             future.set_exception(error)
+
+
+def own_stream(device: str) -> AbstractContextManager[object]:
+    """This thread's stream of the GPU, where runs compute on one; the first run of the thread makes it."""
+    if device != "cuda":
+        return nullcontext()
+    if not hasattr(OWN, "stream"):
+        try:
+            OWN.stream = torch.cuda.Stream()
+        except RuntimeError as error:
+            raise RunError(f"the run found no place on the GPU: {error}") from error
+    return torch.cuda.stream(OWN.stream)
+
+
+def check_one_rounding(specs: Sequence[RunSpec], *, device: str) -> None:
+    """Refuse runs of which some round float32 products and others do not: torch has one such setting a process."""
+    precisions = {Numerics.choose(torch.device(device), spec.precision).precision for spec in specs}
+    if "fp32" in precisions and len(precisions) > 1:
+        raise Unsuitable(
+            f"--engine packed has all runs in one process, which cannot compute in fp32 and in another precision at "
+            f"once; these runs are of {', '.join(sorted(precisions))}. Use --engine process, or one sweep for each."
+        )

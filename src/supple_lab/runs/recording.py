@@ -1,0 +1,119 @@
+"""Recording: work on a GPU, rehearsed and captured as one CUDA graph, and what a capture that fails must not spoil."""
+
+import contextlib
+import gc
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+Pool = tuple[int, int]  # torch's name for a graph's memory
+
+NUM_REHEARSALS = 3  # as torch's documentation advises: libraries choose their algorithms and workspaces in the first
+ONE_CAPTURE = threading.Lock()  # runs may share a GPU, each in a thread of its own
+MAX_THREADS = 32  # that capture in one process: so many streams of a priority does torch have
+OWN = threading.local()
+MENDS: list[torch.cuda.CUDAGraph] = []  # for good: see mend
+
+
+def capture_stream() -> torch.cuda.Stream:
+    """This thread's stream for captures alone: what another run launched on it would become part of the graph.
+
+    One for each thread, because cuBLAS has one workspace for each stream that its caller works on, and all threads'
+    backward passes have the same caller, autograd's own thread: graphs captured on one stream write the same memory
+    when they are replayed, and replayed at once they spoil each other's products. Of another priority than runs' own
+    streams, because torch hands its 32 streams of a priority out in turn.
+    """
+    if not hasattr(OWN, "stream"):
+        OWN.stream = torch.cuda.Stream(priority=-1)
+    stream: torch.cuda.Stream = OWN.stream
+    return stream
+
+
+def record(
+    work: Callable[[], None], *, generators: Sequence[torch.Generator] = (), pool: Pool | None = None
+) -> torch.cuda.CUDAGraph:
+    """The graph of the work, which draws from the generators, in the pool's memory or its own; hold ONE_CAPTURE."""
+    stream = capture_stream()
+    rehearse(work, stream)
+    with no_collection(), torch.cuda.stream(stream):
+        return capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)
+
+
+def rehearse(work: Callable[[], None], stream: torch.cuda.Stream) -> None:
+    """Do the work a few times on the stream."""
+    current = torch.cuda.current_stream()
+    stream.wait_stream(current)
+    try:
+        with torch.cuda.stream(stream):
+            for _ in range(NUM_REHEARSALS):
+                work()
+    finally:  # what was changed is put back on the current stream: after the last kernel, even if the work failed
+        current.wait_stream(stream)
+
+
+def capture(work: Callable[[], None], generators: Sequence[torch.Generator], *, pool: Pool) -> torch.cuda.CUDAGraph:
+    """The graph of the work, captured on the current stream.
+
+    Not by torch.cuda.graph: where a capture cannot be ended, that one leaves its stream the current one.
+    """
+    graph = registered(generators)
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
+    try:
+        work()
+    finally:
+        try:
+            graph.capture_end()
+        except RuntimeError:
+            mend(generators, pool)
+            raise
+    return graph
+
+
+def registered(generators: Sequence[torch.Generator]) -> torch.cuda.CUDAGraph:
+    """An empty graph that may draw from the generators."""
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    return graph
+
+
+def mend(generators: Sequence[torch.Generator], pool: Pool) -> None:
+    """Make good what torch leaves open where a capture cannot be ended, or the process' later captures suffer.
+
+    Its allocator goes on setting memory aside for the pool (from torch 2.13 on it does not, and says so), and keeps the
+    failed graph's claim on it; others' claims on a shared pool stand. Up to 2.12 all generators of the graph, the
+    default one among them, stay as they are in a capture, and refuse to draw: one that ends well sets them right. Its
+    graph is never let go of, because with a graph torch 2.12 and later free the stream's cuBLAS workspaces, which other
+    graphs use. Nothing may be captured into the pool any more: the allocator of host memory cannot be told.
+    """
+    device = torch.cuda.current_device()
+    with contextlib.suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(device, pool)
+    torch._C._cuda_releasePool(device, pool)
+    graph, scrap = registered(generators), torch.zeros((), device="cuda")
+    graph.capture_begin(capture_error_mode="thread_local")
+    scrap.zero_()
+    graph.capture_end()
+    MENDS.append(graph)
+
+
+def reason_of(error: BaseException) -> str:
+    """The error that came first, in a line: those that follow say no more than that the capture has failed."""
+    while error.__context__ is not None and not error.__suppress_context__:
+        error = error.__context__
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """While open, no garbage is collected: what a collection frees on the GPU could end a capture."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

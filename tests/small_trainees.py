@@ -1,0 +1,37 @@
+"""Trainees whose steps take a moment, for tests of captured steps."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from supple_lab.data.base import Examples
+from supple_lab.runs.new_learner import new_learner
+from supple_lab.runs.precision import Numerics, Precision
+from supple_lab.runs.problem import Supervised
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.step import Trainee
+from supple_lab.runs.store import Store
+
+needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+def trainee_of(spec: RunSpec, device: str = "cuda", *, precision: Precision = "fp32") -> tuple[Trainee, Examples]:
+    """The spec's network in training, at its start, and all examples of its dataset."""
+    assert isinstance(spec.problem, Supervised)
+    numerics = Numerics(torch.device(device), precision)
+    splits = spec.problem.dataset.load(numerics.device)
+    learner = new_learner(spec, splits, numerics)
+    learner.model.train()
+    masks = torch.Generator(device).manual_seed(1)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)
+    return Trainee(learner, spec.method, spec.method.init(learner), numerics, 0.5, masks, sums), splits.train
+
+
+def weights(trainee: Trainee) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in trainee.learner.model.parameters()])
+
+
+def assert_captured(store: Store, *specs: RunSpec) -> None:
+    """A step that is not captured draws other masks: where one is not, equal numbers prove nothing."""
+    for spec in specs:
+        assert "not_captured" not in store.folder(spec).status(), store.folder(spec).status()["not_captured"]
