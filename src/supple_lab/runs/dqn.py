@@ -116,7 +116,7 @@ def play_and_learn(
                 journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
             journal.checkpoint_if_due(snapshot)
 
-    journal.checkpoint({**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
+    journal.checkpoint(lambda: {**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
     archive.clear()
 
 

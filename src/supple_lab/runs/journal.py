@@ -16,6 +16,8 @@ SECONDS_BETWEEN_GLANCES = 0.5  # status files are read by people; each write rea
 MAX_SHARE_OF_TIME = 0.05  # that writing checkpoints may take: VGG-16 with Adam's moments is 650 MB
 NOT_CAPTURED = "not all work on the GPU was captured as CUDA graphs, so it took longer and drew other masks: {}"
 
+Snapshot = Callable[[], dict[str, Any]]  # all that the next step depends on
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
@@ -94,24 +96,25 @@ class Journal:
             self.facts["not_captured"] = f"{before}; {told}" if before else told
             self._last_glance = 0.0  # the next glance is written
 
-    def checkpoint_if_due(self, snapshot: Callable[[], dict[str, Any]]) -> None:
+    def checkpoint_if_due(self, snapshot: Snapshot) -> None:
         """Write a checkpoint if the last one is old enough."""
         patience = max(self.pace.seconds, self._cost / MAX_SHARE_OF_TIME) if self.pace.seconds else 0.0
         if time.monotonic() - self._last_checkpoint >= patience:
-            self.checkpoint(snapshot())
+            self.checkpoint(snapshot)
 
-    def checkpoint_after_stage(self, stage: int, snapshot: Callable[[], dict[str, Any]]) -> None:
+    def checkpoint_after_stage(self, stage: int, snapshot: Snapshot) -> None:
         """Write a checkpoint if it is this stage's turn."""
         if self.pace.stages and (stage + 1) % self.pace.stages == 0:
-            self.checkpoint(snapshot())
+            self.checkpoint(snapshot)
 
-    def checkpoint(self, snapshot: dict[str, Any]) -> None:
+    def checkpoint(self, snapshot: Snapshot) -> None:
         """Write all that the next step depends on, and how many records it stands on."""
         started = time.monotonic()
+        content = snapshot()  # a DQN's first writes the frames of its replay: part of what a checkpoint costs
         self.sync()
         stands_on = self.folder.foundation(self.num_records, self.num_epochs)
         self.folder.check_lease()
-        write_checkpoint(self.folder.path, {**snapshot, **stands_on, "device": self.device.type})
+        write_checkpoint(self.folder.path, {**content, **stands_on, "device": self.device.type})
         self.folder.copy_out_if_possible()
         self._last_checkpoint = time.monotonic()
         self._cost = self._last_checkpoint - started
