@@ -14,7 +14,7 @@ from supple_lab.runs.captured import CapturedSteps
 from supple_lab.runs.evaluation import NUM_EAGER, Evaluation
 from supple_lab.runs.one_graph import OneGraph
 from supple_lab.runs.precision import Numerics
-from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
+from supple_lab.runs.recording import ONE_CAPTURE, OWN, graphs_that_end_together, reason_of, record
 from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
 
@@ -184,3 +184,19 @@ class TestOnAGpu:
         work()
         assert says_why(work.obstacle)
         assert total.item() == weights(trainee).sum().item()
+
+    def test_graph_that_is_dropped_takes_nothing_from_the_others(self):
+        x, product, other = (torch.randn(512, 512, device="cuda") for _ in range(3))
+        wanted = x @ x.T
+        with ONE_CAPTURE, graphs_that_end_together():
+            kept = record(lambda: torch.mm(x, x.T, out=product))
+            dropped = record(lambda: torch.mm(x, x, out=other))
+            dropped.replay()
+            del dropped
+            gc.collect()
+            filling = torch.full((2**26,), float("nan"), device="cuda")  # where a freed workspace would lie
+            kept.replay()
+            torch.cuda.synchronize()
+            assert torch.equal(product, wanted)
+            assert filling.isnan().all()
+        assert OWN.graphs == []

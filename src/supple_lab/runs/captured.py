@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from supple_lab.data.base import Examples
-from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
+from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 from supple_lab.runs.step import EagerSteps, Trainee, training_step
 
 
@@ -25,6 +25,9 @@ class CapturedSteps:
         self.num_examples = num_examples  # of the largest stage
         self.examples: Examples | None = None
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.pool: Pool | None = (
+            None  # memory of all graphs, of those from earlier stages, too: none lives across steps
+        )
         self.indices: dict[int, Tensor] = {}
         self.places: list[int] = []
         self.obstacle: str | None = None  # why steps are not captured
@@ -52,14 +55,14 @@ class CapturedSteps:
     def capture(self, indices: Tensor) -> None:
         """Make the graph for batches of this size, or note why it cannot be made."""
         held = self.indices[len(indices)] = indices.clone()
-        pool = next((other.pool() for other in self.graphs.values()), None)
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
-                self.graphs[len(indices)] = record(
+                graph = record(
                     lambda: training_step(self.trainee, self.stage_examples, held),
                     generators=generators_of(self.trainee),
-                    pool=pool,
+                    pool=self.pool,
                 )
+            self.graphs[len(indices)], self.pool = graph, graph.pool()
         except RuntimeError as error:
             self.obstacle = reason_of(error)
         self.places = places_of(self.trainee)

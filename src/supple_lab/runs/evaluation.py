@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from supple_lab.data.base import Examples
 from supple_lab.runs.precision import Numerics
-from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
+from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 
 BATCH_SIZE = 1024  # large enough to keep a GPU busy, small enough for the widest activations of the paper's networks
 NUM_EAGER = 2  # passes over a set before it is worth a graph, whose making takes as long as a few of them
@@ -32,6 +32,7 @@ class Evaluation:
         self.numerics = numerics
         self.sums = torch.zeros(2, dtype=torch.float64, device=numerics.device)
         self.known: dict[str, KnownSet] = {}
+        self.pool: Pool | None = None  # memory of all passes, which follow each other
         self.obstacle: str | None = None  # why passes are not captured
 
     def scores(self, sets: Mapping[str, Examples]) -> dict[str, float]:
@@ -73,10 +74,12 @@ class Evaluation:
         """The graph of a pass, or None, and a note of why it cannot be made."""
         try:
             with ONE_CAPTURE:
-                return record(lambda: self.pass_over(examples))
+                graph = record(lambda: self.pass_over(examples), pool=self.pool)
         except RuntimeError as error:
             self.obstacle = reason_of(error)
             return None
+        self.pool = graph.pool()
+        return graph
 
 
 def batch_sums(model: nn.Module, examples: Examples, indices: Tensor, numerics: Numerics) -> Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from supple_lab.runs.captured import generators_of, places_of, without_trace
-from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
+from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 from supple_lab.runs.step import Trainee
 
 
@@ -20,6 +20,7 @@ class OneGraph:
         self.trainee = trainee
         self.on_gpu = trainee.numerics.device.type == "cuda"
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.pool: Pool | None = None
         self.places: list[int] = []
         self.obstacle: str | None = None  # why the work is not captured
 
@@ -35,7 +36,8 @@ class OneGraph:
         """Make the graph, or note why it cannot be made."""
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
-                self.graph = record(self.work, generators=generators_of(self.trainee))
+                self.graph = record(self.work, generators=generators_of(self.trainee), pool=self.pool)
+            self.pool = self.graph.pool()
         except RuntimeError as error:
             self.obstacle = reason_of(error)
         self.places = places_of(self.trainee)

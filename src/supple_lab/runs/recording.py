@@ -12,8 +12,17 @@ Pool = tuple[int, int]  # torch's name for a graph's memory
 NUM_REHEARSALS = 3  # as torch's documentation advises: libraries choose their algorithms and workspaces in the first
 ONE_CAPTURE = threading.Lock()  # runs may share a GPU, each in a thread of its own
 MAX_THREADS = 32  # that capture in one process: so many streams of a priority does torch have
-OWN = threading.local()
-MENDS: list[torch.cuda.CUDAGraph] = []  # for good: see mend
+
+
+class Own(threading.local):
+    """What a thread has for itself: its stream for captures, and the graphs it recorded there that may be replayed."""
+
+    def __init__(self) -> None:
+        self.stream: torch.cuda.Stream | None = None
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+
+
+OWN = Own()
 
 
 def capture_stream() -> torch.cuda.Stream:
@@ -24,10 +33,27 @@ def capture_stream() -> torch.cuda.Stream:
     when they are replayed, and replayed at once they spoil each other's products. Of another priority than runs' own
     streams, because torch hands its 32 streams of a priority out in turn.
     """
-    if not hasattr(OWN, "stream"):
+    if OWN.stream is None:
         OWN.stream = torch.cuda.Stream(priority=-1)
-    stream: torch.cuda.Stream = OWN.stream
-    return stream
+    return OWN.stream
+
+
+@contextlib.contextmanager
+def graphs_that_end_together() -> Iterator[None]:
+    """What this thread records while open is kept, replayed or not, and ends here.
+
+    With one graph torch 2.12 and later free the cuBLAS workspaces of its capture stream, which the other graphs of the
+    stream go on writing to. So none ends before the others, and none is recorded before all have ended.
+    """
+    try:
+        yield
+    finally:
+        graphs, OWN.graphs = OWN.graphs, []
+        with contextlib.suppress(RuntimeError):  # of a GPU that has given up this process
+            if graphs:
+                torch.cuda.current_stream().synchronize()
+            for graph in graphs:
+                graph.reset()
 
 
 def record(
@@ -37,7 +63,9 @@ def record(
     stream = capture_stream()
     rehearse(work, stream)
     with no_collection(), torch.cuda.stream(stream):
-        return capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)
+        graph = capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)
+    OWN.graphs.append(graph)
+    return graph
 
 
 def rehearse(work: Callable[[], None], stream: torch.cuda.Stream) -> None:
@@ -85,9 +113,8 @@ def mend(generators: Sequence[torch.Generator], pool: Pool) -> None:
 
     Its allocator goes on setting memory aside for the pool (from torch 2.13 on it does not, and says so), and keeps the
     failed graph's claim on it; others' claims on a shared pool stand. Up to 2.12 all generators of the graph, the
-    default one among them, stay as they are in a capture, and refuse to draw: one that ends well sets them right. Its
-    graph is never let go of, because with a graph torch 2.12 and later free the stream's cuBLAS workspaces, which other
-    graphs use. Nothing may be captured into the pool any more: the allocator of host memory cannot be told.
+    default one among them, stay as they are in a capture, and refuse to draw: one that ends well sets them right.
+    Nothing may be captured into the pool any more: the allocator of host memory cannot be told.
     """
     device = torch.cuda.current_device()
     with contextlib.suppress(RuntimeError):
@@ -97,7 +124,7 @@ def mend(generators: Sequence[torch.Generator], pool: Pool) -> None:
     graph.capture_begin(capture_error_mode="thread_local")
     scrap.zero_()
     graph.capture_end()
-    MENDS.append(graph)
+    OWN.graphs.append(graph)
 
 
 def reason_of(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.quarantine import digests
+from supple_lab.runs.recording import graphs_that_end_together
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
@@ -80,7 +81,7 @@ def _train(spec: RunSpec, journal: Journal) -> None:
     masks = torch.Generator(journal.device).manual_seed(stream_seed(spec.seed, "masks"))
     numerics = Numerics.choose(journal.device, spec.precision)
     journal.facts["precision"] = numerics.precision
-    with numerics.matmuls(), mask_stream(masks):
+    with numerics.matmuls(), mask_stream(masks), graphs_that_end_together():
         if isinstance(spec.problem, Supervised):
             supervised.train(spec, spec.problem, journal, masks)
         elif isinstance(spec.problem, DQN):
