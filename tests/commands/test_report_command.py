@@ -64,11 +64,16 @@ def test_a_claim_of_smoke_scale_shows_no_verdict_in_its_parts_either():
     part = Part(name="a", measured="0.1", interval=(0.0, 0.2), n=3, verdict="holds")
     parts = (part, replace(part, verdict="fails"), replace(part, verdict="not run"))
     words = {"claim": "c", "paper": "p", "interval": None, "n": 3}
-    row = undecided(ClaimRow(measured="holds in 1 of 3: holds in a", verdict="holds", parts=parts, **words))
+    row = undecided(ClaimRow(measured="holds in 1 of 3", verdict="holds", parts=parts, **words))
     assert [one.verdict for one in (row, *row.parts)] == ["not decided", "not decided", "not decided", "not run"]
-    assert not re.search("holds|fails", row.measured)
+    assert not re.search("holds|fails", row.told)
+    nested = Part(
+        name="b", measured="holds in 1 of 3", interval=None, n=3, verdict="fails", parts=parts, remark="holds"
+    )
+    outer = undecided(ClaimRow(measured="holds in 0 of 1", verdict="fails", parts=(nested,), **words))
+    assert not re.search("holds|fails", outer.told + outer.parts[0].told)
     assert row.measured == "3 comparisons of runs too short to decide anything"
-    alone = undecided(ClaimRow(measured="holds in 1 of 1: holds in a", verdict="holds", parts=parts[:1], **words))
+    alone = undecided(ClaimRow(measured="holds in 1 of 1", verdict="holds", parts=parts[:1], **words))
     assert alone.measured == "1 comparison of runs too short to decide anything"
     plain = ClaimRow(measured="0.1: fall (above 0?)", verdict="fails", **words)
     assert (undecided(plain).verdict, undecided(plain).measured) == ("not decided", plain.measured)

@@ -56,6 +56,19 @@ def test_page_loads_without_complaints_and_asks_for_nothing_but_itself(tab, fold
     assert background == ("rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)")
 
 
+def test_paper_has_neither_the_numbers_behind_figures_nor_the_list_of_runs(tab, folder):
+    tab.open((folder / "sample.html").as_uri())
+    tab.ask("window.dispatchEvent(new Event('beforeprint'))")
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert set(shown(tab, "figure > details")) == set(shown(tab, "#provenance details")) == {False}
+        assert set(tab.ask("[...document.querySelectorAll('#claims details')].map(e => e.open)")) == {True}
+        assert tab.ask("getComputedStyle(document.querySelector('#claims tbody tr')).breakInside") == "auto"
+        assert tab.ask("getComputedStyle(document.querySelector('#claims h2')).breakAfter") == "avoid"
+    finally:
+        tab.call("Emulation.setEmulatedMedia", media="")
+
+
 def test_the_test_sees_a_request_that_leaves_the_machine(tab, tmp_path):
     (tmp_path / "page.html").write_text("<img src='http://192.0.2.1/x.png'><script>undefined.x</script>")
     tab.open((tmp_path / "page.html").as_uri())

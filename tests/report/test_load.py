@@ -63,7 +63,8 @@ def test_a_done_run_whose_records_are_not_what_it_wrote_is_damaged_and_not_avera
     assert results.final("train_accuracy").values.tolist() == [0.6]
     assert "records.jsonl is not what the run wrote" in results.runs[1].reason
     (remark,) = remarks(results, versions=VERSIONS)
-    assert remark.startswith("1 run is damaged")
+    assert remark.startswith("1 run is damaged and counts for nothing")
+    assert remark.endswith("runs it again.")
 
 
 def test_a_diverged_run_is_verified_as_well(store):
@@ -99,6 +100,33 @@ def test_a_run_with_records_and_no_status_does_not_pass_for_one_never_started(st
     results = load_results(store, SPECS)
     assert damaged(results) == [1]
     assert results.runs[1].reason == "its status.json is missing, though it has records."
+
+
+def test_a_folder_in_place_of_the_records_is_damage_whatever_the_run_said(store):
+    make_run(store, seed=2, state="interrupted")
+    for seed in range(3):
+        path = store.folder(SPECS[seed]).path
+        (path / "records.jsonl").unlink()
+        (path / "records.jsonl").mkdir()
+    (store.folder(SPECS[1]).path / "status.json").unlink()
+    results = load_results(store, SPECS)
+    assert damaged(results) == [0, 1, 2]
+    assert all("records.jsonl cannot be read" in run.reason for run in results.runs)
+
+
+def test_a_file_in_place_of_a_run_is_damage(store):
+    store.folder(SPECS[2]).path.write_text("x")
+    assert damaged(load_results(store, SPECS)) == [2]
+
+
+def test_a_folder_in_place_of_the_epochs_is_told_when_they_are_read(store):
+    path = store.folder(SPECS[1]).path / "epochs.jsonl"
+    path.unlink()
+    path.mkdir()
+    results = load_results(store, SPECS)
+    assert results.epoch_matrix("test_loss").shape == (2, 2)
+    (remark,) = remarks(results, versions=VERSIONS)
+    assert "its epochs.jsonl cannot be read." in remark
 
 
 def test_a_folder_copied_to_another_runs_name_is_damaged(store):
@@ -147,6 +175,40 @@ def test_copies_renamed_runs_and_other_folders_are_told_apart(store):
     assert "with other records" in changed
     assert "cannot be read" in junk
     assert f"call it runs/{SPECS[1].run_id}" in renamed
+
+
+def test_a_copy_under_the_name_that_another_run_could_have_is_told(store):
+    original = store.folder(SPECS[0]).path
+    shutil.copytree(original, original.with_name("a" * 16))
+    original.with_name("b" * 16).mkdir()  # of whatever other study: not ours to complain of
+    (remark,) = remarks(load_results(store, SPECS), versions=VERSIONS)
+    assert remark.startswith(f"runs/{'a' * 16} is a copy of run {original.name} with the same records")
+    assert remarks(load_results(store, SPECS[1:]), versions=VERSIONS) == []
+
+
+def test_a_copy_whose_records_cannot_be_read_has_other_ones(store):
+    original = store.folder(SPECS[0]).path
+    shutil.copytree(original, original.with_name("copy"))
+    for folder in (original, original.with_name("copy")):
+        (folder / "records.jsonl").unlink()
+        (folder / "records.jsonl").mkdir()
+    assert any("with other records" in remark for remark in remarks(load_results(store, SPECS), versions=VERSIONS))
+
+
+def test_commits_are_told_where_runs_of_one_version_differ_in_them(tmp_path):
+    store = Store.create(tmp_path)
+    for seed, commit in enumerate(("abc", "abc", "def-dirty")):
+        make_run(store, seed=seed, commit=commit)
+    (remark,) = remarks(load_results(store, SPECS), versions=VERSIONS)
+    assert remark == "The runs were made by different commits of supple 0.1.0: abc (2 runs), def-dirty (1 run)."
+    assert remarks(load_results(store, SPECS[:2]), versions=VERSIONS) == []
+
+
+def test_commits_of_different_versions_are_told_by_their_versions_alone(store):
+    make_run(store, seed=1, values=(0.5, 0.8), commit="abc")
+    make_run(store, seed=2, versions={**VERSIONS, "supple": "0.0.9"}, commit="def")
+    (remark,) = remarks(load_results(store, SPECS), versions=VERSIONS)
+    assert "different versions" in remark
 
 
 def test_runs_of_other_versions_are_told(store):

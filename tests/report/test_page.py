@@ -26,6 +26,7 @@ from samples import (
 )
 
 from supple.methods.activations import UseAID
+from supple.methods.vanilla import Vanilla
 from supple_lab.atomic_write import StorageError
 from supple_lab.data.digits import Digits
 from supple_lab.data.slice import Slice
@@ -34,7 +35,14 @@ from supple_lab.report.intervals import show
 from supple_lab.report.page import MAX_PARTS, MAX_ROWS, facts, page
 from supple_lab.report.panel import Curve, Estimate
 from supple_lab.report.results import Results
-from supple_lab.report.run_lists import missing_groups, show_seconds
+from supple_lab.report.run_lists import (
+    missing_groups,
+    missing_words,
+    progress_bars,
+    run_view,
+    short_of,
+    show_seconds,
+)
 from supple_lab.report.spec_fields import dataset_of
 from supple_lab.report.thinning import MAX_POINTS, thinned
 from supple_lab.report.write import write_report
@@ -119,6 +127,14 @@ def test_values_under_the_pointer_are_called_what_they_are():
     rows = re.findall(r'<th scope="row">(.*?)</th>', text)  # of the numbers behind the figure
     assert all(name in rows for name in ("mean", "value", "IQM", "strata from", "strata to", "mean − std"))
     assert {line["line"] for line in data_of(render(figure(distribution())))[0][0]["curves"]} == {"median"}
+
+
+def test_a_point_that_stands_for_several_stages_does_not_pass_for_the_last_of_them():
+    averaged = replace(panel(curve()), x_label="stage (points: means of 8)")
+    text = render(figure(averaged, panel(curve())))
+    assert [found["place"] for found in data_of(text)[0]] == ["stage, means of 8:", "stage"]
+    headers = re.findall(r"<tr><th scope=\"row\">(stage.*?)</th>", text)
+    assert headers == ["stage, means of 8", "stage"]
 
 
 def test_every_curve_is_drawn_and_its_numbers_are_in_the_page():
@@ -268,10 +284,40 @@ def test_a_claim_over_many_conditions_shows_a_mark_for_each():
         Part(name=f"network {i}", measured="0.1", interval=None, n=3, verdict=verdict)
         for i, verdict in enumerate(("holds", "holds", "fails"))
     )
-    row = replace(CLAIM, measured="holds in 2 of 3 (at least 3?): holds in a, b; fails in c", parts=parts)
+    row = replace(CLAIM, measured="holds in 2 of 3 (at least 3?)", parts=parts)
     elements = Elements(render(DEMO, claims=(row,), results=Results(RESULTS.finished)))
     assert [attrs["class"] for attrs in elements.of("i")] == ["holds", "holds", "fails"]
     assert [attrs["title"] for attrs in elements.of("i")][2] == "network 2: fails"
+
+
+def test_a_claim_over_groups_shows_a_line_for_each_with_its_verdict_and_its_parts():
+    leaf = Part(name="a place", measured="0.1: fall", interval=None, n=3, verdict="fails")
+    group = Part(
+        name="CBP",
+        measured="holds in 0 of 1",
+        remark="may be chance",
+        parts=(leaf,),
+        interval=None,
+        n=3,
+        verdict="not decided",
+    )
+    row = replace(CLAIM, measured="holds in 1 of 2", parts=(group, replace(leaf, name="ReDo", verdict="holds")))
+    elements = Elements(render(DEMO, claims=(row,), results=Results(RESULTS.finished)))
+    marks = [attrs["title"] for attrs in elements.of("i")]
+    assert marks == ["CBP: not decided", "a place: fails", "ReDo: holds"]
+    assert len(elements.of("span", "parts")) == 2
+    text = "".join(elements.text)
+    assert "not decided, CBP: holds in 0 of 1; may be chance" in text
+    assert "fails, a place: 0.1: fall" in text
+
+
+def test_why_a_claim_is_not_decided_stands_on_the_page_on_the_card_and_in_each_table(tmp_path):
+    part = Part(name="a", measured="0.1", interval=None, n=3, verdict="fails")
+    row = replace(CLAIM, measured="holds in 0 of 4", parts=(part,), remark="after 4 looks that may be chance")
+    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO, claims=(row,)))
+    tables = [f"{ABOUT.stem('claims')}.{kind}" for kind in ("md", "tex", "csv")]
+    for name in (f"{ABOUT.study}.html", f"cards/{ABOUT.study}.json", *tables):
+        assert row.remark in (tmp_path / name).read_text(), name
 
 
 def test_many_notes_are_folded_away_and_still_there():
@@ -311,10 +357,41 @@ def test_missing_runs_are_told_apart_by_condition_and_settings():
         for seed, more in ((0, {"condition": condition}), (1, {"condition": condition}))
     )
     (group,) = missing_groups(Results(runs))
-    told = [group[key] for key in ("method", "settings", "dataset", "condition", "seeds", "num_runs")]
-    assert told == ["aid", "relu prob 0.9", "digits", "VGG", "0, 1", 2]
+    told = [group[key] for key in ("method", "settings", "place", "seeds", "num_runs")]
+    assert told == ["aid", "relu prob 0.9", ", VGG", "0, 1", 2]
     text = " ".join("".join(Elements(render(DEMO, results=Results(runs))).text).split())
-    assert "aid (relu prob 0.9) on digits, VGG, seeds 0, 1: not started" in text
+    assert "aid (relu prob 0.9), VGG, seeds 0, 1: not started" in text
+
+
+def test_runs_are_called_by_the_labels_of_figures_where_they_have_any():
+    runs = Results((run(Vanilla(), label="ReLU"), run(Vanilla(), seed=1, label="ReLU", state="failed"), run(seed=2)))
+    assert [run_view(one, "")["method"] for one in runs.runs] == ["ReLU", "ReLU", "aid"]
+    assert [group["method"] for group in missing_groups(runs)] == ["ReLU"]
+    assert [bar["name"] for bar in progress_bars(runs)] == ["ReLU on digits"]
+
+
+@pytest.mark.parametrize(
+    ("states", "short", "rest"),
+    [
+        (["failed"], "1 of 2 runs did not finish", " It is in no"),
+        (["failed", "waiting"], "2 of 3 runs did not finish", " They are in no"),
+        (["damaged"], "1 of 2 runs is damaged", " It is in no"),
+        (["damaged", "damaged"], "2 of 3 runs are damaged", " They are in no"),
+        (["damaged", "failed"], "2 of 3 runs did not finish or are damaged", " They are in no"),
+        (["diverged"], "1 of 2 runs did not finish", " 1 diverged: it counts up to there and has no value after"),
+        (["diverged", "failed"], "2 of 3 runs did not finish", "undecided. The other is in no"),
+        (["diverged", "diverged", "failed", "failed"], "4 of 5 runs did not finish", "undecided. The others are in no"),
+    ],
+)
+def test_missing_runs_are_counted_in_whole_sentences(states, short, rest):
+    results = Results((run(), *(run(seed=seed, state=state) for seed, state in enumerate(states, start=1))))
+    assert short_of(results) == short
+    assert missing_words(results).startswith(f"{short}. ")
+    assert rest in missing_words(results)
+    assert (" in no table" in missing_words(results)) is (set(states) != {"diverged"})
+    text = " ".join("".join(Elements(render(DEMO, results=results)).text).split())
+    assert text.count(short) == 2
+    assert missing_words(results) in text
 
 
 def test_a_list_of_missing_runs_that_is_cut_says_so():

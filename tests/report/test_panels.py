@@ -187,14 +187,14 @@ def test_a_cell_under_the_pointer_tells_mean_deviation_interval_and_number_of_se
     said = [attrs["data-tip"].split("\n")[1:] for attrs in Elements(render(figure(made))).of("g", "cell")]
     assert said[0] == ["value 0.400", "n = 1", "0.100 below full reset"]
     assert said[1] == [
-        "mean 0.520 ±0.012",
+        "mean 0.520 ± 0.012",
         f"95% bootstrap {low:.3f} to {high:.3f}, n = 3",
         "0.020 above full reset",
     ]
-    assert said[2] == ["2 of 3 runs diverged"]
+    assert said[2] == ["2 of 3 runs without a value"]
     assert said[3] == ["value 0.500", "n = 1", "equal to full reset"]
     assert said[4] == ["no finished runs yet"]
-    assert f"0.520 ±0.012 [{low:.3f} to {high:.3f}]" in "".join(Elements(render(figure(made))).text)
+    assert f"0.520 ± 0.012 [{low:.3f} to {high:.3f}]" in "".join(Elements(render(figure(made))).text)
 
 
 def test_lightness_rises_along_the_colours_so_that_grey_prints_read_the_same():
@@ -226,6 +226,11 @@ def test_what_was_not_run_is_named_in_the_caption_and_not_drawn(kind):
     made = figure(full, empty).filled()
     assert made.panels == (full,)
     assert made.caption.endswith("nothing of it has been run: not run at all.")
+
+
+def test_what_was_not_run_is_told_from_a_drawn_panel_of_the_same_title():
+    full, other = panel(curve(), title="CNN"), replace(panel(title="CNN"), y_label="loss")
+    assert figure(full, other).filled().caption.endswith("nothing of it has been run: CNN (loss).")
 
 
 @pytest.mark.parametrize("kind", EMPTY)

@@ -35,18 +35,19 @@ def test_file_has_exactly_the_promised_keys():
     assert {tuple(point) for point in content["series"]} == {("run", "metric", "stage", "value")}
     assert {tuple(row) for row in content["claims"]} == {
         (
-            "claim",
-            "paper",
             "measured",
             "interval",
             "n",
             "verdict",
+            "chance",
+            "remark",
+            "runs",
+            "parts",
+            "claim",
+            "paper",
             "section",
             "study",
-            "runs",
             "rule",
-            "parts",
-            "chance",
         )
     }
 

@@ -144,17 +144,17 @@ def test_prose_may_break_across_pages_under_a_header_on_each():
 
 def test_claims_on_paper_have_four_columns_and_no_list_of_parts():
     part = Part(name="a", measured="0.1", interval=None, n=3, verdict="holds")
-    parts = replace(CLAIM, measured="holds in 1 of 1 (at least 1?): holds in a", interval=None, parts=(part,))
+    parts = replace(CLAIM, measured="holds in 1 of 1 (at least 1?)", interval=None, parts=(part,), remark="by chance")
     not_run = replace(CLAIM, measured="", interval=None, n=0, verdict="not run", section="5.1")
     table = printed_claims((CLAIM, parts, not_run))
     assert table.header == ("claim", "the paper says", "measured", "verdict")
     assert [row[2] for row in table.rows] == [
         "0.9; 95% interval 0.800 to 0.950; n = 3",
-        "holds in 1 of 1 (at least 1?); n = 3",
+        "holds in 1 of 1 (at least 1?); by chance; n = 3",
         "–",
     ]
     assert [row[1] for row in table.rows] == ["it does", "it does", "it does (5.1)"]
-    assert claims_table((parts,)).rows[0][3] == parts.measured
+    assert claims_table((parts,)).rows[0][3] == "holds in 1 of 1 (at least 1?): holds in a; by chance"
 
 
 def test_caption_of_the_claims_says_what_was_selected_on_the_seeds_reported():

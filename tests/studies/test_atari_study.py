@@ -1,6 +1,7 @@
 """Atari: the paper's runs at paper scale, and claims that rest on the right numbers of the right games."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import stats
 from supple.methods.activations import UseAID, UseDropout
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.report.results import Results, RunResult
+from supple_lab.report.tables import brackets
 from supple_lab.rl.games import GAMES
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.optimizer import Adam
@@ -226,7 +228,38 @@ def test_the_page_names_the_rate_that_quick_scale_runs(search, rate):
     assert {spec.optimizer.learning_rate for spec in STUDY.specs(order)} == {float(rate.split()[1])}
     note = STUDY.draw(made(lambda spec: None, order=order), order).notes[0]
     assert f"; {rate}, target copies" in note
-    assert ("rate and p were chosen" in note) is not search
+    assert ("rate and p (AID 0.99, Dropout 0.01) were chosen" in note) is not search
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_what_the_page_says_of_lengths_is_what_is_run(scale):
+    order = Order(scale=scale)
+    (problem,) = {replace(spec.problem, game=None, act_mode=EVAL_MODE) for spec in STUDY.specs(order)}
+    told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
+    assert f"epsilon from 1 to 0.01 in {problem.num_decay_steps:,} steps" in told
+    assert f"scores from {problem.evaluation_steps:,} steps" in told
+    assert ("a replay of 50,000 frames" in told) is (problem.capacity == 50_000)
+
+
+def test_quick_scale_has_one_p_and_calls_it_its_own():
+    order = Order(scale="quick")
+    drawing = STUDY.draw(made(as_the_paper_says, order=order), order)
+    assert [panel.title for panel in drawing.figures[0].panels] == ["quick scale's own p"]
+    assert drawing.tables[1].header == ("method", "quick scale's own p")
+    assert [condition.label for condition in STUDY.conditions(order)] == ["RoadRunner"]
+    searched = Order(scale="quick", search=True)
+    panels = STUDY.draw(made(lambda spec: None, order=searched), searched).figures[0].panels
+    assert [panel.title for panel in panels] == ["p per game, as the paper", "one p for all games"]
+
+
+def test_scores_have_decimals_only_where_points_are_few():
+    def constant(spec):
+        return {"score": 12.3456, "srank": 1.0}
+
+    rows = {row[0]: row[1:] for row in STUDY.draw(made(constant), PAPER).tables[0].rows}
+    assert set(rows["Asterix"]) == {"12 ± 0"}
+    assert set(rows["Pong"]) == {"12.3 ± 0.0"}
+    assert brackets(rows["Pong"][0]) == " [12.3, 12.3]"
 
 
 def own_spec(spec, title) -> bool:

@@ -101,6 +101,16 @@ def test_an_aid_that_never_learned_keeps_nothing():
     assert decided(at_chance) == ["holds", "holds", "fails"]
 
 
+@pytest.mark.parametrize(("level", "verdict"), [(0.16, "holds"), (0.14, "fails")])
+@pytest.mark.parametrize("metric", ["train_accuracy", "subnetwork_accuracy"])
+def test_where_the_vanilla_network_never_learned_there_is_nothing_to_keep(metric, level, verdict):
+    def flat(spec):
+        values = as_in_the_paper(spec)
+        return {**values, metric: [level + 0.001 * spec.seed] * 2} if metric in values else values
+
+    assert decided(flat)[2] == verdict
+
+
 def test_a_rate_that_has_not_run_leaves_the_slope_open():
     found = decided(lambda spec: None if rate_of(spec) == 0.5 else as_in_the_paper(spec))
     assert found == ["not run", "not run", "holds"]

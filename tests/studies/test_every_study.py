@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -52,6 +53,17 @@ def test_a_study_draws_before_anything_has_run(name, scale):
         assert {claim.verdict for claim in drawing.claims} <= (
             {"not run", "holds"} if name == "theory" else {"not run"}
         )
+
+
+@every_study
+@every_scale
+def test_columns_of_a_table_have_names_of_their_own_and_captions_need_no_empty_panel(name, scale):
+    study, order = study_named(name), Order(scale=scale)
+    drawing = study.draw(Results(tuple(RunResult(spec, "waiting", 0.0, "", ()) for spec in study.specs(order))), order)
+    for table in drawing.tables:
+        assert len(set(table.header)) == len(table.header)
+    for figure in drawing.figures:  # panels without runs are not drawn, and the others move up
+        assert not re.search(r"\b(above|below|left|middle|right)[:)]", figure.caption.lower())
 
 
 @every_study

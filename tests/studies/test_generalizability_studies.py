@@ -54,6 +54,29 @@ def test_quick_scale_names_the_p_that_it_runs(search):
     assert ("those that the paper searched" in notes) is search
 
 
+def aid_far_ahead(spec):
+    """AID far above all others, reset or not; networks that are reset in between, and the others fall to half."""
+    method = getattr(spec.method, "built_with", None) or spec.method
+    if method.name == "aid" or spec.method.name == "full_reset":
+        return wavering(spec, 0.9 if method.name == "aid" else 0.6)
+    num_stages = spec.problem.scenario.num_stages
+    return [0.4 - 0.2 * stage / num_stages + 0.001 * spec.seed for stage in range(num_stages)]
+
+
+@pytest.mark.parametrize("study", STUDIES[:-1], ids=lambda study: study.name)  # warm_start is of one network
+def test_a_network_that_quick_scale_leaves_out_is_not_run_and_lets_no_claim_over_all_of_them_hold(study):
+    order, networks = Order(scale="quick"), {condition.case for condition in study.conditions(Order(scale="paper"))}
+    missing = networks - {condition.case for condition in study.conditions(order)}
+    told = {"cnn": "CNN on CIFAR-10", "resnet18": "ResNet-18 on CIFAR-100", "vgg16": "VGG-16 on TinyImageNet"}
+    claims = study.draw(made(study.specs(order), aid_far_ahead), order).claims
+    assert missing
+    for row in claims:
+        leaves = [leaf for part in row.parts for leaf in (part.parts or (part,))]
+        absent = [leaf for leaf in leaves if any(told[case] in leaf.name for case in missing)]
+        assert {leaf.verdict for leaf in absent} <= {"not run"}
+    assert not [row.claim for row in claims if row.verdict == "holds"]
+
+
 @every_study
 def test_quick_scale_adds_no_method_and_smoke_scale_no_data(study):
     methods = {scale: {spec.method.name for spec in study.specs(Order(scale=scale))} for scale in ("quick", "paper")}

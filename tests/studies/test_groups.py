@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import claim_above
+from supple_lab.report.verdict import claim_above, not_run
 from supple_lab.studies.groups import in_each, in_most, in_one
 
 WORDS = {"claim": "it is so", "paper": "yes"}
@@ -61,7 +61,33 @@ def test_most_of_eight_are_five_at_a_quarter_of_that(factor, verdict):
 def test_a_verdict_that_may_be_chance_says_so():
     row = in_each(rows_at(-1.01 * bound(0.05), *[SURE] * 7), WORDS)
     assert row.verdict == "not decided"
-    assert "after 8 looks that may be chance (p = 0.39), so not decided" in row.measured
+    remark = "after 8 looks that may be chance (p = 0.39), so not decided"
+    assert row.remark == remark
+    assert row.brief == f"holds in 7 of 8 (at least 8?); {remark}"
+    others = ", ".join(f"condition {place}" for place in range(1, 8))
+    assert row.told == f"holds in 7 of 8 (at least 8?): holds in {others}; fails in condition 0; {remark}"
+
+
+def test_a_group_in_a_group_keeps_its_own_sentence_verdict_and_parts():
+    inner = in_each(rows_at(-1.01 * bound(0.05), *[SURE] * 7), WORDS)
+    row = in_each({"a": inner, "b": row_at(SURE)}, WORDS)
+    assert [(part.name, part.verdict, part.brief, len(part.parts)) for part in row.parts] == [
+        ("a", "not decided", inner.brief, 8),
+        ("b", "holds", row_at(SURE).measured, 0),
+    ]
+    remark = "what decides a may be chance after so many looks, so not decided there"
+    assert row.brief == f"holds in 1 of 2 (at least 2?); {remark}"
+    assert row.told == f"holds in 1 of 2 (at least 2?): holds in b; not decided in a; {remark}"
+    assert in_each({"b": row_at(0.0), "c": row_at(SURE)}, WORDS).remark == ""
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.01, "fails"), (0.99, "not decided")])
+def test_a_condition_that_was_not_run_is_no_look(factor, verdict):
+    alone = factor * bound(0.05 / 2)
+    waiting = {f"waiting {place}": not_run(**WORDS) for place in range(6)}
+    row = in_each({**rows_at(-alone, SURE), **waiting}, WORDS)
+    assert row.verdict == verdict
+    assert row.remark.startswith("after 2 looks") == (verdict == "not decided")
 
 
 def test_groups_of_groups_keep_count():

@@ -72,6 +72,30 @@ def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
     assert "of another version" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [({"scale": "huge"}, "smoke, quick, paper; got 'huge'"), ([], "its order is to be an object"), (7, "got 7")],
+)
+def test_an_order_that_no_study_knows_is_told_and_not_a_traceback(tmp_path, order, words):
+    study = Quickstart()
+    add_to_manifest(tmp_path, study.name, order=Order(), command="", specs=study.specs(Order()))
+    path = path_of(tmp_path, study.name)
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "order": order}))
+    with pytest.raises(StorageError, match=words):
+        read_manifest(tmp_path, study.name)
+
+
+def test_runs_without_an_order_are_not_said_to_be_gone(tmp_path, capsys):
+    assert run_quickstart(tmp_path) == 0
+    path_of(tmp_path, "quickstart").unlink()
+    capsys.readouterr()
+    for asked in (["quickstart", "--out", str(tmp_path)], [str(tmp_path)]):
+        assert supple(["report", *asked]) == 2
+        told = capsys.readouterr().err
+        assert "no runs" not in told
+        assert "those that are done are not run again" in told
+
+
 def test_what_two_drivers_ask_for_at_once_is_all_noted(tmp_path, monkeypatch):
     """Each reads the file and waits a moment for the other to read it, too, before it goes on."""
     both_have_read = threading.Barrier(2)

@@ -50,12 +50,11 @@ def test_interrupted_runs_are_drawn_and_count_for_nothing():
     assert len(drawing.figures[0].panels[0].curves) == 3
 
 
-def test_a_diverged_run_is_told_in_the_table_and_keeps_its_claim_open():
-    drawing = drawn(
-        lambda spec: made_run(spec, state="diverged", num_stages=5) if spec.seed == 1 else made_run(spec),
-    )
+@pytest.mark.parametrize("lost", [{"state": "diverged", "num_stages": 5}, {"num_stages": 0}])  # ended; done, but empty
+def test_a_run_without_a_value_is_told_in_the_table_and_keeps_its_claim_open(lost):
+    drawing = drawn(lambda spec: made_run(spec, **lost) if spec.seed == 1 else made_run(spec))
     assert {row.verdict for row in drawing.claims} == {"not decided"}
-    assert all(cell.endswith("(1 of 3 diverged)") for row in drawing.tables[0].rows for cell in row[1:4])
+    assert all(cell.endswith("(1 of 3 without a value)") for row in drawing.tables[0].rows for cell in row[1:4])
     assert {row[4] for row in drawing.tables[0].rows} == {"3"}
 
 

@@ -74,7 +74,7 @@ def test_slips_are_run_as_printed_on_demand_and_told_either_way():
 
 def test_a_slip_is_told_only_where_it_is_run():
     notes = [note for note in STUDY.draw(Results(()), Order(scale="quick")).notes if "as printed" in note]
-    assert [note.split(" was run")[0] for note in notes] == ["permuted input: S&P", "random label: S&P"]
+    assert [note.split(" is run")[0] for note in notes] == ["permuted input: S&P", "random label: S&P"]
     assert all("SGD 3e-2, not SGD 3e-3" in note for note in notes)
 
 
@@ -143,6 +143,13 @@ def test_accuracy_that_stays_at_chance_is_not_kept_plasticity():
 
     found = decided(at_chance)
     assert {found[key] for key in AID_KEEPS} == {"fails"}
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(0.18, "holds"), (0.12, "fails")])
+def test_where_the_vanilla_network_never_learned_there_is_nothing_to_keep(level, verdict):
+    found = decided(lambda spec: dict.fromkeys(("online_accuracy", "train_accuracy"), [level + 0.001 * spec.seed] * 2))
+    assert {found[key] for key in AID_KEEPS | STOCHASTIC} == {verdict}
+    assert found["identity_keeps_plasticity"] == "holds"  # whatever its level
 
 
 @pytest.mark.parametrize(("level", "verdict"), [(0.66, "holds"), (0.64, "fails"), (0.45, "fails")])
@@ -263,7 +270,7 @@ def test_tables_show_means_and_falls_with_the_best_in_bold():
     drawing = STUDY.draw(made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper), TWO_STAGES)
     online = drawing.tables[0]
     vanilla = next(row for row in online.rows if row[0] == "ReLU")
-    assert online.header[:3] == ("method", "Adam 1e-3", "fall")
+    assert online.header[:3] == ("method", "Adam 1e-3", "Adam 1e-3 fall")
     assert vanilla[1:3] == ("0.551 ± 0.001", "0.300 ± 0.000")
     assert vanilla[-1] == "3"
     best = {row for row, column in online.bold if column == 1}

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import tyro
 
@@ -13,7 +13,7 @@ from supple_lab.atomic_write import StorageError
 from supple_lab.commands.base import DONE, FAILED, Command
 from supple_lab.commands.screen import print_drawing
 from supple_lab.report.about import About
-from supple_lab.report.figure import ClaimRow, Drawing
+from supple_lab.report.figure import Drawing, Finding
 from supple_lab.report.load import load_results
 from supple_lab.report.remarks import MAX_NAMED
 from supple_lab.report.write import write_report
@@ -21,8 +21,11 @@ from supple_lab.report.written_spec import Written, id_of, name_of
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
+from supple_lab.studies.labels import LABELS
 from supple_lab.studies.manifest import Manifest, read_manifest, studies_in
 from supple_lab.studies.order import Order
+
+Found = TypeVar("Found", bound=Finding)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
     grid = study.specs(manifest.order)
-    results = load_results(store, grid, conditions=conditions_of(study, manifest.order))
+    results = load_results(store, grid, conditions=conditions_of(study, manifest.order), methods=LABELS)
     drawing = study.draw(results, manifest.order)
     if manifest.order.scale == "smoke":
         drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
@@ -106,14 +109,14 @@ def notes_of(strangers: Sequence[Written]) -> tuple[str, ...]:
     )
 
 
-def undecided(row: ClaimRow) -> ClaimRow:
+def undecided(row: Found) -> Found:
     """The claim, and each of its parts, after runs that are too short to tell anything of it."""
     if row.verdict == "not run":
         return row
-    parts = tuple(part if part.verdict == "not run" else replace(part, verdict="not decided") for part in row.parts)
+    parts = tuple(map(undecided, row.parts))
     number = "1 comparison" if len(parts) == 1 else f"{len(parts)} comparisons"
     measured = f"{number} of runs too short to decide anything" if parts else row.measured
-    return replace(row, verdict="not decided", measured=measured, parts=parts, chance=1.0)
+    return replace(row, verdict="not decided", measured=measured, remark="", parts=parts, chance=1.0)
 
 
 def default_out(study: Study) -> Path:
@@ -123,6 +126,7 @@ def default_out(study: Study) -> Path:
 
 def _no_study(out: Path) -> str:
     raise StorageError(
-        f"{out} holds no study, and a report is made of one: supple run STUDY --out {out}. Runs of `supple train` and "
+        f"{out} holds no study, and a report is made of one: supple run STUDY --out {out}. Runs that lie there are "
+        f"kept, and those that are done are not run again. Runs of `supple train` and "
         f"`supple play` are shown by `supple list runs --out {out}`, and their curves by --track tensorboard."
     )

@@ -21,7 +21,7 @@ def claims_table(claims: Sequence[ClaimRow], *, notes: Sequence[str] = ()) -> Ta
                 row.claim,
                 row.section or ABSENT,
                 row.paper,
-                row.measured or ABSENT,
+                row.told or ABSENT,
                 show_interval(row.interval),
                 str(row.n),
                 row.verdict,

@@ -1,7 +1,7 @@
 """Figure, table and claim as data: what a study draws, before anything decides how it looks."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from supple_lab.report.panel import AnyPanel
 
@@ -20,11 +20,17 @@ class Figure:
 
     def filled(self) -> "Figure":
         """The panels that show anything, with a word on the others; all of them where none does."""
-        empty = [panel.title for panel in self.panels if panel.is_empty]
-        if not empty or len(empty) == len(self.panels):
+        drawn = tuple(panel for panel in self.panels if not panel.is_empty)
+        if len(drawn) in (0, len(self.panels)):
             return self
+        titles = {panel.title for panel in drawn}
+        empty = (
+            f"{panel.title} ({panel.y_label})" if panel.title in titles else panel.title
+            for panel in self.panels
+            if panel.is_empty
+        )
         caption = f"{self.caption} Left out, for nothing of it has been run: {', '.join(dict.fromkeys(empty))}."
-        return replace(self, caption=caption, panels=tuple(panel for panel in self.panels if not panel.is_empty))
+        return replace(self, caption=caption, panels=drawn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,38 +45,52 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """One comparison of a claim over several conditions."""
+class Finding:
+    """What was measured in one comparison, or in several, and what that decides."""
 
-    name: str
-    measured: str
-    interval: tuple[float, float] | None
-    n: int
-    verdict: Verdict
-    runs: tuple[str, ...] = ()  # ids of the runs it rests on
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimRow:
-    """What the paper says, what was measured, and whether the one bears out the other."""
-
-    claim: str
-    paper: str
     measured: str
     interval: tuple[float, float] | None
     n: int  # runs behind it; the fewest of its parts, where it has some
     verdict: Verdict
-    section: str = ""  # where in the paper it stands
-    study: str = ""  # which study tests it
-    runs: tuple[str, ...] = ()  # ids of the runs it rests on
-    rule: str = ""  # what decides it
-    parts: tuple["Part", ...] = ()  # the single comparisons that it is decided by, where it is over several
     chance: float = 0.0  # of such a verdict, two-sided, where the truth lies on the threshold; 0 where it is computed
+    remark: str = ""  # why the verdict is another than what was measured alone would give
+    runs: tuple[str, ...] = ()  # ids of the runs it rests on
+    parts: tuple["Part", ...] = ()  # the comparisons that it is decided by, where it is over several
 
     @property
     def brief(self) -> str:
-        """What was measured, without a list of the parts, for where these are shown one by one or not at all."""
-        return self.measured.partition(": ")[0] if self.parts else self.measured
+        """What was measured and the remark, for where the parts are shown one by one or not at all."""
+        return "; ".join(filter(None, (self.measured, self.remark)))
+
+    @property
+    def listed(self) -> str:
+        """What was measured, with the parts by name."""
+        names = {one: [part.name for part in self.parts if part.verdict == one] for one in get_args(Verdict)}
+        parts = "; ".join(f"{verdict} in {', '.join(found)}" for verdict, found in names.items() if found)
+        return f"{self.measured}: {parts}" if self.measured and parts else self.measured
+
+    @property
+    def told(self) -> str:
+        """All of it, for where a sentence is all there is."""
+        return "; ".join(filter(None, (self.listed, self.remark)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Finding):
+    """One condition of a claim over several; its own parts, where it is over several in turn."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimRow(Finding):
+    """What the paper says, what was measured, and whether the one bears out the other."""
+
+    claim: str
+    paper: str
+    section: str = ""  # where in the paper it stands
+    study: str = ""  # which study tests it
+    rule: str = ""  # what decides it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,7 @@ class Shown(str):
     """A mean over seeds as text, with the bootstrap interval that tables print beside it."""
 
     values: np.ndarray
+    decimals: int
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
@@ -74,9 +75,9 @@ class Shown(str):
         return bootstrap_interval(self.values, np.random.default_rng(SEED))
 
 
-def show(values: np.ndarray) -> Shown:
+def show(values: np.ndarray, *, decimals: int = 3) -> Shown:
     """Mean and standard deviation as text; tables add the bootstrap interval."""
     mean, std = mean_and_std(values)
-    shown = Shown(f"{mean:.3f}" if np.isnan(std) else f"{mean:.3f} ± {std:.3f}")
-    shown.values = np.asarray(values)
+    shown = Shown(f"{mean:.{decimals}f}" if np.isnan(std) else f"{mean:.{decimals}f} ± {std:.{decimals}f}")
+    shown.values, shown.decimals = np.asarray(values), decimals
     return shown

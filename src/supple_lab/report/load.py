@@ -21,23 +21,36 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
 FACTS = ("hardware", "precision", "not_captured", "versions", "commit")
-NO_CONDITIONS: Mapping[str, str] = MappingProxyType({})
+NO_FILE = "its records.jsonl cannot be read: something else lies in its place (move it away), or the disk fails."
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-def load_results(store: Store, specs: Iterable[RunSpec], *, conditions: Mapping[str, str] = NO_CONDITIONS) -> Results:
-    """Read what the store has of each spec, once even where it is named twice; conditions: a label by a run's id."""
+def load_results(
+    store: Store,
+    specs: Iterable[RunSpec],
+    *,
+    conditions: Mapping[str, str] = NO_LABELS,
+    methods: Mapping[str, str] = NO_LABELS,
+) -> Results:
+    """Read what the store has of each spec, once even where it is named twice.
+
+    conditions: a label by a run's id; methods: a label by a method's name.
+    """
     grid = {spec.run_id: spec for spec in specs}
-    runs = tuple(load_run(store.folder(spec), spec, condition=conditions.get(name, "")) for name, spec in grid.items())
+    runs = tuple(
+        load_run(store.folder(spec), spec, condition=conditions.get(name, ""), label=methods.get(spec.method.name, ""))
+        for name, spec in grid.items()
+    )
     return Results(runs, root=store.root, strays=strays_in(store.root, grid))
 
 
-def load_run(folder: RunFolder, spec: RunSpec, *, condition: str = "") -> RunResult:
+def load_run(folder: RunFolder, spec: RunSpec, *, condition: str = "", label: str = "") -> RunResult:
     """One run as its folder has it; without records where they cannot be believed."""
     status = folder.status()
     started = status["state"] != "waiting"
     written = read_object(folder.path / "spec.json") if started else {}
     content = content_of(folder.stage_log.path) if started else b""
-    records = records_in(content)
+    records = records_in(content or b"")
     damage = (
         damage_of_status(folder)
         if not started
@@ -53,6 +66,7 @@ def load_run(folder: RunFolder, spec: RunSpec, *, condition: str = "") -> RunRes
         records=() if damage else tuple(records),
         device=str(status.get("device", "")),
         condition=condition,
+        label=label,
         facts={name: status[name] for name in FACTS if name in status},
         read_epochs=partial(read_epochs, folder.epoch_log.path, told_digests(status).get(folder.epoch_log.path.name)),
     )
@@ -60,10 +74,11 @@ def load_run(folder: RunFolder, spec: RunSpec, *, condition: str = "") -> RunRes
 
 def damage_of_status(folder: RunFolder) -> str:
     """What is wrong with the status of a run that passes for one that never started; empty where nothing is."""
-    path = folder.path / "status.json"
+    path, records = folder.path / "status.json", content_of(folder.stage_log.path)
+    if records is None:
+        return NO_FILE
     if not path.exists():
-        has_records = bool(content_of(folder.stage_log.path))
-        return "its status.json is missing, though it has records." if has_records else ""
+        return "its status.json is missing, though it has records." if records else ""
     is_known = read_object(path).get("state") == "waiting"
     return "" if is_known else "its status.json cannot be read: it is damaged, or another version of supple wrote it."
 
@@ -73,8 +88,10 @@ def damage_of_spec(written: Written, run_id: str) -> str:
     return "" if id_of(written) == run_id else "its spec.json is missing, damaged or that of another run."
 
 
-def damage_of_records(status: dict[str, Any], content: bytes, *, num_records: int) -> str:
+def damage_of_records(status: dict[str, Any], content: bytes | None, *, num_records: int) -> str:
     """What is wrong with the records, by what the run said of them when it ended."""
+    if content is None:
+        return NO_FILE
     told = told_digests(status).get("records.jsonl")
     if told is not None and hashlib.sha256(content).hexdigest() != told:
         return "its records.jsonl is not what the run wrote: the SHA-256 differs from the one in status.json."
@@ -89,12 +106,14 @@ def told_digests(status: dict[str, Any]) -> dict[str, str]:
     return told if isinstance(told, dict) else {}
 
 
-def content_of(path: Path) -> bytes:
-    """The file; nothing where there is none."""
+def content_of(path: Path) -> bytes | None:
+    """The file; nothing where there is none; None where something is there that cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
+    except OSError:  # a folder in its place, a file in place of the run's folder, a disk that fails
+        return None
 
 
 def records_in(content: bytes) -> list[Record]:
@@ -121,6 +140,8 @@ def _records_before_damage(lines: list[bytes]) -> list[Record]:
 def read_epochs(path: Path, told: str | None) -> list[Record]:
     """A run's log of epochs, or DamagedLog where it is not the one that the run told of."""
     content = content_of(path)
+    if content is None:
+        raise DamagedLog(f"{path.name} cannot be read.")
     if told is not None and hashlib.sha256(content).hexdigest() != told:
         raise DamagedLog(f"{path.name} is not what the run wrote: the SHA-256 differs from the one in status.json.")
     return records_in(content)

@@ -97,7 +97,7 @@
 
     function values(x) {
       const table = element("table");
-      table.append(element("caption", "", panel.names ? panel.names[x] : `${panel.heading} ${x}`));
+      table.append(element("caption", "", panel.names ? panel.names[x] : `${panel.place} ${x}`));
       const rows = panel.curves
         .filter((curve) => isShown(curve.entry))
         .map((curve) => ({ curve, at: curve.x.indexOf(x) }))
@@ -204,6 +204,6 @@
   }
 
   window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("#provenance details, #claims details, .folded")) details.open = true;
+    for (const details of document.querySelectorAll("#claims details, .folded")) details.open = true;
   });
 })();

@@ -6,7 +6,7 @@ from supple_lab.provenance import Provenance
 from supple_lab.report.about import About
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.distinctions import distinctions
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Part, Table, Verdict
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Finding, Table, Verdict
 from supple_lab.report.legend import legend_of
 from supple_lab.report.minus import minus
 from supple_lab.report.remarks import remarks
@@ -14,16 +14,18 @@ from supple_lab.report.results import Results
 from supple_lab.report.run_lists import (
     commits_of,
     missing_groups,
+    missing_words,
     precisions_of,
     progress_bars,
     run_view,
+    short_of,
     show_seconds,
     trained_on,
     versions_of,
 )
 from supple_lab.report.study_json import strict
 from supple_lab.report.svg.panel_shape import panel_shape
-from supple_lab.report.tables import ABSENT, caption_of, interval_of, show_interval
+from supple_lab.report.tables import ABSENT, caption_of, ends_of, show_interval
 from supple_lab.report.templates import template
 from supple_lab.report.thinning import thinned
 
@@ -60,8 +62,8 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
         num_more_missing=max(0, len(missing) - MAX_ROWS),
         progress=progress_bars(results)[:MAX_BARS],
         num_missing=len(results.missing),
-        num_diverged=sum(run.state == "diverged" for run in results.runs),
-        num_damaged=sum(run.state == "damaged" for run in results.runs),
+        short_of=short_of(results),
+        missing_words=missing_words(results),
         runs=[run_view(run, settings[run.spec.run_id]) for run in results.runs[:MAX_ROWS]],
         num_runs=len(results.runs),
         provenance=_provenance_view(results, provenance),
@@ -102,29 +104,28 @@ def _table_view(about: About, table: Table) -> View:
 
 
 def _brackets(cell: str) -> str:
-    interval = interval_of(cell)
-    return f"[{' to '.join(minus(f'{end:.3f}') for end in interval)}]" if interval else ""
+    ends = ends_of(cell)
+    return f"[{' to '.join(map(minus, ends))}]" if ends else ""
 
 
 def _claim_view(row: ClaimRow) -> View:
     return {
+        **_finding_view(row),
         "row": row,
-        "measured": minus(row.brief),
-        "interval": minus(show_interval(row.interval)),
-        "parts": [_part_view(part) for part in row.parts[:MAX_PARTS]],
-        "sign": VERDICT_SIGNS[row.verdict],
-        "kind": kind_of(row.verdict),
+        "is_grouped": any(part.parts for part in row.parts),
         "runs": row.runs[:MAX_RUNS_OF_A_CLAIM],
     }
 
 
-def _part_view(part: Part) -> View:
+def _finding_view(found: Finding) -> View:
+    """A claim, or a part of one with its own parts, which decide it: what is counted is what is seen."""
     return {
-        "part": part,
-        "measured": minus(part.measured),
-        "interval": minus(show_interval(part.interval)),
-        "sign": VERDICT_SIGNS[part.verdict],
-        "kind": kind_of(part.verdict),
+        "part": found,
+        "measured": minus(found.brief),
+        "interval": minus(show_interval(found.interval)),
+        "parts": [_finding_view(part) for part in found.parts[:MAX_PARTS]],
+        "sign": VERDICT_SIGNS[found.verdict],
+        "kind": kind_of(found.verdict),
     }
 
 

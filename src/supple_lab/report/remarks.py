@@ -11,7 +11,7 @@ MAX_NAMED = 5  # of a kind; the rest is counted
 
 
 def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
-    """Damaged runs and logs, folders that count for nothing, runs not captured, runs of other versions than this one.
+    """Damaged runs and logs, folders that count for nothing, runs not captured, other versions and different commits.
 
     To be asked after the drawing, which reads the logs of epochs.
     """
@@ -21,16 +21,18 @@ def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
         *listed([stray.words() for stray in results.strays], "folders of the store"),
         *_not_captured(results.runs),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
+        *_other_commits(results.runs),
     ]
 
 
 def _damaged(runs: Sequence[RunResult]) -> Iterator[str]:
     damaged = [run for run in runs if run.state == "damaged"]
     if damaged:
-        are = "1 run is" if len(damaged) == 1 else f"{len(damaged)} runs are"
+        alone = len(damaged) == 1
+        are = "1 run is damaged and counts" if alone else f"{len(damaged)} runs are damaged and count"
         yield (
-            f"{are} damaged and count for nothing here: what lies in the folder is not what was written. "
-            "The command that made the runs sets the damage aside and runs them again."
+            f"{are} for nothing here: what lies in the folder is not what was written. "
+            f"The command that made the runs sets the damage aside and runs {'it' if alone else 'them'} again."
         )
 
 
@@ -54,6 +56,18 @@ def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) ->
     mixed = "different versions" if len(found) > 1 else "another version"
     report = f" This report was made with {own}." if own else ""
     yield f"The runs were made by {mixed} of {package}: {told}.{report}"
+
+
+def _other_commits(runs: Sequence[RunResult]) -> Iterator[str]:
+    found: dict[str, Counter[str]] = {}
+    for run in runs:
+        if commit := run.facts.get("commit"):
+            found.setdefault(version_of(run, "supple"), Counter())[str(commit)] += 1
+    for version, commits in found.items():
+        if len(commits) > 1:
+            told = ", ".join(f"{commit} ({counted(number)})" for commit, number in commits.most_common())
+            named = f"supple {version}" if version else "supple"
+            yield f"The runs were made by different commits of {named}: {told}."
 
 
 def version_of(run: RunResult, package: str) -> str:

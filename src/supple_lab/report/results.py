@@ -41,6 +41,7 @@ class RunResult:
     records: tuple[Record, ...]  # one a stage
     device: str = ""  # what kind of device ended it; empty while it has not ended
     condition: str = ""  # the label of what it was run under; of all, where it belongs to several
+    label: str = ""  # what figures call its method; empty where they use the name
     facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: load.FACTS
     written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
     read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
@@ -54,6 +55,11 @@ class RunResult:
         except DamagedLog as damage:
             self.complaints.append(str(damage))
             return ()
+
+    @property
+    def called(self) -> str:
+        """The method as the page calls it."""
+        return self.label or self.spec.method.name
 
     def values(self, metric: str) -> np.ndarray:
         """The metric at each stage that recorded it, in order."""

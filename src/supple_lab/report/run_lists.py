@@ -38,7 +38,7 @@ def run_view(run: RunResult, settings: str) -> View:
     """A row of the list of runs."""
     return {
         "id": run.spec.run_id,
-        "method": run.spec.method.name,
+        "method": run.called,
         "settings": settings,
         "condition": run.condition,
         "dataset": dataset_of(run.spec),
@@ -49,16 +49,38 @@ def run_view(run: RunResult, settings: str) -> View:
     }
 
 
+def short_of(results: Results) -> str:
+    """How many runs are not there, in a clause."""
+    missing, damaged = len(results.missing), sum(run.state == "damaged" for run in results.runs)
+    number = f"{missing} of {len(results.runs)} runs"
+    if damaged and damaged == missing:
+        return f"{number} {'is' if damaged == 1 else 'are'} damaged"
+    return f"{number} did not finish{' or are damaged' if damaged else ''}"
+
+
+def missing_words(results: Results) -> str:
+    """How many runs are not there, and for what they count."""
+    diverged = sum(run.state == "diverged" for run in results.runs)
+    others = len(results.missing) - diverged
+    it_has = "it counts up to there and has" if diverged == 1 else "they count up to there and have"
+    lost = f"{diverged} diverged: {it_has} no value after, so that curves break and claims stay undecided."
+    alone, several = ("The other is", "The others are") if diverged else ("It is", "They are")
+    left_out = (
+        f"{alone if others == 1 else several} in no table or verdict above, and in a curve only where nothing of its "
+        "method has ended yet."
+    )
+    return " ".join((f"{short_of(results)}.", *([lost] if diverged else []), *([left_out] if others else [])))
+
+
 def missing_groups(results: Results) -> list[View]:
     """Runs that are not done, together where they differ in nothing but the seed."""
     groups: dict[tuple[tuple[str, str], ...], list[RunResult]] = {}
     settings = distinctions(results)
     for run in results.missing:
         told = {
-            "method": run.spec.method.name,
+            "method": run.called,
             "settings": settings[run.spec.run_id],
-            "dataset": dataset_of(run.spec),
-            "condition": run.condition,
+            "place": f", {run.condition}" if run.condition else f" on {dataset_of(run.spec)}",
             "state": STATES[run.state],
             "reason": run.reason,
         }
@@ -73,11 +95,11 @@ def seeds_of(runs: Sequence[RunResult]) -> str:
 
 def progress_bars(results: Results) -> list[View]:
     """How the runs of each method on each dataset stand, where not all are done."""
-    groups = results.group_by(lambda spec: f"{spec.method.name} on {dataset_of(spec)}")
-    return [_progress_bar(name, group) for name, group in groups.items() if group.missing]
+    groups = results.group_by(lambda spec: (spec.method.name, dataset_of(spec)))
+    return [_progress_bar(dataset, group) for (_, dataset), group in groups.items() if group.missing]
 
 
-def _progress_bar(name: str, results: Results) -> View:
+def _progress_bar(dataset: str, results: Results) -> View:
     counts = Counter(run.state for run in results.runs)
     total = len(results.runs)
     parts = [
@@ -85,6 +107,7 @@ def _progress_bar(name: str, results: Results) -> View:
         for state, words in STATES.items()
         if counts[state]
     ]
+    name = f"{results.runs[0].called} on {dataset}"
     return {"name": name, "parts": parts, "words": ", ".join(f"{part['number']} {part['words']}" for part in parts)}
 
 

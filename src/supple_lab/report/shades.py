@@ -53,7 +53,7 @@ def _cell(panel: HeatMap, place: tuple[int, ...], share: float) -> Cell:
         row,
         column,
         f"{value:.{panel.decimals}f}".replace("-", "\N{MINUS SIGN}"),
-        f"±{deviation:.{panel.decimals}f}" if np.isfinite(deviation) else "",
+        f"± {deviation:.{panel.decimals}f}" if np.isfinite(deviation) else "",
         shade(share),
         DARK_INK if lightness(share) > HALF_WAY else LIGHT_INK,
         above,

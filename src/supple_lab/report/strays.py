@@ -1,4 +1,4 @@
-"""Strays: folders among a store's runs whose name is no run's: copies, renamed runs, and what cannot be told."""
+"""Strays: folders among a store's runs whose name is not their run's: copies, renamed runs, what cannot be told."""
 
 import os
 import re
@@ -34,25 +34,35 @@ class Stray:
 
 
 def strays_in(root: Path, wanted: Container[str]) -> tuple[Stray, ...]:
-    """Folders without a run's name that hold a wanted run, or that cannot be read."""
+    """Folders that hold a wanted run under another name, or that have no run's name and cannot be read."""
     try:
         with os.scandir(root / "runs") as found:
-            names = sorted(item.name for item in found if item.is_dir() and not RUN_ID.fullmatch(item.name))
+            names = sorted(item.name for item in found if item.is_dir() and item.name not in wanted)
     except FileNotFoundError:
         return ()
-    strays = (stray_of(root / "runs", name) for name in names)
-    return tuple(stray for stray in strays if not stray.run or stray.run in wanted)
+    strays = (stray_of(root / "runs", name, wanted) for name in names)
+    return tuple(stray for stray in strays if stray is not None)
 
 
-def stray_of(runs: Path, name: str) -> Stray:
-    """What the folder holds."""
+def stray_of(runs: Path, name: str, wanted: Container[str]) -> Stray | None:
+    """What the folder holds; None for a run that nobody asked for, which may lie under its own name."""
     written = read_object(runs / name / "spec.json")
     if not written:
-        return Stray(folder=name, run="")
+        return None if RUN_ID.fullmatch(name) else Stray(folder=name, run="")
     original = runs / id_of(written)
+    if original.name not in wanted:
+        return None
     return Stray(
         folder=name,
         run=original.name,
         has_original=original.is_dir(),
-        same_records=digest(original / LOGS[0]) == digest(runs / name / LOGS[0]),
+        same_records=same_files(original / LOGS[0], runs / name / LOGS[0]),
     )
+
+
+def same_files(one: Path, other: Path) -> bool:
+    """Whether both can be read and hold the same."""
+    try:
+        return digest(one) == digest(other)
+    except OSError:
+        return False

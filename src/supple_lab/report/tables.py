@@ -110,14 +110,21 @@ def _titles(title: str) -> tuple[str, str, str]:
 
 
 def _texts(cell: str) -> tuple[str, str, str]:
-    interval = interval_of(cell)
-    low, high = (f"{end:.3f}" for end in interval) if interval else ("", "")
+    low, high = ends_of(cell) or ("", "")
     return cell, low, high
 
 
 def interval_of(cell: str) -> tuple[float, float] | None:
     """The bootstrap interval of the mean that the cell shows; None for a single seed, and for any other text."""
     return cell.interval if isinstance(cell, Shown) else None
+
+
+def ends_of(cell: str) -> tuple[str, str] | None:
+    """Both ends of the cell's interval as text, to as many decimals as its mean; None where it has no interval."""
+    if not isinstance(cell, Shown) or cell.interval is None:
+        return None
+    low, high = (f"{end:.{cell.decimals}f}" for end in cell.interval)
+    return low, high
 
 
 def caption_of(table: Table) -> str:
@@ -161,8 +168,8 @@ def _pipes(cells: Iterable[str]) -> str:
 
 def brackets(cell: str) -> str:
     """The cell's interval in brackets, after a space; nothing where it has none."""
-    interval = interval_of(cell)
-    return f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else ""
+    ends = ends_of(cell)
+    return f" [{ends[0]}, {ends[1]}]" if ends else ""
 
 
 def _markdown_row(table: Table, row: int) -> list[str]:

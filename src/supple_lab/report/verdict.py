@@ -5,13 +5,13 @@ Two seeds that came out equal decide nothing: their interval is a point, and rou
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields
 from typing import Required, TypedDict, Unpack
 
 import numpy as np
 from scipy import stats
 
-from supple_lab.report.figure import ClaimRow, Part, Verdict
+from supple_lab.report.figure import ClaimRow, Finding, Part, Verdict
 from supple_lab.report.intervals import mean_interval, show
 from supple_lab.report.sample import Sample
 
@@ -69,31 +69,23 @@ def claim_equal(one: Sample, other: Sample, margin: float, *, quantity: str, **w
 
 def claim_in_groups(rows: Mapping[str, ClaimRow], at_least: int, **words: Unpack[Words]) -> ClaimRow:
     """The claim that another one holds in at least so many of the groups, such as datasets or games."""
-    by_verdict = {
-        verdict: [name for name, row in rows.items() if row.verdict == verdict]
-        for verdict in ("holds", "fails", "not decided", "not run")
-    }
     ran = [row for row in rows.values() if row.verdict != "not run"]
-    told = (f"{verdict} in {', '.join(names)}" for verdict, names in by_verdict.items() if names)
+    num_holding, num_failing = (sum(row.verdict == verdict for row in ran) for verdict in ("holds", "fails"))
     runs = tuple(dict.fromkeys(run for row in rows.values() for run in row.runs))
     spoken: Words = {"runs": runs, **words}
     return ClaimRow(
-        measured=f"holds in {len(by_verdict['holds'])} of {len(rows)} (at least {at_least}?): {'; '.join(told)}"
-        if ran
-        else "",
+        measured=f"holds in {num_holding} of {len(rows)} (at least {at_least}?)" if ran else "",
         interval=None,
         n=min((row.n for row in ran), default=0),
-        parts=tuple(part for name, row in rows.items() for part in parts_of(name, row)),
-        verdict=_count(len(by_verdict["holds"]), len(by_verdict["fails"]), len(rows), at_least) if ran else "not run",
+        parts=tuple(part_of(name, row) for name, row in rows.items()),
+        verdict=_count(num_holding, num_failing, len(rows), at_least) if ran else "not run",
         **spoken,
     )
 
 
-def parts_of(name: str, row: ClaimRow) -> list[Part]:
-    """The row of one condition, or its own parts under the condition's name."""
-    if row.parts:
-        return [replace(part, name=f"{name}: {part.name}") for part in row.parts]
-    return [Part(name=name, measured=row.measured, interval=row.interval, n=row.n, verdict=row.verdict, runs=row.runs)]
+def part_of(name: str, row: ClaimRow) -> Part:
+    """The row of one condition, with its own parts, as a part of a claim over several."""
+    return Part(name=name, **{field.name: getattr(row, field.name) for field in fields(Finding)})
 
 
 def not_run(**words: Unpack[Words]) -> ClaimRow:

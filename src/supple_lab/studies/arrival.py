@@ -8,6 +8,7 @@ from supple_lab.report.figure import ClaimRow, Drawing, Figure
 from supple_lab.report.results import Results
 from supple_lab.scenarios.base import Scenario
 from supple_lab.studies.base import Study
+from supple_lab.studies.chosen import Chosen
 from supple_lab.studies.comparison import (
     Groups,
     compare,
@@ -22,7 +23,7 @@ from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.lead import lead_throughout
-from supple_lab.studies.networks import ALL, networks
+from supple_lab.studies.networks import ALL, left_out, networks
 from supple_lab.studies.order import Order, Scale
 from supple_lab.studies.scale_notes import scale_notes
 
@@ -48,15 +49,19 @@ class Arrival(Study):
 
     def draw(self, results: Results, order: Order) -> Drawing:
         groups = compare(results, self.conditions(order), order=order)
-        left_out = f"VGG-16, and the methods of {self.table} that are not in the figure"
+        absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Chosen({}))
+        untried = f"VGG-16, and the methods of {self.table} that are not in the figure"
         return Drawing(
             figures=(accuracy_figure(self.name, groups),),
             tables=(
                 comparison_table(groups, final_accuracy, name="final", caption="Test accuracy after the last stage"),
                 comparison_table(groups, mean_accuracy, name="mean", caption="Test accuracy, mean over the stages"),
             ),
-            claims=self.claims(of_the_paper(groups, self.name), self.scenarios[order.scale].num_stages),
-            notes=(*scale_notes(order, self.name, quick=self.quick, left_out=left_out), *selection_notes(groups)),
+            claims=self.claims({**of_the_paper(groups, self.name), **absent}, self.scenarios[order.scale].num_stages),
+            notes=(
+                *scale_notes(order, self.name, quick=self.quick, left_out=untried, conditions=self.conditions(order)),
+                *selection_notes(groups),
+            ),
         )
 
 

@@ -38,7 +38,8 @@ SEEDS = Seeds(smoke=1, quick=1, paper=5)
 WORSE = ("Pong", "Qbert")  # games in which the paper finds AID slightly worse
 RANKED = ("Asterix", "BeamRider", "DemonAttack")  # known for plasticity loss; the paper shows their effective rank
 TENTH = 0.1  # of the vanilla agent's score above random play: less is no improvement
-PER_GAME, ONE_P = "p per game, as the paper", "one p for all games"
+PER_GAME, ONE_P, QUICK_P = "p per game, as the paper", "one p for all games", "quick scale's own p"
+COARSE = 100.0  # points between random and human play; games that have more need no decimals of a score
 TITLES = {"smoke": ("Asterix",), "quick": ("RoadRunner",), "paper": tuple(GAMES)}
 # Games in which AID acts in training mode, too. The paper names none; those whose rank is looked at serve twice.
 ROLLOUTS = {"smoke": ("Asterix",), "quick": (), "paper": RANKED}
@@ -47,8 +48,8 @@ QUICK = (Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99))
 QUICK_RATE = Adam(learning_rate=1e-4, epsilon=1.5e-4)
 SILENT = (
     "Where the paper is silent: sticky actions (0.25), losing a life ends no episode, no idle frames, games of at most "
-    "27,000 steps, epsilon from 1 to 0.01 in 250,000 steps, the target network in evaluation mode, scores from 125,000 "
-    "steps at epsilon 0.001 after each iteration, effective rank on 2,048 states of the replay."
+    "27,000 steps, epsilon from 1 to {floor} in {decay:,} steps, the target network in evaluation mode, scores from "
+    "{evaluation:,} steps at epsilon {epsilon} after each iteration, effective rank on 2,048 states of the replay."
 )
 
 
@@ -73,7 +74,7 @@ class Atari(Study):
     def draw(self, results: Results, order: Order) -> Drawing:
         groups, flat = grouped(results, order, per_game), grouped(results, order, one_p)
         noisy = grouped(results, order, in_training_mode)
-        choices = {PER_GAME: groups, ONE_P: flat}
+        choices = {QUICK_P: groups} if has_own_p(order) else {PER_GAME: groups, ONE_P: flat}
         return Drawing(
             figures=(iqm_figure(choices), score_figure(groups), rank_figure(groups)),
             tables=(score_table(groups), iqm_table(choices)),
@@ -131,8 +132,10 @@ def per_game(title: str, order: Order) -> Condition:
     )
 
 
-def one_p(title: str, order: Order) -> Condition:
-    """The same p for all games."""
+def one_p(title: str, order: Order) -> Condition | None:
+    """The same p for all games; at quick scale there is one p anyway."""
+    if has_own_p(order):
+        return None
     return replace(per_game(title, order), label=f"{title}, one p", experiment="atari_one_p")
 
 
@@ -149,9 +152,14 @@ def in_training_mode(title: str, order: Order) -> Condition | None:
     )
 
 
+def has_own_p(order: Order) -> bool:
+    """Whether p and rate are quick scale's own; a search tries the paper's."""
+    return order.scale == "quick" and not order.search
+
+
 def quick_settings(order: Order) -> tuple[Setting, ...] | None:
     """At quick scale the methods have a rate of their own; elsewhere, and in a search, the tables'."""
-    if order.scale != "quick" or order.search:
+    if not has_own_p(order):
         return None
     rows = under(QUICK_RATE, QUICK)
     wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
@@ -216,9 +224,18 @@ def score_table(groups: Groups) -> Table:
         name="scores",
         caption="Score after the last iteration; mean ± standard deviation over seeds, the best of each game in bold.",
         header=("game", *map(label_of, methods)),
-        rows=tuple((title, *map(shown, row)) for title, row in zip(groups, samples, strict=True)),
+        rows=tuple(
+            (title, *(shown(sample, decimals=decimals_of(title)) for sample in row))
+            for title, row in zip(groups, samples, strict=True)
+        ),
         bold=frozenset((game, method + 1) for method, game in best),
     )
+
+
+def decimals_of(title: str) -> int:
+    """How many decimals of a game's score tell anything: none where people score hundreds."""
+    random, human = GAMES[title]
+    return 0 if human - random > COARSE else 1
 
 
 def dropout_fails_in_three_games(groups: Groups) -> ClaimRow:
@@ -303,15 +320,27 @@ def notes(order: Order) -> tuple[str, ...]:
     if order.scale == "quick":
         rows = per_game("RoadRunner", order).settings(order)
         rates = dict.fromkeys(label_of_optimizer(row.optimizer) for row in rows)
-        picked = "The game was" if order.search else "Game, rate and p were"
+        picked = "The game was" if order.search else "Game, rate and p (AID 0.99, Dropout 0.01) were"
         return (
             "Quick scale, not the paper's protocol: 30,000 steps of RoadRunner, evaluated for 2,000 steps after each "
-            f"6,000; {', '.join(rates)}, target copies every 500 steps. No claim can be decided. {picked} chosen "
-            "so that something is learned in so few steps. An evaluation may hold a single game, and its score leaps.",
-            SILENT,
+            f"6,000; {', '.join(rates)}, target copies every 500 steps, a replay of 50,000 frames. No claim can be "
+            f"decided. {picked} chosen so that something is learned in so few steps. An evaluation may hold a single "
+            "game, and its score leaps.",
+            silent(order),
         )
     slip = slips("atari")[0]
     printed, meant = (label_of_optimizer(setting.optimizer) for setting in (slip.printed, slip.meant))
     rate = f"{printed}, as printed" if order.as_printed else f"{meant}, not {printed} as printed"
     bias = "The paper chose p for each game on the scores that it reports; one p for all games is free of that."
-    return (f"All methods were run with {rate}: that is {slip.reason}.", bias, SILENT)
+    return (f"All methods are run with {rate}: that is {slip.reason}.", bias, silent(order))
+
+
+def silent(order: Order) -> str:
+    """What the paper does not say, as the scale has it."""
+    problem = problem_of(TITLES[order.scale][0], order)
+    return SILENT.format(
+        floor=problem.epsilon_floor,
+        decay=problem.num_decay_steps,
+        evaluation=problem.evaluation_steps,
+        epsilon=problem.evaluation_epsilon,
+    )

@@ -16,7 +16,7 @@ from supple_lab.studies.comparison import (
     stage_panels,
 )
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.networks import networks
+from supple_lab.studies.networks import left_out, networks
 from supple_lab.studies.order import Order
 from supple_lab.studies.paired import difference_curve
 from supple_lab.studies.scale_notes import TINY, scale_notes
@@ -50,6 +50,7 @@ class ClassIncremental(Study):
     def draw(self, results: Results, order: Order) -> Drawing:
         # After the last stage all classes are learned: both accuracies select the same.
         groups = compare(results, self.conditions(order), order=order)
+        absent = dict.fromkeys(left_out(self.conditions(order), "resnet18", "vgg16"), Chosen({}))
         return Drawing(
             figures=(difference_figure(groups), learned_figure(groups), all_figure(groups)),
             tables=(
@@ -66,13 +67,14 @@ class ClassIncremental(Study):
                     caption="Test accuracy after the last stage, on all classes",
                 ),
             ),
-            claims=claims(of_the_paper(groups, "class_incremental"), SCENARIOS[order.scale].num_stages),
+            claims=claims({**of_the_paper(groups, "class_incremental"), **absent}, SCENARIOS[order.scale].num_stages),
             notes=(
                 *scale_notes(
                     order,
                     "class_incremental",
                     quick="5 stages of 30 epochs with 2 classes more at each, batches of 16",
                     left_out="VGG-16, and the methods of Table 8 that are not in the figure",
+                    conditions=self.conditions(order),
                     silent=(TINY, "one head for all classes from the start and cross-entropy over all of them"),
                 ),
                 *selection_notes(groups),

@@ -90,7 +90,7 @@ def below_somewhere(groups: Groups, method: str, num_stages: int) -> ClaimRow:
     row = in_one(rows, words_of("only_aid_stays_above_reset"))
     if told and row.verdict == "fails":  # above where it ended is not above throughout
         row = replace(row, verdict="not decided", chance=1.0)
-    return replace(row, measured="; ".join((row.measured, *told)), parts=())
+    return replace(row, measured="; ".join((row.listed, *told)), parts=())
 
 
 def below_by_quarter(label: str, group: Chosen, method: str, num_stages: int) -> dict[str, ClaimRow]:

@@ -87,15 +87,15 @@ def mean_of(sample: Sample) -> float:
     return float(np.mean(sample.values)) if len(sample) else float("nan")
 
 
-def shown(sample: Sample) -> str:
-    """A sample as a cell of a table, saying how many runs diverged."""
+def shown(sample: Sample, *, decimals: int = 3) -> str:
+    """A sample as a cell of a table, saying how many runs have no value: they diverged, or never recorded a number."""
     known = sample.values[np.isfinite(sample.values)]
     if not len(sample):
         return ABSENT
     if not len(known):
-        return "diverged"
-    lost = len(sample) - len(known)
-    return f"{show(known)} ({lost} of {len(sample)} diverged)" if lost else show(known)
+        return "without a value"
+    lost, told = len(sample) - len(known), show(known, decimals=decimals)
+    return f"{told} ({lost} of {len(sample)} without a value)" if lost else told
 
 
 def of_the_paper(groups: Groups, experiment: str) -> dict[str, Chosen]:

@@ -19,7 +19,7 @@ from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
-from supple_lab.studies.networks import ALL, Network, networks
+from supple_lab.studies.networks import ALL, Network, left_out, networks
 from supple_lab.studies.order import Order
 from supple_lab.studies.paired import difference_curve, mean_of_stages
 from supple_lab.studies.quarters import quarters
@@ -71,10 +71,11 @@ class GeneralizabilityGap(Study):
 
     def draw(self, results: Results, order: Order) -> Drawing:
         pairs = {network.label: pair_of(results, network, order) for network in networks(order, *ALL)}
+        all_pairs = {**pairs, **dict.fromkeys(left_out(self.conditions(order), *ALL), Pair(Chosen({}), Chosen({})))}
         return Drawing(
             figures=(accuracy_figure(pairs), gap_figure(pairs)),
             tables=(gap_table(pairs),),
-            claims=(aid_gap_is_lowest(pairs, SCENARIOS[order.scale].num_stages), dropout_gap_grows(pairs)),
+            claims=(aid_gap_is_lowest(all_pairs, SCENARIOS[order.scale].num_stages), dropout_gap_grows(all_pairs)),
             notes=(
                 *scale_notes(
                     order,
@@ -82,6 +83,7 @@ class GeneralizabilityGap(Study):
                     "gap_cold",
                     quick="5 stages of 25 epochs with 40 images more at each, batches of 16",
                     left_out="VGG-16",
+                    conditions=self.conditions(order),
                     silent=(TINY, "the gap at the end of each stage, for after a reset its first epochs say little"),
                 ),
                 *without_cold_arm(order),

@@ -5,7 +5,7 @@ k - m + 1 times the chance of the m-th surest of them (a partial conjunction, Bo
 each may be decided at 5%; where one is enough, it is at 5% over k.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from supple_lab.report.figure import ClaimRow, Verdict
@@ -34,19 +34,26 @@ def in_at_least(number: int, rows: Mapping[str, ClaimRow], words: Words) -> Clai
     row = claim_in_groups(rows, number, **words)
     needed = {"holds": number, "fails": len(rows) - number + 1}.get(row.verdict)
     if needed is None:
-        return row
-    return unless_by_chance(row, joint_chance(rows, row.verdict, needed), looks=len(rows))
+        return replace(row, remark=remark_of(rows))
+    ran = [one for one in rows.values() if one.verdict != "not run"]  # nobody looked at the others
+    return unless_by_chance(row, joint_chance(ran, row.verdict, needed), looks=len(ran))
+
+
+def remark_of(rows: Mapping[str, ClaimRow]) -> str:
+    """Which groups are open for chance alone, for a claim over them that is open, too; nothing where none is."""
+    named = ", ".join(name for name, row in rows.items() if row.remark)
+    return f"what decides {named} may be chance after so many looks, so not decided there" if named else ""
 
 
 def unless_by_chance(row: ClaimRow, chance: float, *, looks: int) -> ClaimRow:
     """The row with the chance of its verdict after so many looks; not decided where that is more than 5%."""
     if chance <= CHANCE:
         return replace(row, chance=chance)
-    remark = f"; after {looks} looks that may be chance (p = {chance:.2g}), so not decided"
-    return replace(row, verdict="not decided", measured=f"{row.measured}{remark}", chance=1.0)
+    remark = f"after {looks} looks that may be chance (p = {chance:.2g}), so not decided"
+    return replace(row, verdict="not decided", remark=remark, chance=1.0)
 
 
-def joint_chance(rows: Mapping[str, ClaimRow], verdict: Verdict, needed: int) -> float:
+def joint_chance(rows: Sequence[ClaimRow], verdict: Verdict, needed: int) -> float:
     """The chance of so many such verdicts where one fewer is true."""
-    chances = sorted(row.chance for row in rows.values() if row.verdict == verdict)
+    chances = sorted(row.chance for row in rows if row.verdict == verdict)
     return min(1.0, (len(rows) - needed + 1) * chances[needed - 1])

@@ -31,8 +31,8 @@ def lead(group: Chosen, method: str, *, number: Number, quantity: str, words: Wo
     distances = {label_of(name): known_mean(own.minus(other)) for name, other in others.items()}
     closest = min(distances, key=lambda name: distances[name], default="")
     if not closest or np.isinf(distances[closest]):
-        return replace(row, parts=())
-    told = (f"closest, {closest}: {rows[closest].measured}", row.measured, divergence(others))
+        return replace(row, measured=row.listed, parts=())
+    told = (f"closest, {closest}: {rows[closest].measured}", row.listed, divergence(others))
     return replace(row, measured="; ".join(filter(None, told)), interval=rows[closest].interval, parts=())
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from supple_lab.atomic_write import StorageError, atomic_write, storage_error
 from supple_lab.runs.spec import RunSpec
-from supple_lab.studies.order import Order
+from supple_lab.studies.order import Order, Scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +66,25 @@ def read_manifest(out: Path, study: str) -> Manifest:
     path = path_of(out, study)
     try:
         content = json.loads(path.read_bytes())
-        return Manifest(**{name: restored(part) for name, part in content.items()})
+        return checked(Manifest(**{name: restored(part) for name, part in content.items()}))
     except FileNotFoundError:
-        raise StorageError(f"{out} holds no runs of {study}. Make them: supple run {study} --out {out}") from None
+        raise StorageError(
+            f"{out} has no order of {study}: {path} is not there, and a report is about what was ordered. Order it: "
+            f"supple run {study} --out {out}. Runs that lie there are kept, and those that are done are not run again."
+        ) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StorageError(
             f"{path} is damaged or of another version ({error}). Write it anew: supple run {study} --out {out}"
         ) from None
+
+
+def checked(manifest: Manifest) -> Manifest:
+    """The manifest, if its order is one that studies know how to fill."""
+    if not isinstance(manifest.order, Order):
+        raise TypeError(f"its order is to be an object; got {manifest.order!r}")
+    if manifest.order.scale not in get_args(Scale):
+        raise ValueError(f"its scale is to be one of {', '.join(get_args(Scale))}; got {manifest.order.scale!r}")
+    return manifest
 
 
 def restored(part: Any) -> Any:

@@ -4,6 +4,7 @@ Quick scale has no VGG-16: its thirteen convolutions take too long on two cores.
 machine has; there every method trains at the network's own rate: the paper's belong to its own networks and lengths.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from supple.methods.activations import UseAID, UseDropout, UseDropReLU
@@ -76,6 +77,13 @@ def networks(order: Order, *cases: str) -> tuple[Network, ...]:
     """The networks of these names at the order's scale, without those that the scale leaves out."""
     at_scale = {"smoke": smoke_networks(), "quick": quick_networks(), "paper": paper_networks(order)}[order.scale]
     return tuple(network for network in at_scale if network.model.name in cases)
+
+
+def left_out(conditions: Iterable[Condition], *cases: str) -> dict[str, str]:
+    """The paper's networks of these names that a study does not run at its scale, by label: not run, to its claims."""
+    ran = {condition.case for condition in conditions}
+    papers = {network.label: network.model.name for network in paper_networks(Order(scale="paper"))}
+    return {label: case for label, case in papers.items() if case in cases and case not in ran}
 
 
 def paper_networks(order: Order) -> tuple[Network, ...]:

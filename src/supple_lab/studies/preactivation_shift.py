@@ -36,6 +36,7 @@ SCENARIOS = {
 }
 FAR = -1250.0  # half of the paper's -2500
 BOUNDED = 0.1  # of Dropout's median
+NO_DRIFT = f"Dropout's median is not below {FAR:g}, and a tenth of one that did not drift bounds nothing: not decided"
 PAPER = Level(label="Dropout in the paper", value=-2500.0)
 SCALE_NOTES = {
     "smoke": ("Smoke scale: a tiny network for a few steps shows that everything runs; the numbers mean nothing.",),
@@ -257,10 +258,13 @@ def dropout_drifts(by_method: Methods) -> ClaimRow:
 
 
 def aid_stays(by_method: Methods) -> ClaimRow:
-    """Is AID's median at stage 30 less than a tenth as far from zero as Dropout's?"""
+    """Is AID's median at stage 30 less than a tenth as far from zero as Dropout's, where that drifted?"""
     aid, dropout = (
         at_stage(by_method.get(method, Results(())), "preactivation_q2", LATE) for method in ("aid", "dropout")
     )
     room = by_seed((aid, dropout), lambda v: float(BOUNDED * abs(v[1]) - abs(v[0])))
     quantity = "a tenth of Dropout's |median| minus AID's, at stage 30"
-    return claim_above(room, 0.0, quantity=quantity, **words_of("aid_median_stays_bounded"))
+    row = claim_above(room, 0.0, quantity=quantity, **words_of("aid_median_stays_bounded"))
+    if row.verdict == "not run" or dropout_drifts(by_method).verdict == "holds":
+        return row
+    return replace(row, verdict="not decided", remark=NO_DRIFT, chance=1.0)

@@ -1,9 +1,13 @@
 """Scale notes: what a reader of a study must know first: how its runs differ from the paper's."""
 
 from collections.abc import Iterable
+from dataclasses import astuple
 
+from supple.methods.base import Method
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.hyperparameters import find
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.networks import SLIM_RESNET
 from supple_lab.studies.order import Order
 
 SMOKE = "Smoke scale: tiny networks on 40 digits for a few steps show that everything runs; the numbers mean nothing."
@@ -13,12 +17,7 @@ NO_EVIDENCE = (
     "shape of a claim and is no evidence for it."
 )
 LOOKED_AT = f"Rates, p and lengths {NO_EVIDENCE}"
-ONE_RATE = "All methods share one learning rate, 0.001 on the slim CNN and 0.003 on the slim ResNet-18"
-SETTINGS = (
-    f"{ONE_RATE}; on the latter AID and DropReLU have p = 0.95 and Dropout 0.05. All other settings are the paper's. "
-    f"{LOOKED_AT}"
-)
-SEARCHED = f"{ONE_RATE}. All other settings are those that the paper searched. Rates and lengths {NO_EVIDENCE}"
+SLIM = {"cnn": "slim CNN", "resnet18": "slim ResNet-18"}
 SILENT = ("no augmentation", "images normalised by channel", "no hidden layer in ResNet-18's head")
 TINY = "TinyImageNet's validation split as its test set"
 PARTIAL = "An incomplete TinyImageNet was allowed: its numbers are not the paper's."
@@ -30,17 +29,44 @@ def scale_notes(
     quick: str,
     left_out: str = "",
     silent: tuple[str, ...] = (TINY,),
+    conditions: Iterable[Condition] = (),
     settings: str = "",
 ) -> tuple[str, ...]:
-    """How the runs differ from the paper's: by scale, by where settings come from, by what the paper leaves open."""
+    """How the runs differ from the paper's: by scale, by where settings come from, by what the paper leaves open.
+
+    The settings of quick scale are told as the conditions have them, or in words of the study's own.
+    """
     if order.scale == "smoke":
         return (SMOKE,)
     if order.scale == "quick":
         missing = (f"Left out at quick scale: {left_out}.",) if left_out else ()
-        told = settings or (SEARCHED if order.search else SETTINGS)
+        told = settings or slim_settings(order, conditions)
         return (QUICK.format(how=quick), told, *missing, *sources(order, *experiments))
     partial = (PARTIAL,) if order.allow_partial else ()
     return (f"Where the paper is silent: {', '.join((*SILENT, *silent))}.", *sources(order, *experiments), *partial)
+
+
+def slim_settings(order: Order, conditions: Iterable[Condition]) -> str:
+    """What the slim networks of quick scale are trained with: those that are there, and the methods that they have."""
+    settings = [
+        (condition.model.name, setting)
+        for condition in conditions
+        if condition.model.name in SLIM
+        for setting in condition.settings(order)
+    ]
+    rates = dict.fromkeys(f"{optimizer.learning_rate:g} on the {SLIM[name]}" for name, (_, optimizer) in settings)
+    one_rate = f"All methods share one learning rate, {' and '.join(rates)}"
+    if order.search:
+        return f"{one_rate}. All other settings are those that the paper searched. Rates and lengths {NO_EVIDENCE}"
+    own = own_p(method for name, (method, _) in settings if name == "resnet18")
+    return f"{one_rate}{own}. All other settings are the paper's. {LOOKED_AT}"
+
+
+def own_p(methods: Iterable[Method]) -> str:
+    """Those of the slim ResNet-18's methods that have another p than the paper's, with it; empty where none has."""
+    values = {method: ", ".join(f"{p:g}" for p in astuple(method)) for method in methods if method in SLIM_RESNET}
+    told = ", ".join(f"{label_of(method.name)} has p = {p}" for method, p in values.items())
+    return f"; on the {SLIM['resnet18']} {told}" if told else ""
 
 
 def unsearched(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from supple_lab.studies.decide import words_of
 from supple_lab.studies.groups import in_each, in_most
 from supple_lab.studies.hyperparameters.setting import Setting
 from supple_lab.studies.labels import label_of
-from supple_lab.studies.networks import ALL, Network, networks
+from supple_lab.studies.networks import ALL, Network, left_out, networks
 from supple_lab.studies.order import Order
 from supple_lab.studies.scale_notes import LOOKED_AT, scale_notes
 
@@ -65,10 +65,11 @@ class Sensitivity(Study):
 
     def draw(self, results: Results, order: Order) -> Drawing:
         grids = {condition.label: grid_of(results, condition, order) for condition in self.conditions(order)}
+        absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Grid({}, final_accuracy(Results(()))))
         return Drawing(
             figures=(heat_maps(grids),),
             tables=(cell_table(grids),),
-            claims=(above_reset_in_most(grids),),
+            claims=(above_reset_in_most({**grids, **absent}),),
             notes=scale_notes(
                 order,
                 "sensitivity",

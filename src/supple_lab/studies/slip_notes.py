@@ -25,5 +25,5 @@ def _sentence(slip: Slip, order: Order) -> str:
     method = label_of(slip.meant.method.name)
     printed, meant = label_of_optimizer(slip.printed.optimizer), label_of_optimizer(slip.meant.optimizer)
     if order.as_printed:
-        return f"{method} in the block of {meant} was run with {printed}, as printed ({slip.reason})."
-    return f"{method} was run with {meant}, not {printed} as printed: {slip.reason}."
+        return f"{method} in the block of {meant} is run with {printed}, as printed ({slip.reason})."
+    return f"{method} is run with {meant}, not {printed} as printed: {slip.reason}."

@@ -31,7 +31,7 @@ from supple_lab.studies.decide import at_paper_scale, words_of
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.lead import lead
-from supple_lab.studies.networks import ALL, networks
+from supple_lab.studies.networks import ALL, left_out, networks
 from supple_lab.studies.order import Order
 from supple_lab.studies.scale_notes import TINY, scale_notes
 
@@ -63,13 +63,15 @@ class Supervised(Study):
     def draw(self, results: Results, order: Order) -> Drawing:
         groups = compare(results, self.conditions(order), order=order)
         cases = {condition.label: str(condition.case) for condition in self.conditions(order)}
+        absent = left_out(self.conditions(order), *ALL)
+        all_groups = {**groups, **dict.fromkeys(absent, Chosen({}))}
         return Drawing(
             figures=tuple(learning_curves(groups, quantity) for quantity in METRICS),
             tables=(accuracy_table(groups, cases),),
             claims=(
-                numbers_come_out(groups, cases, order),
-                aid_leads(of_the_paper(groups, "supervised")),
-                aid_closes_the_gap(groups),
+                numbers_come_out(all_groups, {**cases, **absent}, order),
+                aid_leads(of_the_paper(all_groups, "supervised")),
+                aid_closes_the_gap(all_groups),
             ),
             notes=(
                 *scale_notes(
@@ -78,6 +80,7 @@ class Supervised(Study):
                     quick="60 epochs, the rate divided by 10 at epochs 30 and 45, batches of 16; the paper's numbers "
                     "are of its own networks and data",
                     left_out="VGG-16",
+                    conditions=self.conditions(order),
                     silent=(TINY, "batches of 256"),
                 ),
                 *selection_notes(groups),
@@ -90,8 +93,8 @@ def learning_curves(groups: Groups, quantity: str) -> Figure:
     training, testing = METRICS[quantity]
     return Figure(
         name=f"supervised_{quantity}",
-        caption=f"Training {quantity} (above: each batch before its update, in training mode) and test {quantity} "
-        "(below) after each epoch; line: mean over seeds, band: one standard deviation.",
+        caption=f"Training {quantity} (of each batch before its update, in training mode) and test {quantity} after "
+        "each epoch; line: mean over seeds, band: one standard deviation.",
         panels=(
             *(epoch_panel(label, group, training, f"training {quantity}") for label, group in groups.items()),
             *(epoch_panel(label, group, testing, f"test {quantity}") for label, group in groups.items()),
@@ -114,24 +117,34 @@ def epoch_curve(method: str, runs: Results, metric: str) -> Curve:
 
 
 def accuracy_table(groups: Groups, cases: Mapping[str, str]) -> Table:
-    """Final test accuracy beside the paper's."""
+    """Final test accuracy beside the paper's and beside the training accuracy that the gap is taken from."""
     methods = methods_of(groups)
     samples = [[final_accuracy(group.of(method)) for group in groups.values()] for method in methods]
     rows = tuple(
         (
             label_of(method),
-            *(cell for label, sample in zip(groups, row, strict=True) for cell in beside(sample, method, cases[label])),
+            *(
+                cell
+                for label, sample in zip(groups, row, strict=True)
+                for cell in (
+                    *beside(sample, method, cases[label]),
+                    shown(groups[label].of(method).final("train_accuracy")),
+                )
+            ),
         )
         for method, row in zip(methods, samples, strict=True)
     )
     means = np.array([[mean_of(sample) for sample in row] for row in samples]).reshape(len(methods), len(groups))
-    columns = [1 + 2 * place for place in range(len(groups))]
+    columns = [1 + 3 * place for place in range(len(groups))]
     header = (
-        part for label, group in groups.items() for part in (f"{label} ({num_seeds(group, final_accuracy)})", "paper")
+        part
+        for label, group in groups.items()
+        for part in (f"{label} ({num_seeds(group, final_accuracy)})", f"{label}, paper", f"{label}, training")
     )
     return Table(
         name="accuracy",
-        caption="Final test accuracy, ours and the paper's; mean ± standard deviation over seeds, our best in bold.",
+        caption="Final test accuracy, ours and the paper's, and ours on the training data; mean ± standard deviation "
+        "over seeds, our best in bold. Both accuracies of ours are taken in evaluation mode.",
         header=("method", *header),
         rows=rows,
         bold=best_of_columns(means, columns=columns),

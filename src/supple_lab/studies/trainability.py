@@ -174,7 +174,8 @@ def table(grid: Grid, view: View) -> Table:
 
 def heads(place: Place) -> tuple[str, str]:
     """The two columns of an optimizer."""
-    return label_of_optimizer(place.optimizer), "fall"
+    label = label_of_optimizer(place.optimizer)
+    return label, f"{label} fall"
 
 
 def row(grid: Grid, method: str, shown_places: list[Place]) -> tuple[str, ...]:

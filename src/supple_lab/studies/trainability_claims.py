@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from supple_lab.report.figure import ClaimRow
 from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above, claim_difference_below
 from supple_lab.studies.decide import words_of
-from supple_lab.studies.fall import KEPT
+from supple_lab.studies.fall import KEPT, LEARNED
 from supple_lab.studies.groups import in_each, in_most, in_one
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.trainability_grid import (
@@ -60,8 +60,14 @@ def keeps(key: str, grid: Grid, method: str, where: Sequence[Place]) -> ClaimRow
 
 
 def keep_at_a_high_level(key: str, grid: Grid, methods: Sequence[str], where: Sequence[Place]) -> ClaimRow:
-    """Do the methods keep their plasticity, and end no lower than the vanilla network began?"""
+    """Do the methods keep their plasticity, and end no lower than the vanilla network began, above chance?"""
     words = words_of(key)
+    something = {
+        f"something to keep on {place.label}": claim_above(
+            grid.beginning("vanilla", place), LEARNED, quantity="vanilla's first tenth", **words
+        )
+        for place in where
+    }
 
     def levels(method: str, place: Place) -> ClaimRow:
         ours, vanilla = grid.end(method, place), grid.beginning("vanilla", place)
@@ -76,7 +82,7 @@ def keep_at_a_high_level(key: str, grid: Grid, methods: Sequence[str], where: Se
         for method in methods
         for place in where
     }
-    return in_each(rows, words)
+    return in_each({**something, **rows}, words)
 
 
 def designed_methods_beat_vanilla(grid: Grid) -> ClaimRow:

@@ -88,6 +88,7 @@ class WarmStart(Study):
                     quick="300 epochs on a quarter of the images, then 40 on all, batches of 16; the paper's numbers "
                     "are of ResNet-18 on CIFAR-100",
                     silent=("batches of 256",),
+                    conditions=conditions(order).values(),
                 ),
                 *starts.cold.notes,
                 *starts.warm.notes,

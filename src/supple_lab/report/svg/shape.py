@@ -10,6 +10,7 @@ from supple_lab.report.axes import Axes, calmest_end
 from supple_lab.report.panel import AnyPanel, Level, Line
 
 Kind = Literal["curves", "bars", "violins", "cells"]  # panel_KIND.html draws it
+POINTS = "points: "  # begins the words in brackets that say what a point of a curve stands for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,7 @@ def panel_data(panel: AnyPanel, axes: Axes, curves: list[dict[str, Any]]) -> dic
     """What the script shows under the pointer."""
     return {
         "heading": heading_of(panel),
+        "place": place_of(panel),
         "decimals": axes.decimals,
         "range": axes.x_range,
         "scale": axes.x_scale,
@@ -101,8 +103,16 @@ def panel_data(panel: AnyPanel, axes: Axes, curves: list[dict[str, Any]]) -> dic
 
 
 def heading_of(panel: AnyPanel) -> str:
-    """The horizontal axis' name without what stands in brackets."""
-    return panel.x_label.partition(" (")[0]
+    """The horizontal axis' name without what stands in brackets, but for what a point is: "stage, means of 8"."""
+    name, _, aside = panel.x_label.partition(" (")
+    points = aside.removesuffix(")").removeprefix(POINTS)
+    return f"{name}, {points}" if aside.startswith(POINTS) else name
+
+
+def place_of(panel: AnyPanel) -> str:
+    """What is said before a place's number: "stage" of "stage 7", "stage, means of 8:" of "stage, means of 8: 200"."""
+    heading = heading_of(panel)
+    return f"{heading}:" if "," in heading else heading
 
 
 def rounded(values: np.ndarray, axes: Axes) -> list[float]:
