@@ -65,3 +65,14 @@ def test_missing_spec_is_written_again(store):
     assert unfinished(store, SPECS, retry_failed=False) == [SPECS[0]]
     assert execute(SPECS[0], store) == "done"
     assert store.folder(SPECS[0]).spec() == SPECS[0]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_folder_in_the_place_of_a_log_is_set_aside_and_the_run_redone(store, name):
+    whole, path = contents(store, SPECS[0]), store.folder(SPECS[0]).path / name
+    path.unlink()
+    path.mkdir()
+    assert unfinished(store, SPECS, retry_failed=False) == [SPECS[0]]
+    assert execute(SPECS[0], store) == "done"
+    assert path.read_bytes() == whole[name]
+    assert path.with_name(f"{name}.damaged").is_dir()

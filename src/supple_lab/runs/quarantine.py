@@ -37,7 +37,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def digest(path: Path) -> str:
     """SHA-256 of the file; that of nothing where there is none."""
-    return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
+    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
 
 
 def matches(path: Path, status: dict[str, Any]) -> bool:
@@ -56,7 +56,7 @@ def is_spec_of(path: Path, run_id: str) -> bool:
 
 def is_log(path: Path) -> bool:
     """Whether every line but a torn last one is a record; no log at all is one without lines."""
-    return not path.exists() or path.read_bytes().count(b"\n") == len(RecordLog(path).read())
+    return not path.exists() or (path.is_file() and path.read_bytes().count(b"\n") == len(RecordLog(path).read()))
 
 
 def is_object(path: Path) -> bool:
