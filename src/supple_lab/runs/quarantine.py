@@ -37,7 +37,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def digest(path: Path) -> str:
     """SHA-256 of the file; that of nothing where there is none."""
-    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
+    return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
 
 
 def matches(path: Path, status: dict[str, Any]) -> bool:
