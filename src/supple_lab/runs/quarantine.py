@@ -43,6 +43,8 @@ def digest(path: Path) -> str:
 def matches(path: Path, status: dict[str, Any]) -> bool:
     """Whether the log is the one that the status of a finished run tells of."""
     told = status.get("digests")
+    if path.is_dir():
+        return False
     if isinstance(told, dict):
         return digest(path) == told.get(path.name)
     return path.name != LOGS[0] or len(RecordLog(path).read()) >= status.get("num_records", 1)
