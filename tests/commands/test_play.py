@@ -18,10 +18,8 @@ from supple_lab.cli import command_of, supple
 from supple_lab.commands.play import Play
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain
-from supple_lab.rl.elsewhere import Elsewhere
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.shuffled import Shuffled
-from supple_lab.runs import dqn
 from supple_lab.runs.checkpoint import checkpoint_files
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.optimizer import SGD, Adam
@@ -198,23 +196,6 @@ def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
         broken, whole = (getattr(store.folder(spec), log).path for store in (Store.open(out), unbroken))
         assert broken.read_bytes() == whole.read_bytes()
     assert len(folder.records()) == 4
-
-
-def test_a_killed_game_is_told_in_a_sentence_and_the_same_command_continues(tmp_path, capsys, monkeypatch):
-    class Doomed(Elsewhere):
-        def begin_step(self, action):
-            self._process.kill()
-            self._process.wait()
-            super().begin_step(action)
-
-    monkeypatch.setattr(dqn, "new_player", lambda game, device: Doomed(game))
-    assert obey(f"{SMALL} --quiet --out {tmp_path}") == 1
-    told = capsys.readouterr()
-    assert "not finished here: " in told.err
-    assert "the process of the game ended unexpectedly. The same command continues." in told.err
-    assert "is interrupted" in told.out
-    monkeypatch.undo()
-    assert obey(f"{SMALL} --quiet --out {tmp_path}") == 0
 
 
 def test_a_run_that_learns_nothing_or_mostly_evaluates_is_remarked_on(tmp_path, capsys):

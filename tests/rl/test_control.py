@@ -9,7 +9,6 @@ from small_games import CPU, agent_at_the_end, chain_spec
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
 from supple_lab.rl.chain import Chain
-from supple_lab.rl.player import Here
 from supple_lab.rl.shuffled import Shuffled
 from supple_lab.runs.agent import Agent, network_input
 from supple_lab.runs.contest import contest
@@ -69,7 +68,7 @@ def test_dqn_reaches_the_optimum_of_the_chain(tmp_path, method, tolerance):
 def test_an_evaluation_at_epsilon_1_scores_what_random_actions_do(tmp_path):
     spec = chain_spec(evaluation_epsilon=1.0, evaluation_steps=5000)
     agent = new_agent(spec, spec.problem, tmp_path, torch.Generator(), device=CPU)
-    told = contest(agent, Here(CHAIN), seed=0, iteration=0, tell=lambda: None)
+    told = contest(agent, seed=0, iteration=0, tell=lambda: None)
     share = chance_at_random()
     assert abs(told["score"] - share) <= 5 * math.sqrt(share * (1 - share) / told["num_games"])
 

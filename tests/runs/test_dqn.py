@@ -12,11 +12,9 @@ from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.redo import ReDo
 from supple_lab import lookup
-from supple_lab.interrupted import Interrupted
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Environment
 from supple_lab.rl.chain import Chain, ChainEnvironment
-from supple_lab.rl.elsewhere import Elsewhere
 from supple_lab.rl.exploration import Exploration
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
@@ -208,27 +206,6 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_and_the_segment_before
     num_played = len(store.folder(spec).epochs())
     assert num_played > 1
     assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played - 1
-
-
-def test_a_killed_game_interrupts_the_run_and_the_same_run_goes_on(tmp_path, monkeypatch):
-    spec = chain_spec(num_iterations=1)
-    unbroken = finished(tmp_path / "unbroken", spec)
-
-    class Doomed(Elsewhere):
-        def reset(self):
-            if checkpoint_files(store.folder(spec).path):
-                self._process.kill()
-                self._process.wait()
-            return super().reset()
-
-    store = Store.create(tmp_path / "broken")
-    monkeypatch.setattr(dqn, "new_player", lambda game, device: Doomed(game))
-    with pytest.raises(Interrupted, match="process of the game ended"):
-        execute(spec, store, pace=AT_EVERY_SEGMENT)
-    assert store.folder(spec).state() == "interrupted"
-    monkeypatch.undo()
-    assert execute(spec, store) == "done"
-    assert_equal_runs(store, unbroken, spec)
 
 
 @pytest.mark.parametrize("harm", ["cut short", "missing"])

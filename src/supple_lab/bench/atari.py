@@ -5,7 +5,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -24,7 +24,7 @@ from supple_lab.bench.timing import Work, ratio_quartiles, take_turns
 from supple_lab.bench.training import ListingAID
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.rl.atari import Atari
-from supple_lab.runs.dqn import new_agent, new_player
+from supple_lab.runs.dqn import new_agent
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.optimizer import Adam
 from supple_lab.runs.precision import Numerics
@@ -54,14 +54,13 @@ class AtariRow:
 
 def bench_atari(device: torch.device, *, seconds_per_case: float) -> Iterator[AtariRow]:
     """Single runs in turns; on a GPU also several of ours at once."""
-    with ExitStack() as at_end:
-        works: dict[str, Work] = {
-            "ReLU": our_step(device, Vanilla(), at_end),
-            "AID": our_step(device, UseAID(relu_prob=0.99), at_end),
-            "CleanRL's style, ReLU": peoples_step(device, nn.ReLU),
-            "CleanRL's style, AID by the paper's listing": peoples_step(device, ListingAID),
-        }
-        timings = take_turns(works, device=device, seconds=len(works) * seconds_per_case)
+    works: dict[str, Work] = {
+        "ReLU": our_step(device, Vanilla()),
+        "AID": our_step(device, UseAID(relu_prob=0.99)),
+        "CleanRL's style, ReLU": peoples_step(device, nn.ReLU),
+        "CleanRL's style, AID by the paper's listing": peoples_step(device, ListingAID),
+    }
+    timings = take_turns(works, device=device, seconds=len(works) * seconds_per_case)
     for name, timing in timings.items():
         low, middle, high = ratio_quartiles(timing, timings["ReLU"])
         yield AtariRow(f"{GAME}, one run", name, 1 / timing.median, middle, (low, high), len(timing.seconds))
@@ -71,25 +70,23 @@ def bench_atari(device: torch.device, *, seconds_per_case: float) -> Iterator[At
             yield AtariRow(f"{GAME}, {number} at once", "AID", rate, None, None, 1)
 
 
-def our_step(device: torch.device, method: Method, at_end: ExitStack, *, seed: int = 0) -> Callable[[], None]:
+def our_step(device: torch.device, method: Method, *, seed: int = 0) -> Callable[[], None]:
     """What a run does for each step of its environment, in the run's own order (runs/dqn.py)."""
     problem = DQN(game=Atari(title=GAME), capacity=CAPACITY)
     optimizer = Adam(learning_rate=6.25e-5, epsilon=1.5e-4)
     spec = RunSpec(problem=problem, model=NatureDQN(), method=method, optimizer=optimizer, seed=seed)
     masks, draws = torch.Generator(device).manual_seed(seed), stream(seed, "replay")
     agent = new_agent(spec, problem, Path(tempfile.gettempdir()), masks, device=device)
-    player, chance = at_end.enter_context(new_player(problem.game, device)), np.random.default_rng(seed)
-    player.start(seed)
+    environment, chance = problem.game.start(seed), np.random.default_rng(seed)
     over = True
 
     def take(choose: Callable[[], int], learn: Callable[[], None]) -> None:
         nonlocal over
         if over:
-            agent.begin_(player.reset())
+            agent.begin_(environment.reset())
         action = choose()
-        player.begin_step(action)
         learn()
-        step = player.finish_step()
+        step = environment.step(action)
         agent.see_(action, step)
         over = step.over
 
@@ -126,9 +123,8 @@ def together(number: int, *, seconds: float) -> float:
 def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]") -> None:
     """One of the runs: its steps per second, from when all are ready."""
     device = torch.device("cuda")
-    with ExitStack() as at_end:
-        at_end.enter_context(Numerics.choose(device, "default").matmuls())
-        step = our_step(device, UseAID(relu_prob=0.99), at_end, seed=place)
+    with Numerics.choose(device, "default").matmuls():
+        step = our_step(device, UseAID(relu_prob=0.99), seed=place)
         start.wait()
         began, num_steps = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:

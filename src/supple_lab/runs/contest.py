@@ -5,27 +5,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-from supple_lab.rl.player import Player
 from supple_lab.runs.agent import Agent
 from supple_lab.streams import stream_seed
 
 
-def contest(agent: Agent, player: Player, *, seed: int, iteration: int, tell: Callable[[], None]) -> dict[str, float]:
+def contest(agent: Agent, *, seed: int, iteration: int, tell: Callable[[], None]) -> dict[str, float]:
     """Play whole games, in evaluation mode, until the steps are over; changes nothing that training depends on."""
     problem, stack = agent.problem, agent.stack
-    player.start(stream_seed(seed, "evaluation", iteration))
+    environment = problem.game.start(stream_seed(seed, "evaluation", iteration))
     chance = random.Random(stream_seed(seed, "evaluation actions", iteration))
     scores: list[float] = []
     num_steps, score, over = 0, None, True
     while score is None or num_steps < problem.evaluation_steps:
         if over:
-            stack.begin_(player.reset())
+            stack.begin_(environment.reset())
         if chance.random() < problem.evaluation_epsilon:
             action = chance.randrange(agent.num_actions)
         else:
             action = agent.greedy("eval")
-        player.begin_step(action)
-        step = player.finish_step()
+        step = environment.step(action)
         stack.push_(step.frame)
         num_steps, score, over = num_steps + 1, step.score, step.over
         if score is not None:

@@ -13,9 +13,6 @@ from supple.default_generator import kept_default_generators
 from supple.learner import Learner
 from supple.metrics.base import measure
 from supple.metrics.observation import observe_sites
-from supple_lab.rl.base import Game
-from supple_lab.rl.elsewhere import Elsewhere
-from supple_lab.rl.player import Here, Player
 from supple_lab.rl.replay import Replay
 from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive
 from supple_lab.runs.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input
@@ -57,7 +54,7 @@ def play_and_learn(
 ) -> None:
     """From the start or the last checkpoint to the end, recording each segment and each iteration.
 
-    An update learns from the steps before the one that is being taken, so that both can go on at once on a GPU.
+    An update learns from the steps before the one that is being taken, so that a GPU computes while the game goes on.
     """
     exploration = problem.exploration
     agent = new_agent(spec, problem, archive.folder, masks, device=journal.device)
@@ -71,58 +68,51 @@ def play_and_learn(
         archive.save(agent.replay)
         return {**take_agent(agent), "cursor": vars(cursor)}
 
-    with new_player(problem.game, journal.device) as player:
-        while cursor.iteration < problem.num_iterations:
-            player.start(stream_seed(spec.seed, "environment", cursor.segment))
-            chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
-            draws = stream(spec.seed, "replay", cursor.segment)
-            before, num_left = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
-            score, over = None, True
-            agent.trainee.sums.zero_()
-            while score is None or cursor.num_steps - before["num_steps"] < num_left:
-                if over:
-                    agent.begin_(player.reset())
-                if chance.random() < exploration.epsilon(cursor.num_steps):
-                    action = chance.randrange(agent.num_actions)
-                else:
-                    action = agent.greedy(problem.act_mode)
-                player.begin_step(action)
-                for _ in range(problem.updates_due(cursor.num_steps)):
-                    agent.learn_(draws)
-                    cursor.num_updates += 1
-                    if cursor.num_updates % problem.boundary_period == 0:
-                        boundary = cursor.num_updates // problem.boundary_period
-                        agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
-                if (cursor.num_steps + 1) % problem.target_period == 0:
-                    agent.copy_to_target_()
-                note_obstacles(agent, journal)
-                step = player.finish_step()
-                agent.see_(action, step)
-                score, over = step.score, step.over
-                cursor.next_step(score)
-                journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+    while cursor.iteration < problem.num_iterations:
+        environment = problem.game.start(stream_seed(spec.seed, "environment", cursor.segment))
+        chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
+        draws = stream(spec.seed, "replay", cursor.segment)
+        before, num_left = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
+        score, over = None, True
+        agent.trainee.sums.zero_()
+        while score is None or cursor.num_steps - before["num_steps"] < num_left:
+            if over:
+                agent.begin_(environment.reset())
+            if chance.random() < exploration.epsilon(cursor.num_steps):
+                action = chance.randrange(agent.num_actions)
+            else:
+                action = agent.greedy(problem.act_mode)
+            for _ in range(problem.updates_due(cursor.num_steps)):
+                agent.learn_(draws)
+                cursor.num_updates += 1
+                if cursor.num_updates % problem.boundary_period == 0:
+                    boundary = cursor.num_updates // problem.boundary_period
+                    agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
+            if (cursor.num_steps + 1) % problem.target_period == 0:
+                agent.copy_to_target_()
+            note_obstacles(agent, journal)
+            step = environment.step(action)
+            agent.see_(action, step)
+            score, over = step.score, step.over
+            cursor.next_step(score)
+            journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
 
-            values = segment_values(agent, cursor, before)
-            check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
-            journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
-            cursor.segment += 1
-            if cursor.steps_of_iteration >= problem.steps_per_iteration:
-                tell = told(journal, problem, cursor)
-                values = contest(agent, player, seed=spec.seed, iteration=cursor.iteration, tell=tell)
-                note_obstacles(agent, journal)
-                values |= iteration_values(agent, cursor, seed=spec.seed)
-                journal.record_stage(stage=cursor.iteration, **values)
-                cursor.next_iteration()
-                journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
-            journal.checkpoint_if_due(snapshot)
+        values = segment_values(agent, cursor, before)
+        check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
+        journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
+        cursor.segment += 1
+        if cursor.steps_of_iteration >= problem.steps_per_iteration:
+            tell = told(journal, problem, cursor)
+            values = contest(agent, seed=spec.seed, iteration=cursor.iteration, tell=tell)
+            note_obstacles(agent, journal)
+            values |= iteration_values(agent, cursor, seed=spec.seed)
+            journal.record_stage(stage=cursor.iteration, **values)
+            cursor.next_iteration()
+            journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
+        journal.checkpoint_if_due(snapshot)
 
     journal.checkpoint(lambda: {**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
     archive.clear()
-
-
-def new_player(game: Game, device: torch.device) -> Player:
-    """In this process, or, where a GPU does the learning, in one of its own."""
-    return Elsewhere(game) if device.type == "cuda" else Here(game)
 
 
 def note_obstacles(agent: Agent, journal: Journal) -> None:
