@@ -63,6 +63,17 @@ class SGD(Optimizer):
         return torch.optim.SGD(own, lr=self.rate_for(own), fused=True)
 
 
+def start_anew_(optimizer: torch.optim.Optimizer) -> None:
+    """Make it as it was before its first step, in place, so that captured steps stay as they are.
+
+    Zeros are what Adam's moments and counts start from. Built anew instead, it would have each run capture its steps
+    again at each stage, and packed runs wait in line for that: 8 of 12 were found doing so when a sweep was stopped.
+    """
+    for state in optimizer.state.values():
+        for part in state.values():
+            part.zero_()
+
+
 def set_learning_rate_(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
     """Give every parameter this learning rate from the next step on."""
     for group in optimizer.param_groups:
