@@ -1,5 +1,8 @@
 """The benchmark of DQN runs: both loops play the same game by the same rules, and all candidates are reported."""
 
+import multiprocessing
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -26,3 +29,37 @@ def test_stock_wrappers_show_the_frame_that_we_show():
     ours = Atari(title=atari.GAME).start(0).reset()
     assert stock.shape == (4, 84, 84)
     np.testing.assert_allclose(np.asarray(stock)[-1].astype(int), ours.astype(int), atol=1)
+
+
+def test_variables_are_there_while_processes_start_and_then_as_they_were(monkeypatch):
+    monkeypatch.setenv("SUPPLE_TEST_OLD", "mine")
+    monkeypatch.delenv("SUPPLE_TEST_NEW", raising=False)
+    before = dict(os.environ)
+    with atari.added_to_environment({"SUPPLE_TEST_OLD": "theirs", "SUPPLE_TEST_NEW": "theirs"}):
+        assert (os.environ["SUPPLE_TEST_OLD"], os.environ["SUPPLE_TEST_NEW"]) == ("theirs", "theirs")
+    assert dict(os.environ) == before
+
+
+def test_a_run_that_dies_is_told_of_while_another_still_runs():
+    context = multiprocessing.get_context("spawn")
+    rates, never = context.Queue(), context.Event()
+    processes = [context.Process(target=never.wait), context.Process(target=os._exit, args=(3,))]
+    try:
+        for process in processes:
+            process.start()
+        with pytest.raises(RuntimeError, match="one of 2 runs on the GPU ended with exit code 3"):
+            atari.sum_of_rates(rates, processes, seconds=300.0)
+        assert processes[0].is_alive()
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def test_rates_of_all_runs_are_added():
+    context = multiprocessing.get_context("spawn")
+    rates = context.Queue()
+    for rate in (1.5, 2.0):
+        rates.put(rate)
+    processes = [context.Process(target=os.getpid) for _ in range(2)]  # never started, so none has died
+    assert atari.sum_of_rates(rates, processes, seconds=300.0) == 3.5

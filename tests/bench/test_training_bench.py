@@ -3,12 +3,33 @@
 import itertools
 import threading
 
+import numpy as np
 import pytest
 import torch
 
+from small_trainees import needs_gpu
+from supple.layers.aid import AID
+from supple.methods.activations import UseAID
 from supple_lab.bench import training
-from supple_lab.bench.training import Case, batches_of_loader, batches_on_device, packed_steps, peoples_step
+from supple_lab.bench.timing import Timing
+from supple_lab.bench.training import (
+    CASES,
+    LARGE_CASES,
+    PACKED,
+    PEOPLE,
+    WITH_LOADER,
+    Case,
+    batches_of_loader,
+    batches_on_device,
+    bench_case,
+    candidates,
+    our_step,
+    packed_steps,
+    peoples_step,
+    with_memory,
+)
 from supple_lab.models.mlp import MLP
+from supple_lab.runs.step import EagerSteps
 
 CPU = torch.device("cpu")
 CASE = Case("small", MLP(width=8), (1, 8, 8), 4)
@@ -45,3 +66,72 @@ def test_packed_steps_are_so_many_of_each_run_in_a_thread_of_its_own(monkeypatch
     assert len(taken) == training.NUM_PACKED * training.STEPS_AT_ONCE
     assert len(set(taken)) == training.NUM_PACKED
     assert threading.get_ident() not in taken
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """The steps of our runs, as they are taken: whose, and on which images."""
+    steps, original = [], EagerSteps.take
+
+    def take(self, indices):
+        steps.append((self.trainee, indices))
+        original(self, indices)
+
+    monkeypatch.setattr(EagerSteps, "take", take)
+    return steps
+
+
+def test_our_step_trains_the_method_on_every_image_once_an_epoch(taken):
+    step = our_step(CASE, CPU, UseAID())
+    for _ in range(25):
+        step()
+    (trainee,) = {trainee for trainee, _ in taken}
+    assert sorted(torch.cat([indices for _, indices in taken]).tolist()) == list(range(100))
+    assert any(isinstance(layer, AID) for layer in trainee.learner.model)
+    moments = trainee.learner.optimizer.state.values()
+    assert [int(state["step"]) for state in moments] == [25] * 8  # weights and biases of four layers
+    assert trainee.sums[0] / 100 == pytest.approx(np.log(10), rel=0.5)
+
+
+def test_a_row_is_one_step_of_one_run_for_the_packed_runs_too(monkeypatch, taken):
+    monkeypatch.setattr(training, "NUM_PACKED", 2)
+    monkeypatch.setattr(training, "STEPS_AT_ONCE", 3)
+    made = {**candidates(CASE, CPU), PACKED: lambda: packed_steps(CASE, CPU)}
+    monkeypatch.setattr(training, "candidates", lambda case, device: made)
+    counts = {}
+
+    def take_turns(works, *, device, seconds):
+        """Three turns in which each of our steps takes two seconds, and each call of another candidate."""
+        for name, work in works.items():
+            before = len(taken)
+            work()
+            counts[name] = len(taken) - before
+        return {name: Timing(np.full(3, 2.0 * (counts[name] or 1))) for name in works}
+
+    monkeypatch.setattr(training, "take_turns", take_turns)
+    rows = list(bench_case(CASE, CPU, seconds=1.0))
+    assert counts == {"ReLU": 1, "AID": 1, PEOPLE: 0, WITH_LOADER: 0, PACKED: 6}
+    assert [row.candidate for row in rows] == list(counts)
+    assert {(row.case, row.milliseconds, row.ratio, *row.ratio_quartiles) for row in rows} == {("small", 2e3, 1, 1, 1)}
+    assert {(row.turns, row.megabytes) for row in rows} == {(3, None)}
+
+
+def test_networks_have_as_many_outputs_as_their_dataset_has_classes():
+    wanted = {"random label": 10, "permuted input": 10, "CIFAR-10": 10, "CIFAR-100": 100, "TinyImageNet": 200}
+    assert {case.title.partition("(")[2].rstrip(")"): case.num_classes for case in (*CASES, *LARGE_CASES)} == wanted
+    case = Case("many classes", MLP(width=8), (1, 8, 8), 4, num_classes=30)
+    assert case.splits(CPU).train.labels_N.max() >= 20  # a hundred labels are all below it with (2/3)^100 = 3e-18
+    batch = next(batches_on_device(case, CPU))
+    assert peoples_step(case, itertools.repeat(batch), CPU)() > 2.9  # ln 30 is 3.4, ln 10 is 2.3
+
+
+class TestOnAGpu:
+    pytestmark = needs_gpu
+
+    def test_memory_is_the_most_that_a_candidate_had(self):
+        def make():
+            kept = torch.zeros(2**20, device="cuda")  # 4 MiB
+            return lambda: (kept + 1.0).sum()  # and 4 more for a moment
+
+        _, megabytes = with_memory(make, torch.device("cuda"))
+        assert megabytes == pytest.approx(8.0, abs=0.1)

@@ -97,6 +97,12 @@ def test_numbers_that_are_not_finite_become_null():
     assert content["claims"][0]["interval"] == [None, 1.0]
 
 
+def test_values_have_six_significant_digits_and_counts_all_of_theirs():
+    long = {"stage": 0, "accuracy": 55358 / 60000, "loss": 1234567.8, "tiny": -1 / 3e9, "whole": 5.0, "steps": 12345678}
+    values = [point["value"] for point in load(Results((run(UseAID(), records=(long,)),)))["series"]]
+    assert values == [0.922633, 1.23457e6, -3.33333e-10, 5.0, 12345678]
+
+
 def test_numpy_numbers_are_written_as_numbers():
     odd = run(UseAID(), records=({"stage": 0, "accuracy": np.float64(0.5)},))
     assert load(Results((odd,)))["series"][0]["value"] == 0.5

@@ -11,10 +11,12 @@ from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID, UseDropout, UseRReLU
 from supple.methods.base import Method
 from supple_lab import lookup
+from supple_lab.runs import evaluation, supervised
 from supple_lab.runs.captured import CapturedSteps, without_trace
+from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.optimizer import SGD, Adam, set_learning_rate_
-from supple_lab.runs.recording import MAX_THREADS
+from supple_lab.runs.recording import MAX_THREADS, OWN, end_graphs
 from supple_lab.runs.run import execute
 from supple_lab.runs.step import EagerSteps
 from supple_lab.runs.store import Store
@@ -113,6 +115,49 @@ class TestOnAGpu:
             assert execute(spec, alone, device="cuda") == "done"
             assert alone.folder(spec).epochs() == together.folder(spec).epochs()
         assert_captured(alone, *specs[::5])
+
+    def test_run_whose_optimizer_is_rebuilt_every_stage_holds_the_graphs_in_use_and_equals_the_eager_run(
+        self, tmp_path, monkeypatch
+    ):
+        scenario = ContinualFull(num_stages=6, epochs=4, batch_size=256)
+        spec = dataclasses.replace(small_scenario_spec(scenario, METHODS["full_reset"]()), precision="fp32")
+        captured, eager = Store.create(tmp_path / "captured"), Store.create(tmp_path / "eager")
+        kept, passes, original = [], [], Evaluation.scores
+
+        def watched(self, sets):
+            values = original(self, sets)
+            kept.append(len(OWN.graphs))
+            passes.append(sum(known.graph is not None for known in self.known.values()))
+            return values
+
+        end_graphs()  # of earlier tests
+        monkeypatch.setattr(Evaluation, "scores", watched)
+        assert execute(spec, captured, device="cuda") == "done"
+        assert_captured(captured, spec)
+        assert max(kept) == 3  # two sizes of batch, one test set
+        assert sum(passes) == 18  # of the five passes over the test set in each of six stages the last three
+        assert OWN.graphs == []
+        monkeypatch.setattr(supervised, "choose_steps", lambda trainee, num_examples: EagerSteps(trainee))
+        monkeypatch.setattr(evaluation, "NUM_EAGER", 1000)
+        assert execute(spec, eager, device="cuda") == "done"
+        assert sum(passes) == 18
+        for one, other in zip(captured.folder(spec).epochs(), eager.folder(spec).epochs(), strict=True):
+            for name in ("online_loss", "test_loss"):  # single precision, and at most 24 steps from the same weights
+                assert one[name] == pytest.approx(other[name], rel=1e-3)
+
+    def test_new_stage_with_a_new_optimizer_captures_no_size_of_batch_again(self, tmp_path, monkeypatch):
+        spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=128), METHODS["aid"]())
+        store, sizes, original = Store.create(tmp_path), [], CapturedSteps.capture
+
+        def noted(self, indices):
+            sizes.append(len(indices))
+            original(self, indices)
+
+        monkeypatch.setattr(CapturedSteps, "capture", noted)
+        assert execute(spec, store, device="cuda") == "done"
+        assert_captured(store, spec)
+        assert sizes.count(128) == 1
+        assert len(sizes) == len(set(sizes))
 
     def test_diverging_run_does_not_disturb_the_others(self, tmp_path):
         good, bad = small_spec(UseAID()), small_spec(UseAID(), optimizer=SGD(learning_rate=1e30))

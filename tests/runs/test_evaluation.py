@@ -1,3 +1,5 @@
+"""Scores are those of evaluation mode, follow the weights wherever they go, and leave the network as it was."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -5,7 +7,7 @@ from torch import nn
 
 from supple import AID
 from supple_lab.data.digits import Digits
-from supple_lab.runs.evaluation import BATCH_SIZE, Evaluation
+from supple_lab.runs.evaluation import BATCH_SIZE, NUM_EAGER, Evaluation
 from supple_lab.runs.precision import Numerics
 
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -59,6 +61,21 @@ def test_passes_follow_the_weights_and_the_sets(device):
         fresh = Evaluation(evaluation.model, evaluation.numerics)
         assert values == pytest.approx(fresh.scores({"test": subset}), rel=1e-5)
     assert (evaluation.known["test"].graph is not None) == (device == "cuda")
+    assert evaluation.obstacle is None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_passes_find_weights_that_have_moved(device):
+    evaluation, examples = evaluated(device)
+    weight = evaluation.model[1].weight
+    for _ in range(3):
+        weight.data = torch.randn_like(weight)  # the old values stay where they were, for a stale graph to read
+        for num_passes in range(1, NUM_EAGER + 2):
+            values = evaluation.scores({"test": examples})
+            fresh = Evaluation(evaluation.model, evaluation.numerics)
+            assert values == pytest.approx(fresh.scores({"test": examples}), rel=1e-5)
+            assert evaluation.known["test"].num_passes == num_passes
+        assert (evaluation.known["test"].graph is not None) == (device == "cuda")
     assert evaluation.obstacle is None
 
 

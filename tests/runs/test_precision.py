@@ -1,3 +1,5 @@
+"""Precision: what each name does to products, convolutions and forwards, and that runs of a process agree on it."""
+
 from dataclasses import replace
 
 import pytest
@@ -29,10 +31,14 @@ def test_matmul_rounding_holds_inside_and_is_undone_outside(precision, inside):
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
 
 
-def test_bf16_places_convolutions_channels_last_and_others_do_not():
-    network = nn.Conv2d(3, 8, 3)
-    assert Numerics(CPU, "bf16").place(network).weight.is_contiguous(memory_format=torch.channels_last)
-    assert Numerics(CPU, "fp32").place(nn.Conv2d(3, 8, 3)).weight.is_contiguous()
+@pytest.mark.parametrize(
+    ("precision", "memory_format"),
+    [("fp32", torch.contiguous_format), ("tf32", torch.channels_last), ("bf16", torch.channels_last)],
+)
+def test_below_single_precision_convolutions_are_placed_channels_last(precision, memory_format):
+    weight = Numerics(CPU, precision).place(nn.Conv2d(3, 8, 3)).weight
+    assert weight.is_contiguous(memory_format=memory_format)
+    assert not (weight.is_contiguous() and weight.is_contiguous(memory_format=torch.channels_last))  # told apart
 
 
 def test_bf16_run_computes_in_bfloat16_and_learns(tmp_path, monkeypatch):

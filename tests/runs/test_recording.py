@@ -12,9 +12,9 @@ from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple_lab.runs.captured import CapturedSteps
 from supple_lab.runs.evaluation import NUM_EAGER, Evaluation
-from supple_lab.runs.one_graph import OneGraph
+from supple_lab.runs.one_graph import OneGraph, look_again
 from supple_lab.runs.precision import Numerics
-from supple_lab.runs.recording import ONE_CAPTURE, OWN, graphs_that_end_together, reason_of, record
+from supple_lab.runs.recording import ONE_CAPTURE, OWN, end_graphs, graphs_that_end_together, reason_of, record
 from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
 
@@ -188,9 +188,10 @@ class TestOnAGpu:
     def test_graph_that_is_dropped_takes_nothing_from_the_others(self):
         x, product, other = (torch.randn(512, 512, device="cuda") for _ in range(3))
         wanted = x @ x.T
-        with ONE_CAPTURE, graphs_that_end_together():
-            kept = record(lambda: torch.mm(x, x.T, out=product))
-            dropped = record(lambda: torch.mm(x, x, out=other))
+        with graphs_that_end_together():
+            with ONE_CAPTURE:
+                kept = record(lambda: torch.mm(x, x.T, out=product))
+                dropped = record(lambda: torch.mm(x, x, out=other))
             dropped.replay()
             del dropped
             gc.collect()
@@ -200,3 +201,40 @@ class TestOnAGpu:
             assert torch.equal(product, wanted)
             assert filling.isnan().all()
         assert OWN.graphs == []
+
+    def test_graphs_that_ended_give_their_memory_back_and_others_can_be_recorded(self):
+        source, result = torch.ones(1 << 24, device="cuda"), torch.zeros((), device="cuda")
+        size = source.numel() * source.element_size()
+        end_graphs()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved()
+        for factor in (2.0, 4.0, 8.0):
+            with ONE_CAPTURE:
+                graph = record(lambda: result.copy_((source * factor).sum()))  # noqa: B023 (recorded at once)
+            graph.replay()
+            assert result.item() == factor * source.numel()
+            assert torch.cuda.memory_reserved() - before >= size  # the product lies in the graph's pool
+            del graph
+            end_graphs()
+            torch.cuda.empty_cache()
+            assert torch.cuda.memory_reserved() - before < size
+
+    def test_stale_work_is_captured_anew_with_all_that_ends_with_it(self):
+        trainee, _ = trainee_of(small_spec())
+        first, total, largest = next(trainee.learner.model.parameters()), *torch.zeros(2, device="cuda")
+        works = (
+            OneGraph(lambda: total.copy_(weights(trainee).sum()), trainee),
+            OneGraph(lambda: largest.copy_(weights(trainee).max()), trainee),
+        )
+        end_graphs()  # of earlier tests
+        for _ in range(3):
+            first.data = torch.randn_like(first)
+            look_again(works)
+            for work in works:
+                work()
+            assert [work.obstacle for work in works] == [None, None]
+            assert total.item() == pytest.approx(weights(trainee).sum().item(), rel=1e-5)
+            assert largest.item() == weights(trainee).max().item()
+            assert OWN.graphs == [work.graph for work in works]
+        look_again(works)
+        assert all(work.graph is not None for work in works)

@@ -1,6 +1,8 @@
 """Growth: late stages of a run against early ones of another, in turns. Neither time nor memory may accumulate."""
 
+import os
 import resource
+import sys
 import tempfile
 import threading
 import time
@@ -24,6 +26,7 @@ from supple_lab.scenarios.random_label import RandomLabel
 
 NUM_STAGES = 200
 NUM_COMPARED = 20  # the last stages of the long run, the second to 21st of the short one
+TITLE = f"growth: stage {NUM_STAGES} over stage 2, 100 steps each"
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,32 @@ class GrowthRow:
     case: str
     late_over_early: float
     quartiles: tuple[float, float]
-    megabytes_gained: float
+    megabytes_gained: float  # by the process, from the second stage of the long run to the last that it had alone
+    gpu_megabytes_gained: float | None  # in the same stages, by the tensors on the GPU
     stages: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """Memory held at a moment, in MiB: the process's resident size, and what its tensors have on a GPU."""
+
+    host: float
+    gpu: float
+
+    @classmethod
+    def now(cls, device: torch.device) -> "Held":
+        """Read both; without a GPU nothing is there."""
+        on_gpu = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+        return cls(resident_bytes() / 2**20, on_gpu / 2**20)
+
+
+def resident_bytes() -> int:
+    """What the process holds now; where the system does not say, the most that it ever held."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 class TakesTurns(Journal):
@@ -47,14 +74,15 @@ class TakesTurns(Journal):
         self.own_turn, self.others_turn = own_turn, others_turn
         self.num_stages, self.first, self.began = num_stages, first, 0.0
         self.seconds_of: list[float] = []
-        self.megabytes: list[float] = []
+        self.held: list[Held] = []
 
     def record_stage(self, **values: float) -> None:
         super().record_stage(**values)
         stage = int(values["stage"])
         if stage >= self.first:
             self.seconds_of.append(time.perf_counter() - self.began)
-            self.megabytes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        elif stage > 0:  # while no other run has begun, whose memory would be counted, too
+            self.held.append(Held.now(self.device))
         if stage >= self.first - 1:
             self.others_turn.release()
             if stage + 1 < self.num_stages:
@@ -78,8 +106,15 @@ def bench_growth(device: torch.device) -> GrowthRow:
         other.join()
     ratios = np.quantile(np.divide(late.seconds_of, early.seconds_of), (0.25, 0.5, 0.75))
     low, middle, high = ratios.tolist()
-    gained = late.megabytes[-1] - late.megabytes[0]
-    return GrowthRow(f"stage {NUM_STAGES} over stage 2, 100 steps each", middle, (low, high), gained, NUM_STAGES)
+    first, last = late.held[0], late.held[-1]
+    return GrowthRow(
+        case=TITLE,
+        late_over_early=middle,
+        quartiles=(low, high),
+        megabytes_gained=last.host - first.host,
+        gpu_megabytes_gained=last.gpu - first.gpu if device.type == "cuda" else None,
+        stages=NUM_STAGES,
+    )
 
 
 def new_journal(store: Store, device: torch.device, *, num_stages: int) -> tuple[TakesTurns, RunSpec]:

@@ -50,16 +50,17 @@ class Case:
     model: Model
     image_shape: tuple[int, int, int]
     batch_size: int
+    num_classes: int = 10
 
     def splits(self, device: torch.device) -> Splits:
         """Made images: only their shape and number matter here."""
         stream = torch.Generator().manual_seed(0)
         num_images = 25 * self.batch_size  # as many steps an epoch as random label has
         images = torch.randint(256, (num_images, *self.image_shape), dtype=torch.uint8, generator=stream)
-        labels = torch.randint(10, (num_images,), generator=stream)
+        labels = torch.randint(self.num_classes, (num_images,), generator=stream)
         zero, one = torch.zeros(1, 1, 1, device=device), torch.ones(1, 1, 1, device=device)
         examples = Examples(images.to(device), labels.to(device), zero, one)
-        return Splits(examples, examples, num_classes=10)
+        return Splits(examples, examples, num_classes=self.num_classes)
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ CASES = (
     Case("CNN-4, batch 256 (CIFAR-10)", CNN(), (3, 32, 32), 256),
 )
 LARGE_CASES = (  # minutes a step on a CPU
-    Case("ResNet-18, batch 256 (CIFAR-100)", ResNet18(), (3, 32, 32), 256),
-    Case("VGG-16, batch 256 (TinyImageNet)", VGG16(), (3, 64, 64), 256),
+    Case("ResNet-18, batch 256 (CIFAR-100)", ResNet18(), (3, 32, 32), 256, num_classes=100),
+    Case("VGG-16, batch 256 (TinyImageNet)", VGG16(), (3, 64, 64), 256, num_classes=200),
 )
 
 
@@ -208,7 +209,7 @@ def batches_of_loader(case: Case, device: torch.device) -> Pairs:
 def peoples_step(case: Case, batches: Pairs, device: torch.device) -> Work:
     """Adam as it comes, the paper's listing, loss and accuracy read after every step, any order of sums."""
     torch.manual_seed(0)
-    model = case.model.build(ListingAID, image_shape=case.image_shape, num_classes=10).to(device)
+    model = case.model.build(ListingAID, image_shape=case.image_shape, num_classes=case.num_classes).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step() -> float:

@@ -14,6 +14,7 @@ from supple.monitor import DEFAULT_EVERY
 from supple_lab import lookup
 from supple_lab.atomic_write import atomic_write
 from supple_lab.bench.atari import AtariRow, bench_atari
+from supple_lab.bench.growth import TITLE as GROWTH
 from supple_lab.bench.growth import GrowthRow, bench_growth
 from supple_lab.bench.kernels import Row, bench_graph, bench_kernels
 from supple_lab.bench.monitor import MonitorRow, bench_monitor
@@ -23,6 +24,7 @@ from supple_lab.bench.training import TrainingRow, bench_training
 from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.screen import print_table
 from supple_lab.provenance import gather_provenance
+from supple_lab.runs.precision import Numerics
 
 WHAT = ("atari", "kernels", "monitor", "report", "sweep", "training")
 
@@ -122,13 +124,16 @@ class Bench(Command):
         """Time whole steps, and late stages against early ones, and show both."""
         device = torch.device(self.device)
         rows = list(bench_training(device, seconds_per_case=self.seconds, only=self.only))
-        if not rows:
-            raise BadUsage(f"no case has {self.only!r} in its title; titles look like 'MLP 3x2000, batch 64'.")
-        header = ("step", "candidate", "time", "over our ReLU step", "memory", "turns")
-        print_table(header, [show_training(row) for row in rows])
-        growth = bench_growth(device)
-        print_table(("growth", "late over early stages", "memory gained"), [show_growth(growth)])
-        return [*rows, growth]
+        if rows:
+            header = ("step", "candidate", "time", "over our ReLU step", "memory", "turns")
+            print_table(header, [show_training(row) for row in rows])
+        growth = [bench_growth(device)] if self.only in GROWTH else []
+        if growth:
+            print_table(("stages", "late over early", "memory gained"), [show_growth(row) for row in growth])
+        if not rows and not growth:
+            look = f"titles look like 'MLP 3x2000, batch 64' or '{GROWTH}'"
+            raise BadUsage(f"no case has {self.only!r} in its title; {look}.")
+        return [*rows, *growth]
 
     def sweep_rows(self) -> list[SweepRow]:
         """Time whole sweeps, with runs of at least ten seconds, and show what each engine costs."""
@@ -151,12 +156,19 @@ class Bench(Command):
             "device": self.device,
             "gpu": torch.cuda.get_device_name() if self.device == "cuda" else None,
             "threads": self.threads,
+            **self.rounding(),
             "kernels": kernels.describe(),
             "commit": provenance.commit,
             "versions": provenance.versions,
             "machine": provenance.machine,
             "rows": [asdict(row) for row in rows],
         }
+
+    def rounding(self) -> dict[str, object]:
+        """How float32 matrix products of a training step round, on both sides of every comparison; bf16 is named."""
+        if self.what != "training":
+            return {}
+        return {"matmul": Numerics.choose(torch.device(self.device), "default").precision}
 
 
 def print_rows(rows: list[Row]) -> None:
@@ -206,7 +218,10 @@ def show_training(row: TrainingRow) -> tuple[str, ...]:
 def show_growth(row: GrowthRow) -> tuple[str, ...]:
     """The comparison as text."""
     low, high = row.quartiles
-    return row.case, f"{row.late_over_early:.3f} [{low:.3f}, {high:.3f}]", f"{row.megabytes_gained:.1f} MB"
+    memory = f"{row.megabytes_gained:.1f} MB"
+    if row.gpu_megabytes_gained is not None:
+        memory += f", on the GPU {row.gpu_megabytes_gained:.1f} MB"
+    return row.case, f"{row.late_over_early:.3f} [{low:.3f}, {high:.3f}]", memory
 
 
 def show_sweep(row: SweepRow) -> tuple[str, ...]:

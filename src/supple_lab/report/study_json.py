@@ -90,7 +90,7 @@ def _series(run: RunResult) -> str:
     """A run's points, one after the other. (Written by hand: over thousands of runs, half the encoder's time.)"""
     head = f'{{"run": "{run.spec.run_id}", "metric": '
     return ", ".join(
-        f'{head}{_name(metric)}, "stage": {stage}, "value": {_number(value)}}}'
+        f'{head}{_name(metric)}, "stage": {stage}, "value": {_rounded(value)}}}'
         for record in run.records
         for stage in [_number(record.get("stage"))]
         for metric, value in record.items()
@@ -101,6 +101,11 @@ def _series(run: RunResult) -> str:
 @cache
 def _name(metric: str) -> str:
     return encoded(metric)
+
+
+def _rounded(value: Any) -> str:
+    """A point's value to six significant digits. (15 runs of 800 stages: 4.7 MB for 5.1, packed 0.32 for 0.48.)"""
+    return f"{value:.6g}" if type(value) is float and math.isfinite(value) else _number(value)
 
 
 def _number(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Agent: a Q-network that acts and learns, with its target network and its memory of what it saw."""
 
 import copy
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from supple_lab.rl.q_loss import huber, q_loss, worth
 from supple_lab.rl.replay import Replay
 from supple_lab.rl.stack import Stack
 from supple_lab.runs.dqn_problem import DQN, Mode
-from supple_lab.runs.one_graph import OneGraph
+from supple_lab.runs.one_graph import OneGraph, look_again
 from supple_lab.runs.step import Trainee, descend_
 from supple_lab.streams import stream
 
@@ -36,6 +37,7 @@ class Agent:
         self._action = torch.zeros((), dtype=torch.long, device=device)
         self._learn = OneGraph(self._learning_work, trainee)
         self._act = {mode: OneGraph(partial(self._acting_work, mode), trainee) for mode in get_args(Mode)}
+        self._works = (self._learn, *self._act.values())
 
     @property
     def network(self) -> nn.Module:
@@ -51,6 +53,12 @@ class Agent:
         """See and remember what an action led to."""
         self.replay.add(action, step.reward, frame=step.frame, terminal=step.terminal, truncated=step.truncated)
         self.stack.push_(step.frame)
+
+    def act(self, mode: Mode, chance: random.Random, *, epsilon: float) -> int:
+        """An action: at random with probability epsilon, else the greedy one."""
+        if chance.random() < epsilon:
+            return chance.randrange(self.num_actions)
+        return self.greedy(mode)
 
     def greedy(self, mode: Mode) -> int:
         """The action of the highest value in the state that is seen now."""
@@ -73,14 +81,12 @@ class Agent:
         trainee = self.trainee
         trainee.method.end_stage(trainee.learner, trainee.state, data)
         trainee.method.begin_stage(trainee.learner, trainee.state, data, data.boundary)
-        for work in (self._learn, *self._act.values()):
-            work.look_again()
+        look_again(self._works)
 
     @property
     def obstacles(self) -> list[str]:
         """Why some work is not captured, on a GPU."""
-        works = (self._learn, *self._act.values())
-        return [work.obstacle for work in works if work.obstacle is not None]
+        return [work.obstacle for work in self._works if work.obstacle is not None]
 
     def _acting_work(self, mode: Mode) -> None:
         self.network.train(mode == "train")

@@ -1,8 +1,8 @@
 """Captured steps: on a GPU a whole training step, from the gather of its batch to the optimizer, is one CUDA graph.
 
 A graph reads and writes fixed places in memory. So the stage's examples are copied into room for the largest stage and
-the batch's indices into a buffer, and a graph is captured anew only when something a step touches has moved: a rebuilt
-optimizer, an emptied state. Rehearsals and captures leave no trace in weights, moments or random streams.
+the batch's indices into a buffer, and a graph is captured anew only when something a step touches has moved: an
+optimizer whose state a method emptied. Rehearsals and captures leave no trace in weights, moments or random streams.
 """
 
 import contextlib
@@ -25,21 +25,21 @@ class CapturedSteps:
         self.num_examples = num_examples  # of the largest stage
         self.examples: Examples | None = None
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self.pool: Pool | None = (
-            None  # memory of all graphs, of those from earlier stages, too: none lives across steps
-        )
+        self.pool: Pool | None = None  # memory of all graphs: nothing in it lives from one step to the next
         self.indices: dict[int, Tensor] = {}
         self.places: list[int] = []
         self.obstacle: str | None = None  # why steps are not captured
 
-    def begin_stage(self, examples: Examples) -> None:
-        """Train on these examples from now on."""
+    def begin_stage(self, examples: Examples) -> bool:
+        """Train on these examples from now on; tell whether graphs that were recorded before are of no use any more."""
         if self.examples is None:
             self.examples = with_room(examples, self.num_examples)
         self.examples.images_NCHW[: len(examples)].copy_(examples.images_NCHW)
         self.examples.labels_N[: len(examples)].copy_(examples.labels_N)
-        if self.places != places_of(self.trainee):
-            self.graphs.clear()
+        is_stale = bool(self.graphs) and self.places != places_of(self.trainee)
+        if is_stale:
+            self.graphs, self.pool = {}, None
+        return is_stale
 
     def take(self, indices: Tensor) -> None:
         """One step."""

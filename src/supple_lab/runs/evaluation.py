@@ -32,6 +32,7 @@ class Evaluation:
         self.numerics = numerics
         self.sums = torch.zeros(2, dtype=torch.float64, device=numerics.device)
         self.known: dict[str, KnownSet] = {}
+        self.places: list[int] = []  # of weights and buffers, where the captured passes read them
         self.pool: Pool | None = None  # memory of all passes, which follow each other
         self.obstacle: str | None = None  # why passes are not captured
 
@@ -48,6 +49,10 @@ class Evaluation:
 
     def score(self, name: str, examples: Examples) -> None:
         """One pass, into the sums."""
+        places = [tensor.data_ptr() for tensor in (*self.model.parameters(), *self.model.buffers())]
+        if places != self.places:
+            self.drop_graphs()
+            self.places = places
         if name not in self.known or self.known[name].examples is not examples:
             self.known[name] = KnownSet(examples)
         known = self.known[name]
@@ -62,6 +67,11 @@ class Evaluation:
     def forget(self, name: str) -> None:
         """Let go of a set that will not be scored again: it may be a gigabyte."""
         self.known.pop(name, None)
+
+    def drop_graphs(self) -> None:
+        """Let go of all captured passes and their memory; sets are captured anew after as many passes as at first."""
+        self.known.clear()
+        self.pool = None
 
     @torch.no_grad()
     def pass_over(self, examples: Examples) -> None:

@@ -1,11 +1,11 @@
 """One graph: a piece of a run's work, always on the same tensors, as one CUDA graph on a GPU and as it is elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from supple_lab.runs.captured import generators_of, places_of, without_trace
-from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
+from supple_lab.runs.recording import ONE_CAPTURE, Pool, end_graphs, reason_of, record
 from supple_lab.runs.step import Trainee
 
 
@@ -42,7 +42,19 @@ class OneGraph:
             self.obstacle = reason_of(error)
         self.places = places_of(self.trainee)
 
-    def look_again(self) -> None:
-        """A method may have put other tensors in place of the trainee's: then the next call captures anew."""
-        if self.graph is not None and self.places != places_of(self.trainee):
-            self.graph = None
+    @property
+    def is_stale(self) -> bool:
+        """Whether other tensors have taken the place of the trainee's since the graph was made."""
+        return self.graph is not None and self.places != places_of(self.trainee)
+
+    def drop(self) -> None:
+        """Let go of the graph and of its memory: the next call captures anew."""
+        self.graph, self.pool = None, None
+
+
+def look_again(works: Sequence[OneGraph]) -> None:
+    """Where one graph is stale, end all: these, and with them all of the thread. The next calls capture anew."""
+    if any(work.is_stale for work in works):
+        for work in works:
+            work.drop()
+        end_graphs()

@@ -40,20 +40,27 @@ def capture_stream() -> torch.cuda.Stream:
 
 @contextlib.contextmanager
 def graphs_that_end_together() -> Iterator[None]:
-    """What this thread records while open is kept, replayed or not, and ends here.
-
-    With one graph torch 2.12 and later free the cuBLAS workspaces of its capture stream, which the other graphs of the
-    stream go on writing to. So none ends before the others, and none is recorded before all have ended.
-    """
+    """What this thread records while open is kept, replayed or not, and ends here at the latest."""
     try:
         yield
     finally:
-        graphs, OWN.graphs = OWN.graphs, []
-        with contextlib.suppress(RuntimeError):  # of a GPU that has given up this process
-            if graphs:
-                torch.cuda.current_stream().synchronize()
-            for graph in graphs:
-                graph.reset()
+        end_graphs()
+
+
+def end_graphs() -> None:
+    """End all that this thread has recorded; whoever holds one of these graphs or its pool has let go of it before.
+
+    With one graph torch 2.12 and later free the cuBLAS workspaces of its capture stream, which the other graphs of the
+    stream go on writing to. So none ends without the others. What is recorded next takes a pool of its own: torch has
+    none any more under the name of one whose graphs have all ended.
+    """
+    graphs, OWN.graphs = OWN.graphs, []
+    if not graphs:
+        return
+    with ONE_CAPTURE, contextlib.suppress(RuntimeError):  # of a GPU that has given up this process
+        torch.cuda.current_stream().synchronize()
+        while graphs:
+            graphs.pop().reset()
 
 
 def record(

@@ -16,11 +16,11 @@ from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.interim import Interim
 from supple_lab.runs.journal import Journal
 from supple_lab.runs.new_learner import new_learner
-from supple_lab.runs.optimizer import set_learning_rate_
+from supple_lab.runs.optimizer import set_learning_rate_, start_anew_
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.progress import Progress
-from supple_lab.runs.recording import ONE_CAPTURE
+from supple_lab.runs.recording import ONE_CAPTURE, end_graphs
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.stage_end import stage_end_values
@@ -61,10 +61,12 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
         stage = scenario.stage(cursor.stage, splits, spec.seed)
         if cursor.stage > 0 and cursor.at_start_of_stage:
             if scenario.fresh_optimizer:
-                learner.optimizer = spec.optimizer.build(learner.model.parameters())
+                start_anew_(learner.optimizer)
             coming = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin")
             method.begin_stage(learner, state, coming, cursor.stage)
-        steps.begin_stage(stage.train)
+        if steps.begin_stage(stage.train):
+            evaluation.drop_graphs()  # good as they are, but a thread's graphs end together
+            end_graphs()
 
         while cursor.epoch < stage.epochs:
             learning_rate = spec.optimizer.learning_rate * stage.learning_rate_factor(cursor.epoch)

@@ -1,0 +1,31 @@
+"""The benchmark of growth sees memory that accumulates, whatever the process held before."""
+
+import numpy as np
+import pytest
+import torch
+
+from supple_lab.bench import growth
+from supple_lab.bench.growth import TakesTurns, bench_growth
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Fourteen stages, of which the two last are compared: eleven readings, ten stages between the first and last."""
+    monkeypatch.setattr(growth, "NUM_STAGES", 14)
+    monkeypatch.setattr(growth, "NUM_COMPARED", 2)
+
+
+def test_leak_is_seen_after_the_process_held_far_more(short, monkeypatch):
+    np.ones(300 * 2**17)  # 300 MiB, given back at once
+    leaked, original = [], TakesTurns.record_stage
+
+    def record_stage(self, **values):
+        leaked.append(np.ones(2**17))  # 1 MiB
+        original(self, **values)
+
+    monkeypatch.setattr(TakesTurns, "record_stage", record_stage)
+    row = bench_growth(CPU)
+    assert row.megabytes_gained > 5.0  # half of the ten that were leaked: the allocator may have had free pages
+    assert row.gpu_megabytes_gained is None
