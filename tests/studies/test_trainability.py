@@ -24,7 +24,7 @@ STUDY = Trainability()
 PAPER = Order(scale="paper")
 TWO_STAGES = Order(scale="smoke", num_seeds=3)  # all eight conditions; a fall is the first stage minus the second
 KEYS = [claim.key for claim in claims_of("trainability")]
-FALLS = {"vanilla": 0.3, "dropout": 0.3, "fourier": 0.1, "crelu": 0.1, "redo": 0.1, "cbp": 0.1}  # others: none
+FALLS = {"vanilla": 0.3, "dropout": 0.3, "fourier": 0.2, "crelu": 0.2, "redo": 0.2, "cbp": 0.2}  # others: none
 HEIGHTS = {"fourier": 0.8, "crelu": 0.8, "redo": 0.8, "cbp": 0.8}  # of the first stage; others: 0.7
 
 
@@ -115,19 +115,23 @@ def test_all_claims_hold_on_accuracies_as_the_paper_describes_them():
 
 
 STOCHASTIC = {"stochastic_activations_keep"}
-AID_KEEPS = {"aid_keeps_random_label", "aid_keeps_permuted_online", "aid_keeps_permuted_end_of_stage"}
+NAMED_KEEP = {
+    "drop_relu_and_aid_keep_random_label",
+    "drop_relu_and_aid_keep_permuted_online",
+    "drop_relu_and_aid_keep_permuted_at_end",
+}
 
 
 @pytest.mark.parametrize(
     ("changed", "failing"),
     [
         ({"vanilla": -0.3}, {"vanilla_falls", "designed_methods_beat_vanilla"}),  # it rises above them
-        ({"rrelu": 0.06}, STOCHASTIC),
-        ({"drop_relu": 0.06}, STOCHASTIC),
-        ({"aid": 0.06}, AID_KEEPS),
-        ({"identity": 0.06}, {"identity_keeps_plasticity"}),
+        ({"rrelu": 0.16}, STOCHASTIC),
+        ({"drop_relu": 0.16}, STOCHASTIC | NAMED_KEEP),
+        ({"aid": 0.16}, NAMED_KEEP),
+        ({"identity": 0.16}, {"identity_keeps_plasticity"}),
         ({"cbp": 0.6}, {"designed_methods_beat_vanilla"}),
-        ({"redo": 0.04}, {"designed_methods_fall_somewhere"}),
+        ({"redo": 0.14}, {"designed_methods_fall_somewhere"}),
         ({"dropout": 0.2}, {"dropout_does_not_help"}),
     ],
 )
@@ -142,14 +146,14 @@ def test_accuracy_that_stays_at_chance_is_not_kept_plasticity():
         return flat if spec.method.name == "aid" else as_in_the_paper(spec)
 
     found = decided(at_chance)
-    assert {found[key] for key in AID_KEEPS} == {"fails"}
+    assert {found[key] for key in NAMED_KEEP} == {"fails"}
 
 
-@pytest.mark.parametrize(("level", "verdict"), [(0.18, "holds"), (0.12, "fails")])
+@pytest.mark.parametrize(("level", "verdict"), [(0.18, "not decided"), (0.12, "fails")])
 def test_where_the_vanilla_network_never_learned_there_is_nothing_to_keep(level, verdict):
     found = decided(lambda spec: dict.fromkeys(("online_accuracy", "train_accuracy"), [level + 0.001 * spec.seed] * 2))
-    assert {found[key] for key in AID_KEEPS | STOCHASTIC} == {verdict}
-    assert found["identity_keeps_plasticity"] == "holds"  # whatever its level
+    assert {found[key] for key in NAMED_KEEP | STOCHASTIC} == {verdict}
+    assert found["identity_keeps_plasticity"] == "not decided"  # whatever its level, vanilla does not fall
 
 
 @pytest.mark.parametrize(("level", "verdict"), [(0.66, "holds"), (0.64, "fails"), (0.45, "fails")])
@@ -159,7 +163,18 @@ def test_a_level_is_held_against_what_vanilla_began_with_and_not_what_is_left_of
         return {"online_accuracy": row, "train_accuracy": row} if spec.method.name == "aid" else as_in_the_paper(spec)
 
     found = decided(flat)
-    assert {found[key] for key in AID_KEEPS} == {verdict}
+    assert {found[key] for key in NAMED_KEEP} == {verdict}
+
+
+@pytest.mark.parametrize(("fall", "verdict"), [(0.02, "holds"), (0.03, "fails")])
+@pytest.mark.parametrize("method", ["drop_relu", "aid"])
+def test_a_fall_is_held_against_vanillas_where_all_fall_a_little(method, fall, verdict):
+    def small_falls(spec):
+        lost = {"vanilla": 0.05, method: fall}.get(spec.method.name, 0.0) + 0.0001 * spec.seed
+        return {"online_accuracy": [0.9, 0.9 - lost], "train_accuracy": [0.9, 0.9 - lost]}  # levels: above 0.85
+
+    found = decided(small_falls)
+    assert {found[key] for key in NAMED_KEEP} == {verdict}
 
 
 def test_s_and_p_and_l2_init_must_fall_in_most_places():
@@ -178,8 +193,8 @@ def test_the_two_accuracies_of_permuted_pixels_have_verdicts_of_their_own():
         return {**values, "online_accuracy": [0.7, 0.5 + 0.001 * spec.seed]} if is_aid else values
 
     found = decided(falls_online)
-    assert found["aid_keeps_permuted_online"] == "fails"
-    assert found["aid_keeps_permuted_end_of_stage"] == found["aid_keeps_random_label"] == "holds"
+    assert found["drop_relu_and_aid_keep_permuted_online"] == "fails"
+    assert found["drop_relu_and_aid_keep_permuted_at_end"] == found["drop_relu_and_aid_keep_random_label"] == "holds"
 
 
 def test_a_condition_that_has_not_run_lets_no_claim_over_all_of_them_hold():
@@ -187,7 +202,7 @@ def test_a_condition_that_has_not_run_lets_no_claim_over_all_of_them_hold():
         return None if spec.optimizer == SGD(learning_rate=3e-3) else as_in_the_paper(spec)
 
     found = decided(without_low_sgd)
-    assert found["aid_keeps_random_label"] == found["identity_keeps_plasticity"] == "not decided"
+    assert found["drop_relu_and_aid_keep_random_label"] == found["identity_keeps_plasticity"] == "not decided"
     assert found["vanilla_falls"] == "holds"  # asks for the other two
     assert found["designed_methods_fall_somewhere"] == "holds"  # the largest of more is no smaller
 
@@ -208,7 +223,7 @@ def test_a_fall_in_another_condition_for_each_seed_is_no_condition_that_falls():
         if spec.method.name != "redo":
             return as_in_the_paper(spec)
         is_bad = places[spec.problem.scenario.name, spec.optimizer] % 3 == spec.seed
-        row = [0.8, 0.8 - (0.1 if is_bad else 0.0)]  # the largest fall of every seed is 0.1
+        row = [0.8, 0.8 - (0.2 if is_bad else 0.0)]  # the largest fall of every seed is 0.2
         return {"online_accuracy": row, "train_accuracy": row}
 
     assert decided(once_each)["designed_methods_fall_somewhere"] == "not decided"
@@ -236,8 +251,8 @@ def test_a_diverged_seed_decides_nothing_where_it_counts():
         return {name: row[:1] for name, row in values.items()} if is_lost else values
 
     found = decided(diverged)
-    assert found["aid_keeps_random_label"] == "not decided"
-    assert found["aid_keeps_permuted_online"] == "holds"
+    assert found["drop_relu_and_aid_keep_random_label"] == "not decided"
+    assert found["drop_relu_and_aid_keep_permuted_online"] == "holds"
 
 
 def test_quick_scale_decides_what_its_two_optimizers_can():
@@ -252,7 +267,7 @@ def test_quick_scale_decides_what_its_two_optimizers_can():
     drawing = STUDY.draw(made_stages(STUDY.specs(order), falling), order)
     found = dict(zip(KEYS, [claim.verdict for claim in drawing.claims], strict=True))
     assert found["shrink_and_l2_init_fail_at_low_rates"] == found["identity_keeps_plasticity"] == "not run"
-    assert found["aid_keeps_random_label"] == "not decided"
+    assert found["drop_relu_and_aid_keep_random_label"] == "not decided"
     assert [len(figure.panels) for figure in drawing.figures] == [6]
 
 
@@ -261,9 +276,10 @@ def test_figures_are_the_papers_and_claims_name_their_runs():
     assert [len(figure.panels) for figure in drawing.figures] == [6, 12]
     assert [len(panel.curves) for panel in drawing.figures[0].panels] == [11] * 6
     assert [len(panel.curves) for panel in drawing.figures[1].panels] == [15] * 12
-    both = {spec.run_id for spec in STUDY.specs(TWO_STAGES) if spec.method.name in ("aid", "vanilla")}
+    named = ("vanilla", "drop_relu", "aid")
+    three = {spec.run_id for spec in STUDY.specs(TWO_STAGES) if spec.method.name in named}
     random = [spec for spec in STUDY.specs(TWO_STAGES) if spec.problem.scenario.name == "random_label"]
-    assert set(drawing.claims[1].runs) == both & {spec.run_id for spec in random}
+    assert set(drawing.claims[1].runs) == three & {spec.run_id for spec in random}
 
 
 def test_tables_show_means_and_falls_with_the_best_in_bold():

@@ -8,7 +8,8 @@ more strictly, the more conditions there are, so that looking often does not mak
 decided; with nothing to decide it from, not run.
 
 A fall is the mean over the first tenth of the stages minus that over the last tenth; a method keeps its plasticity when
-its fall is below 0.05, five points. It does so at a high level when its last tenth is above the vanilla network's first
+its fall is below half of the vanilla network's, seed by seed, and loses it when above; where the vanilla network's fall
+is not above 0, neither is decided. It keeps it at a high level when its last tenth is above the vanilla network's first
 tenth, before that lost any, minus 0.05, and that first tenth above chance plus 0.05, or there is nothing to keep. "All
 eight": both MNIST problems (permuted: online), Adam 1e-3 and 1e-4, SGD 3e-2 and 3e-3. "The three": the CNN on CIFAR-10,
 ResNet-18 on CIFAR-100, VGG-16 on TinyImageNet; at other scales than the paper's, what stands in for them. What a scale

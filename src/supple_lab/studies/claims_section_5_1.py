@@ -13,33 +13,36 @@ CONTINUAL_LEARNING = (
         test="Its fall on both MNIST problems (permuted: online) with SGD 3e-2 and with Adam 1e-3: above 0 in each.",
     ),
     Claim(
-        key="aid_keeps_random_label",
+        key="drop_relu_and_aid_keep_random_label",
         section="5.1.1 Trainability",
         study="trainability",
         paper="DropReLU and AID reach a high accuracy in all settings.",
-        claim="AID keeps its plasticity on random label MNIST.",
-        test="With each of the four optimizers: its fall below 0.05, and its last tenth above the vanilla network's "
-        "first tenth minus 0.05; that above 0.15, chance and five points, or there is nothing to keep.",
+        claim="DropReLU and AID keep their plasticity on random label MNIST.",
+        test="For both, with each of the four optimizers: the fall below half of the vanilla network's, seed by seed, "
+        "not decided where that does not fall; and the last tenth above the vanilla network's first tenth minus 0.05; "
+        "that above 0.15, chance and five points, or there is nothing to keep.",
     ),
     Claim(
-        key="aid_keeps_permuted_online",
+        key="drop_relu_and_aid_keep_permuted_online",
         section="5.1.1 Trainability",
         study="trainability",
         paper="DropReLU and AID reach a high accuracy in all settings.",
-        claim="AID keeps its plasticity on permuted MNIST, by online accuracy.",
-        test="By the mean accuracy just before each update, with each of the four optimizers: its fall below 0.05, and "
-        "its last tenth above the vanilla network's first tenth minus 0.05; that above 0.15, chance and five points, "
-        "or there is nothing to keep.",
+        claim="DropReLU and AID keep their plasticity on permuted MNIST, by online accuracy.",
+        test="By the mean accuracy just before each update, for both, with each of the four optimizers: the fall below "
+        "half of the vanilla network's, seed by seed, not decided where that does not fall; and the last tenth above "
+        "the vanilla network's first tenth minus 0.05; that above 0.15, chance and five points, or there is nothing to "
+        "keep.",
     ),
     Claim(
-        key="aid_keeps_permuted_end_of_stage",
+        key="drop_relu_and_aid_keep_permuted_at_end",
         section="5.1.1 Trainability",
         study="trainability",
         paper="DropReLU and AID reach a high accuracy in all settings.",
-        claim="AID keeps its plasticity on permuted MNIST, by accuracy at the end of a stage.",
-        test="By evaluation-mode accuracy after a stage, with each of the four optimizers: its fall below 0.05, and "
-        "its last tenth above the vanilla network's first tenth minus 0.05; that above 0.15, chance and five points, "
-        "or there is nothing to keep.",
+        claim="DropReLU and AID keep their plasticity on permuted MNIST, by accuracy at the end of a stage.",
+        test="By evaluation-mode accuracy after a stage, for both, with each of the four optimizers: the fall below "
+        "half of the vanilla network's, seed by seed, not decided where that does not fall; and the last tenth above "
+        "the vanilla network's first tenth minus 0.05; that above 0.15, chance and five points, or there is nothing to "
+        "keep.",
     ),
     Claim(
         key="designed_methods_beat_vanilla",
@@ -55,7 +58,8 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="The same methods fail to retain accuracy in certain conditions.",
         claim="Fourier, CReLU, ReDo and CBP each lose their plasticity somewhere.",
-        test="The fall in at least one of all eight, for each of the four methods: above 0.05.",
+        test="The fall in at least one of all eight, for each of the four methods: above half of the vanilla "
+        "network's, seed by seed; not decided where that does not fall.",
     ),
     Claim(
         key="shrink_and_l2_init_fail_at_low_rates",
@@ -63,7 +67,8 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="S&P and L2 Init often struggle at a low learning rate.",
         claim="S&P and L2 Init lose their plasticity at the low learning rates.",
-        test="Their falls with Adam 1e-4 and SGD 3e-3 on both problems, eight in all: above 0.05 in most.",
+        test="Their falls with Adam 1e-4 and SGD 3e-3 on both problems, eight in all: above half of the vanilla "
+        "network's, seed by seed, in most; not decided where that does not fall.",
     ),
     Claim(
         key="dropout_does_not_help",
@@ -80,7 +85,8 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="Linear networks do not suffer from plasticity loss.",
         claim="The deep linear network keeps its plasticity, whatever its level.",
-        test="The fall of the identity in all eight: below 0.05.",
+        test="The fall of the identity in all eight: below half of the vanilla network's, seed by seed; not decided "
+        "where that does not fall.",
     ),
     Claim(
         key="stochastic_activations_keep",
@@ -88,8 +94,9 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="Stochastic activations such as RReLU, DropReLU and AID show strong trainability across settings.",
         claim="RReLU and DropReLU keep their plasticity, too.",
-        test="In all eight, for both: the fall below 0.05, and the last tenth above the vanilla network's first tenth "
-        "minus 0.05; that above 0.15, chance and five points, or there is nothing to keep.",
+        test="In all eight, for both: the fall below half of the vanilla network's, seed by seed, not decided where "
+        "that does not fall; and the last tenth above the vanilla network's first tenth minus 0.05; that above 0.15, "
+        "chance and five points, or there is nothing to keep.",
     ),
     Claim(
         key="dropout_has_no_effect_on_random_labels",

@@ -18,7 +18,7 @@ from supple_lab.report.intervals import mean_and_std
 from supple_lab.report.panel import Bars, Curve, Estimate, Level, Panel
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above
+from supple_lab.report.verdict import claim_above, claim_difference_above
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.random_label import RandomLabel
@@ -29,7 +29,7 @@ from supple_lab.studies.chosen import chosen
 from supple_lab.studies.comparison import final_accuracy, shown
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
-from supple_lab.studies.fall import KEPT, LEARNED, beginnings, ends, falls
+from supple_lab.studies.fall import FIVE_POINTS, LEARNED, beginnings, claim_kept, ends, falls
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
@@ -275,7 +275,7 @@ def subnetworks_fall_too(variants: Variants) -> ClaimRow:
     dropped = [sample for rate, sample in by_rate.items() if rate > 0.0]
     highest = dropped[-1] if dropped else Sample(values=np.array([]), seeds=(), runs=())
     rows = {
-        "the fall at the highest rate": claim_above(highest, KEPT, quantity="fall", **words),
+        "the fall at the highest rate": claim_above(highest, FIVE_POINTS, quantity="fall", **words),
         "its slope over the rates": claim_above(slope(by_rate), 0.0, quantity="slope", **words),
     }
     return in_each(rows, words)
@@ -290,11 +290,11 @@ def aid_keeps(variants: Variants) -> ClaimRow:
         rows[f"something to keep: {name}"] = claim_above(
             beginnings(vanilla, metric), LEARNED, quantity="vanilla's first tenth", **words
         )
-        rows[f"fall of {name}"] = claim_below(falls(aid, metric), KEPT, quantity="fall", **words)
+        rows[f"fall of {name}"] = claim_kept(falls(aid, metric), falls(vanilla, metric), **words)
         rows[f"level of {name}"] = claim_difference_above(
             ends(aid, metric),
             beginnings(vanilla, metric),
-            -KEPT,
+            -FIVE_POINTS,
             quantity="last tenth minus vanilla's first",
             **words,
         )

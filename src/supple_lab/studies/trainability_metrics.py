@@ -22,7 +22,7 @@ from supple_lab.studies.chosen import Chosen, chosen
 from supple_lab.studies.comparison import methods_of, selection_notes, shown
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
-from supple_lab.studies.fall import KEPT, falls
+from supple_lab.studies.fall import FIVE_POINTS, falls
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.hyperparameters.search_space import ADAM_HIGH
 from supple_lab.studies.labels import label_of
@@ -187,9 +187,9 @@ def dropout_has_no_effect(groups: Groups) -> ClaimRow:
         "saturated share": vanilla.final("saturated_share").minus(dropout.final("saturated_share")),
         "sign entropy": dropout.final("sign_entropy").minus(vanilla.final("sign_entropy")),
     }
-    lost = claim_above(falls(vanilla, ACCURACY), KEPT, quantity="fall of ReLU's accuracy", **words)
+    lost = claim_above(falls(vanilla, ACCURACY), FIVE_POINTS, quantity="fall of ReLU's accuracy", **words)
     rows = {
-        name: claim_below(sample, KEPT, quantity=f"{name}, Dropout better than ReLU by", **words)
+        name: claim_below(sample, FIVE_POINTS, quantity=f"{name}, Dropout better than ReLU by", **words)
         for name, sample in better.items()
     }
     return in_each({"there is a loss": lost, **rows}, words)
