@@ -203,6 +203,40 @@ def test_a_game_that_the_idle_step_after_a_lost_life_ends_tells_its_score(monkey
         environment.reset()
 
 
+class EndsAfterItsLastLife:
+    """An emulator whose game has two lives, the last of them lost in frame 12, four frames before the game is over."""
+
+    Action, num_frames = EndsSoonAfterALife.Action, 0
+    getMinimalActionSet = EndsSoonAfterALife.getMinimalActionSet
+    getScreenDims, getScreenGrayscale = EndsSoonAfterALife.getScreenDims, EndsSoonAfterALife.getScreenGrayscale
+
+    def reset_game(self):
+        self.num_frames = 0
+
+    def act(self, action):
+        self.num_frames += 1
+        return 10
+
+    def lives(self):
+        return 2 if self.num_frames < 4 else 1 if self.num_frames < 12 else 0
+
+    def game_over(self, *, with_truncation):
+        return self.num_frames >= 16
+
+
+@needs_ale
+def test_the_last_life_ends_with_the_game_in_the_cleanrl_preset(monkeypatch):
+    """CleanRL's rule is 0 < lives < lives before: WizardOfWor goes on for some steps at 0."""
+    monkeypatch.setattr(atari, "new_emulator", lambda *_, **__: EndsAfterItsLastLife())
+    environment = AtariEnvironment("Pong", replace(CLEANRL, max_idle_frames=0), seed=0)
+    environment.reset()
+    lost_a_life = environment.step(0)  # and an idle step follows, to frame 8
+    environment.reset()
+    lost_the_last, over = environment.step(0), environment.step(0)
+    assert [step.terminal for step in (lost_a_life, lost_the_last, over)] == [True, False, True]
+    assert [step.score for step in (lost_a_life, lost_the_last, over)] == [None, None, 160.0]
+
+
 @needs_ale
 def test_lives_do_not_end_an_episode_in_the_sokar_preset():
     steps = play_one_game(AtariEnvironment("Breakout", SOKAR, seed=0))

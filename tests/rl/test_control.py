@@ -73,6 +73,16 @@ def test_an_evaluation_at_epsilon_1_scores_what_random_actions_do(tmp_path):
     assert abs(told["score"] - share) <= 5 * math.sqrt(share * (1 - share) / told["num_games"])
 
 
+@pytest.mark.parametrize("num_games", [1, 2])
+def test_a_single_game_has_no_deviation(tmp_path, num_games):
+    game = Chain(num_places=1, num_actions=2)  # at epsilon 1 a game lasts three steps at most
+    spec = chain_spec(game=game, evaluation_epsilon=1.0, evaluation_steps=1 if num_games == 1 else 4)
+    agent = new_agent(spec, spec.problem, tmp_path, torch.Generator(), device=CPU)
+    told = contest(agent, seed=0, iteration=0, tell=lambda: None)
+    assert (told["num_games"] == 1) == (num_games == 1)
+    assert ("score_deviation" in told) == (num_games > 1)
+
+
 def chance_at_random() -> float:
     """Of reaching the end of the chain in time: so many right actions of those that a game has time for."""
     p, num_steps = 1 / CHAIN.num_actions, CHAIN.start(0).max_steps

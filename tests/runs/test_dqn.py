@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
+from supple.methods.full_reset import FullReset
 from supple.methods.redo import ReDo
+from supple.metrics.base import measure
+from supple.metrics.observation import observe
 from supple_lab import lookup
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Environment
@@ -26,6 +30,7 @@ from supple_lab.runs.run import execute
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.runs.suitable import check_suitable
+from supple_lab.streams import stream, stream_seed
 
 AT_EVERY_SEGMENT = Pace(seconds=0.0)
 METHODS = lookup.known(Method)
@@ -193,9 +198,10 @@ def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
     assert len(started) == (num_segments - 5) + 1  # and the last evaluation
 
 
-def test_a_kill_during_an_evaluation_costs_the_evaluation_and_the_segment_before_it(tmp_path, monkeypatch):
-    """As docs/atari.md says, whatever the pace."""
-    spec, store = chain_spec(), Store.create(tmp_path)
+def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_nothing(tmp_path, monkeypatch):
+    """As docs/atari.md says, where checkpoints are as frequent as they can be."""
+    spec, store = chain_spec(UseAID()), Store.create(tmp_path / "broken")
+    unbroken, original = finished(tmp_path / "unbroken", spec), dqn.contest
 
     def killed(*_, **__):
         raise KeyboardInterrupt
@@ -204,8 +210,13 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_and_the_segment_before
     with pytest.raises(KeyboardInterrupt):
         execute(spec, store, pace=AT_EVERY_SEGMENT)
     num_played = len(store.folder(spec).epochs())
-    assert num_played > 1
-    assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played - 1
+    assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
+    monkeypatch.setattr(dqn, "contest", original)
+    started, start = [], Chain.start
+    monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
+    assert execute(spec, store) == "done"
+    assert started[0] == stream_seed(spec.seed, "evaluation", 0)
+    assert_equal_runs(store, unbroken, spec)
 
 
 @pytest.mark.parametrize("harm", ["cut short", "missing"])
@@ -284,6 +295,55 @@ def test_target_network_is_copied_every_so_many_steps_and_stands_still_between(t
     assert any(not torch.equal(final["model"][name], final["target"][name]) for name in final["model"])
 
 
+def watched(monkeypatch, *names: str) -> list[tuple[str, dqn.Agent, torch.Tensor, torch.Tensor]]:
+    """What an agent does of these, in order; with it, and with the weights of its network and its target afterwards."""
+    events = []
+
+    def watch(name):
+        original = getattr(dqn.Agent, name)
+
+        def spied(agent, *arguments):
+            original(agent, *arguments)
+            events.append((name, agent, weights_of(agent.network), weights_of(agent.target)))
+
+        monkeypatch.setattr(dqn.Agent, name, spied)
+
+    for name in names:
+        watch(name)
+    return events
+
+
+def weights_of(network: nn.Module) -> torch.Tensor:
+    return torch.cat([tensor.flatten().clone() for tensor in network.state_dict().values()])
+
+
+@pytest.mark.parametrize(("replay_ratio", "boundary_period"), [(1.0, 40), (3.0, 119)])
+def test_a_boundary_leaves_the_target_network_until_its_next_copy(tmp_path, monkeypatch, replay_ratio, boundary_period):
+    """Though the first falls in a step that copies, before the last of its updates where there are three."""
+    events = watched(monkeypatch, "learn_", "copy_to_target_", "cross_boundary_")
+    periods = {"num_random_steps": 60, "target_period": 20, "boundary_period": boundary_period}
+    spec = chain_spec(FullReset(), replay_ratio=replay_ratio, **periods)
+    num_updates = finished(tmp_path, spec).folder(spec).records()[-1]["num_updates"]
+    names = [name for name, *_ in events]
+    assert names.count("cross_boundary_") == num_updates // boundary_period
+    place = names.index("cross_boundary_")
+    assert names[:place].count("learn_") == 40 * replay_ratio
+    assert names[place - 1 : place + 2] == ["copy_to_target_", "cross_boundary_", "learn_"]
+    (_, _, trained, copied), (_, _, _, target) = events[place - 1 : place + 1]
+    assert torch.equal(target, copied)
+    assert torch.equal(copied, trained)
+
+
+def test_full_reset_leaves_the_network_as_it_was_at_first_after_each_boundary(tmp_path, monkeypatch):
+    events = watched(monkeypatch, "learn_", "cross_boundary_")
+    finished(tmp_path, chain_spec(FullReset(), boundary_period=75))  # three times the target network's
+    after = [network for name, _, network, _ in events if name == "cross_boundary_"]
+    assert len(after) == 3
+    for name, agent, network, _ in events:
+        first = torch.cat([agent.trainee.learner.initial[key].flatten() for key in agent.network.state_dict()])
+        assert torch.equal(network, first) == (name == "cross_boundary_")
+
+
 def masks_drawn(tmp_path, spec: RunSpec) -> torch.Tensor:
     """The state of the mask stream at the end of the run, which tells how many numbers it gave."""
     return last_checkpoint(finished(tmp_path, spec), spec)["mask_stream"]
@@ -308,6 +368,19 @@ def test_evaluation_does_not_disturb_training(tmp_path):
     specs = [chain_spec(UseAID(), evaluation_steps=number) for number in (20, 90)]
     ends = [last_checkpoint(finished(tmp_path / str(k), spec), spec) for k, spec in enumerate(specs)]
     assert all(torch.equal(tensor, ends[1]["model"][name]) for name, tensor in ends[0]["model"].items())
+
+
+def test_recorded_metrics_are_those_of_the_states_that_the_probe_stream_draws(tmp_path, monkeypatch):
+    agents, original = [], dqn.contest
+    monkeypatch.setattr(dqn, "contest", lambda agent, **told: agents.append(agent) or original(agent, **told))
+    spec = chain_spec(UseAID(relu_prob=0.9), seed=2)
+    last = finished(tmp_path, spec).folder(spec).records()[-1]
+    agent = agents[-1]  # nothing changed it, or its memory, since
+    states = agent.replay.sample(agent.replay.num_transitions, stream(2, "probe", last["stage"])).stack_BSHW
+    seen = observe(agent.network, states.float(), initial=agent.trainee.learner.initial)
+    expected = measure(spec.problem.metrics, seen)
+    assert {"srank", "dormant_ratio_0.1", "sign_bias"} <= expected.keys()
+    assert {name: last[name] for name in expected} == pytest.approx(expected)
 
 
 def diverging() -> RunSpec:

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.report.results import Results, RunResult
 from supple_lab.report.tables import brackets
@@ -16,6 +17,7 @@ from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.optimizer import Adam
 from supple_lab.streams import stream_seed
 from supple_lab.studies.atari import Atari
+from supple_lab.studies.atari_conditions import one_p
 from supple_lab.studies.atari_scores import all_scores, lead_of, widened
 from supple_lab.studies.chosen import Chosen
 from supple_lab.studies.order import Order
@@ -177,6 +179,15 @@ def test_the_lead_is_not_kept_open_by_methods_without_part_in_it():
     assert STUDY.draw(made(without("vanilla", "Enduro")), PAPER).claims[0].verdict == "not decided"
 
 
+def test_a_method_without_a_run_leaves_the_others_their_iqm():
+    results = made(lambda spec: None if spec.method.name == "dropout" else as_the_paper_says(spec))
+    drawing = STUDY.draw(results, PAPER)
+    assert [row[0] for row in drawing.tables[1].rows] == ["ReLU", "AID"]
+    assert all(cell.endswith("(n = 85)") for row in drawing.tables[1].rows for cell in row[1:])
+    assert [len(panel.curves) for panel in drawing.figures[0].panels] == [2, 2]
+    assert drawing.claims[0].verdict == "holds"
+
+
 def test_a_method_besides_the_papers_keeps_no_game_from_the_table():
     order = Order(scale="paper", also=("l2",))
 
@@ -220,6 +231,17 @@ def test_a_search_tells_what_was_selected_for_acting_in_training_mode():
     order = Order(scale="paper", search=True, num_seeds=1)
     notes = STUDY.draw(made(as_the_paper_says, order=order), order).notes
     assert sum("acting in training mode, AID:" in note for note in notes) == 3
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_one_p_for_all_games_is_called_neither_unbiased_nor_the_only_one_tried(search):
+    order = Order(scale="paper", search=search, num_seeds=1)
+    told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
+    assert "is the commonest of those choices: made on the same scores" in told
+    assert ("Not searched: one p for all games" in told) is search
+    assert "tried nothing else" not in told
+    flat = {spec.method for spec in one_p("Asterix", order).specs(order)}
+    assert flat == {Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99)}
 
 
 @pytest.mark.parametrize(("search", "rate"), [(False, "Adam 1e-4"), (True, "Adam 6.25e-5")])

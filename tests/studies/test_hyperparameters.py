@@ -1,6 +1,5 @@
 """The paper's hyperparameters: every cell of its tables, read from its LaTeX source, against our data."""
 
-import dataclasses
 import os
 import re
 from pathlib import Path
@@ -31,10 +30,12 @@ from supple.methods import (
 from supple_lab.lookup import UnknownName, known
 from supple_lab.models.base import Model
 from supple_lab.runs.optimizer import SGD, Adam
+from supple_lab.studies.atari import Atari
 from supple_lab.studies.hyperparameters import best, cases, find, search, search_space, slips
-from supple_lab.studies.hyperparameters.atari import BEST_P, DQN, PRINTED_DQN
+from supple_lab.studies.hyperparameters.atari import ADAM, BEST_P, PRINTED_ADAM
 from supple_lab.studies.hyperparameters.experiments import EXPERIMENTS
 from supple_lab.studies.hyperparameters.setting import Setting
+from supple_lab.studies.order import Order
 
 # How the tables call a method and its hyperparameters, and how we do.
 LAMBDA = r"\lambda"
@@ -151,27 +152,28 @@ def test_settings_of_every_game_are_those_of_the_table(paper):
         assert aid.method == UseAID(relu_prob=number(relu_prob))
 
 
-def test_dqn_settings_are_those_of_the_table(paper):
+def test_atari_runs_are_those_of_the_table(paper):
     rows = [row for block in blocks_of(paper, "hyperparameter_rl_env") for row in block]
     plain = {name: re.sub(r"\s*\\cite\{.*?\}", "", value) for name, value in rows}
     assert plain.pop("Optimizer") == "Adam"
-    assert plain.pop("Loss function") == "Huber Loss"
-    assert PRINTED_DQN.loss == "huber"
-    fields = {
-        r"Optimizer: $\epsilon$": PRINTED_DQN.optimizer.epsilon,
-        "Optimizer: Learning rate": PRINTED_DQN.optimizer.learning_rate,
-        r"Minimum $\epsilon$ for training": PRINTED_DQN.min_epsilon,
-        r"Evaluation $\epsilon$": PRINTED_DQN.evaluation_epsilon,
-        r"Discount factor $\gamma$": PRINTED_DQN.discount,
-        "Replay buffer size": PRINTED_DQN.replay_size,
-        "Minibatch size": PRINTED_DQN.batch_size,
-        "Initial collect steps": PRINTED_DQN.num_initial_steps,
-        "Training iterations": PRINTED_DQN.num_iterations,
-        "Training environment steps per iteration": PRINTED_DQN.steps_per_iteration,
-        "Updates per environment step (Replay Ratio)": PRINTED_DQN.updates_per_step,
-        "Target network update period": PRINTED_DQN.target_period,
-    }
-    assert {name: number(value) for name, value in plain.items()} == fields
+    assert plain.pop("Loss function") == "Huber Loss"  # tests/rl/test_q_loss.py
+    for spec in Atari().specs(Order(scale="paper", as_printed=True, num_seeds=1)):
+        problem, optimizer = spec.problem, spec.optimizer
+        fields = {
+            r"Optimizer: $\epsilon$": optimizer.epsilon,
+            "Optimizer: Learning rate": optimizer.learning_rate,
+            r"Minimum $\epsilon$ for training": problem.epsilon_floor,
+            r"Evaluation $\epsilon$": problem.evaluation_epsilon,
+            r"Discount factor $\gamma$": problem.discount,
+            "Replay buffer size": problem.capacity,
+            "Minibatch size": problem.batch_size,
+            "Initial collect steps": problem.num_random_steps,
+            "Training iterations": problem.num_iterations,
+            "Training environment steps per iteration": problem.steps_per_iteration,
+            "Updates per environment step (Replay Ratio)": problem.replay_ratio,
+            "Target network update period": problem.target_period,
+        }
+        assert {name: number(value) for name, value in plain.items()} == fields
 
 
 def printed_spaces(paper: str) -> dict[str, dict[str, dict[str, list[float]]]]:
@@ -313,9 +315,8 @@ def test_printed_settings_differ_from_ours_in_the_listed_slips_alone():
     ]
     games = [slip for slip in different if slip[0].startswith("atari")]
     assert len(games) == 2 * 17 * 3
-    assert {(theirs, ours) for _, _, theirs, ours in games} == {(PRINTED_DQN.optimizer, DQN.optimizer)}
+    assert {(theirs, ours) for _, _, theirs, ours in games} == {(PRINTED_ADAM, ADAM)}
     assert len(different) == sum(len(slips(experiment)) for experiment in EXPERIMENTS)
-    assert dataclasses.replace(PRINTED_DQN, optimizer=DQN.optimizer) == DQN
 
 
 def test_epsilon_of_the_table_reaches_the_optimizer_of_a_game():

@@ -2,11 +2,13 @@
 
 import multiprocessing
 import os
+import queue
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ NUM_FILLED = 1_000  # random steps before the first that is timed
 CAPACITY = 4_000  # frames; more change the memory that is taken, not the time
 AT_ONCE = (1, 4, 8, 12)  # runs on one GPU
 SECONDS_TO_PREPARE = 300.0  # processes that each import torch, fill a replay and capture
+SECONDS_BETWEEN_LOOKS = 0.5  # at whether a process has died
 NEEDED = "the comparison needs gymnasium. Install it with: pip install '.[rl]' in a checkout"
 
 
@@ -112,12 +115,29 @@ def together(number: int, *, seconds: float) -> float:
         with added_to_environment(shared.environment):
             for process in processes:
                 process.start()
-        return sum(rates.get(timeout=SECONDS_TO_PREPARE + seconds) for _ in processes)
+        return sum_of_rates(rates, processes, seconds=SECONDS_TO_PREPARE + seconds)
     finally:
         for process in processes:
             process.kill()
             process.join()
         shared.stop()
+
+
+def sum_of_rates(rates: "multiprocessing.Queue[float]", processes: Sequence[BaseProcess], *, seconds: float) -> float:
+    """What all runs tell, added up; RuntimeError as soon as one has died, TimeoutError if they take too long."""
+    told: list[float] = []
+    end = time.monotonic() + seconds
+    while len(told) < len(processes):
+        try:
+            told.append(rates.get(timeout=SECONDS_BETWEEN_LOOKS))
+        except queue.Empty:
+            for process in processes:
+                if process.exitcode:  # None while it runs, 0 once it has told its rate
+                    died = f"one of {len(processes)} runs on the GPU ended with exit code {process.exitcode}"
+                    raise RuntimeError(f"{died}; its own error, if it could tell one, stands above.") from None
+            if time.monotonic() > end:
+                raise TimeoutError(f"{len(processes)} runs on the GPU were not done after {seconds:g} s.") from None
+    return sum(told)
 
 
 def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]") -> None:
@@ -135,13 +155,17 @@ def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Que
 
 @contextmanager
 def added_to_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """While open, processes that are started have these variables."""
+    """While open, processes that are started have these variables; then all are as they were."""
+    before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name in variables:
-            del os.environ[name]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def peoples_step(device: torch.device, activation: Callable[[], nn.Module]) -> Callable[[], None]:

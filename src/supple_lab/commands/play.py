@@ -55,7 +55,7 @@ neither; play it with --model mlp."""
     out: Path = Path("out/play")
     checkpoint_seconds: float = DEFAULT_PACE.seconds
     """Write a checkpoint at the end of a segment if the last is so many seconds old. A kill costs as much and the
-    segment under way; in an evaluation, the evaluation and the segment before it."""
+    segment, or the evaluation, under way."""
     checkpoint_stages: int = DEFAULT_PACE.stages
     """Besides, write one after every so many iterations; 0: by the clock alone."""
 

@@ -146,8 +146,9 @@ class AtariEnvironment(Environment):
         return points
 
     def _lost_a_life(self) -> bool:
+        """And has another: after the last a game may go on for some steps, as WizardOfWor does, and ends itself."""
         before, self._num_lives = self._num_lives, self._emulator.lives()
-        return self._num_lives < before
+        return 0 < self._num_lives < before
 
     def _frame(self) -> Frame:
         np.maximum(self._last_two[0], self._last_two[1], out=self._brighter)

@@ -19,15 +19,11 @@ def contest(agent: Agent, *, seed: int, iteration: int, tell: Callable[[], None]
     while score is None or num_steps < problem.evaluation_steps:
         if over:
             stack.begin_(environment.reset())
-        if chance.random() < problem.evaluation_epsilon:
-            action = chance.randrange(agent.num_actions)
-        else:
-            action = agent.greedy("eval")
-        step = environment.step(action)
+        step = environment.step(agent.act("eval", chance, epsilon=problem.evaluation_epsilon))
         stack.push_(step.frame)
         num_steps, score, over = num_steps + 1, step.score, step.over
         if score is not None:
             scores.append(score)
         tell()
-    deviation = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
-    return {"score": float(np.mean(scores)), "score_deviation": deviation, "num_games": len(scores)}
+    spread = {"score_deviation": float(np.std(scores, ddof=1))} if len(scores) > 1 else {}
+    return {"score": float(np.mean(scores)), **spread, "num_games": len(scores)}

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from supple.default_generator import kept_default_generators
 from supple.learner import Learner
 from supple.metrics.base import measure
 from supple.metrics.observation import observe_sites
@@ -21,7 +20,8 @@ from supple_lab.runs.contest import contest
 from supple_lab.runs.dqn_cursor import DQNCursor
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.journal import Journal
-from supple_lab.runs.playable import Sights, check_playable, sights_of
+from supple_lab.runs.new_learner import learner_of, new_network
+from supple_lab.runs.playable import Sights, check_playable, sights_of, state_shape
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.recording import ONE_CAPTURE
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
@@ -69,46 +69,45 @@ def play_and_learn(
         return {**take_agent(agent), "cursor": vars(cursor)}
 
     while cursor.iteration < problem.num_iterations:
-        environment = problem.game.start(stream_seed(spec.seed, "environment", cursor.segment))
-        chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
-        draws = stream(spec.seed, "replay", cursor.segment)
-        before, num_left = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
-        score, over = None, True
-        agent.trainee.sums.zero_()
-        while score is None or cursor.num_steps - before["num_steps"] < num_left:
-            if over:
-                agent.begin_(environment.reset())
-            if chance.random() < exploration.epsilon(cursor.num_steps):
-                action = chance.randrange(agent.num_actions)
-            else:
-                action = agent.greedy(problem.act_mode)
-            for _ in range(problem.updates_due(cursor.num_steps)):
-                agent.learn_(draws)
-                cursor.num_updates += 1
-                if cursor.num_updates % problem.boundary_period == 0:
-                    boundary = cursor.num_updates // problem.boundary_period
+        while steps_left(problem, cursor) > 0:
+            environment = problem.game.start(stream_seed(spec.seed, "environment", cursor.segment))
+            chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
+            draws = stream(spec.seed, "replay", cursor.segment)
+            before, num_due = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
+            score, over = None, True
+            agent.trainee.sums.zero_()
+            while score is None or cursor.num_steps - before["num_steps"] < num_due:
+                if over:
+                    agent.begin_(environment.reset())
+                action = agent.act(problem.act_mode, chance, epsilon=exploration.epsilon(cursor.num_steps))
+                num_new = problem.updates_due(cursor.num_steps)
+                for _ in range(num_new):
+                    agent.learn_(draws)
+                cursor.num_updates += num_new
+                if (cursor.num_steps + 1) % problem.target_period == 0:
+                    agent.copy_to_target_()
+                boundary, num_since = divmod(cursor.num_updates, problem.boundary_period)
+                if num_since < num_new:  # after the copy, which is of the network before the method changes it
                     agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
-            if (cursor.num_steps + 1) % problem.target_period == 0:
-                agent.copy_to_target_()
-            note_obstacles(agent, journal)
-            step = environment.step(action)
-            agent.see_(action, step)
-            score, over = step.score, step.over
-            cursor.next_step(score)
-            journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+                note_obstacles(agent, journal)
+                step = environment.step(action)
+                agent.see_(action, step)
+                score, over = step.score, step.over
+                cursor.next_step(score)
+                journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
 
-        values = segment_values(agent, cursor, before)
-        check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
-        journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
-        cursor.segment += 1
-        if cursor.steps_of_iteration >= problem.steps_per_iteration:
-            tell = told(journal, problem, cursor)
-            values = contest(agent, seed=spec.seed, iteration=cursor.iteration, tell=tell)
-            note_obstacles(agent, journal)
-            values |= iteration_values(agent, cursor, seed=spec.seed)
-            journal.record_stage(stage=cursor.iteration, **values)
-            cursor.next_iteration()
-            journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
+            values = segment_values(agent, cursor, before)
+            check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
+            journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
+            cursor.segment += 1
+            journal.checkpoint_if_due(snapshot)
+
+        values = contest(agent, seed=spec.seed, iteration=cursor.iteration, tell=told(journal, problem, cursor))
+        note_obstacles(agent, journal)
+        values |= iteration_values(agent, cursor, seed=spec.seed)
+        journal.record_stage(stage=cursor.iteration, **values)
+        cursor.next_iteration()
+        journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
         journal.checkpoint_if_due(snapshot)
 
     journal.checkpoint(lambda: {**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
@@ -165,7 +164,7 @@ def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str,
 def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator, *, device: torch.device) -> Agent:
     """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
     sights, numerics = sights_of(problem.game), Numerics.choose(device, spec.precision)
-    learner = new_learner(spec, problem, sights, numerics)
+    learner = new_q_learner(spec, problem, numerics)
     with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
         state = spec.method.init(learner)
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
@@ -174,20 +173,13 @@ def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator,
     return Agent(trainee, problem, replay, num_actions=sights.num_actions)
 
 
-def new_learner(spec: RunSpec, problem: DQN, sights: Sights, numerics: Numerics) -> Learner:
-    """The network in training."""
-    shape = (problem.num_stacked, *sights.frame_shape)
-    with kept_default_generators():
-        torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
-        model = spec.model.build(spec.method.activation, image_shape=shape, num_classes=sights.num_actions)
-    model = numerics.place(model).to(memory_format=FORMAT)  # type: ignore[call-overload]
-    return Learner(
-        model,
-        spec.optimizer.build(model.parameters()),
-        example_input=torch.zeros(2, *shape, device=numerics.device),
-        loss=loss_on_worth,
-        seed=stream_seed(spec.seed, "method"),
-    )
+def new_q_learner(spec: RunSpec, problem: DQN, numerics: Numerics) -> Learner:
+    """The network in training: from stacked frames to a value for each action."""
+    shape, num_actions = state_shape(problem), sights_of(problem.game).num_actions
+    model = new_network(spec, numerics, image_shape=shape, num_classes=num_actions)
+    model = model.to(memory_format=FORMAT)  # type: ignore[call-overload]
+    example = torch.zeros(2, *shape, device=numerics.device)
+    return learner_of(spec, model, example_input=example, loss=loss_on_worth)
 
 
 def new_replay(problem: DQN, sights: Sights, folder: Path, *, device: torch.device) -> Replay:

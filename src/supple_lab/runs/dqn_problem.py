@@ -72,6 +72,11 @@ class DQN(Problem):
                 f"DQN.replay_ratio is updates per step, more than 0 and at most {MAX_REPLAY_RATIO:,}; "
                 f"got {self.replay_ratio}."
             )
+        if self.boundary_period < self.replay_ratio:
+            raise ValueError(
+                f"DQN.boundary_period counts updates, at replay ratio {self.replay_ratio:g} at least "
+                f"{math.ceil(self.replay_ratio)}: a step has at most one boundary; got {self.boundary_period}."
+            )
         _ = self.exploration  # raises where its fields are wrong
 
     @property

@@ -1,16 +1,17 @@
 """Playable: whether a game, a network and a method go together in a DQN run, asked before anything is written."""
 
+import math
 from functools import cache
 from typing import NamedTuple
-
-import torch
 
 from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
+from supple_lab.runs.blank_network import Shape, blank_network, size_of
 from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.own_hooks import has_own
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.base import Unsuitable
 
@@ -36,32 +37,50 @@ def check_playable(spec: RunSpec, problem: DQN) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
     sights = sights_of(problem.game)
     check_network(spec, problem, sights)
-    if acts_at_boundaries(spec.method) and problem.num_updates < problem.boundary_period:
+    if has_own(spec.method, "begin_stage", "end_stage") and problem.num_updates < problem.boundary_period:
         raise Unsuitable(
             f"{spec.method.name} acts every {problem.boundary_period:,} updates, and the run has about "
-            f"{problem.num_updates:,}: it would not act. Choose a smaller DQN.boundary_period or a longer run."
+            f"{problem.num_updates:,}: it would not act. Use `supple play` with a smaller --boundary-period or a "
+            "longer run."
         )
-    if isinstance(spec.method, FullReset) and problem.boundary_period <= problem.target_period * problem.replay_ratio:
+    if isinstance(spec.method, FullReset) and outruns_target(problem):
         raise Unsuitable(
             f"full_reset would empty the network every {problem.boundary_period:,} updates, while the target network "
             f"is renewed every {problem.target_period:,} steps: values could never spread further than from one copy "
-            "to the next. Choose a DQN.boundary_period that is many times the target_period."
+            f"to the next. {longer_period(problem)}"
         )
 
 
-def remarks_on(problem: DQN) -> list[str]:
+def outruns_target(problem: DQN) -> bool:
+    """Whether boundaries come as often as copies into the target network, or more often."""
+    return problem.boundary_period <= problem.target_period * problem.replay_ratio
+
+
+def longer_period(problem: DQN) -> str:
+    """The way out, where boundaries come too often; the study has no such option."""
+    num_updates = math.ceil(problem.target_period * problem.replay_ratio)
+    return f"Use `supple play` with a --boundary-period of many times {num_updates:,} updates."
+
+
+def remarks_on(problem: DQN, method: Method) -> list[str]:
     """What is allowed, but may not be what was meant."""
     found = []
+    if has_own(method, "begin_stage") and outruns_target(problem):
+        found.append(
+            f"{method.name} changes the network every {problem.boundary_period:,} updates, while the target network is "
+            f"renewed every {problem.target_period:,} steps: what was learned may fade before values have spread. "
+            f"{longer_period(problem)}"
+        )
     if not problem.num_updates:
         found.append(
             f"the first {problem.num_random_steps:,} steps are random and the run has about "
             f"{problem.num_iterations * problem.steps_per_iteration:,}: nothing is learned. Choose a smaller "
-            "DQN.num_random_steps or a longer run."
+            "--num-random-steps or a longer run."
         )
     if problem.evaluation_steps > problem.steps_per_iteration:
         found.append(
             f"an iteration of {problem.steps_per_iteration:,} steps is followed by an evaluation of "
-            f"{problem.evaluation_steps:,}. Choose a smaller DQN.evaluation_steps to save time."
+            f"{problem.evaluation_steps:,}. Choose a smaller --evaluation-steps to save time."
         )
     return found + remarks_on_cap(problem)
 
@@ -109,17 +128,11 @@ def innermost(game: Game) -> Game:
 
 
 def num_parameters(spec: RunSpec, problem: DQN) -> int:
-    """Parameters of the network, built without memory or arithmetic; Unsuitable if it cannot be built."""
-    sights, model = sights_of(problem.game), spec.model
-    shape = (problem.num_stacked, *sights.frame_shape)
-    try:
-        with torch.device("meta"):
-            network = model.build(spec.method.activation, image_shape=shape, num_classes=sights.num_actions)
-    except ValueError as error:  # ours, such as an odd width for an activation that gives two values for one
-        raise Unsuitable(f"{model.name} cannot be built with {spec.method.name}: {error}") from error
-    return sum(parameter.numel() for parameter in network.parameters())
+    """Parameters of the network; Unsuitable if it cannot be built."""
+    num_actions = sights_of(problem.game).num_actions
+    return size_of(blank_network(spec.model, spec.method, image_shape=state_shape(problem), num_classes=num_actions))
 
 
-def acts_at_boundaries(method: Method) -> bool:
-    """Whether the method does something between stages."""
-    return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in ("begin_stage", "end_stage"))
+def state_shape(problem: DQN) -> Shape:
+    """Of what the network sees: frames, height, width."""
+    return (problem.num_stacked, *sights_of(problem.game).frame_shape)

@@ -11,7 +11,9 @@ from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits
 from supple_lab.models.base import Model
 from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.runs.blank_network import Shape, blank_network, shown, size_of
 from supple_lab.runs.dqn_problem import DQN
+from supple_lab.runs.own_hooks import has_own
 from supple_lab.runs.playable import check_playable, remarks_on
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
@@ -72,18 +74,14 @@ def remarks(spec: RunSpec, *, device: str) -> list[str]:
             f"Choose a scenario with more stages to see what {spec.method.name} does."
         )
     if isinstance(spec.problem, DQN):
-        found += remarks_on(spec.problem)
+        found += remarks_on(spec.problem, spec.method)
     return found
 
 
 def acts_between_stages(method: Method) -> bool:
     """Whether the method does something between stages and nothing inside one."""
-
-    def has(hook: str) -> bool:
-        return getattr(type(method), hook) is not getattr(Method, hook)
-
-    inside = has("after_backward") or has("after_step") or not isinstance(method.activation(), nn.ReLU)
-    return (has("begin_stage") or has("end_stage")) and not inside
+    inside = has_own(method, "after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
+    return has_own(method, "begin_stage", "end_stage") and not inside
 
 
 def check_images(model: Model, dataset: Dataset) -> None:
@@ -112,24 +110,14 @@ def smallest_batch(scenario: Scenario, facts: Facts) -> int:
 
 @cache
 def num_parameters(model: Model, method: Method, facts: Facts, num_images: int) -> int:
-    """Parameters of the network, built without memory or arithmetic; Unsuitable if it cannot train on such a batch."""
-    shape = facts.image_shape
-    try:
-        with torch.device("meta"):
-            network = model.build(method.activation, image_shape=shape, num_classes=facts.num_classes)
-    except ValueError as error:  # ours, such as an odd width for an activation that gives two values for one
-        raise Unsuitable(f"{model.name} cannot be built with {method.name}: {error}") from error
-    except RuntimeError as error:  # torch's own
-        raise Unsuitable(
-            f"{model.name} with {method.name} cannot read images of {shown(shape)} ({str(error).splitlines()[0]}). "
-            "Choose another model or dataset."
-        ) from error
+    """Parameters of the network; Unsuitable if it cannot be built, or cannot train on such a batch."""
+    network = blank_network(model, method, image_shape=facts.image_shape, num_classes=facts.num_classes)
     if num_images == 1 and any(isinstance(module, nn.BatchNorm2d) for module in network.modules()):
-        check_batch_of_one(network, model, shape)
-    return sum(parameter.numel() for parameter in network.parameters())
+        check_batch_of_one(network, model, facts.image_shape)
+    return size_of(network)
 
 
-def check_batch_of_one(network: nn.Module, model: Model, shape: tuple[int, int, int]) -> None:
+def check_batch_of_one(network: nn.Module, model: Model, shape: Shape) -> None:
     """Refuse a batch of one image where a batch norm would take the variance of one number."""
     try:
         network.train()(torch.zeros(1, *shape, device="meta"))
@@ -138,8 +126,3 @@ def check_batch_of_one(network: nn.Module, model: Model, shape: tuple[int, int, 
             f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on one "
             f"image of {shown(shape)}. Choose another batch_size, or a model without batch norm: mlp, cnn."
         ) from error
-
-
-def shown(shape: tuple[int, int, int]) -> str:
-    """An image's shape as people write it."""
-    return "x".join(map(str, shape))

@@ -1,56 +1,34 @@
 """Atari (section 5.2, appendices G.4 and H): DQN at a replay ratio of 1 on 17 games."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.vanilla import Vanilla
-from supple_lab.models.nature_dqn import NatureDQN
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
+from supple_lab.report.figure import Drawing, Figure, Table
 from supple_lab.report.panel import Panel
-from supple_lab.report.results import Results, RunResult
-from supple_lab.report.sample import Sample
-from supple_lab.report.scores import human_normalised
+from supple_lab.report.results import Results
 from supple_lab.report.tables import best_of_columns
-from supple_lab.report.verdict import claim_difference_above, claim_difference_below
-from supple_lab.rl.atari import Atari as Game
 from supple_lab.rl.games import GAMES
-from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.optimizer import Adam
+from supple_lab.studies.atari_claims import (
+    aid_keeps_rank,
+    dropout_fails_in_three_games,
+    pong_and_qbert_get_worse,
+    train_mode_destabilises,
+)
+from supple_lab.studies.atari_conditions import RANKED, TITLES, has_own_p, in_training_mode, one_p, per_game
+from supple_lab.studies.atari_notes import notes
 from supple_lab.studies.atari_scores import SCORE, Groups, claim_lead, iqm_panel, iqm_table
 from supple_lab.studies.base import Study
 from supple_lab.studies.chosen import Chosen, chosen
 from supple_lab.studies.comparison import mean_of, methods_of, selection_notes, shown
-from supple_lab.studies.condition import Condition, settings_of
+from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
-from supple_lab.studies.groups import in_each
-from supple_lab.studies.hyperparameters import slips
-from supple_lab.studies.hyperparameters.setting import Setting, under
-from supple_lab.studies.labels import label_of, label_of_optimizer
-from supple_lab.studies.order import Order, Seeds
-from supple_lab.studies.paired import times
-from supple_lab.studies.scale_notes import unsearched
+from supple_lab.studies.labels import label_of
+from supple_lab.studies.order import Order
 from supple_lab.studies.stage_curves import stage_curves
 
-SEEDS = Seeds(smoke=1, quick=1, paper=5)
-WORSE = ("Pong", "Qbert")  # games in which the paper finds AID slightly worse
-RANKED = ("Asterix", "BeamRider", "DemonAttack")  # known for plasticity loss; the paper shows their effective rank
-TENTH = 0.1  # of the vanilla agent's score above random play: less is no improvement
 PER_GAME, ONE_P, QUICK_P = "p per game, as the paper", "one p for all games", "quick scale's own p"
 COARSE = 100.0  # points between random and human play; games that have more need no decimals of a score
-TITLES = {"smoke": ("Asterix",), "quick": ("RoadRunner",), "paper": tuple(GAMES)}
-# Games in which AID acts in training mode, too. The paper names none; those whose rank is looked at serve twice.
-ROLLOUTS = {"smoke": ("Asterix",), "quick": (), "paper": RANKED}
-# A random player of RoadRunner hardly scores, and one that learned to keep running scores hundreds of times as much.
-QUICK = (Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99))
-QUICK_RATE = Adam(learning_rate=1e-4, epsilon=1.5e-4)
-SILENT = (
-    "Where the paper is silent: sticky actions (0.25), losing a life ends no episode, no idle frames, games of at most "
-    "27,000 steps, epsilon from 1 to {floor} in {decay:,} steps, the target network in evaluation mode, scores from "
-    "{evaluation:,} steps at epsilon {epsilon} after each iteration, effective rank on 2,048 states of the replay."
-)
 
 
 class Atari(Study):
@@ -85,85 +63,8 @@ class Atari(Study):
                 aid_keeps_rank(groups),
                 train_mode_destabilises(groups, noisy),
             ),
-            notes=(*notes(order), *unsearched(order, self.conditions(order)), *selection_notes(groups, noisy)),
+            notes=(*notes(order), *selection_notes(groups, noisy)),
         )
-
-
-def problem_of(title: str, order: Order) -> DQN:
-    """The game at the scale's length."""
-    if order.scale == "paper":
-        return DQN(game=Game(title=title))
-    if order.scale == "quick":
-        return DQN(
-            game=Game(title=title),
-            num_iterations=5,
-            steps_per_iteration=6_000,
-            steps_per_segment=2_000,
-            evaluation_steps=2_000,
-            num_random_steps=2_000,
-            num_decay_steps=8_000,
-            target_period=500,
-            capacity=50_000,
-        )
-    return DQN(
-        game=Game(title=title, max_steps=30),
-        num_iterations=2,
-        steps_per_iteration=60,
-        steps_per_segment=30,
-        evaluation_steps=30,
-        num_random_steps=90,
-        num_decay_steps=30,
-        target_period=20,
-        boundary_period=20,
-        capacity=1_000,
-    )
-
-
-def per_game(title: str, order: Order) -> Condition:
-    """The paper's best p of the game."""
-    return Condition(
-        label=title,
-        problem=problem_of(title, order),
-        model=NatureDQN(),
-        experiment="atari",
-        case=title,
-        seeds=SEEDS,
-        given=quick_settings(order),
-    )
-
-
-def one_p(title: str, order: Order) -> Condition | None:
-    """The same p for all games; at quick scale there is one p anyway."""
-    if has_own_p(order):
-        return None
-    return replace(per_game(title, order), label=f"{title}, one p", experiment="atari_one_p")
-
-
-def in_training_mode(title: str, order: Order) -> Condition | None:
-    """AID that acts in training mode, in the games that are asked."""
-    if title not in ROLLOUTS[order.scale]:
-        return None
-    usual = per_game(title, order)
-    return replace(
-        usual,
-        label=f"{title}, acting in training mode",
-        problem=replace(problem_of(title, order), act_mode="train"),
-        given=tuple(setting for setting in usual.settings(order) if setting.method.name == "aid"),
-    )
-
-
-def has_own_p(order: Order) -> bool:
-    """Whether p and rate are quick scale's own; a search tries the paper's."""
-    return order.scale == "quick" and not order.search
-
-
-def quick_settings(order: Order) -> tuple[Setting, ...] | None:
-    """At quick scale the methods have a rate of their own; elsewhere, and in a search, the tables'."""
-    if not has_own_p(order):
-        return None
-    rows = under(QUICK_RATE, QUICK)
-    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
-    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 
 def grouped(
@@ -236,111 +137,3 @@ def decimals_of(title: str) -> int:
     """How many decimals of a game's score tell anything: none where people score hundreds."""
     random, human = GAMES[title]
     return 0 if human - random > COARSE else 1
-
-
-def dropout_fails_in_three_games(groups: Groups) -> ClaimRow:
-    """Is Dropout less than a tenth above vanilla in each of the games known for plasticity loss?"""
-    words = words_of("dropout_fails_in_three_games")
-    rows = {
-        title: claim_difference_below(
-            normalised_final(groups, title, "dropout"),
-            times(normalised_final(groups, title, "vanilla"), 1 + TENTH),
-            quantity="final human-normalised score, Dropout minus 1.1 times ReLU",
-            **words,
-        )
-        for title in RANKED
-    }
-    return in_each(rows, words)
-
-
-def pong_and_qbert_get_worse(groups: Groups) -> ClaimRow:
-    """Does AID score lower than vanilla in both games?"""
-    words = words_of("pong_and_qbert_get_worse")
-    rows = {
-        title: claim_difference_below(
-            final_of(groups, title, "aid", SCORE),
-            final_of(groups, title, "vanilla", SCORE),
-            quantity="final score, AID minus ReLU",
-            **words,
-        )
-        for title in WORSE
-    }
-    return in_each(rows, words)
-
-
-def aid_keeps_rank(groups: Groups) -> ClaimRow:
-    """Is AID's effective rank above each of the other two, in each of the three games?"""
-    words = words_of("aid_keeps_rank_in_atari")
-    rows = {
-        f"{title} against {label_of(other)}": claim_difference_above(
-            final_of(groups, title, "aid", "srank"),
-            final_of(groups, title, other, "srank"),
-            quantity="effective rank, AID minus the other",
-            **words,
-        )
-        for title in RANKED
-        for other in ("vanilla", "dropout")
-    }
-    return in_each(rows, words)
-
-
-def train_mode_destabilises(groups: Groups, noisy: Groups) -> ClaimRow:
-    """Does AID score lower where it acts in training mode, in each game that was run so?"""
-    words = words_of("train_mode_rollouts_destabilise")
-    rows = {
-        title: claim_difference_below(
-            normalised_final(noisy, title, "aid"),
-            normalised_final(groups, title, "aid"),
-            quantity="final human-normalised score of AID, acting in training minus in evaluation mode",
-            **words,
-        )
-        for title in noisy or RANKED
-    }
-    return in_each(rows, words)
-
-
-def final_of(groups: Groups, title: str, method: str, metric: str) -> Sample:
-    """A number after the last iteration, one a run; none where the game was not run."""
-    return groups.get(title, Chosen({})).of(method).final(metric)
-
-
-def normalised_final(groups: Groups, title: str, method: str) -> Sample:
-    """A method's final human-normalised score, one a run."""
-
-    def final(run: RunResult) -> float:
-        return float(human_normalised(run.values(SCORE)[-1:], title)[0]) if len(run.values(SCORE)) else float("nan")
-
-    return groups.get(title, Chosen({})).of(method).sample(final)
-
-
-def notes(order: Order) -> tuple[str, ...]:
-    """What a reader must know first."""
-    if order.scale == "smoke":
-        return ("Smoke scale: a few updates in one game show that everything runs; the numbers mean nothing.",)
-    if order.scale == "quick":
-        rows = per_game("RoadRunner", order).settings(order)
-        rates = dict.fromkeys(label_of_optimizer(row.optimizer) for row in rows)
-        picked = "The game was" if order.search else "Game, rate and p (AID 0.99, Dropout 0.01) were"
-        return (
-            "Quick scale, not the paper's protocol: 30,000 steps of RoadRunner, evaluated for 2,000 steps after each "
-            f"6,000; {', '.join(rates)}, target copies every 500 steps, a replay of 50,000 frames. No claim can be "
-            f"decided. {picked} chosen so that something is learned in so few steps. An evaluation may hold a single "
-            "game, and its score leaps.",
-            silent(order),
-        )
-    slip = slips("atari")[0]
-    printed, meant = (label_of_optimizer(setting.optimizer) for setting in (slip.printed, slip.meant))
-    rate = f"{printed}, as printed" if order.as_printed else f"{meant}, not {printed} as printed"
-    bias = "The paper chose p for each game on the scores that it reports; one p for all games is free of that."
-    return (f"All methods are run with {rate}: that is {slip.reason}.", bias, silent(order))
-
-
-def silent(order: Order) -> str:
-    """What the paper does not say, as the scale has it."""
-    problem = problem_of(TITLES[order.scale][0], order)
-    return SILENT.format(
-        floor=problem.epsilon_floor,
-        decay=problem.num_decay_steps,
-        evaluation=problem.evaluation_steps,
-        epsilon=problem.evaluation_epsilon,
-    )

@@ -36,8 +36,9 @@ class Scores:
 
 
 def papers_methods(groups: Groups) -> list[str]:
-    """Those of the methods that the paper compares; what an order adds keeps no game from them."""
-    return methods_of(of_the_paper(groups, "atari"))
+    """Those of the methods that the paper compares and some run of which ended; others keep no game from them."""
+    own = of_the_paper(groups, "atari")
+    return [name for name in methods_of(own) if any(group.of(name).ended for group in own.values())]
 
 
 def compared_games(groups: Groups, methods: Sequence[str]) -> list[str]:

@@ -1,7 +1,6 @@
-"""Reinforcement learning: the environment's table (appendix F.4, Table 2) and the best p of each game (Table 9)."""
+"""Reinforcement learning: the optimizer of Table 2 (its other rows are runs.dqn_problem.DQN), the best p by game."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.base import Method
@@ -12,27 +11,6 @@ from supple_lab.studies.hyperparameters.setting import Slip, Table, instead_of, 
 ADAM = Adam(learning_rate=6.25e-5, epsilon=1.5e-4)
 PRINTED_ADAM = Adam(learning_rate=6.25e-4, epsilon=1.5e-4)
 REASON = "ten times the learning rate of the settings that the paper says it follows (Sokar et al. 2023, Dopamine)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DQNSettings:
-    """Table 2; steps are the agent's, four frames each."""
-
-    optimizer: Adam
-    min_epsilon: float = 0.01
-    evaluation_epsilon: float = 0.001
-    discount: float = 0.99
-    replay_size: int = 1_000_000
-    batch_size: int = 32
-    num_initial_steps: int = 20_000
-    num_iterations: int = 10
-    steps_per_iteration: int = 250_000
-    updates_per_step: int = 1
-    target_period: int = 2_000
-    loss: str = "huber"
-
-
-DQN, PRINTED_DQN = DQNSettings(optimizer=ADAM), DQNSettings(optimizer=PRINTED_ADAM)
 
 # Table 9: Dropout's drop rate, AID's p.
 BEST_P = {
