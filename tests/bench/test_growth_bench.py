@@ -22,10 +22,10 @@ def test_leak_is_seen_after_the_process_held_far_more(short, monkeypatch):
     leaked, original = [], TakesTurns.record_stage
 
     def record_stage(self, **values):
-        leaked.append(np.ones(2**17))  # 1 MiB
+        leaked.append(np.ones(2**20))  # 8 MiB
         original(self, **values)
 
     monkeypatch.setattr(TakesTurns, "record_stage", record_stage)
     row = bench_growth(CPU)
-    assert row.megabytes_gained > 5.0  # half of the ten that were leaked: the allocator may have had free pages
+    assert row.megabytes_gained > 40.0  # half of what was leaked: this process may give some back meanwhile
     assert row.gpu_megabytes_gained is None

@@ -12,8 +12,8 @@ pytest.importorskip("build", reason="`make test` installs it")
 
 # The tests of the library that the laboratory has no part in, and what they share.
 LIBRARY_TESTS = ("conversion", "kernels", "layers", "methods", "metrics")
-LIBRARY_TESTS += tuple(f"test_{name}.py" for name in ("convert", "functional", "learner", "mask_stream", "monitor"))
-LIBRARY_TESTS += ("test_surgery.py", "test_tracing.py", "test_every_method.py")
+LIBRARY_TESTS += tuple(f"test_{name}.py" for name in ("convert", "default_generator", "functional", "learner"))
+LIBRARY_TESTS += tuple(f"test_{name}.py" for name in ("mask_stream", "monitor", "surgery", "tracing", "every_method"))
 FOR_TESTS = ("numpy", "pytest", "hypothesis", "onnx", "onnxruntime", "onnxscript")
 SHARED = ("conftest.py", "timm_shim.py", "by_hand.py", "cut_off.py", "networks.py", "networks_zoo.py")
 

@@ -238,7 +238,7 @@ def test_one_p_for_all_games_is_called_neither_unbiased_nor_the_only_one_tried(s
     order = Order(scale="paper", search=search, num_seeds=1)
     told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
     assert "is the commonest of those choices: made on the same scores" in told
-    assert ("Not searched: one p for all games" in told) is search
+    assert ("Not searched, with the commonest p" in told) is search
     assert "tried nothing else" not in told
     flat = {spec.method for spec in one_p("Asterix", order).specs(order)}
     assert flat == {Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99)}

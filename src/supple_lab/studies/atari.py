@@ -63,7 +63,7 @@ class Atari(Study):
                 aid_keeps_rank(groups),
                 train_mode_destabilises(groups, noisy),
             ),
-            notes=(*notes(order), *selection_notes(groups, noisy)),
+            notes=(*notes(order, self.conditions(order)), *selection_notes(groups, noisy)),
         )
 
 

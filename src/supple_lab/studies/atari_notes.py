@@ -1,6 +1,9 @@
 """Atari's notes: what a reader of the study must know first, and what the paper leaves open."""
 
+from collections.abc import Iterable
+
 from supple_lab.studies.atari_conditions import TITLES, has_own_p, per_game, problem_of
+from supple_lab.studies.condition import Condition
 from supple_lab.studies.hyperparameters import slips
 from supple_lab.studies.labels import label_of_optimizer
 from supple_lab.studies.order import Order
@@ -16,13 +19,14 @@ CHOSEN = (
     "The paper chose p for each game on the scores that it reports, which flatters. One p for all games (AID 0.99, "
     "Dropout 0.01) is the commonest of those choices: made on the same scores, but once instead of 17 times."
 )
-UNSEARCHED = "Not searched: one p for all games; it stays the commonest of the paper's (AID 0.99, Dropout 0.01)."
+UNSEARCHED = "Not searched, with the commonest p of the paper's (AID 0.99, Dropout 0.01): {}."
 
 
-def notes(order: Order) -> tuple[str, ...]:
+def notes(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:
     """By scale, and by what a search leaves as it is."""
     told = (SMOKE,) if order.scale == "smoke" else quick_notes(order) if order.scale == "quick" else paper_notes(order)
-    return (*told, UNSEARCHED) if order.search else told
+    left = [condition.label for condition in conditions if not condition.has_search]
+    return (*told, UNSEARCHED.format("; ".join(left))) if order.search and left else told
 
 
 def quick_notes(order: Order) -> tuple[str, ...]:
