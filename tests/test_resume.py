@@ -101,7 +101,7 @@ def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, monkeypatch, n
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_resumes_where_optimizers_are_rebuilt(tmp_path, monkeypatch, name):
+def test_every_method_resumes_where_each_stage_has_a_new_optimizer(tmp_path, monkeypatch, name):
     spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=64), METHODS[name]())
     assert_resumes(tmp_path, spec, at_step=21, monkeypatch=monkeypatch)
 

@@ -1,9 +1,11 @@
+"""The supervised run: what it records, what it starts from, what ends it."""
+
 import math
 
 import pytest
 import torch
 
-from small_runs import small_spec
+from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
 from supple.learner import Learner
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
@@ -47,6 +49,20 @@ def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
         execute(small_spec(method), Store.create(tmp_path))
     assert len(seen["aid"]) == 3 * 2 * 4
     assert all(torch.equal(a, b) for a, b in zip(seen["aid"], seen["dropout"], strict=True))
+
+
+@pytest.mark.parametrize("scenario", SMALL_SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_new_stage_finds_the_optimizer_as_new_where_the_scenario_says_so_and_as_it_was_elsewhere(
+    tmp_path, monkeypatch, scenario
+):
+    is_zero = []
+
+    def begin_stage(self, learner, state, data, stage):
+        is_zero.append(all(not part.any() for state in learner.optimizer.state.values() for part in state.values()))
+
+    monkeypatch.setattr(Vanilla, "begin_stage", begin_stage)
+    assert execute(small_scenario_spec(scenario), Store.create(tmp_path)) == "done"
+    assert is_zero == [scenario.fresh_optimizer] * (scenario.num_stages - 1)
 
 
 def test_all_methods_of_a_seed_start_from_the_same_weights():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from supple_lab.report.sample import Sample
+from supple_lab.report.verdict import claim_above
 from supple_lab.studies.fall import claim_kept, claim_lost
 
 WORDS = {"claim": "It is kept.", "paper": "It is kept."}
@@ -58,5 +59,16 @@ def test_one_seed_decides_nothing_and_no_run_is_not_run():
 
 
 def test_chance_is_that_of_the_less_sure_of_both():
-    sure, unsure = falls(0.1), falls(0.1, spread=np.array([-0.05, 0.05, 0.0, 0.06, -0.06]))
-    assert claim_kept(falls(-0.5), unsure, **WORDS).chance > claim_kept(falls(-0.5), sure, **WORDS).chance
+    spread = np.array([-0.05, 0.05, 0.0, 0.06, -0.06])
+    unsure, far_below = falls(0.1, spread=spread), falls(-0.45, spread=spread / 2)  # by half a point, whatever the seed
+    row = claim_kept(far_below, unsure, **WORDS)
+    assert row.verdict == "holds"
+    assert row.chance == claim_above(unsure, 0.0, quantity="", **WORDS).chance > 1e-6
+
+
+def test_seeds_that_the_method_has_not_got_have_no_say():
+    rising, falling = np.full(3, -0.1) + NOISE[:3], np.full(20, 0.5)
+    vanilla = falls(0.0, spread=np.concatenate((rising, falling)))
+    assert claim_kept(falls(-0.5, spread=NOISE[:3]), vanilla, **WORDS).verdict == "not decided"
+    diverged = falls(0.0, spread=np.concatenate((np.full(3, 0.9) + NOISE[:3], [np.nan])))
+    assert claim_kept(falls(0.0, spread=NOISE[:3]), diverged, **WORDS).verdict == "holds"

@@ -54,7 +54,7 @@ class Method(ABC):
         """With the data of the stage just finished; not after the last stage."""
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:  # noqa: B027
-        """Before stage >= 1, with its data, after the optimizer was rebuilt (where it is)."""
+        """Before stage >= 1, with its data, after the optimizer was started anew (where it is)."""
 
 
 def non_negative(value: float, what: str) -> float:

@@ -37,13 +37,13 @@ class GrowthRow:
     late_over_early: float
     quartiles: tuple[float, float]
     megabytes_gained: float  # by the process, from the second stage of the long run to the last that it had alone
-    gpu_megabytes_gained: float | None  # in the same stages, by the tensors on the GPU
+    gpu_megabytes_gained: float | None  # in the same stages, of the GPU
     stages: int
 
 
 @dataclass(frozen=True)
 class Held:
-    """Memory held at a moment, in MiB: the process's resident size, and what its tensors have on a GPU."""
+    """Memory held at a moment, in MiB: the process's resident size, and what torch holds of a GPU."""
 
     host: float
     gpu: float
@@ -51,8 +51,14 @@ class Held:
     @classmethod
     def now(cls, device: torch.device) -> "Held":
         """Read both; without a GPU nothing is there."""
-        on_gpu = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+        on_gpu = reserved_bytes(device) if device.type == "cuda" else 0
         return cls(resident_bytes() / 2**20, on_gpu / 2**20)
+
+
+def reserved_bytes(device: torch.device) -> int:
+    """What torch holds of a GPU, captured graphs' memory included, which no tensor may be using."""
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(device)
 
 
 def resident_bytes() -> int:

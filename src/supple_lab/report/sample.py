@@ -1,6 +1,7 @@
 """Sample: one number a run, with the seed and the id of the run it comes from."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,15 @@ class Sample:
             values=np.array([self.values[i] - other.values[j] for i, j in pairs], dtype=float),
             seeds=tuple(seeds),
             runs=tuple(dict.fromkeys(run for i, j in pairs for run in (*self._behind(i), *other._behind(j)))),
+        )
+
+    def of_seeds(self, seeds: Collection[int]) -> "Sample":
+        """The values of these seeds alone."""
+        places = [place for place, seed in enumerate(self.seeds) if seed in seeds]
+        return Sample(
+            values=self.values[places],
+            seeds=tuple(self.seeds[place] for place in places),
+            runs=tuple(dict.fromkeys(run for place in places for run in self._behind(place))),
         )
 
     def _behind(self, place: int) -> tuple[str, ...]:

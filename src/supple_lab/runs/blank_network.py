@@ -20,7 +20,7 @@ def blank_network(model: Model, method: Method, *, image_shape: Shape, num_class
     except RuntimeError as error:  # torch's own
         raise Unsuitable(
             f"{model.name} with {method.name} cannot read images of {shown(image_shape)} "
-            f"({str(error).splitlines()[0]}). Choose another model or dataset."
+            f"({str(error).splitlines()[0]}). Choose another model or larger images."
         ) from error
 
 

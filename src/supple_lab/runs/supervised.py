@@ -16,7 +16,7 @@ from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.interim import Interim
 from supple_lab.runs.journal import Journal
 from supple_lab.runs.new_learner import new_learner
-from supple_lab.runs.optimizer import set_learning_rate_, start_anew_
+from supple_lab.runs.optimizer import set_learning_rate_
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.progress import Progress
@@ -61,7 +61,7 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
         stage = scenario.stage(cursor.stage, splits, spec.seed)
         if cursor.stage > 0 and cursor.at_start_of_stage:
             if scenario.fresh_optimizer:
-                start_anew_(learner.optimizer)
+                learner.optimizer = spec.optimizer.renewed(learner.optimizer)
             coming = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin")
             method.begin_stage(learner, state, coming, cursor.stage)
         if steps.begin_stage(stage.train):
