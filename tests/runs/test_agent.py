@@ -8,7 +8,8 @@ from small_games import CPU, chain_spec
 from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID
 from supple_lab.rl.base import Step
-from supple_lab.runs.agent import NUM_AT_BOUNDARY, Agent, Remembered, network_input
+from supple_lab.runs.agent import NUM_AT_BOUNDARY, Agent, Remembered, network_input, read_when_acting
+from supple_lab.runs.captured import places_of, tensors_of
 from supple_lab.runs.dqn import new_agent
 from supple_lab.streams import stream
 
@@ -74,3 +75,13 @@ def test_an_update_draws_the_masks_of_one_training_forward_and_acting_none(tmp_p
         agent.network.train()(torch.zeros(spec.problem.batch_size, spec.problem.num_stacked, *agent.replay.frame_shape))
     assert not torch.equal(masks.get_state(), before)
     assert torch.equal(masks.get_state(), again.get_state())
+
+
+def test_first_update_moves_nothing_that_acting_reads(tmp_path):
+    """On a GPU acting may have been captured before, and would be captured anew at the first boundary."""
+    agent = agent_of(tmp_path, chain_spec())
+    see_episodes(agent, 8)
+    before = places_of(read_when_acting(agent.trainee)), len(tensors_of(agent.trainee))
+    agent.learn_(stream(0, "replay", 0))
+    assert places_of(read_when_acting(agent.trainee)) == before[0]
+    assert len(tensors_of(agent.trainee)) > before[1]  # the optimizer's, made in that update

@@ -15,6 +15,7 @@ from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.q_loss import huber, q_loss, worth
 from supple_lab.rl.replay import Replay
 from supple_lab.rl.stack import Stack
+from supple_lab.runs.captured import weights_of
 from supple_lab.runs.dqn_problem import DQN, Mode
 from supple_lab.runs.one_graph import OneGraph, look_again
 from supple_lab.runs.step import Trainee, descend_
@@ -36,7 +37,9 @@ class Agent:
         self._draw_B5 = torch.zeros(problem.batch_size, 5, dtype=torch.float64, device=device)
         self._action = torch.zeros((), dtype=torch.long, device=device)
         self._learn = OneGraph(self._learning_work, trainee)
-        self._act = {mode: OneGraph(partial(self._acting_work, mode), trainee) for mode in get_args(Mode)}
+        self._act = {
+            mode: OneGraph(partial(self._acting_work, mode), trainee, on=read_when_acting) for mode in get_args(Mode)
+        }
         self._works = (self._learn, *self._act.values())
 
     @property
@@ -124,6 +127,11 @@ class Remembered:
             next_values_BA = agent.target(network_input(batch.next_stack_BSHW))
             worth_B = worth(next_values_BA, batch, discount=problem.discount)
             yield network_input(batch.stack_BSHW), torch.stack((batch.action_B.float(), worth_B), dim=1)
+
+
+def read_when_acting(trainee: Trainee) -> list[Tensor]:
+    """Nothing of the optimizer, which makes its state in the first update: actions may have been captured before."""
+    return weights_of(trainee.learner.model)
 
 
 def loss_on_worth(values_BA: Tensor, action_and_worth_B2: Tensor) -> Tensor:

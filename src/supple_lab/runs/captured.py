@@ -6,11 +6,11 @@ optimizer whose state a method emptied. Rehearsals and captures leave no trace i
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from supple_lab.data.base import Examples
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
@@ -36,7 +36,7 @@ class CapturedSteps:
             self.examples = with_room(examples, self.num_examples)
         self.examples.images_NCHW[: len(examples)].copy_(examples.images_NCHW)
         self.examples.labels_N[: len(examples)].copy_(examples.labels_N)
-        is_stale = bool(self.graphs) and self.places != places_of(self.trainee)
+        is_stale = bool(self.graphs) and self.places != places_of(tensors_of(self.trainee))
         if is_stale:
             self.graphs, self.pool = {}, None
         return is_stale
@@ -65,7 +65,7 @@ class CapturedSteps:
             self.graphs[len(indices)], self.pool = graph, graph.pool()
         except RuntimeError as error:
             self.obstacle = reason_of(error)
-        self.places = places_of(self.trainee)
+        self.places = places_of(tensors_of(self.trainee))
 
     @property
     def stage_examples(self) -> Examples:
@@ -83,16 +83,21 @@ def with_room(examples: Examples, number: int) -> Examples:
 
 def tensors_of(trainee: Trainee) -> list[Tensor]:
     """All that a step reads and changes: weights, buffers, the optimizer's and the method's state, the sums."""
-    model, optimizer = trainee.learner.model, trainee.learner.optimizer
+    optimizer = trainee.learner.optimizer
     moments = [part for state in optimizer.state.values() for part in state.values()]
     rates = [group["lr"] for group in optimizer.param_groups]
-    tensors = [*model.parameters(), *model.buffers(), *moments, *rates, *trainee.state.values(), trainee.sums]
+    tensors = [*weights_of(trainee.learner.model), *moments, *rates, *trainee.state.values(), trainee.sums]
     return [tensor for tensor in tensors if isinstance(tensor, Tensor)]
 
 
-def places_of(trainee: Trainee) -> list[int]:
+def weights_of(model: nn.Module) -> list[Tensor]:
+    """All that a forward reads: weights and buffers."""
+    return [*model.parameters(), *model.buffers()]
+
+
+def places_of(tensors: Iterable[Tensor]) -> list[int]:
     """Where in memory these tensors lie."""
-    return [tensor.data_ptr() for tensor in tensors_of(trainee)]
+    return [tensor.data_ptr() for tensor in tensors]
 
 
 def generators_of(trainee: Trainee) -> tuple[torch.Generator, ...]:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple_lab.data.base import Examples
+from supple_lab.runs.captured import places_of, weights_of
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 
@@ -49,7 +50,7 @@ class Evaluation:
 
     def score(self, name: str, examples: Examples) -> None:
         """One pass, into the sums."""
-        places = [tensor.data_ptr() for tensor in (*self.model.parameters(), *self.model.buffers())]
+        places = places_of(weights_of(self.model))
         if places != self.places:
             self.drop_graphs()
             self.places = places

@@ -3,21 +3,24 @@
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
-from supple_lab.runs.captured import generators_of, places_of, without_trace
+from supple_lab.runs.captured import generators_of, places_of, tensors_of, without_trace
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, end_graphs, reason_of, record
 from supple_lab.runs.step import Trainee
 
 
 class OneGraph:
-    """Work without arguments that reads and writes the trainee and other tensors that stay where they are.
+    """Work without arguments that reads and writes tensors of the trainee, and others that stay where they are.
 
     Rehearsing and capturing leave no trace in the trainee; what else the work writes must not matter before it is done.
     """
 
-    def __init__(self, work: Callable[[], None], trainee: Trainee) -> None:
+    def __init__(
+        self, work: Callable[[], None], trainee: Trainee, *, on: Callable[[Trainee], list[Tensor]] = tensors_of
+    ) -> None:
         self.work = work
-        self.trainee = trainee
+        self.trainee, self.on = trainee, on
         self.on_gpu = trainee.numerics.device.type == "cuda"
         self.graph: torch.cuda.CUDAGraph | None = None
         self.pool: Pool | None = None
@@ -40,12 +43,12 @@ class OneGraph:
             self.pool = self.graph.pool()
         except RuntimeError as error:
             self.obstacle = reason_of(error)
-        self.places = places_of(self.trainee)
+        self.places = places_of(self.on(self.trainee))
 
     @property
     def is_stale(self) -> bool:
         """Whether other tensors have taken the place of the trainee's since the graph was made."""
-        return self.graph is not None and self.places != places_of(self.trainee)
+        return self.graph is not None and self.places != places_of(self.on(self.trainee))
 
     def drop(self) -> None:
         """Let go of the graph and of its memory: the next call captures anew."""
