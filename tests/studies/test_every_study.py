@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,16 @@ def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
     assert len(written["runs"]) == len(study_named(name).specs(Order(scale="smoke")))
     assert written["missing"] == []
     assert study_named(name).title in html.unescape((folder / "report" / f"{name}.html").read_text())
+
+
+@every_study
+@every_scale
+def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
+    specs = {
+        precision: study_named(name).specs(Order(scale=scale, precision=precision)) for precision in ("default", "bf16")
+    }
+    assert {spec.precision for spec in specs["bf16"]} <= {"bf16"}
+    assert [replace(spec, precision="default") for spec in specs["bf16"]] == specs["default"]
 
 
 @every_study

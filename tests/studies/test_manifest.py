@@ -52,6 +52,15 @@ def test_another_scale_is_another_grid(tmp_path):
     assert (written.order, written.commands) == (Order(scale="quick"), ("quick",))
 
 
+def test_another_precision_is_another_grid(tmp_path):
+    study, orders = Quickstart(), [Order(scale="smoke"), Order(scale="smoke", precision="bf16")]
+    for order in orders:
+        add_to_manifest(tmp_path, study.name, order=order, command=order.precision, specs=study.specs(order))
+    written = read_manifest(tmp_path, study.name)
+    assert (written.order, written.commands) == (orders[1], ("bf16",))
+    assert not {spec.run_id for spec in study.specs(orders[0])} & {spec.run_id for spec in study.specs(orders[1])}
+
+
 def test_more_seeds_than_the_studys_own_are_reported_and_fewer_leave_some_missing():
     study = Quickstart()
     assert len(study.specs(Order(scale="quick", num_seeds=5).whole())) == 3 * 5
@@ -74,7 +83,12 @@ def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("order", "words"),
-    [({"scale": "huge"}, "smoke, quick, paper; got 'huge'"), ([], "its order is to be an object"), (7, "got 7")],
+    [
+        ({"scale": "huge"}, "smoke, quick, paper; got 'huge'"),
+        ({"precision": "half"}, "fp32, tf32, bf16; got 'half'"),
+        ([], "its order is to be an object"),
+        (7, "got 7"),
+    ],
 )
 def test_an_order_that_no_study_knows_is_told_and_not_a_traceback(tmp_path, order, words):
     study = Quickstart()

@@ -60,7 +60,14 @@ class Condition:
 def _specs(condition: Condition, order: Order) -> tuple[RunSpec, ...]:
     asked = condition.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
     return tuple(
-        RunSpec(problem=condition.problem, model=condition.model, method=method, optimizer=optimizer, seed=seed)
+        RunSpec(
+            problem=condition.problem,
+            model=condition.model,
+            method=method,
+            optimizer=optimizer,
+            seed=seed,
+            precision=order.precision,
+        )
         for seed in range(max(asked, order.min_seeds))
         for method, optimizer in condition.settings(order)
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from supple_lab.atomic_write import StorageError, atomic_write, storage_error
+from supple_lab.runs.precision import Precision
 from supple_lab.runs.spec import RunSpec
 from supple_lab.studies.order import Order, Scale
 
@@ -82,8 +83,9 @@ def checked(manifest: Manifest) -> Manifest:
     """The manifest, if its order is one that studies know how to fill."""
     if not isinstance(manifest.order, Order):
         raise TypeError(f"its order is to be an object; got {manifest.order!r}")
-    if manifest.order.scale not in get_args(Scale):
-        raise ValueError(f"its scale is to be one of {', '.join(get_args(Scale))}; got {manifest.order.scale!r}")
+    for name, known in (("scale", get_args(Scale)), ("precision", get_args(Precision))):
+        if (value := getattr(manifest.order, name)) not in known:
+            raise ValueError(f"its {name} is to be one of {', '.join(known)}; got {value!r}")
     return manifest
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from supple_lab.runs.precision import Precision
+
 Scale = Literal["smoke", "quick", "paper"]
 
 
@@ -19,6 +21,7 @@ class Seeds(NamedTuple):
 
 
 USUAL_SEEDS = Seeds()
+KIND = ("scale", "search", "as_printed", "allow_partial", "precision")  # orders that differ here are of other grids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,7 @@ class Order:
     search: bool = False  # every setting the paper searched in place of its best
     as_printed: bool = False  # the paper's slips as they are printed
     allow_partial: bool = False  # an incomplete TinyImageNet may be used
+    precision: Precision = "default"  # of the runs' matrix products
     only: str = ""  # run the conditions alone whose label holds this text
     also: tuple[str, ...] = ()  # methods besides
     min_seeds: int = 0  # at least so many seeds, whatever the study's own number
@@ -44,5 +48,4 @@ class Order:
 
     def same_kind(self, other: "Order") -> bool:
         """Whether both are about the same grid, or parts of it."""
-        kinds = [(order.scale, order.search, order.as_printed, order.allow_partial) for order in (self, other)]
-        return kinds[0] == kinds[1]
+        return all(getattr(self, name) == getattr(other, name) for name in KIND)
