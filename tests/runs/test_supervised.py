@@ -150,13 +150,14 @@ def test_run_does_not_go_on_with_other_data(tmp_path, monkeypatch):
         execute(spec, store)
 
 
-def test_missing_data_is_a_sentence_and_not_a_traceback(tmp_path, monkeypatch):
+def test_a_run_whose_data_were_missing_goes_on_once_they_are_there(tmp_path, monkeypatch):
     def absent(self, device):
         raise DataError("digits are gone; put them back.")
 
-    monkeypatch.setattr(Digits, "load", absent)
-    store = Store.create(tmp_path)
-    assert execute(small_spec(), store) == "failed"
-    status = store.folder(small_spec()).status()
-    assert status["reason"] == "digits are gone; put them back."
-    assert "traceback" not in status
+    store, folder = (store := Store.create(tmp_path)), store.folder(small_spec())
+    with monkeypatch.context() as without_data:
+        without_data.setattr(Digits, "load", absent)
+        with pytest.raises(DataError, match="put them back"):
+            execute(small_spec(), store)
+    assert folder.state() == "interrupted"
+    assert execute(small_spec(), store) == "done"

@@ -20,6 +20,7 @@ from supple_lab.data.folder import use_folder
 from supple_lab.runs.journal import NOT_CAPTURED, Pace
 from supple_lab.runs.mirror import Mirror
 from supple_lab.runs.precision import Precision
+from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.runs.suitable import check_suitable
@@ -105,6 +106,8 @@ class Run(Command):
         add_to_manifest(store.root, study.name, order=order, command=own_command(), specs=specs)
         exchange(store, specs)
         todo = unfinished(store, specs, retry_failed=self.retry_failed)
+        if self.is_here(engine):
+            check_data(todo)
         could_not = self.sweep(todo, store, engine) if todo else []
         tell_damage(store, todo)
         tell_notes(store, todo)
@@ -161,12 +164,15 @@ class Run(Command):
             if not all(item.partition("=")):
                 raise BadUsage(f"--slurm takes NAME=VALUE, such as partition=gpu; got {item!r}.")
 
+    def is_here(self, engine: type[Executor]) -> bool:
+        """Whether the runs compute on this machine, as those of a Ray cluster started for them do."""
+        return engine.is_here or (engine.name == "ray" and self.address is None)
+
     def check_machine(self, engine: type[Executor]) -> None:
         """Refuse what cannot be done before anything is written."""
         self.check_numbers()
         self.check_cluster(engine)
-        is_here = engine.is_here or (engine.name == "ray" and self.address is None)  # a cluster started on this machine
-        if self.device == "cuda" and is_here and not torch.cuda.is_available():
+        if self.device == "cuda" and self.is_here(engine) and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
         if self.per_gpu > 1 and self.device != "cuda":
             raise BadUsage("--per-gpu is for --device cuda; on processor cores use --jobs.")
@@ -207,6 +213,12 @@ class Run(Command):
         )
 
 
+def check_data(specs: Iterable[RunSpec]) -> None:
+    """DataError, once, where a dataset of the runs is not on this machine: before any of them begins."""
+    for dataset in dict.fromkeys(spec.problem.dataset for spec in specs if isinstance(spec.problem, Supervised)):
+        dataset.check_here()
+
+
 def check_trackers(names: Iterable[str]) -> None:
     """Refuse trackers that do not exist or are not installed."""
     try:
@@ -242,10 +254,16 @@ def tell_damage(store: Store, specs: list[RunSpec]) -> None:
 
 
 def tell_failures(failed: list[Failure]) -> int:
-    """Name what failed, on the error stream."""
+    """Name what failed, on the error stream; what failed alike, once."""
+    alike: dict[tuple[str, bool], list[Failure]] = {}
     for failure in failed:
+        alike.setdefault((failure.reason, failure.busy), []).append(failure)
+    for failure, *others in alike.values():
         what = "not finished here" if failure.busy else "failed"
-        print(f"{what}: {title_of(failure.spec)} (run {failure.spec.run_id}): {failure.reason}", file=sys.stderr)
+        runs = f"{title_of(failure.spec)} (run {failure.spec.run_id})" + (
+            f" and {len(others):,} more" if others else ""
+        )
+        print(f"{what}: {runs}: {failure.reason}", file=sys.stderr)
         for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
             print(f"    {line}", file=sys.stderr)
     return FAILED if failed else DONE

@@ -101,6 +101,9 @@ class Dataset(ABC):
     def facts(self) -> Facts:
         """What the dataset is like, known without its files."""
 
+    def check_here(self) -> None:  # noqa: B027
+        """Raise DataError where the dataset needs files and there are none; whether they are whole, `load` finds."""
+
     @abstractmethod
     def load(self, device: torch.device) -> Splits:
         """Both splits on the device, or DataError."""

@@ -24,6 +24,9 @@ class OnDisk(Dataset):
     std: ClassVar[tuple[float, ...]]
     verified_by: ClassVar[str]
 
+    def check_here(self) -> None:
+        self.find()
+
     def load(self, device: torch.device) -> Splits:
         folder = self.find()
         try:

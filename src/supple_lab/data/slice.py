@@ -41,6 +41,9 @@ class Slice(Dataset):
             num_classes=whole.num_classes,
         )
 
+    def check_here(self) -> None:
+        self.of.check_here()
+
     def load(self, device: torch.device) -> Splits:
         whole = self.of.load(torch.device("cpu"))
         return Splits(

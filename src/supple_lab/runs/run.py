@@ -47,8 +47,9 @@ def execute(
 ) -> State:
     """Bring the run to its end, from wherever it is; return how it ended. A run in a settled state is left as it is.
 
-    A disk that refuses (StorageError), another process at work (RunIsBusy) and what ended the run from outside it
-    (Interrupted) are the caller's to tell.
+    A disk that refuses (StorageError), data that is not there (DataError), another process at work (RunIsBusy) and what
+    ended the run from outside it (Interrupted) are the caller's to tell: they say nothing about the run, which goes on
+    from where it is when it is executed again.
     """
     folder = store.folder(spec)
     folder.create(spec)
@@ -66,9 +67,9 @@ def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
         _train(spec, journal)
     except supervised.Diverged as diverged:
         return _end(journal, "diverged", reason=str(diverged))
-    except (StorageError, RunIsBusy, Interrupted):
+    except (StorageError, DataError, RunIsBusy, Interrupted):
         raise
-    except (DataError, Unsuitable) as error:  # the user's to mend, and said in a sentence
+    except Unsuitable as error:  # the user's to mend, and said in a sentence
         return _end(journal, "failed", reason=str(error))
     except Exception as error:
         if breaks_the_process(error):
