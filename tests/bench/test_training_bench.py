@@ -19,6 +19,7 @@ from supple_lab.bench.training import (
     PEOPLE,
     WITH_LOADER,
     Case,
+    ListingAID,
     batches_of_loader,
     batches_on_device,
     bench_case,
@@ -135,3 +136,14 @@ class TestOnAGpu:
 
         _, megabytes = with_memory(make, torch.device("cuda"))
         assert megabytes == pytest.approx(8.0, abs=0.1)
+
+
+@pytest.mark.parametrize("case", [*CASES, *LARGE_CASES], ids=lambda case: case.title)
+def test_the_loop_people_write_trains_the_network_that_ours_does(case):
+    ours, theirs = (
+        case.model.build(activation, image_shape=case.image_shape, num_classes=case.num_classes)
+        for activation in (AID, ListingAID)
+    )
+    kinds = [[type(layer) for layer in network.modules()] for network in (ours, theirs)]
+    assert kinds[0] == [AID if kind is ListingAID else kind for kind in kinds[1]]
+    assert AID in kinds[0]

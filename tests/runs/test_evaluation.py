@@ -7,6 +7,7 @@ from torch import nn
 
 from supple import AID
 from supple_lab.data.digits import Digits
+from supple_lab.runs.captured import MOVED
 from supple_lab.runs.evaluation import BATCH_SIZE, NUM_EAGER, Evaluation
 from supple_lab.runs.precision import Numerics
 
@@ -68,15 +69,13 @@ def test_passes_follow_the_weights_and_the_sets(device):
 def test_passes_find_weights_that_have_moved(device):
     evaluation, examples = evaluated(device)
     weight = evaluation.model[1].weight
-    for _ in range(3):
-        weight.data = torch.randn_like(weight)  # the old values stay where they were, for a stale graph to read
-        for num_passes in range(1, NUM_EAGER + 2):
+    for _ in range(2):
+        for _ in range(NUM_EAGER + 2):
             values = evaluation.scores({"test": examples})
             fresh = Evaluation(evaluation.model, evaluation.numerics)
             assert values == pytest.approx(fresh.scores({"test": examples}), rel=1e-5)
-            assert evaluation.known["test"].num_passes == num_passes
-        assert (evaluation.known["test"].graph is not None) == (device == "cuda")
-    assert evaluation.obstacle is None
+        weight.data = torch.randn_like(weight)  # the old values stay where they were, for a stale graph to read
+    assert evaluation.obstacle == (MOVED if device == "cuda" else None)
 
 
 def test_nothing_accumulates_over_stages():

@@ -8,6 +8,7 @@ from small_runs import small_spec
 from supple_lab.commands.run import tell_notes
 from supple_lab.report.load import load_results
 from supple_lab.report.remarks import remarks
+from supple_lab.runs import dqn
 from supple_lab.runs.agent import Agent
 from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.journal import Journal, Pace
@@ -16,6 +17,10 @@ from supple_lab.runs.step import EagerSteps
 from supple_lab.runs.store import Store
 
 REASON = "RuntimeError: CUDA error: operation not permitted when stream is capturing"
+OF_STEPS = "training steps, which draw other random numbers (masks), if any"
+OF_AGENTS = "acting or learning, which draw other random numbers (masks), if any"
+AT_EVERY_STEP = Pace(seconds=0.0)
+NEVER = Pace(seconds=1e9)
 
 
 def not_captured(store, spec):
@@ -33,7 +38,7 @@ def test_status_says_it_before_the_first_epoch_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(EagerSteps, "take", take)
     with pytest.raises(KeyboardInterrupt):
         execute(spec, store)
-    assert not_captured(store, spec) == f"training steps: {REASON}"
+    assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
 
 
 def test_status_of_a_finished_run_says_it_of_steps_and_of_evaluation(tmp_path, monkeypatch):
@@ -46,14 +51,14 @@ def test_status_of_a_finished_run_says_it_of_steps_and_of_evaluation(tmp_path, m
     monkeypatch.setattr(EagerSteps, "obstacle", "OutOfMemoryError: 2 GiB")
     monkeypatch.setattr(Evaluation, "pass_over", pass_over)
     assert execute(spec, store) == "done"
-    assert not_captured(store, spec) == f"training steps: OutOfMemoryError: 2 GiB; evaluation: {REASON}"
+    assert not_captured(store, spec) == f"{OF_STEPS}: OutOfMemoryError: 2 GiB; evaluation: {REASON}"
 
 
 def test_status_of_a_dqn_run_says_it(tmp_path, monkeypatch):
     spec, store = chain_spec(), Store.create(tmp_path)
     monkeypatch.setattr(Agent, "obstacles", [REASON, REASON])
     assert execute(spec, store) == "done"
-    assert not_captured(store, spec) == f"acting or learning: {REASON}"
+    assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 
 
 def test_reason_is_noted_once_and_written_with_the_next_glance(tmp_path):
@@ -66,6 +71,73 @@ def test_reason_is_noted_once_and_written_with_the_next_glance(tmp_path):
         journal.note_not_captured(what, reason)
     journal.glance(progress=0.1)
     assert not_captured(store, spec) == f"evaluation: {REASON}"
+
+
+def killed_at_step_20(root, spec, monkeypatch, *, pace):
+    """The store of a run that was killed at its twentieth step, none of which was captured."""
+    store, original, num_left = Store.create(root), EagerSteps.take, iter(range(19))
+
+    def take(self, indices):
+        if next(num_left, None) is None:
+            raise KeyboardInterrupt
+        self.obstacle = REASON
+        original(self, indices)
+
+    monkeypatch.setattr(EagerSteps, "take", take)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, store, pace=pace)
+    monkeypatch.setattr(EagerSteps, "take", original)
+    return store
+
+
+def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
+    spec, said, glance = small_spec(), [], Journal.glance
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, pace=AT_EVERY_STEP)
+
+    def spy(journal, **facts):
+        glance(journal, **facts)
+        said.append(not_captured(store, spec))
+
+    monkeypatch.setattr(Journal, "glance", spy)
+    assert execute(spec, store) == "done"
+    assert set(said) == {f"{OF_STEPS}: {REASON}"}  # while it runs
+    assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
+
+
+def test_resumed_run_says_it_where_an_attempt_between_did_not_get_to_a_step(tmp_path, monkeypatch):
+    spec = small_spec()
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, pace=AT_EVERY_STEP)
+    store.folder(spec).write_status("running", progress=0.0)  # what an attempt says first
+    assert execute(spec, store) == "done"
+    assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
+
+
+def test_run_that_does_the_steps_again_does_not_say_it(tmp_path, monkeypatch):
+    spec = small_spec()
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, pace=NEVER)
+    assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
+    assert execute(spec, store) == "done"
+    assert "not_captured" not in store.folder(spec).status()
+
+
+def test_resumed_dqn_run_says_it_of_the_segments_before(tmp_path, monkeypatch):
+    spec, store = chain_spec(), Store.create(tmp_path)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "obstacles", [REASON])
+        patch.setattr(dqn, "contest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, store, pace=AT_EVERY_STEP)
+    assert execute(spec, store) == "done"
+    assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
+
+
+def test_random_numbers_are_spoken_of_only_where_some_are_drawn(two_of_three, capsys):
+    tell_notes(*two_of_three)  # evaluation draws no masks
+    assert "masks" not in capsys.readouterr().err
 
 
 def test_run_on_a_cpu_has_nothing_to_say(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from small_runs import small_scenario_spec
+from small_runs import small_scenario_spec, small_spec
+from supple.methods.vanilla import Vanilla
 from supple_lab.runs import step
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.run import execute
@@ -77,3 +78,35 @@ def test_runs_in_one_process_share_a_precision_until_the_last_one_ends():
         Numerics(CPU, "fp32").matmuls().__enter__()
     second.__exit__(None, None, None)
     assert torch.get_float32_matmul_precision() == before
+
+
+def settings() -> tuple[str, bool, bool]:
+    cudnn = torch.backends.cudnn
+    return torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic
+
+
+def set_settings(products: str, allow_tf32: bool, deterministic: bool) -> None:
+    torch.set_float32_matmul_precision(products)
+    torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = allow_tf32, deterministic
+
+
+@pytest.fixture(params=[("highest", True, False), ("high", False, True)])
+def callers_settings(request):
+    before = settings()
+    set_settings(*request.param)
+    yield request.param
+    set_settings(*before)
+
+
+def test_convolutions_add_up_in_one_order_until_the_last_run_ends_and_the_caller_finds_all_settings_as_they_were(
+    callers_settings, tmp_path, monkeypatch
+):
+    seen = set()
+    monkeypatch.setattr(Vanilla, "after_step", lambda self, learner, state: seen.add(settings()))
+    with Numerics(CPU, "fp32").matmuls():
+        assert execute(small_spec(num_stages=1, epochs=1), Store.create(tmp_path / "beside_another")) == "done"
+        assert settings() == ("highest", False, True)
+    assert settings() == callers_settings
+    assert execute(small_spec(num_stages=1, epochs=1), Store.create(tmp_path / "alone")) == "done"
+    assert seen == {("highest", False, True)}
+    assert settings() == callers_settings

@@ -10,11 +10,19 @@ from small_trainees import assert_captured, needs_gpu, trainee_of, weights
 from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
-from supple_lab.runs.captured import CapturedSteps
+from supple_lab.runs.captured import MOVED, CapturedSteps
 from supple_lab.runs.evaluation import NUM_EAGER, Evaluation
-from supple_lab.runs.one_graph import OneGraph, look_again
+from supple_lab.runs.one_graph import OneGraph
 from supple_lab.runs.precision import Numerics
-from supple_lab.runs.recording import ONE_CAPTURE, OWN, end_graphs, graphs_that_end_together, reason_of, record
+from supple_lab.runs.recording import (
+    NUM_REHEARSALS,
+    ONE_CAPTURE,
+    OWN,
+    end_graphs,
+    graphs_that_end_together,
+    reason_of,
+    record,
+)
 from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
 
@@ -219,22 +227,33 @@ class TestOnAGpu:
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() - before < size
 
-    def test_stale_work_is_captured_anew_with_all_that_ends_with_it(self):
+    def test_work_on_tensors_that_have_moved_is_done_as_it_is_and_says_so(self):
         trainee, _ = trainee_of(small_spec())
-        first, total, largest = next(trainee.learner.model.parameters()), *torch.zeros(2, device="cuda")
-        works = (
-            OneGraph(lambda: total.copy_(weights(trainee).sum()), trainee),
-            OneGraph(lambda: largest.copy_(weights(trainee).max()), trainee),
-        )
+        first, total = next(trainee.learner.model.parameters()), torch.zeros((), device="cuda")
+        work = OneGraph(lambda: total.copy_(weights(trainee).sum()), trainee)
+        work()
+        work.look_again()
+        assert work.graph is not None
+        first.data = torch.randn_like(first)
+        work.look_again()
+        work()
+        assert (work.graph, work.obstacle) == (None, MOVED)
+        assert total.item() == pytest.approx(weights(trainee).sum().item(), rel=1e-5)
+
+    def test_graph_whose_work_failed_ends_with_the_others(self):
+        number, left = torch.ones(8, device="cuda"), iter(range(NUM_REHEARSALS))
+
+        def fails_at_last():
+            number.mul_(2.0)
+            if next(left, None) is None:
+                raise RuntimeError("planted")
+
         end_graphs()  # of earlier tests
-        for _ in range(3):
-            first.data = torch.randn_like(first)
-            look_again(works)
-            for work in works:
-                work()
-            assert [work.obstacle for work in works] == [None, None]
-            assert total.item() == pytest.approx(weights(trainee).sum().item(), rel=1e-5)
-            assert largest.item() == weights(trainee).max().item()
-            assert OWN.graphs == [work.graph for work in works]
-        look_again(works)
-        assert all(work.graph is not None for work in works)
+        with ONE_CAPTURE:
+            graph = record(lambda: number.fill_(3.0))
+            with pytest.raises(RuntimeError, match="planted"):
+                record(fails_at_last, pool=graph.pool())
+        assert len(OWN.graphs) == 2
+        graph.replay()
+        assert number.tolist() == [3.0] * 8
+        end_graphs()

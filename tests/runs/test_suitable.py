@@ -80,7 +80,7 @@ def logits(model: Model, side: int) -> torch.Tensor:
         (spec_of(Stationary(), model=CNN(hidden=15), method=UseCReLU()), "a width of 15 cannot be divided by 2"),
         (spec_of(Stationary(), model=CNN(), subnetworks=2), "Choose the model mlp"),
         (spec_of(Stationary(), subnetworks=2, method=UseRReLU()), "method 'rrelu' uses RReLU"),
-        (spec_of(Stationary(), precision="tf32"), "Use precision fp32"),
+        (spec_of(Stationary(), precision="tf32"), "Leave it out there"),
     ],
 )
 def test_parts_that_do_not_go_together_are_refused_with_the_reason(spec, reason):

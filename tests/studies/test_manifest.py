@@ -45,9 +45,10 @@ def test_smoke_runs_decide_nothing(filled_in_parts):
 
 def test_another_scale_is_another_grid(tmp_path):
     study = Quickstart()
-    for scale in ("smoke", "quick"):
-        order = Order(scale=scale, methods=("redo",) if scale == "smoke" else ())
-        add_to_manifest(tmp_path, study.name, order=order, command=scale, specs=study.specs(order))
+    first, second = Order(scale="smoke", methods=("redo",)), Order(scale="quick")
+    for order, replaced in ((first, None), (second, first.whole()), (second, None)):
+        given = {"order": order, "command": order.scale, "specs": study.specs(order)}
+        assert add_to_manifest(tmp_path, study.name, **given) == replaced
     written = read_manifest(tmp_path, study.name)
     assert (written.order, written.commands) == (Order(scale="quick"), ("quick",))
 

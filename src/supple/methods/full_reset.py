@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from supple.fresh_state import forget_
 from supple.learner import Batch, Learner
 from supple.methods.base import Method, State
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullReset(Method):
-    """Puts back parameters and buffers, bit for bit the same each time, and empties what the optimizer knows of them.
+    """Puts back parameters and buffers, bit for bit the same each time, and has the optimizer forget them.
 
     The network is the vanilla one, or has the activation of the method that ``built_with`` names.
     """
@@ -29,5 +30,4 @@ class FullReset(Method):
         for name, tensor in itertools.chain(learner.model.named_parameters(), learner.model.named_buffers()):
             if name in learner.initial:  # a buffer that came later has no initial value
                 tensor.copy_(learner.initial[name])
-        for parameter in learner.model.parameters():  # the optimizer may train others besides, which go on
-            learner.optimizer.state.pop(parameter, None)
+        forget_(learner.optimizer, learner.model.parameters())  # it may train others besides, which go on

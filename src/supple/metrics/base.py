@@ -14,6 +14,7 @@ class Metric(ABC):
 
     name: ClassVar[str]
     stands_alone: ClassVar[bool] = True  # False: its numbers mean something only together, as the bins of a histogram
+    reads_gradients: ClassVar[bool] = False  # True: it reads ``.grad``, as whoever trains left it
 
     @abstractmethod
     def measure(self, observation: Observation) -> dict[str, float]:

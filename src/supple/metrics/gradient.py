@@ -19,6 +19,7 @@ class GradientNorm(Metric):
     """``gradient_norm``: the norm of all gradients together."""
 
     name = "gradient_norm"
+    reads_gradients = True
 
     def measure(self, observation: Observation) -> dict[str, float]:
         gradients = observation.gradients
@@ -34,6 +35,7 @@ class DeadGradientShare(Metric):
     """
 
     name = "dead_gradient"
+    reads_gradients = True
 
     def measure(self, observation: Observation) -> dict[str, float]:
         weights = (layer.weight for layer in observation.layers.values() if isinstance(layer, Layer))

@@ -24,7 +24,7 @@ from supple_lab.models.base import Model
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.optimizer import Optimizer
-from supple_lab.runs.precision import Precision
+from supple_lab.runs.precision import Precision, named
 from supple_lab.runs.problem import Problem
 from supple_lab.runs.record_log import Record
 from supple_lab.runs.run import DEFAULT_PACE, execute
@@ -115,7 +115,7 @@ class OneRun(Command):
                 method=self.method,
                 optimizer=self.optimizer,
                 seed=self.seed,
-                precision=self.precision,
+                precision=named(self.precision, device=self.device),
             )
         except ValueError as error:
             raise BadUsage(str(error)) from error

@@ -19,11 +19,11 @@ from supple_lab.commands.screen import print_drawing
 from supple_lab.data.folder import use_folder
 from supple_lab.runs.journal import NOT_CAPTURED, Pace
 from supple_lab.runs.mirror import Mirror
-from supple_lab.runs.precision import Precision
+from supple_lab.runs.precision import Precision, named
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
-from supple_lab.runs.suitable import check_suitable
+from supple_lab.runs.suitable import check_suitable, remarks_on_precision
 from supple_lab.studies.base import Study
 from supple_lab.studies.manifest import add_to_manifest
 from supple_lab.studies.order import Order, Scale
@@ -34,6 +34,7 @@ from supple_lab.sweep.view import choose_view, title_of
 from supple_lab.trackers.base import Tracker, TrackerMissing
 
 GIB = 2**30
+OTHER_GRID = "the folder had another grid of this study ({}); its runs stay, but the report is about the new one alone."
 NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has all
 
 
@@ -103,15 +104,24 @@ class Run(Command):
         for spec in specs:
             check_suitable(spec, device=self.device)
         store = Store.create(self.out or default_out(study), mirror=self.mirror)
-        add_to_manifest(store.root, study.name, order=order, command=own_command(), specs=specs)
         exchange(store, specs)
         todo = unfinished(store, specs, retry_failed=self.retry_failed)
         if self.is_here(engine):
             check_data(todo)
+        replaced = add_to_manifest(store.root, study.name, order=order, command=own_command(), specs=specs)
+        self.tell_beginning(order, replaced)
         could_not = self.sweep(todo, store, engine) if todo else []
         tell_damage(store, todo)
         tell_notes(store, todo)
         return self.tell_end(study, store, could_not + failures(store, specs))
+
+    def tell_beginning(self, order: Order, replaced: Order | None) -> None:
+        """What may not be meant, on the error stream."""
+        notes = remarks_on_precision(order.precision, device=self.device)
+        if replaced is not None:
+            notes.append(OTHER_GRID.format(", ".join(order.differences(replaced))))
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
 
     def tell_end(self, study: Study, store: Store, failed: list[Failure]) -> int:
         """Make the report, then name what failed; a report that cannot be made hides no failure."""
@@ -136,7 +146,7 @@ class Run(Command):
             search=self.search,
             as_printed=self.as_printed,
             allow_partial=self.allow_partial,
-            precision=self.precision,
+            precision=named(self.precision, device=self.device),
             only=self.only,
         )
 
@@ -229,14 +239,14 @@ def check_trackers(names: Iterable[str]) -> None:
 
 
 def tell_notes(store: Store, specs: Iterable[RunSpec]) -> None:
-    """Say what went wrong without harm to any number, each thing once, on the error stream."""
+    """Say what went otherwise than it should and stopped no run, each thing once, on the error stream."""
     notes = Counter(note for spec in specs for note in notes_in(store.folder(spec).status()))
     for note, number in notes.items():
         print(f"note: in {number:,} {'run' if number == 1 else 'runs'}: {note}", file=sys.stderr)
 
 
 def notes_in(status: dict[str, Any]) -> list[str]:
-    """What a run says of itself that changes no number's meaning, but that somebody should know."""
+    """What a run says of itself that somebody should know; steps that were not captured may have other numbers."""
     told = status.get("not_captured")
     return [*status.get("notes", ()), *([NOT_CAPTURED.format(told)] if told else [])]
 

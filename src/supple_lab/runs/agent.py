@@ -17,7 +17,7 @@ from supple_lab.rl.replay import Replay
 from supple_lab.rl.stack import Stack
 from supple_lab.runs.captured import weights_of
 from supple_lab.runs.dqn_problem import DQN, Mode
-from supple_lab.runs.one_graph import OneGraph, look_again
+from supple_lab.runs.one_graph import OneGraph
 from supple_lab.runs.step import Trainee, descend_
 from supple_lab.streams import stream
 
@@ -84,7 +84,8 @@ class Agent:
         trainee = self.trainee
         trainee.method.end_stage(trainee.learner, trainee.state, data)
         trainee.method.begin_stage(trainee.learner, trainee.state, data, data.boundary)
-        look_again(self._works)
+        for work in self._works:
+            work.look_again()
 
     @property
     def obstacles(self) -> list[str]:

@@ -1,8 +1,9 @@
 """Captured steps: on a GPU a whole training step, from the gather of its batch to the optimizer, is one CUDA graph.
 
 A graph reads and writes fixed places in memory. So the stage's examples are copied into room for the largest stage and
-the batch's indices into a buffer, and a graph is captured anew only when something a step touches has moved: an
-optimizer whose state a method emptied. Rehearsals and captures leave no trace in weights, moments or random streams.
+the batch's indices into a buffer. All else that a step touches stays where it is with every method of the paper; where
+it has moved all the same, steps are eager from there on. Rehearsals and captures leave no trace in weights, moments or
+random streams.
 """
 
 import contextlib
@@ -12,9 +13,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from supple.fresh_state import starts_from_zeros
 from supple_lab.data.base import Examples
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 from supple_lab.runs.step import EagerSteps, Trainee, training_step
+
+MOVED = "something it reads or writes has moved in memory since it was captured"
 
 
 class CapturedSteps:
@@ -28,18 +32,16 @@ class CapturedSteps:
         self.pool: Pool | None = None  # memory of all graphs: nothing in it lives from one step to the next
         self.indices: dict[int, Tensor] = {}
         self.places: list[int] = []
-        self.obstacle: str | None = None  # why steps are not captured
+        self.obstacle = objection_to(trainee)  # why steps are not captured
 
-    def begin_stage(self, examples: Examples) -> bool:
-        """Train on these examples from now on; tell whether graphs that were recorded before are of no use any more."""
+    def begin_stage(self, examples: Examples) -> None:
+        """Train on these examples from now on."""
         if self.examples is None:
             self.examples = with_room(examples, self.num_examples)
         self.examples.images_NCHW[: len(examples)].copy_(examples.images_NCHW)
         self.examples.labels_N[: len(examples)].copy_(examples.labels_N)
-        is_stale = bool(self.graphs) and self.places != places_of(tensors_of(self.trainee))
-        if is_stale:
-            self.graphs, self.pool = {}, None
-        return is_stale
+        if self.graphs and self.places != places_of(tensors_of(self.trainee)):
+            self.obstacle = MOVED
 
     def take(self, indices: Tensor) -> None:
         """One step."""
@@ -79,6 +81,14 @@ def with_room(examples: Examples, number: int) -> Examples:
     images, labels = examples.images_NCHW, examples.labels_N
     room = images.new_zeros(number, *images.shape[1:])
     return replace(examples, images_NCHW=room, labels_N=labels.new_zeros(number))
+
+
+def objection_to(trainee: Trainee) -> str | None:
+    """Why no step of the trainee can be captured: a rehearsal makes the optimizer's state, and puts back but zeros."""
+    optimizer = trainee.learner.optimizer
+    if starts_from_zeros(optimizer):
+        return None
+    return f"what {type(optimizer).__name__} remembers before its first step is not known to be zeros"
 
 
 def tensors_of(trainee: Trainee) -> list[Tensor]:

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 
 from supple.learner import Learner
-from supple.metrics.base import measure
-from supple.metrics.observation import observe_sites
 from supple_lab.rl.replay import Replay
 from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive
-from supple_lab.runs.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input
+from supple_lab.runs.agent import FORMAT, Agent, Remembered, loss_on_worth
 from supple_lab.runs.checkpoint import checkpoint_files
 from supple_lab.runs.contest import contest
 from supple_lab.runs.dqn_cursor import DQNCursor
+from supple_lab.runs.dqn_probe import metric_values
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.journal import Journal
 from supple_lab.runs.new_learner import learner_of, new_network
@@ -30,7 +29,6 @@ from supple_lab.runs.step import Trainee
 from supple_lab.runs.supervised import Diverged, check_finite
 from supple_lab.streams import stream, stream_seed
 
-NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose rank is asked for
 MAX_SHARE_OF_MEMORY = 0.25  # that frames may take if each core has a run; more go to a file in the run's folder
 
 
@@ -117,7 +115,7 @@ def play_and_learn(
 def note_obstacles(agent: Agent, journal: Journal) -> None:
     """Have the run say why some of the agent's work is not captured, on a GPU."""
     for obstacle in agent.obstacles:
-        journal.note_not_captured("acting or learning", obstacle)
+        journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", obstacle)
 
 
 def steps_left(problem: DQN, cursor: DQNCursor) -> int:
@@ -149,15 +147,11 @@ def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> d
 
 def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str, float]:
     """The iteration's training games, how far it got, and the metrics on states drawn from the replay."""
-    replay, learner = agent.replay, agent.trainee.learner
-    probe = replay.sample(min(NUM_PROBED, replay.num_transitions), stream(seed, "probe", cursor.iteration))
-    states = network_input(probe.stack_BSHW)
-    observation = observe_sites(learner.model, states, sites=None, batch_size=256, initial=learner.initial)
     return {
         "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,
         "num_steps": cursor.num_steps,
         "num_updates": cursor.num_updates,
-        **measure(agent.problem.metrics, observation),
+        **metric_values(agent, seed=seed, iteration=cursor.iteration),
     }
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple_lab.data.base import Examples
-from supple_lab.runs.captured import places_of, weights_of
+from supple_lab.runs.captured import MOVED, places_of, weights_of
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 
@@ -50,17 +50,15 @@ class Evaluation:
 
     def score(self, name: str, examples: Examples) -> None:
         """One pass, into the sums."""
-        places = places_of(weights_of(self.model))
-        if places != self.places:
-            self.drop_graphs()
-            self.places = places
+        if self.pool is not None and self.places != places_of(weights_of(self.model)):
+            self.obstacle = MOVED
         if name not in self.known or self.known[name].examples is not examples:
             self.known[name] = KnownSet(examples)
         known = self.known[name]
         if known.num_passes == NUM_EAGER and self.sums.is_cuda and self.obstacle is None:
             known.graph = self.captured_pass(examples)
         known.num_passes += 1
-        if known.graph is None:
+        if known.graph is None or self.obstacle is not None:
             self.pass_over(examples)
         else:
             known.graph.replay()
@@ -68,11 +66,6 @@ class Evaluation:
     def forget(self, name: str) -> None:
         """Let go of a set that will not be scored again: it may be a gigabyte."""
         self.known.pop(name, None)
-
-    def drop_graphs(self) -> None:
-        """Let go of all captured passes and their memory; sets are captured anew after as many passes as at first."""
-        self.known.clear()
-        self.pool = None
 
     @torch.no_grad()
     def pass_over(self, examples: Examples) -> None:
@@ -89,7 +82,7 @@ class Evaluation:
         except RuntimeError as error:
             self.obstacle = reason_of(error)
             return None
-        self.pool = graph.pool()
+        self.pool, self.places = graph.pool(), places_of(weights_of(self.model))
         return graph
 
 

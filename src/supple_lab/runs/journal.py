@@ -14,7 +14,7 @@ from supple_lab.runs.tracking import Tracking
 
 SECONDS_BETWEEN_GLANCES = 0.5  # status files are read by people; each write reaches the disk
 MAX_SHARE_OF_TIME = 0.05  # that writing checkpoints may take: VGG-16 with Adam's moments is 650 MB
-NOT_CAPTURED = "not all work on the GPU was captured as CUDA graphs, so it took longer and drew other masks: {}"
+NOT_CAPTURED = "not all work on the GPU was captured as CUDA graphs, so it took longer: {}"
 
 Snapshot = Callable[[], dict[str, Any]]  # all that the next step depends on
 
@@ -61,6 +61,9 @@ class Journal:
             )
         stands_on = checkpoint or {"num_records": 0, "num_epochs": 0}
         self.num_records, self.num_epochs = stands_on["num_records"], stands_on["num_epochs"]
+        self.facts.pop("not_captured", None)
+        if told := stands_on.get("not_captured"):  # the checkpoint's, not the status': other work is done again
+            self.facts["not_captured"] = told
         self.folder.stage_log.keep(self.num_records)
         self.folder.epoch_log.keep(self.num_epochs)
         self.tracking.begin()
@@ -88,7 +91,7 @@ class Journal:
             self.folder.write_status("running", **self.facts, **self.tracking.facts, seconds=self.seconds)
 
     def note_not_captured(self, what: str, reason: str | None) -> None:
-        """Have the run's facts say from now on that this is not one CUDA graph, and why; nothing without a reason."""
+        """Have the run say from now on, resumed or not, that this is not one CUDA graph; nothing without a reason."""
         if reason is None:
             return
         told, before = f"{what}: {reason}", str(self.facts.get("not_captured", ""))
@@ -114,7 +117,8 @@ class Journal:
         self.sync()
         stands_on = self.folder.foundation(self.num_records, self.num_epochs)
         self.folder.check_lease()
-        write_checkpoint(self.folder.path, {**content, **stands_on, "device": self.device.type})
+        about = {"device": self.device.type, "not_captured": self.facts.get("not_captured")}
+        write_checkpoint(self.folder.path, {**content, **stands_on, **about})
         self.folder.copy_out_if_possible()
         self._last_checkpoint = time.monotonic()
         self._cost = self._last_checkpoint - started

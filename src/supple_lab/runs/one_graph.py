@@ -1,12 +1,12 @@
 """One graph: a piece of a run's work, always on the same tensors, as one CUDA graph on a GPU and as it is elsewhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from supple_lab.runs.captured import generators_of, places_of, tensors_of, without_trace
-from supple_lab.runs.recording import ONE_CAPTURE, Pool, end_graphs, reason_of, record
+from supple_lab.runs.captured import MOVED, generators_of, objection_to, places_of, tensors_of, without_trace
+from supple_lab.runs.recording import ONE_CAPTURE, reason_of, record
 from supple_lab.runs.step import Trainee
 
 
@@ -23,9 +23,8 @@ class OneGraph:
         self.trainee, self.on = trainee, on
         self.on_gpu = trainee.numerics.device.type == "cuda"
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.pool: Pool | None = None
         self.places: list[int] = []
-        self.obstacle: str | None = None  # why the work is not captured
+        self.obstacle = objection_to(trainee) if self.on_gpu else None  # why the work is not captured
 
     def __call__(self) -> None:
         if self.on_gpu and self.graph is None and self.obstacle is None:
@@ -39,25 +38,12 @@ class OneGraph:
         """Make the graph, or note why it cannot be made."""
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
-                self.graph = record(self.work, generators=generators_of(self.trainee), pool=self.pool)
-            self.pool = self.graph.pool()
+                self.graph = record(self.work, generators=generators_of(self.trainee))
         except RuntimeError as error:
             self.obstacle = reason_of(error)
         self.places = places_of(self.on(self.trainee))
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether other tensors have taken the place of the trainee's since the graph was made."""
-        return self.graph is not None and self.places != places_of(self.on(self.trainee))
-
-    def drop(self) -> None:
-        """Let go of the graph and of its memory: the next call captures anew."""
-        self.graph, self.pool = None, None
-
-
-def look_again(works: Sequence[OneGraph]) -> None:
-    """Where one graph is stale, end all: these, and with them all of the thread. The next calls capture anew."""
-    if any(work.is_stale for work in works):
-        for work in works:
-            work.drop()
-        end_graphs()
+    def look_again(self) -> None:
+        """Do the work as it is from now on where other tensors have taken the place of the trainee's."""
+        if self.graph is not None and self.places != places_of(self.on(self.trainee)):
+            self.graph, self.obstacle = None, MOVED

@@ -9,6 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from supple.fresh_state import forget_, starts_from_zeros
+
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(ABC):
@@ -27,16 +29,11 @@ class Optimizer(ABC):
         """A fresh optimizer over the parameters, whose steps can be captured where these are on a GPU."""
 
     def renewed(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """One as it is before its first step: the same one, with zeros, where those are what it starts from.
-
-        So captured steps stay as they are. Built anew instead, it would have each run capture its steps again at each
-        stage, and packed runs wait in line for that: 8 of 12 were found doing so when a sweep was stopped.
-        """
-        remembered = [part for state in optimizer.state.values() for part in state.values()]
-        if remembered and type(optimizer) is not torch.optim.Adam:
-            return self.build(parameter for group in optimizer.param_groups for parameter in group["params"])
-        for part in remembered:
-            part.zero_()
+        """One as it is before its first step: the same one where that is zeros, so that captured steps stay good."""
+        own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        if not starts_from_zeros(optimizer):
+            return self.build(own)
+        forget_(optimizer, own)
         return optimizer
 
     def rate_for(self, parameters: list[nn.Parameter]) -> float | Tensor:

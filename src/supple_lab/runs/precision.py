@@ -12,6 +12,16 @@ from torch import nn
 Precision = Literal["default", "fp32", "tf32", "bf16"]  # default: fp32 on a CPU, tf32 on a GPU
 
 
+def named(precision: Precision, *, device: str) -> Precision:
+    """The precision as a spec should have it: default where it is the device's own, so that a run has one name."""
+    return "default" if precision == default_on(torch.device(device)) else precision
+
+
+def default_on(device: torch.device) -> Precision:
+    """What a device computes in unless told otherwise."""
+    return "tf32" if device.type == "cuda" else "fp32"
+
+
 @dataclass(frozen=True)
 class Numerics:
     """How a run computes on its device."""
@@ -22,8 +32,7 @@ class Numerics:
     @classmethod
     def choose(cls, device: torch.device, precision: Precision) -> "Numerics":
         """The device's own default where the spec leaves it open."""
-        default: Precision = "tf32" if device.type == "cuda" else "fp32"
-        return cls(device, default if precision == "default" else precision)
+        return cls(device, default_on(device) if precision == "default" else precision)
 
     def place(self, model: nn.Module) -> nn.Module:
         """The model on the device, in the memory format that suits it: tensor cores take channels last."""

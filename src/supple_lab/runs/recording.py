@@ -70,9 +70,7 @@ def record(
     stream = capture_stream()
     rehearse(work, stream)
     with no_collection(), torch.cuda.stream(stream):
-        graph = capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)
-    OWN.graphs.append(graph)
-    return graph
+        return capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)
 
 
 def rehearse(work: Callable[[], None], stream: torch.cuda.Stream) -> None:
@@ -102,9 +100,21 @@ def capture(work: Callable[[], None], generators: Sequence[torch.Generator], *, 
         try:
             graph.capture_end()
         except RuntimeError:
-            mend(generators, pool)
+            if not has_ended(graph):
+                mend(generators, pool)
             raise
+        finally:
+            OWN.graphs.append(graph)  # also where the work has failed, for it ends with the others
     return graph
+
+
+def has_ended(graph: torch.cuda.CUDAGraph) -> bool:
+    """Whether its capture has: then its memory is in order, even if the graph could not be made ready for replay."""
+    try:
+        graph.pool()
+    except RuntimeError:
+        return False
+    return True
 
 
 def registered(generators: Sequence[torch.Generator]) -> torch.cuda.CUDAGraph:

@@ -26,13 +26,6 @@ from supple_lab.scenarios.base import Unsuitable
 from supple_lab.streams import stream_seed
 
 DEFAULT_PACE = Pace()
-# What CUDA's libraries say where memory is wanting; cuBLAS, which takes its workspace as it starts, says the last.
-WANT_OF_MEMORY = (
-    "out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-)
 NUM_THREADS = 1  # fixed by the run, never by the engine, so that the numbers do not depend on the engine
 
 
@@ -72,7 +65,7 @@ def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
     except Unsuitable as error:  # the user's to mend, and said in a sentence
         return _end(journal, "failed", reason=str(error))
     except Exception as error:
-        if breaks_the_process(error):
+        if gave_up_this_process(journal.device):
             raise BrokenProcess(f"the GPU gave up this process: {str(error).splitlines()[0]}.") from error
         return _end(journal, "failed", reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
     return _end(journal, "done", progress=1.0)
@@ -103,13 +96,19 @@ def _end(journal: Journal, state: State, **facts: object) -> State:
     return state
 
 
-def breaks_the_process(error: Exception) -> bool:
-    """Whether CUDA refuses all further calls of this process, as after an illegal access. Want of memory is no such."""
-    if any(words in str(error) for words in WANT_OF_MEMORY):
+def gave_up_this_process(device: torch.device) -> bool:
+    """Whether the device refuses all further calls of this process, as CUDA does after an illegal access.
+
+    It is asked, because the words of an error do not tell: want of memory or of a kernel leaves a GPU as it was. Only
+    this thread's stream is waited for: while another thread captures, the whole device must not be.
+    """
+    if device.type != "cuda" or not torch.cuda.is_initialized():
         return False
-    accelerator_error = getattr(torch, "AcceleratorError", ())  # PyTorch before 2.8 raises a RuntimeError
-    is_of_cuda = isinstance(error, RuntimeError) and str(error).startswith("CUDA error")
-    return isinstance(error, accelerator_error) or is_of_cuda
+    try:
+        torch.cuda.current_stream(device).synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 @contextmanager

@@ -1,13 +1,16 @@
 """What is measured when a stage is over: accuracy and loss, online and in evaluation mode, metrics, subnetworks."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from supple.metrics.base import measure
+from supple.metrics.base import Metric
 from supple.metrics.observation import observe
 from supple_lab.runs.cursor import Cursor, online
 from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.interim import Interim
+from supple_lab.runs.probe_gradients import BATCH_SIZE, measure_on_probe
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.step import Trainee
@@ -29,7 +32,7 @@ def stage_end_values(
     evaluation.forget("train")
     is_last = cursor.stage + 1 == problem.scenario.num_stages
     if problem.metrics and (is_last or cursor.stage % problem.metrics_every == 0):
-        values |= measure(problem.metrics, observe(learner.model, probe(stage, spec.seed), initial=learner.initial))
+        values |= metric_values(trainee, problem.metrics, probe(stage, spec.seed))
     if problem.subnetworks:
         values |= subnetwork_values(
             spec,
@@ -43,8 +46,16 @@ def stage_end_values(
     return values
 
 
-def probe(stage: Stage, seed: int) -> Tensor:
-    """Images for the metrics: a fixed sample of the stage's, for some datasets lie sorted by class."""
+def metric_values(trainee: Trainee, metrics: Sequence[Metric], probe: tuple[Tensor, Tensor]) -> dict[str, float]:
+    """The metrics on the network of now, in the precision of the run."""
+    (images, labels), learner = probe, trainee.learner
+    with trainee.numerics.forward():
+        observation = observe(learner.model, images, initial=learner.initial)
+    batches = zip(images.split(BATCH_SIZE), labels.split(BATCH_SIZE), strict=True)
+    return measure_on_probe(metrics, observation, trainee=trainee, batches=batches)
+
+
+def probe(stage: Stage, seed: int) -> tuple[Tensor, Tensor]:
+    """Images and labels for the metrics: a fixed sample of the stage's, for some datasets lie sorted by class."""
     order = torch.randperm(len(stage.train), generator=stream(seed, "probe"))[:NUM_PROBED]
-    images, _ = stage.train.batch(order.to(stage.train.labels_N.device))
-    return images
+    return stage.train.batch(order.to(stage.train.labels_N.device))

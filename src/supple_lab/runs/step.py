@@ -57,10 +57,9 @@ class EagerSteps:
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 
-    def begin_stage(self, examples: Examples) -> bool:
-        """Train on these examples from now on; tell whether there are graphs that are of no use any more."""
+    def begin_stage(self, examples: Examples) -> None:
+        """Train on these examples from now on."""
         self.examples = examples
-        return False
 
     def take(self, indices: Tensor) -> None:
         """One step."""

@@ -15,6 +15,7 @@ from supple_lab.runs.blank_network import Shape, blank_network, shown, size_of
 from supple_lab.runs.dqn_problem import DQN
 from supple_lab.runs.own_hooks import has_own
 from supple_lab.runs.playable import check_playable, remarks_on
+from supple_lab.runs.precision import Precision
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.subnetworks import check_subnetworks
@@ -34,7 +35,7 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
     if spec.precision == "tf32" and device == "cpu":
         raise Unsuitable(
-            "precision tf32 is a way in which CUDA GPUs multiply; on a CPU it changes nothing. Use precision fp32."
+            "precision tf32 is a way in which CUDA GPUs multiply; on a CPU it changes nothing. Leave it out there."
         )
     if isinstance(spec.problem, DQN):
         check_playable(spec, spec.problem)
@@ -58,12 +59,7 @@ def extent_of(spec: RunSpec, problem: Supervised) -> Extent:
 
 def remarks(spec: RunSpec, *, device: str) -> list[str]:
     """What is allowed, but may not be what was meant."""
-    found = []
-    if spec.precision == "bf16" and device == "cpu":
-        found.append(
-            "bf16 is slow on a CPU without instructions for it, and some machines end the process with 'illegal "
-            "instruction'; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 there, or use precision fp32."
-        )
+    found = remarks_on_precision(spec.precision, device=device)
     if (
         isinstance(spec.problem, Supervised)
         and spec.problem.scenario.num_stages == 1
@@ -76,6 +72,16 @@ def remarks(spec: RunSpec, *, device: str) -> list[str]:
     if isinstance(spec.problem, DQN):
         found += remarks_on(spec.problem, spec.method)
     return found
+
+
+def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
+    """What may come of it on the device."""
+    if precision != "bf16" or device != "cpu":
+        return []
+    return [
+        "bf16 is slow on a CPU without instructions for it, and some machines end the process with 'illegal "
+        "instruction'; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 there, or use precision fp32."
+    ]
 
 
 def acts_between_stages(method: Method) -> bool:

@@ -20,7 +20,7 @@ from supple_lab.runs.optimizer import set_learning_rate_
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.progress import Progress
-from supple_lab.runs.recording import ONE_CAPTURE, end_graphs
+from supple_lab.runs.recording import ONE_CAPTURE
 from supple_lab.runs.snapshot import restore_snapshot_, take_snapshot
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.stage_end import stage_end_values
@@ -64,9 +64,7 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
                 learner.optimizer = spec.optimizer.renewed(learner.optimizer)
             coming = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin")
             method.begin_stage(learner, state, coming, cursor.stage)
-        if steps.begin_stage(stage.train):
-            evaluation.drop_graphs()  # good as they are, but a thread's graphs end together
-            end_graphs()
+        steps.begin_stage(stage.train)
 
         while cursor.epoch < stage.epochs:
             learning_rate = spec.optimizer.learning_rate * stage.learning_rate_factor(cursor.epoch)
@@ -75,7 +73,9 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
             learner.model.train()
             for indices in batches.indices()[cursor.step :]:
                 steps.take(indices)
-                journal.note_not_captured("training steps", steps.obstacle)
+                journal.note_not_captured(
+                    "training steps, which draw other random numbers (masks), if any", steps.obstacle
+                )
                 cursor.step += 1
                 journal.checkpoint_if_due(snapshot)
                 journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)

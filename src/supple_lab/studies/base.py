@@ -31,8 +31,14 @@ class Study(ABC):
         """Why an option of the order would change nothing here; empty where each has something to change."""
         conditions = self.conditions(order)
         if not conditions:
-            asked = (("--methods", order.methods), ("--only", order.only), ("--search", order.search))
-            named = ", ".join(option for option, value in (*asked, ("--seeds", order.num_seeds)) if value)
+            asked = {
+                "--methods": order.methods,
+                "--only": order.only,
+                "--search": order.search,
+                "--seeds": order.num_seeds,
+                "--precision": order.precision != "default",
+            }
+            named = ", ".join(option for option, value in asked.items() if value)
             return f"{self.name} trains nothing, so {named} would change nothing. Leave it out." if named else ""
         if order.search and not any(condition.has_search for condition in conditions):
             return f"{self.name} has nothing to search: the paper tried no other settings there. Leave --search out."

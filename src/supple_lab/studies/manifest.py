@@ -24,20 +24,27 @@ class Manifest:
     specs: tuple[dict[str, Any], ...]  # as they were written: another version may not know their parts
 
 
-def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> None:
-    """Note what is asked for beside what was: a grid may be filled part by part, and the report is about all of it."""
+def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> Order | None:
+    """Note what is asked for beside what was: a grid may be filled part by part, and the report is about all of it.
+
+    An order of another kind takes the place of the one before, which is returned.
+    """
     (out / "studies").mkdir(exist_ok=True)
     with alone(path_of(out, study)):
-        _add(out, study, order=order, command=command, specs=specs)
+        try:
+            before = read_manifest(out, study)
+        except StorageError:
+            before = None
+        if before is None or before.order.same_kind(order):
+            _add(out, study, before, order=order, command=command, specs=specs)
+            return None
+        _add(out, study, None, order=order, command=command, specs=specs)
+        return before.order
 
 
-def _add(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> None:
-    try:
-        before = read_manifest(out, study)
-    except StorageError:
-        before = None
-    if before is not None and not before.order.same_kind(order):
-        before = None  # another scale or another search: another grid
+def _add(
+    out: Path, study: str, before: Manifest | None, *, order: Order, command: str, specs: Sequence[RunSpec]
+) -> None:
     written = [*(before.specs if before else ()), *(spec.to_dict() for spec in specs)]
     manifest = Manifest(
         study=study,

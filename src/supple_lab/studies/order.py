@@ -40,12 +40,16 @@ class Order:
     min_seeds: int = 0  # at least so many seeds, whatever the study's own number
 
     def whole(self, before: "Order | None" = None) -> "Order":
-        """The grid that a report is about: all of the study, and what this and the order before asked for besides."""
-        asked = (self, *([before] if before is not None and before.same_kind(self) else []))
+        """The grid that a report is about: all of the study, and what this and one of its kind before asked besides."""
+        asked = (self,) if before is None else (self, before)
         also = dict.fromkeys(name for order in reversed(asked) for name in (*order.also, *order.methods))
         min_seeds = max(max(order.num_seeds or 0, order.min_seeds) for order in asked)
         return replace(self, methods=(), only="", num_seeds=None, also=tuple(also), min_seeds=min_seeds)
 
     def same_kind(self, other: "Order") -> bool:
         """Whether both are about the same grid, or parts of it."""
-        return all(getattr(self, name) == getattr(other, name) for name in KIND)
+        return not self.differences(other)
+
+    def differences(self, other: "Order") -> list[str]:
+        """What makes the other's grid another one."""
+        return [f"{name} {getattr(other, name)}" for name in KIND if getattr(other, name) != getattr(self, name)]
