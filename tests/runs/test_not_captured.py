@@ -5,7 +5,7 @@ import torch
 
 from small_games import chain_spec
 from small_runs import small_spec
-from supple_lab.commands.run import tell_notes
+from supple_lab.commands.telling import tell_notes
 from supple_lab.report.load import load_results
 from supple_lab.report.remarks import remarks
 from supple_lab.runs import dqn

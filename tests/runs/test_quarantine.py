@@ -3,7 +3,7 @@
 import pytest
 
 from small_runs import small_spec
-from supple_lab.commands.run import tell_damage
+from supple_lab.commands.telling import tell_damage
 from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
 from supple_lab.sweep.inline import Inline

@@ -17,8 +17,9 @@ from supple.metrics.base import Metric, every_metric
 from supple_lab import lookup
 from supple_lab.commands.base import BadUsage, Command
 from supple_lab.commands.form import filled, form_of
-from supple_lab.commands.run import check_trackers, tell_damage, tell_failures, tell_notes
+from supple_lab.commands.run import check_trackers
 from supple_lab.commands.screen import print_table
+from supple_lab.commands.telling import tell_damage, tell_failures, tell_notes
 from supple_lab.interrupted import Interrupted
 from supple_lab.models.base import Model
 from supple_lab.runs.journal import Pace

@@ -3,21 +3,21 @@
 import math
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 import tyro
 
 from supple_lab import lookup
-from supple_lab.commands.base import DONE, FAILED, BadUsage, Command
+from supple_lab.commands.base import FAILED, BadUsage, Command
 from supple_lab.commands.report import default_out, make_report
 from supple_lab.commands.screen import print_drawing
+from supple_lab.commands.telling import tell_damage, tell_failures, tell_notes
 from supple_lab.data.folder import use_folder
-from supple_lab.runs.journal import NOT_CAPTURED, Pace
+from supple_lab.runs.journal import Pace
 from supple_lab.runs.mirror import Mirror
 from supple_lab.runs.precision import Precision, named
 from supple_lab.runs.problem import Supervised
@@ -30,12 +30,11 @@ from supple_lab.studies.order import Order, Scale
 from supple_lab.sweep.executor import EngineMissing, Executor
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
 from supple_lab.sweep.terms import Terms
-from supple_lab.sweep.view import choose_view, title_of
+from supple_lab.sweep.view import choose_view
 from supple_lab.trackers.base import Tracker, TrackerMissing
 
 GIB = 2**30
 OTHER_GRID = "the folder had another grid of this study ({}); its runs stay, but the report is about the new one alone."
-NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,42 +237,6 @@ def check_trackers(names: Iterable[str]) -> None:
         raise BadUsage(str(error)) from error
 
 
-def tell_notes(store: Store, specs: Iterable[RunSpec]) -> None:
-    """Say what went otherwise than it should and stopped no run, each thing once, on the error stream."""
-    notes = Counter(note for spec in specs for note in notes_in(store.folder(spec).status()))
-    for note, number in notes.items():
-        print(f"note: in {number:,} {'run' if number == 1 else 'runs'}: {note}", file=sys.stderr)
-
-
-def notes_in(status: dict[str, Any]) -> list[str]:
-    """What a run says of itself that somebody should know; steps that were not captured may have other numbers."""
-    told = status.get("not_captured")
-    return [*status.get("notes", ()), *([NOT_CAPTURED.format(told)] if told else [])]
-
-
 def own_command() -> str:
     """The command as it was typed."""
     return shlex.join(["supple", *sys.argv[1:]])
-
-
-def tell_damage(store: Store, specs: list[RunSpec]) -> None:
-    """Name the files that could not be read, on the error stream."""
-    for spec in specs:
-        for path in store.folder(spec).set_aside():
-            print(f"note: {path} was set aside as damaged; what it held was computed again.", file=sys.stderr)
-
-
-def tell_failures(failed: list[Failure]) -> int:
-    """Name what failed, on the error stream; what failed alike, once."""
-    alike: dict[tuple[str, bool], list[Failure]] = {}
-    for failure in failed:
-        alike.setdefault((failure.reason, failure.busy), []).append(failure)
-    for failure, *others in alike.values():
-        what = "not finished here" if failure.busy else "failed"
-        runs = f"{title_of(failure.spec)} (run {failure.spec.run_id})" + (
-            f" and {len(others):,} more" if others else ""
-        )
-        print(f"{what}: {runs}: {failure.reason}", file=sys.stderr)
-        for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
-            print(f"    {line}", file=sys.stderr)
-    return FAILED if failed else DONE

@@ -1,0 +1,50 @@
+"""Telling: what a command says on the error stream of runs that failed, of files that were damaged, and of notes."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from supple_lab.commands.base import DONE, FAILED
+from supple_lab.runs.journal import NOT_CAPTURED
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.sweep.sweep import Failure
+from supple_lab.sweep.view import title_of
+
+NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has all
+
+
+def tell_notes(store: Store, specs: Iterable[RunSpec]) -> None:
+    """Say what went otherwise than it should and stopped no run, each thing once, on the error stream."""
+    notes = Counter(note for spec in specs for note in notes_in(store.folder(spec).status()))
+    for note, number in notes.items():
+        print(f"note: in {number:,} {'run' if number == 1 else 'runs'}: {note}", file=sys.stderr)
+
+
+def notes_in(status: dict[str, Any]) -> list[str]:
+    """What a run says of itself that somebody should know; steps that were not captured may have other numbers."""
+    told = status.get("not_captured")
+    return [*status.get("notes", ()), *([NOT_CAPTURED.format(told)] if told else [])]
+
+
+def tell_damage(store: Store, specs: list[RunSpec]) -> None:
+    """Name the files that could not be read, on the error stream."""
+    for spec in specs:
+        for path in store.folder(spec).set_aside():
+            print(f"note: {path} was set aside as damaged; what it held was computed again.", file=sys.stderr)
+
+
+def tell_failures(failed: list[Failure]) -> int:
+    """Name what failed, on the error stream; what failed alike, once."""
+    alike: dict[tuple[str, bool], list[Failure]] = {}
+    for failure in failed:
+        alike.setdefault((failure.reason, failure.busy), []).append(failure)
+    for failure, *others in alike.values():
+        what = "not finished here" if failure.busy else "failed"
+        more = f" and {len(others):,} more" if others else ""
+        run = f"{title_of(failure.spec)} (run {failure.spec.run_id}){more}"
+        print(f"{what}: {run}: {failure.reason}", file=sys.stderr)
+        for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
+            print(f"    {line}", file=sys.stderr)
+    return FAILED if failed else DONE
