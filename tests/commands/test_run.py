@@ -1,7 +1,5 @@
 """supple run: what it refuses, and that engines, limits and mirrors are at one's command."""
 
-import json
-
 import pytest
 
 from supple_lab import lookup
@@ -139,22 +137,16 @@ def test_runs_that_found_damaged_data_are_told_once_and_stay_resumable(supervise
     assert [folder.state() for folder in Store.open(tmp_path / "out").folders()] == ["interrupted"] * 4
 
 
-def test_precision_asked_for_is_that_of_the_runs(tmp_path):
-    asked = ["--precision", "bf16", "--engine", "inline", "--quiet", "--out", str(tmp_path)]
-    assert supple([*SMOKE, *asked]) == 0
-    (folder,) = Store.open(tmp_path).folders()
-    assert json.loads((folder.path / "spec.json").read_text())["precision"] == "bf16"
-    assert folder.status()["precision"] == "bf16"
-
-
-def test_runs_have_one_name_whether_their_precision_is_told_or_not_and_another_grid_is_told(tmp_path, capsys):
+def test_runs_have_the_precision_asked_for_one_name_where_it_is_the_default_and_another_grid_is_told(tmp_path, capsys):
     command = [*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]
-    for precision, num_runs, is_another in (("default", 1, False), ("fp32", 1, False), ("bf16", 2, True)):
+    for precision, found in (("default", {"fp32"}), ("fp32", {"fp32"}), ("bf16", {"fp32", "bf16"})):
         assert supple([*command, "--precision", precision]) == 0
         told = capsys.readouterr().err
-        assert ("another grid of this study (precision default)" in told) == is_another
+        assert ("another grid of this study (precision default)" in told) == (precision == "bf16")
         assert ("illegal instruction" in told) == (precision == "bf16")
-        assert len(list(Store.open(tmp_path).folders())) == num_runs
+        folders = list(Store.open(tmp_path).folders())
+        assert len(folders) == len(found)
+        assert {folder.status()["precision"] for folder in folders} == found
 
 
 def test_precision_of_a_study_that_trains_nothing_is_refused(tmp_path, capsys):

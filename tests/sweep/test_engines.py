@@ -162,8 +162,8 @@ def test_hanging_run_has_failed_by_its_time_limit_and_a_retry_continues_it(tmp_p
 
 def test_run_over_its_memory_limit_has_failed_and_the_next_is_done(tmp_path):
     store = Store.create(tmp_path)
-    # Weights, their first values, gradients and two moments of 8,000^2 floats: 1.2 GiB. A small run takes 0.5 in all.
-    specs = [replace(small_spec(), model=MLP(width=8000, num_hidden=2)), small_spec()]
+    # Weights, their first values, gradients and two moments of 6,500^2 floats: 0.8 GiB. A small run takes 0.5 in all.
+    specs = [replace(small_spec(), model=MLP(width=6500, num_hidden=2)), small_spec()]
     assert execute_all(specs, Process(store, device="cpu", jobs=1, terms=Terms(memory_limit=2**30))) == []
     assert [store.folder(spec).state() for spec in specs] == ["failed", "done"]
     (failure,) = failures(store, specs)
