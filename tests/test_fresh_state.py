@@ -10,6 +10,9 @@ MAKERS = {
     "adam": (torch.optim.Adam, {}, True),
     "fused adam, amsgrad": (torch.optim.Adam, {"fused": True, "amsgrad": True}, True),
     "adamw": (torch.optim.AdamW, {}, True),
+    "adamax": (torch.optim.Adamax, {}, True),
+    "adadelta": (torch.optim.Adadelta, {}, True),
+    "rmsprop": (torch.optim.RMSprop, {"momentum": 0.9, "centered": True}, True),
     "sgd": (torch.optim.SGD, {}, True),
     "momentum": (torch.optim.SGD, {"momentum": 0.9, "dampening": 0.5}, False),
     "nadam": (torch.optim.NAdam, {}, False),
@@ -56,3 +59,14 @@ def test_what_it_knows_of_other_parameters_stays():
     forget_(optimizer, model.parameters())
     assert not optimizer.state[model.weight]["exp_avg"].any()
     assert torch.equal(optimizer.state[other.weight]["exp_avg"], before)
+
+
+def test_what_does_not_suit_the_parameter_any_more_is_dropped():
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    step_(model, optimizer)
+    model.to(torch.float64)
+    optimizer.state[model.bias]["step"] = 2  # a number, as torch had it once
+    forget_(optimizer, model.parameters())
+    assert not optimizer.state
+    step_(model.to(torch.float32), optimizer)

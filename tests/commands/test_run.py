@@ -125,6 +125,20 @@ def test_data_that_are_nowhere_are_told_once_before_a_run_begins(supervised_cnns
     assert not list(tmp_path.glob("out/runs/*"))
 
 
+def test_every_dataset_that_is_nowhere_is_named_and_how_to_run_the_rest(supervised_cnns, tmp_path, capsys):
+    command, folder = supervised_cnns
+    folder.mkdir(parents=True)
+    (folder / "data_batch_1.bin").write_bytes(b"there")
+    at = command.index("--only")
+    assert supple([*command[:at], *command[at + 2 :]]) == 2
+    told = capsys.readouterr().err
+    assert "cifar100 is not here" in told
+    assert "tiny_imagenet is not here" in told
+    assert "cifar10 is not here" not in told
+    assert "--only TEXT" in told
+    assert not list(tmp_path.glob("out/runs/*"))
+
+
 def test_runs_that_found_damaged_data_are_told_once_and_stay_resumable(supervised_cnns, tmp_path, capsys):
     command, folder = supervised_cnns
     folder.mkdir(parents=True)
@@ -133,8 +147,11 @@ def test_runs_that_found_damaged_data_are_told_once_and_stay_resumable(supervise
         assert supple(command) == 1
         told = capsys.readouterr().err
         assert told.count("6 of 6 files") == 1
-        assert " and 3 more: cifar10: " in told
-    assert [folder.state() for folder in Store.open(tmp_path / "out").folders()] == ["interrupted"] * 4
+        assert told.count("failed: ") == 4
+        assert told.count("): likewise") == 3
+    folders = list(Store.open(tmp_path / "out").folders())
+    assert [folder.state() for folder in folders] == ["interrupted"] * 4
+    assert all("6 of 6 files" in folder.status()["reason"] for folder in folders)
 
 
 def test_runs_have_the_precision_asked_for_one_name_where_it_is_the_default_and_another_grid_is_told(tmp_path, capsys):

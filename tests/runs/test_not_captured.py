@@ -135,7 +135,7 @@ def test_resumed_dqn_run_says_it_of_the_segments_before(tmp_path, monkeypatch):
     assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 
 
-def test_random_numbers_are_spoken_of_only_where_some_are_drawn(two_of_three, capsys):
+def test_masks_are_not_spoken_of_where_evaluation_alone_was_not_captured(two_of_three, capsys):
     tell_notes(*two_of_three)  # evaluation draws no masks
     assert "masks" not in capsys.readouterr().err
 

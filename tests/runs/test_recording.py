@@ -257,3 +257,21 @@ class TestOnAGpu:
         graph.replay()
         assert number.tolist() == [3.0] * 8
         end_graphs()
+
+    def test_memory_of_a_first_graph_whose_work_failed_is_free_at_once(self):
+        number, left = torch.ones(1 << 24, device="cuda"), iter(range(NUM_REHEARSALS))
+
+        def fails_at_last():
+            doubled = number * 2.0
+            if next(left, None) is None:
+                raise RuntimeError("planted")
+            number.copy_(doubled)
+
+        end_graphs()  # of earlier tests
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved()
+        with ONE_CAPTURE, pytest.raises(RuntimeError, match="planted"):
+            record(fails_at_last)
+        assert OWN.graphs == []
+        torch.cuda.empty_cache()
+        assert torch.cuda.memory_reserved() - before < number.numel() * number.element_size()

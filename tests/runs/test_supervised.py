@@ -160,4 +160,6 @@ def test_a_run_whose_data_were_missing_goes_on_once_they_are_there(tmp_path, mon
         with pytest.raises(DataError, match="put them back"):
             execute(small_spec(), store)
     assert folder.state() == "interrupted"
+    assert folder.status()["reason"] == "digits are gone; put them back."
     assert execute(small_spec(), store) == "done"
+    assert "reason" not in folder.status()

@@ -110,15 +110,8 @@ def test_threads_of_a_broken_process_take_no_further_runs_and_those_stay_resumab
     assert [store.folder(spec).state() for spec in specs] == ["interrupted", "waiting", "waiting"]
 
 
-HARMLESS = [
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
-    getattr(torch, "AcceleratorError", RuntimeError)("CUDA error: invalid configuration argument"),
-    RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
-]
-
-
-@pytest.mark.parametrize("error", HARMLESS, ids=lambda error: str(error)[:45])
-def test_error_that_leaves_the_device_as_it_was_fails_the_run_and_lets_the_others_go_on(tmp_path, monkeypatch, error):
+def test_error_that_leaves_the_device_as_it_was_fails_the_run_and_lets_the_others_go_on(tmp_path, monkeypatch):
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
     raising(monkeypatch, error, at_step=5, once=True)
     specs = [small_spec(seed=seed, num_stages=1) for seed in range(2)]
     store = Store.create(tmp_path)

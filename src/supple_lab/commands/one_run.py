@@ -17,9 +17,10 @@ from supple.metrics.base import Metric, every_metric
 from supple_lab import lookup
 from supple_lab.commands.base import BadUsage, Command
 from supple_lab.commands.form import filled, form_of
-from supple_lab.commands.run import check_trackers
+from supple_lab.commands.run import check_data, check_trackers
 from supple_lab.commands.screen import print_table
 from supple_lab.commands.telling import tell_damage, tell_failures, tell_notes
+from supple_lab.data.base import DataError
 from supple_lab.interrupted import Interrupted
 from supple_lab.models.base import Model
 from supple_lab.runs.journal import Pace
@@ -41,7 +42,7 @@ SETTLED = ("done", "diverged")  # a failed run is tried again: what was missing 
 BEGINNINGS = {
     "waiting": "new",
     "running": "another process is at work on it",
-    "interrupted": "was interrupted, goes on from its last checkpoint",
+    "interrupted": "was interrupted, goes on from its last checkpoint, if it has one",
     "done": "finished before; this is what came out",
     "diverged": "diverged before; the same numbers would do so again",
     "failed": "failed before, is tried again",
@@ -140,12 +141,15 @@ class OneRun(Command):
 
     def bring_to_end(self, spec: RunSpec, store: Store) -> list[Failure]:
         """Train, showing how it goes."""
+        check_data([spec])
         pace = Pace(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
                 execute(spec, store, device=self.device, pace=pace, track=self.track)
             except (RunIsBusy, Interrupted) as error:
                 return [Failure(spec, str(error), busy=True)]
+            except DataError as error:
+                return [Failure(spec, str(error))]
         return failures(store, [spec])
 
     def tell_result(self, folder: RunFolder) -> None:

@@ -16,6 +16,7 @@ from supple_lab.commands.base import FAILED, BadUsage, Command
 from supple_lab.commands.report import default_out, make_report
 from supple_lab.commands.screen import print_drawing
 from supple_lab.commands.telling import tell_damage, tell_failures, tell_notes
+from supple_lab.data.base import DataError
 from supple_lab.data.folder import use_folder
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.mirror import Mirror
@@ -223,9 +224,18 @@ class Run(Command):
 
 
 def check_data(specs: Iterable[RunSpec]) -> None:
-    """DataError, once, where a dataset of the runs is not on this machine: before any of them begins."""
-    for dataset in dict.fromkeys(spec.problem.dataset for spec in specs if isinstance(spec.problem, Supervised)):
-        dataset.check_here()
+    """DataError, before any run begins, that names every dataset of theirs that is not on this machine."""
+    datasets = dict.fromkeys(spec.problem.dataset for spec in specs if isinstance(spec.problem, Supervised))
+    missing = []
+    for dataset in datasets:
+        try:
+            dataset.check_here()
+        except DataError as error:
+            missing.append(str(error))
+    if 0 < len(missing) < len(datasets):
+        missing.append("The data of other runs are here; to run these alone, name their condition: --only TEXT.")
+    if missing:
+        raise DataError("\n".join(missing))
 
 
 def check_trackers(names: Iterable[str]) -> None:

@@ -36,15 +36,14 @@ def tell_damage(store: Store, specs: list[RunSpec]) -> None:
 
 
 def tell_failures(failed: list[Failure]) -> int:
-    """Name what failed, on the error stream; what failed alike, once."""
-    alike: dict[tuple[str, bool], list[Failure]] = {}
+    """Name what failed, on the error stream; why, once where it is the same."""
+    told: set[tuple[str, str]] = set()
     for failure in failed:
-        alike.setdefault((failure.reason, failure.busy), []).append(failure)
-    for failure, *others in alike.values():
         what = "not finished here" if failure.busy else "failed"
-        more = f" and {len(others):,} more" if others else ""
-        run = f"{title_of(failure.spec)} (run {failure.spec.run_id}){more}"
-        print(f"{what}: {run}: {failure.reason}", file=sys.stderr)
-        for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
+        why, is_new = (failure.reason, failure.traceback), (failure.reason, failure.traceback) not in told
+        run = f"{title_of(failure.spec)} (run {failure.spec.run_id})"
+        print(f"{what}: {run}: {failure.reason if is_new else 'likewise'}", file=sys.stderr)
+        for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:] if is_new else ():
             print(f"    {line}", file=sys.stderr)
+        told.add(why)
     return FAILED if failed else DONE

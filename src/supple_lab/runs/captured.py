@@ -117,12 +117,18 @@ def generators_of(trainee: Trainee) -> tuple[torch.Generator, ...]:
 
 @contextlib.contextmanager
 def without_trace(trainee: Trainee) -> Iterator[None]:
-    """Undo afterwards, in place, whatever happened to the trainee and its random streams."""
+    """Undo afterwards, in place, whatever happened to the trainee and its random streams.
+
+    RuntimeError where the method has put something else in the place of its state: no graph would do that again.
+    """
     kept = [(tensor, tensor.detach().clone()) for tensor in tensors_of(trainee)]
     streams = [(generator, generator.get_state()) for generator in generators_of(trainee)]
+    of_method, replaced = dict(trainee.state), False
     try:
         yield
     finally:
+        replaced = any(trainee.state.get(name) is not part for name, part in of_method.items())
+        trainee.state.update(of_method)
         known = {id(tensor) for tensor, _ in kept}
         with torch.no_grad():
             for tensor, value in kept:
@@ -132,6 +138,10 @@ def without_trace(trainee: Trainee) -> Iterator[None]:
                     tensor.zero_()
         for generator, stream_state in streams:
             generator.set_state(stream_state)
+    if replaced:
+        raise RuntimeError(
+            f"{trainee.method.name} puts something else in the place of its state instead of changing it"
+        )
 
 
 def choose_steps(trainee: Trainee, *, num_examples: int) -> EagerSteps | CapturedSteps:

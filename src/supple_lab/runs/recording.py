@@ -54,23 +54,33 @@ def end_graphs() -> None:
     stream go on writing to. So none ends without the others. What is recorded next takes a pool of its own: torch has
     none any more under the name of one whose graphs have all ended.
     """
-    graphs, OWN.graphs = OWN.graphs, []
-    if not graphs:
+    if not OWN.graphs:
         return
     with ONE_CAPTURE, contextlib.suppress(RuntimeError):  # of a GPU that has given up this process
         torch.cuda.current_stream().synchronize()
-        while graphs:
-            graphs.pop().reset()
+        reset_all()
+    OWN.graphs = []
+
+
+def reset_all() -> None:
+    """End this thread's graphs, none of which is being replayed; hold ONE_CAPTURE."""
+    while OWN.graphs:
+        OWN.graphs.pop().reset()
 
 
 def record(
     work: Callable[[], None], *, generators: Sequence[torch.Generator] = (), pool: Pool | None = None
 ) -> torch.cuda.CUDAGraph:
     """The graph of the work, which draws from the generators, in the pool's memory or its own; hold ONE_CAPTURE."""
-    stream = capture_stream()
+    stream, is_first = capture_stream(), not OWN.graphs
     rehearse(work, stream)
     with no_collection(), torch.cuda.stream(stream):
-        return capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)
+        try:
+            return capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)
+        except BaseException:
+            if is_first:  # no other graph shares its workspaces: the memory that it took is needed for eager work
+                reset_all()
+            raise
 
 
 def rehearse(work: Callable[[], None], stream: torch.cuda.Stream) -> None:
@@ -94,6 +104,7 @@ def capture(work: Callable[[], None], generators: Sequence[torch.Generator], *, 
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
+    OWN.graphs.append(graph)  # whatever comes of it
     try:
         work()
     finally:
@@ -103,8 +114,6 @@ def capture(work: Callable[[], None], generators: Sequence[torch.Generator], *, 
             if not has_ended(graph):
                 mend(generators, pool)
             raise
-        finally:
-            OWN.graphs.append(graph)  # also where the work has failed, for it ends with the others
     return graph
 
 

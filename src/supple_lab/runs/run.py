@@ -49,8 +49,9 @@ def execute(
     with folder.held(spec), own_threads():
         if (state := folder.state()) in settled:
             return state
+        progress = folder.status().get("progress", 0.0)
         journal = Journal(folder, torch.device(device), pace, track=track)
-        folder.write_status("running", progress=0.0, seconds=journal.seconds)
+        folder.write_status("running", progress=progress, seconds=journal.seconds)
         with closing(journal.tracking):
             return _bring_to_end(spec, journal)
 
@@ -60,7 +61,11 @@ def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
         _train(spec, journal)
     except supervised.Diverged as diverged:
         return _end(journal, "diverged", reason=str(diverged))
-    except (StorageError, DataError, RunIsBusy, Interrupted):
+    except (StorageError, RunIsBusy, Interrupted):
+        raise
+    except DataError as error:
+        told = {name: value for name, value in journal.folder.status().items() if name in ("progress", "seconds")}
+        journal.folder.write_status("interrupted", **told, reason=str(error))
         raise
     except Unsuitable as error:  # the user's to mend, and said in a sentence
         return _end(journal, "failed", reason=str(error))

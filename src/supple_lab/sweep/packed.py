@@ -1,9 +1,10 @@
 """Packed: several runs in threads of this process share one GPU, each on a stream of its own.
 
 Steps are captured graphs, so a thread does little but replay them, and kernels too small to fill the card run side by
-side. Each run draws from streams of its own: its numbers are those of the run alone. One exception is known: a run that
-traces its network (CBP, ReDo) has torch.export turn cuDNN and oneDNN off for the whole process for a second or two, and
-convolutions that other runs compute meanwhile, not captured ones, round otherwise.
+side. Each run draws from streams of its own: its numbers are those of the run alone. Two exceptions are known. A run
+that traces its network (CBP, ReDo) has torch.export turn cuDNN and oneDNN off for the whole process for a second or
+two, and convolutions that other runs compute meanwhile, not captured ones, round otherwise. And steps for whose capture
+the others leave too little memory are eager and draw other masks, which the run says.
 """
 
 import queue
