@@ -240,6 +240,16 @@ class TestOnAGpu:
         assert (work.graph, work.obstacle) == (None, MOVED)
         assert total.item() == pytest.approx(weights(trainee).sum().item(), rel=1e-5)
 
+    def test_work_that_replaces_the_methods_state_is_done_as_it_is_and_says_so(self):
+        trainee, _ = trainee_of(small_spec())
+        trainee.state["count"] = torch.zeros((), device="cuda")
+        work = OneGraph(lambda: trainee.state.update(count=trainee.state["count"] + 1.0), trainee)
+        for _ in range(3):
+            work()
+        assert work.graph is None
+        assert "in the place of its state" in work.obstacle
+        assert trainee.state["count"].item() == 3.0
+
     def test_graph_whose_work_failed_ends_with_the_others(self):
         number, left = torch.ones(8, device="cuda"), iter(range(NUM_REHEARSALS))
 

@@ -38,7 +38,8 @@ class OneGraph:
         """Make the graph, or note why it cannot be made."""
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
-                self.graph = record(self.work, generators=generators_of(self.trainee))
+                graph = record(self.work, generators=generators_of(self.trainee))
+            self.graph = graph
         except RuntimeError as error:
             self.obstacle = reason_of(error)
         self.places = places_of(self.on(self.trainee))
