@@ -16,11 +16,11 @@ HOME = Path(sys.argv[0]).absolute().parent
 
 
 def install(folder: Path) -> None:
+    from programs import write_program
+
     folder.mkdir()
     for name in NAMES:
-        script = folder / name
-        script.write_text(f"#!{sys.executable}\n{Path(__file__).read_text()}")
-        script.chmod(0o755)
+        write_program(folder / name, Path(__file__).read_text())
 
 
 def sbatch(path: str) -> None:

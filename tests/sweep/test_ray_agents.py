@@ -3,13 +3,14 @@
 import sys
 
 import pytest
+from programs import write_program
 
 from small_runs import small_spec
 from supple_lab.runs.store import Store
 from supple_lab.sweep.ray_engine import NUM_CLUSTERS, Ray
 
 # Finds a cluster, ends one run, and is lost.
-AGENT = """#!{python}
+AGENT = """
 import json, os, sys
 if {vanishes}:
     os.unlink(sys.argv[0])
@@ -22,8 +23,7 @@ print(json.dumps({{"run": json.loads(sys.stdin.readline())["run"], "state": "don
 def engine(tmp_path, monkeypatch):
     def start(*, vanishes=False):
         agent = tmp_path / "agent"
-        agent.write_text(AGENT.format(python=sys.executable, vanishes=vanishes))
-        agent.chmod(0o755)
+        write_program(agent, AGENT.format(vanishes=vanishes))
         monkeypatch.setattr(sys, "executable", str(agent))
         return Ray(Store.create(tmp_path / "out"), device="cpu", jobs=1)
 
