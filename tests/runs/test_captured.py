@@ -276,13 +276,21 @@ class Replaces(Vanilla):
         state["count"] = state["count"] + 1.0
 
 
-def test_method_that_replaces_its_state_cannot_be_captured_and_keeps_it():
-    trainee, examples = trainee_of(small_spec(Replaces()), device="cpu")
+class Adds(Replaces):
+    """Remembers something only once it is needed."""
+
+    def after_step(self, learner, state):
+        state.setdefault("late", torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("method", [Replaces(), Adds()], ids=["replaces", "adds"])
+def test_method_that_replaces_or_extends_its_state_cannot_be_captured_and_keeps_it(method):
+    trainee, examples = trainee_of(small_spec(method), device="cpu")
     eager = EagerSteps(trainee)
     eager.begin_stage(examples)
     with pytest.raises(RuntimeError, match="in the place of its state"), without_trace(trainee):
         eager.take(torch.arange(32))
-    assert trainee.state["count"].item() == 5.0
+    assert {name: part.item() for name, part in trainee.state.items()} == {"count": 5.0}
 
 
 def test_packed_runs_on_a_cpu_equal_the_runs_alone(tmp_path):

@@ -40,10 +40,12 @@ def tell_failures(failed: list[Failure]) -> int:
     told: set[tuple[str, str]] = set()
     for failure in failed:
         what = "not finished here" if failure.busy else "failed"
-        why, is_new = (failure.reason, failure.traceback), (failure.reason, failure.traceback) not in told
-        run = f"{title_of(failure.spec)} (run {failure.spec.run_id})"
-        print(f"{what}: {run}: {failure.reason if is_new else 'likewise'}", file=sys.stderr)
-        for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:] if is_new else ():
-            print(f"    {line}", file=sys.stderr)
+        run, why = f"{title_of(failure.spec)} (run {failure.spec.run_id})", (failure.reason, failure.traceback)
+        if why in told:
+            print(f"{what}: {run}: likewise", file=sys.stderr)
+            continue
         told.add(why)
+        print(f"{what}: {run}: {failure.reason}", file=sys.stderr)
+        for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
+            print(f"    {line}", file=sys.stderr)
     return FAILED if failed else DONE

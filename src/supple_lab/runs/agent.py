@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from supple.learner import Batch
 from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.q_loss import huber, q_loss, worth
-from supple_lab.rl.replay import Replay
+from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.rl.stack import Stack
 from supple_lab.runs.captured import weights_of
 from supple_lab.runs.dqn_problem import DQN, Mode
@@ -126,13 +126,18 @@ class Remembered:
         for _ in range(-(-NUM_AT_BOUNDARY // problem.batch_size)):
             batch = agent.replay.sample(problem.batch_size, draws)
             next_values_BA = agent.target(network_input(batch.next_stack_BSHW))
-            worth_B = worth(next_values_BA, batch, discount=problem.discount)
-            yield network_input(batch.stack_BSHW), torch.stack((batch.action_B.float(), worth_B), dim=1)
+            yield states_and_worths(batch, next_values_BA, discount=problem.discount)
 
 
 def read_when_acting(trainee: Trainee) -> list[Tensor]:
     """Nothing of the optimizer, which makes its state in the first update: actions may have been captured before."""
     return weights_of(trainee.learner.model)
+
+
+def states_and_worths(steps: Transitions, next_values_BA: Tensor, *, discount: float) -> Batch:
+    """Steps as ``loss_on_worth`` reads them: the states, and for each the action taken and what it is worth."""
+    worth_B = worth(next_values_BA, steps, discount=discount)
+    return network_input(steps.stack_BSHW), torch.stack((steps.action_B.float(), worth_B), dim=1)
 
 
 def loss_on_worth(values_BA: Tensor, action_and_worth_B2: Tensor) -> Tensor:

@@ -119,7 +119,8 @@ def generators_of(trainee: Trainee) -> tuple[torch.Generator, ...]:
 def without_trace(trainee: Trainee) -> Iterator[None]:
     """Undo afterwards, in place, whatever happened to the trainee and its random streams.
 
-    RuntimeError where the method has put something else in the place of its state: no graph would do that again.
+    RuntimeError where the method has put something else in the place of its state, or added to it: no graph would do
+    that again.
     """
     kept = [(tensor, tensor.detach().clone()) for tensor in tensors_of(trainee)]
     streams = [(generator, generator.get_state()) for generator in generators_of(trainee)]
@@ -127,7 +128,9 @@ def without_trace(trainee: Trainee) -> Iterator[None]:
     try:
         yield
     finally:
-        replaced = any(trainee.state.get(name) is not part for name, part in of_method.items())
+        now = {name: id(part) for name, part in trainee.state.items()}
+        replaced = now != {name: id(part) for name, part in of_method.items()}
+        trainee.state.clear()
         trainee.state.update(of_method)
         known = {id(tensor) for tensor, _ in kept}
         with torch.no_grad():

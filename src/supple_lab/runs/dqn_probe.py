@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator
 
-import torch
-
 from supple.learner import Batch
 from supple.metrics.observation import observe_sites, undisturbed
-from supple_lab.rl.q_loss import worth
 from supple_lab.rl.replay import Transitions
-from supple_lab.runs.agent import Agent, network_input
+from supple_lab.runs.agent import Agent, network_input, states_and_worths
 from supple_lab.runs.probe_gradients import BATCH_SIZE, measure_on_probe
 from supple_lab.streams import stream
 
@@ -32,5 +29,4 @@ def learned_from(agent: Agent, probe: Transitions) -> Iterator[Batch]:
         steps = Transitions(*parts)
         with undisturbed(agent.target), agent.trainee.numerics.forward():
             next_values_BA = agent.target(network_input(steps.next_stack_BSHW))
-        worth_B = worth(next_values_BA, steps, discount=agent.problem.discount)
-        yield network_input(steps.stack_BSHW), torch.stack((steps.action_B.float(), worth_B), dim=1)
+        yield states_and_worths(steps, next_values_BA, discount=agent.problem.discount)

@@ -18,7 +18,7 @@ from supple_lab.runs.lease import RunIsBusy
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.quarantine import digests
-from supple_lab.runs.recording import graphs_that_end_together
+from supple_lab.runs.recording import graphs_that_end_together, reason_of
 from supple_lab.runs.run_folder import State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
@@ -71,7 +71,7 @@ def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
         return _end(journal, "failed", reason=str(error))
     except Exception as error:
         if gave_up_this_process(journal.device):
-            raise BrokenProcess(f"the GPU gave up this process: {str(error).splitlines()[0]}.") from error
+            raise BrokenProcess(f"the GPU gave up this process: {reason_of(error)}.") from error
         return _end(journal, "failed", reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
     return _end(journal, "done", progress=1.0)
 
