@@ -89,6 +89,10 @@ def test_method_named_twice_is_run_and_counted_once():
         (["list", "runs"], "needs the folder of the runs: --out DIR."),
         (["report", "quickstart", "--out", "nowhere"], "holds no runs."),
         (["run", "quickstart", "--scale", "huge"], "smoke"),
+        (["run", "quickstart", "--bogus", "3"], "Unrecognized options: --bogus"),
+        (["run", "quickstart", "--seed", "3"], "--seeds"),
+        (["rnu"], "Available subcommands: run, train, play"),
+        (["train", "--bogus", "3"], "Unrecognized options: --bogus"),
     ],
 )
 def test_bad_usage_is_answered_with_exit_code_2_and_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
@@ -96,6 +100,12 @@ def test_bad_usage_is_answered_with_exit_code_2_and_a_sentence(arguments, senten
     assert obey(*arguments) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.iterdir())  # nothing was written
+
+
+def test_without_a_command_the_commands_are_shown(capsys):
+    assert obey() == 0
+    shown = capsys.readouterr().out
+    assert all(f"• {command}" in shown for command in ("run", "train", "play", "report", "list", "bench", "data"))
 
 
 def test_folder_that_cannot_be_made_is_refused(tmp_path, capsys):

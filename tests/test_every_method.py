@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import supple.methods
 from supple import Learner
 from supple.methods.base import Method
+from supple.metrics.sites import activation_sites
 from supple.tracing import trace_units
 
 
@@ -155,6 +156,12 @@ def equal(first, second):
 
 
 ALL = pytest.mark.parametrize("cls", METHODS, ids=lambda cls: cls.name)
+
+
+@ALL
+def test_what_a_method_puts_into_a_network_can_be_watched(cls):
+    model = mlp(cls().activation)
+    assert list(activation_sites(model).values()) == ["2", "4"]
 
 
 def test_folder_holds_every_method_of_the_paper():

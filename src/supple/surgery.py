@@ -66,7 +66,8 @@ def renewable_layers(graph: UnitGraph, who: str) -> list[UnitLayer]:
 
 def warn_of_others(graph: UnitGraph, who: str, served: list[UnitLayer]) -> None:
     """Name the hidden layers that a method leaves alone for another reason than a residual sum, which is by design."""
-    left = [layer for layer in graph if layer not in served and not (layer.residual and not layer.unclear)]
+    names = {layer.name for layer in served}
+    left = [layer for layer in graph if layer.name not in names and not (layer.residual and not layer.unclear)]
     reasons = [f"'{layer.name}': {hindrance(layer) or 'more than one layer reads it'}" for layer in left]
     reasons += graph.skipped
     if reasons:

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
@@ -24,16 +25,22 @@ from supple_lab.lookup import UnknownName, use_plugin
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.sweep.packed import THREAD_NAME
 
+
+@dataclass(frozen=True)
+class ReadElsewhere:
+    """A command whose options depend on the parts that are named: to the parser of all commands it is but a name."""
+
+
 Commands = (
     Annotated[Run, tyro.conf.subcommand(name="run")]
-    | Annotated[Train, tyro.conf.subcommand(name="train")]
-    | Annotated[Play, tyro.conf.subcommand(name="play")]
+    | Annotated[ReadElsewhere, tyro.conf.subcommand(name=Train.verb, description=Train.__doc__)]
+    | Annotated[ReadElsewhere, tyro.conf.subcommand(name=Play.verb, description=Play.__doc__)]
     | Annotated[Report, tyro.conf.subcommand(name="report")]
     | Annotated[List, tyro.conf.subcommand(name="list")]
     | Annotated[Bench, tyro.conf.subcommand(name="bench")]
     | Annotated[Data, tyro.conf.subcommand(name="data")]
 )
-ONE_RUN: tuple[type[OneRun], ...] = (Train, Play)  # their options depend on the parts that are named
+ONE_RUN: tuple[type[OneRun], ...] = (Train, Play)
 
 
 def main() -> None:
@@ -60,10 +67,12 @@ def supple(arguments: list[str]) -> int:
 def command_of(arguments: list[str]) -> Command:
     """The command that the arguments spell, or the parser's own exit."""
     use_plugin(*values_of("--plugin", arguments))  # first, for what it defines may be named by other options
-    for command in ONE_RUN:
-        if arguments[:1] == [command.verb]:
-            return command.read(arguments[1:], CONFIG)
-    return tyro.cli(Commands, prog="supple", args=arguments or ["--help"], description=DESCRIPTION, config=CONFIG)
+    for one_run in ONE_RUN:
+        if arguments[:1] == [one_run.verb]:
+            return one_run.read(arguments[1:], CONFIG)
+    command = tyro.cli(Commands, prog="supple", args=arguments or ["--help"], description=DESCRIPTION, config=CONFIG)
+    assert isinstance(command, Command), "the commands of one run have been read above"
+    return command
 
 
 CONFIG = (tyro.conf.FlagCreatePairsOff,)

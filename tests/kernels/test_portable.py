@@ -35,6 +35,10 @@ def test_portable_kernel_obeys_the_law_both_ways(law: Callable, rare: float, mon
     law(PortableKernel())
 
 
+def test_rates_that_sum_to_one_as_typed_are_those_of_aid():
+    assert two_branches(Intervals((0.0,), (0.9, 0.1))) == two_branches(AID_90)
+
+
 @BOTH_WAYS
 @EVERY_DTYPE
 @ONE_DRAW

@@ -143,12 +143,13 @@ def test_p_may_be_an_integer():
     assert isinstance(AID(1).p, float)
 
 
-def test_mask_of_aid_is_that_of_the_two_interval_form():
-    x = torch.randn(1000)
+@pytest.mark.parametrize("drop", [(0.9, 1.0 - 0.9), (0.9, 0.1), (0.7, 0.3), (0.99, 0.01), (0.3, 0.7)])
+def test_mask_of_aid_is_that_of_the_two_interval_form(drop):
+    x = torch.randn(10_000)
     torch.manual_seed(1)
-    y = AID(0.9)(x)
+    y = AID(drop[0])(x)
     torch.manual_seed(1)
-    assert torch.equal(y, IntervalDropout((0.0,), (0.9, 1.0 - 0.9))(x))
+    assert torch.equal(y, IntervalDropout((0.0,), drop)(x))
 
 
 def test_a_network_with_aid_learns_the_same_twice_from_one_seed():

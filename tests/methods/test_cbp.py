@@ -1,6 +1,7 @@
 """CBP: utilities by hand, the rate by counting, and nothing touched but the replaced units."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -299,6 +300,15 @@ def residual_learner():
 def test_residual_units_are_left_alone_by_default():
     learner = residual_learner()
     assert [layer.name for layer in CBP().layers(learner)] == ["act1"]
+
+
+@pytest.mark.parametrize("make", [lambda: learner_of(chain(3, 4, 2)), residual_learner], ids=["chain", "residual"])
+def test_nothing_is_said_to_be_left_alone_where_every_layer_is_served(make):
+    learner = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state = CBP(residual="all").init(learner)
+    assert {f"age.{layer.name}" for layer in learner.units} <= set(state)
 
 
 def test_residual_units_are_replaced_along_the_main_path_on_request():

@@ -68,7 +68,7 @@ static int kind_of(const int64_t *edges, const double *rates, int count, double 
     if (count != 2 || edges[0] != 0 || !(scale > 0)) {
         return GENERAL;
     }
-    if (rates[0] > 0 && rates[0] < 1 && rates[1] == 1 - rates[0] && scale == 1) {
+    if (rates[0] > 0 && rates[0] < 1 && rates[0] + rates[1] == 1 && scale == 1) {
         return FLIP;
     }
     int open = (rates[0] > 0 && rates[0] < 1) + (rates[1] > 0 && rates[1] < 1);

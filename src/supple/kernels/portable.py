@@ -56,7 +56,7 @@ def two_branches(intervals: Intervals) -> TwoBranches | None:
     if len(drawn) <= 1:
         rate = max(drawn, default=0.0)
         dropping, sparing = Branch(negative == 0.0, positive == 0.0), Branch(negative < 1.0, positive < 1.0)
-    elif positive == 1.0 - negative:
+    elif negative + positive == 1.0:  # true of 0.9 and 0.1, where 1 - 0.9 is not 0.1
         rate, dropping, sparing = negative, Branch(False, True), Branch(True, False)
     else:
         return None

@@ -9,6 +9,7 @@ from supple.layers.aid import AID
 from supple.layers.crelu import CReLU
 from supple.layers.drop_relu import DropReLU
 from supple.layers.fourier import Fourier
+from supple.layers.identity import Identity
 from supple.layers.interval_dropout import IntervalDropout
 from supple.layers.relu_dropout import ReLUDropout
 from supple.units import UnitGraph, UnitLayer
@@ -16,7 +17,7 @@ from supple.units import UnitGraph, UnitLayer
 Sites = dict[nn.Module, str]  # each activation module and its name in the model
 SiteChoice = UnitGraph | Iterable[str] | None
 
-OUR_ACTIVATIONS = (AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout)
+OUR_ACTIVATIONS = (AID, CReLU, DropReLU, Fourier, Identity, IntervalDropout, ReLUDropout)
 MASKED_ACTIVATIONS = (AID, DropReLU, IntervalDropout, ReLUDropout, nn.RReLU)  # they draw in training, not in evaluation
 # torch.nn.modules.activation, timm.layers.activations, transformers.activations: where activations live by custom.
 ACTIVATION_FILES = ("activation", "activations", "activations_me")
@@ -82,4 +83,4 @@ def never_silent(activation: nn.Module) -> bool:
     if isinstance(activation, nn.LeakyReLU):
         return activation.negative_slope != 0.0
     smooth = (nn.ELU, nn.CELU, nn.SELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Softsign, nn.LogSigmoid)
-    return isinstance(activation, (CReLU, Fourier, *smooth))
+    return isinstance(activation, (CReLU, Fourier, Identity, *smooth))

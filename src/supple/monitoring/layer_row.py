@@ -23,7 +23,10 @@ DELTA = 0.01  # of srank: Kumar et al. 2021, as in `effective_rank`
 
 @dataclass(frozen=True, kw_only=True)
 class SiteNumbers:
-    """Of the layer's units: dormant at tau 0, saturated, mean sign entropy, and the rank of at most 256 of h's rows."""
+    """Of the layer's units: dormant at tau 0, saturated, mean sign entropy, and the rank of at most 256 of h's rows.
+
+    Where the forward drew a mask, h is what it is in evaluation; the features of the metrics are what was computed.
+    """
 
     activation: str  # its class
     never_silent: bool  # dormant is 0 by construction

@@ -148,7 +148,7 @@ def chosen(option: str, arguments: Sequence[str], kind: type) -> str | None:
 
 def values_of(option: str, arguments: Sequence[str]) -> Iterator[str]:
     """What follows the option each time, after a space or an equals sign."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):  # there may be no arguments
         name, equals, value = argument.partition("=")
         if name.replace("_", "-") == option:
             yield value if equals else following
