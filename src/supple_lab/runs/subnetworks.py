@@ -1,8 +1,9 @@
 """Subnetworks (paper section 3.1): copies of a network under masks drawn once, each trained on labels of its own.
 
 "At the end of each task, we sampled 10 subnetworks and trained them on new tasks." A mask gives each hidden unit of a
-copy one fate for good: under Dropout it is kept and scaled up, or gone; under AID it is a ReLU or a negative ReLU. A
-network whose activation draws nothing has itself as its only subnetwork; its copies differ in their labels alone.
+copy one fate for good: under Dropout it is kept and scaled up, or gone; under AID it is a ReLU or a negative ReLU;
+under DropReLU a ReLU or the identity, under RReLU a ReLU of one negative slope. A network whose activation draws
+nothing has itself as its only subnetwork; its copies differ in their labels alone.
 
 Copies are trained by the optimizer of the spec, fresh, and by nothing else of the method: what is measured is what its
 weights can still learn. They share the order of batches, so that one gather and one batch of images serve them all;
@@ -12,6 +13,7 @@ GPU, too, these steps are eager: they are not captured as graphs.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +21,7 @@ from torch import Tensor, nn
 
 from supple.default_generator import kept_default_generators
 from supple.layers.aid import AID
+from supple.layers.drop_relu import DropReLU
 from supple.layers.relu_dropout import ReLUDropout
 from supple.learner import Learner
 from supple.mask_stream import mask_stream
@@ -34,6 +37,8 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.base import Stage, Unsuitable
 from supple_lab.streams import stream
 
+FIXED_BY_A_MASK = (AID, DropReLU, ReLUDropout, nn.RReLU)
+
 
 def check_subnetworks(spec: RunSpec) -> None:
     """Raise Unsuitable if the spec's network has no subnetworks in this sense: to be asked before training starts."""
@@ -43,10 +48,11 @@ def check_subnetworks(spec: RunSpec) -> None:
             "Choose the model mlp, or subnetworks=0."
         )
     site = spec.method.activation()
-    if not isinstance(site, AID | ReLUDropout) and draws_at_random(site):
+    if not isinstance(site, FIXED_BY_A_MASK) and draws_at_random(site):
         raise Unsuitable(
-            "Supervised.subnetworks needs an activation that a fixed mask makes deterministic (AID, Dropout) or that "
-            f"is so already; method '{spec.method.name}' uses {site}. Choose another method, or subnetworks=0."
+            "Supervised.subnetworks needs an activation that a fixed mask makes deterministic (AID, Dropout, DropReLU, "
+            f"RReLU) or that is so already; method '{spec.method.name}' uses {site}. Choose another method, or "
+            "subnetworks=0."
         )
 
 
@@ -128,7 +134,16 @@ def fixed(site: nn.Module, uniform_K1U: Tensor) -> Callable[[Tensor], Tensor]:
         keep = 1.0 - site.drop_positive
         gain = torch.where(uniform_K1U < keep, 1.0 / keep if keep else 0.0, 0.0)
         return lambda z: gain * torch.relu(z)
+    if isinstance(site, DropReLU):
+        return partial(leaky, slope_K1U=(uniform_K1U >= site.relu_prob).to(uniform_K1U))
+    if isinstance(site, nn.RReLU):
+        return partial(leaky, slope_K1U=site.lower + (site.upper - site.lower) * uniform_K1U)
     return torch.vmap(site)  # each copy by itself: some activations concatenate along dimension 1
+
+
+def leaky(z: Tensor, slope_K1U: Tensor) -> Tensor:
+    """ReLU with a negative slope for each copy and unit."""
+    return torch.where(z > 0, z, slope_K1U * z)
 
 
 def relabelled(examples: Examples, num_classes: int, *, seed: int, stage: int, number: int) -> Examples:
