@@ -206,6 +206,18 @@ def test_a_method_besides_the_papers_keeps_no_game_from_the_table():
     assert methods == ["ReLU", "ReLU + Dropout", "AID", "L2"]
 
 
+def test_methods_besides_the_papers_have_an_iqm_where_none_of_the_papers_ran():
+    asked = Order(scale="smoke", methods=("redo",))
+    random, human = GAMES["Asterix"]
+
+    def halfway(spec):
+        return {"score": (random + human) / 2, "srank": 10.0} if spec.method.name == "redo" else None
+
+    drawing = STUDY.draw(made(halfway, order=asked.whole()), asked.whole())
+    assert drawing.tables[1].rows == (("ReDo", "0.500 (n = 1)", "0.500 (n = 1)"),)
+    assert [[line.label for line in panel.curves] for panel in drawing.figures[0].panels] == [["ReDo"], ["ReDo"]]
+
+
 def test_draws_of_widened_scores_vary_as_new_seeds_would():
     scores = np.random.default_rng(0).normal(size=(4, 3))
     np.testing.assert_allclose(widened(scores).mean(axis=1), scores.mean(axis=1))

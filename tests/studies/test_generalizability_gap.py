@@ -96,6 +96,27 @@ def test_asked_for_methods_bring_their_own_cold_arms():
     assert any("no cold start: L2" in note for note in STUDY.draw(made(specs, lambda spec: 0.5), order).notes)
 
 
+def test_full_reset_beside_vanilla_is_the_cold_arm_of_vanillas_gap():
+    asked = Order(scale="smoke", methods=("vanilla", "full_reset"))
+    specs = STUDY.specs(asked)
+    assert Counter(spec.method.name for spec in specs) == {"vanilla": 3, "full_reset": 3}
+    report = STUDY.draw(made(specs, lambda spec: 0.3 if spec.method.name == "vanilla" else 0.5), asked.whole())
+    rows = [row[1:] for row in report.tables[0].rows]
+    assert rows == [("ReLU", "0.500", "0.300", "0.200", "0.200", "1")] * 3
+    assert [curve.label for curve in report.figures[0].panels[0].curves] == ["ReLU, cold start", "ReLU, warm start"]
+    assert any(note.endswith("its runs are the cold start of ReLU.") for note in report.notes)
+
+
+def test_full_reset_alone_runs_as_the_papers_cold_arm():
+    asked = Order(scale="paper", methods=("full_reset",))
+    cold = {spec.run_id for spec in STUDY.specs(PAPER) if spec.method == FullReset()}
+    assert {spec.run_id for spec in STUDY.specs(asked)} == cold
+    results = made(STUDY.specs(asked), lambda spec: 0.5)
+    assert {row[1:] for row in STUDY.draw(results, asked).tables[0].rows} == {
+        ("ReLU", "0.500 ± 0.000", "\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}", "0")
+    }
+
+
 def test_each_arm_of_a_search_is_selected_for_itself():
     order = Order(scale="paper", search=True)
     results = made(

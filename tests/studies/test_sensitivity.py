@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from made_records import made, verdicts, wavering
 
+from supple_lab.report.results import Results
 from supple_lab.runs.optimizer import Adam
 from supple_lab.scenarios.continual_full import ContinualFull as Scenario
 from supple_lab.studies.order import Order
@@ -72,6 +73,23 @@ def test_cells_without_runs_stay_in_the_map():
     first = STUDY.draw(results, PAPER).figures[0].panels[1]
     assert np.isnan(first.values[1]).all()
     assert np.isfinite(first.values[0]).all()
+
+
+def test_the_table_has_each_method_that_ran_and_no_cell_that_did_not():
+    asked = Order(scale="smoke", methods=("full_reset", "redo"))
+    ran = made(STUDY.specs(asked), lambda spec: 0.75 if spec.method.name == "redo" else 0.5)
+    waiting = [spec for spec in STUDY.specs(asked.whole()) if spec.method.name == "aid"]
+    results = Results((*ran.runs, *made(waiting, lambda spec: None).runs))
+    rows = STUDY.draw(results, asked.whole()).tables[0].rows
+    reset, redo = ("0.500", "\N{EN DASH}", "1"), ("0.750", "0.250", "1")
+    assert [(row[1], *row[4:]) for row in rows] == [("full reset", *reset), ("ReDo", *redo)] * 3
+
+
+def test_a_cell_whose_runs_diverged_stays_in_the_table():
+    results = made(STUDY.specs(PAPER), lambda spec: [np.nan] if spec.method.name == "aid" else accuracy(spec))
+    rows = [row for row in STUDY.draw(results, PAPER).tables[0].rows if row[1] == "AID"]
+    assert len(rows) == 3 * 8
+    assert {row[4] for row in rows} == {"without a value"}
 
 
 def test_slim_networks_have_rates_on_either_side_of_full_resets():

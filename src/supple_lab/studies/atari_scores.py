@@ -35,10 +35,14 @@ class Scores:
         return self.values_GSK[:, :, -1]
 
 
-def papers_methods(groups: Groups) -> list[str]:
-    """Those of the methods that the paper compares and some run of which ended; others keep no game from them."""
-    own = of_the_paper(groups, "atari")
-    return [name for name in methods_of(own) if any(group.of(name).ended for group in own.values())]
+def compared_methods(groups: Groups) -> list[str]:
+    """The paper's methods that have run, for others keep no game from them; where none has, the others."""
+    return ran_in(of_the_paper(groups, "atari")) or ran_in(groups)
+
+
+def ran_in(groups: Groups) -> list[str]:
+    """The methods some run of which ended."""
+    return [name for name in methods_of(groups) if any(group.of(name).ended for group in groups.values())]
 
 
 def compared_games(groups: Groups, methods: Sequence[str]) -> list[str]:
@@ -91,7 +95,7 @@ def iqm_panel(groups: Groups, title: str) -> Panel:
         title=title,
         x_label="iteration",
         y_label=STATISTIC,
-        curves=tuple(iqm_curve(scores) for scores in all_scores(groups, papers_methods(groups)).values()),
+        curves=tuple(iqm_curve(scores) for scores in all_scores(groups, compared_methods(groups)).values()),
     )
 
 
@@ -124,7 +128,7 @@ def interval_of(scores_GS: np.ndarray) -> tuple[float, float] | None:
 
 def iqm_table(choices: Mapping[str, Groups]) -> Table:
     """The final IQM of each method, for each way of choosing p."""
-    finals = {choice: all_scores(groups, papers_methods(groups)) for choice, groups in choices.items()}
+    finals = {choice: all_scores(groups, compared_methods(groups)) for choice, groups in choices.items()}
     methods = list(dict.fromkeys(method for scores in finals.values() for method in scores))
     return Table(
         name="iqm",

@@ -29,6 +29,7 @@ from supple_lab.studies.stage_curves import stage_curves
 METRIC = "test_accuracy"
 ARMS = ("vanilla", "dropout", "aid")
 FROM_SECOND = slice(1, None)  # the first stage is the same for both arms wherever their settings are
+RESET = "Full reset starts anew at each stage and has no gap of its own: its runs are the cold start of ReLU."
 BAND = "line: mean over seeds, band: one standard deviation."
 SCENARIOS = {
     "smoke": Scenario(num_stages=2, epochs=1, batch_size=20),
@@ -86,7 +87,7 @@ class GeneralizabilityGap(Study):
                     conditions=self.conditions(order),
                     silent=(TINY, "the gap at the end of each stage, for after a reset its first epochs say little"),
                 ),
-                *without_cold_arm(order),
+                *without_both_arms(order),
                 *selection_notes({name: pair.cold for name, pair in pairs.items()}),
                 *selection_notes({name: pair.warm for name, pair in pairs.items()}),
             ),
@@ -94,16 +95,18 @@ class GeneralizabilityGap(Study):
 
 
 def warm(network: Network, order: Order) -> Condition:
-    """The arms that go on."""
-    condition = network.condition(SCENARIOS[order.scale], order=order, experiment="gap_warm")
-    return replace(condition, label=f"{network.label}, warm start")
+    """The arms that go on; a full reset that is asked for does not: it is the cold arm of ReLU."""
+    whole = network.condition(SCENARIOS[order.scale], order=order, experiment="gap_warm")
+    going_on = tuple(setting for setting in whole.settings(order) if not isinstance(setting.method, FullReset))
+    return replace(whole, label=f"{network.label}, warm start", given=going_on)
 
 
 def cold(network: Network, order: Order) -> Condition:
     """The arms that are reset at each stage; of the order's methods those that have one."""
     whole = network.condition(SCENARIOS[order.scale], order=replace(order, methods=(), also=()), experiment="gap_cold")
     settings = whole.settings(replace(order, methods=(), also=()))
-    wanted = tuple(setting for setting in settings if not order.methods or arm_of(setting.method) in order.methods)
+    arms = ["vanilla" if name == FullReset.name else name for name in order.methods]
+    wanted = tuple(setting for setting in settings if not arms or arm_of(setting.method) in arms)
     return replace(whole, label=f"{network.label}, cold start", given=wanted)
 
 
@@ -128,10 +131,12 @@ def pair_of(results: Results, network: Network, order: Order) -> Pair:
     return Pair(*both)
 
 
-def without_cold_arm(order: Order) -> tuple[str, ...]:
-    """What is said of methods that the paper has no cold arm for."""
-    names = [label_of(name) for name in (*order.methods, *order.also) if name not in ARMS]
-    return (f"Only going on, no cold start: {', '.join(names)}.",) if names else ()
+def without_both_arms(order: Order) -> tuple[str, ...]:
+    """What is said of methods that have no gap: those that the paper has no cold arm for, and full reset."""
+    asked = dict.fromkeys((*order.methods, *order.also))
+    names = [label_of(name) for name in asked if name not in (*ARMS, FullReset.name)]
+    going_on = (f"Only going on, no cold start: {', '.join(names)}.",) if names else ()
+    return (*going_on, RESET) if FullReset.name in asked else going_on
 
 
 def accuracy_figure(pairs: Mapping[str, Pair]) -> Figure:

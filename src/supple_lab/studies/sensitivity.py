@@ -1,7 +1,7 @@
 """Sensitivity (appendix G.2.2): AID at several p and learning rates in continual full, against full reset."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,15 +31,17 @@ SCENARIOS = {
     "paper": Scenario(),
 }
 FEW_STEPS = {1e-3: 3e-3, 1e-4: 3e-4}  # AID's rates on digits, on either side of the 1e-3 of full reset
+NOT_RUN = final_accuracy(Results(()))
 Cell = tuple[float, float]  # learning rate and p
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One network's final accuracies: AID's by cell, and full reset's."""
+    """One network's final accuracies: AID's by cell, full reset's, and those of methods that an order adds."""
 
     cells: Mapping[Cell, Sample]  # every cell that was asked for, empty where nothing ended
     reset: Sample
+    others: Mapping[str, Sample] = field(default_factory=dict)  # by method
 
     @property
     def rates(self) -> list[float]:
@@ -65,7 +67,7 @@ class Sensitivity(Study):
 
     def draw(self, results: Results, order: Order) -> Drawing:
         grids = {condition.label: grid_of(results, condition, order) for condition in self.conditions(order)}
-        absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Grid({}, final_accuracy(Results(()))))
+        absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Grid({}, NOT_RUN))
         return Drawing(
             figures=(heat_maps(grids),),
             tables=(cell_table(grids),),
@@ -104,7 +106,8 @@ def grid_of(results: Results, condition: Condition, order: Order) -> Grid:
         for method, optimizer in condition.settings(order)
         if isinstance(method, UseAID)
     }
-    return Grid(cells, final_accuracy(own.of_method("full_reset")))
+    by_method = {name: final_accuracy(runs) for name, runs in own.group_by("method").items() if name != "aid"}
+    return Grid(cells, by_method.pop("full_reset", NOT_RUN), by_method)
 
 
 def runs_of(results: Results, setting: Setting) -> Results:
@@ -143,7 +146,7 @@ def values_in(grid: Grid, cell: Cell) -> np.ndarray:
 
 
 def cell_table(grids: Mapping[str, Grid]) -> Table:
-    """Every cell with its distance from full reset."""
+    """Every cell that has run, and what else has, with its distance from full reset."""
     return Table(
         name="cells",
         caption="Test accuracy after the last stage; mean ± standard deviation over seeds.",
@@ -153,21 +156,22 @@ def cell_table(grids: Mapping[str, Grid]) -> Table:
 
 
 def cell_rows(label: str, grid: Grid) -> list[tuple[str, ...]]:
-    """Full reset, then AID's cells."""
-    reset = (label, label_of("full_reset"), ABSENT, ABSENT, shown(grid.reset), ABSENT, str(len(grid.reset)))
-    cells = (
-        (
-            label,
-            label_of("aid"),
-            f"{p:g}",
-            f"{rate:g}",
-            shown(sample),
-            shown(sample.minus(grid.reset)),
-            str(len(sample)),
-        )
-        for (rate, p), sample in grid.cells.items()
-    )
-    return [reset, *cells]
+    """Full reset, then AID's cells, then other methods; nothing of what has not run."""
+    settings = [
+        (("full_reset", ABSENT, ABSENT), grid.reset),
+        *((("aid", f"{p:g}", f"{rate:g}"), sample) for (rate, p), sample in grid.cells.items()),
+        *(((name, ABSENT, ABSENT), sample) for name, sample in grid.others.items()),
+    ]
+    return [
+        (label, label_of(name), p, rate, shown(sample), distance(name, sample, grid.reset), str(len(sample)))
+        for (name, p, rate), sample in settings
+        if len(sample)
+    ]
+
+
+def distance(name: str, sample: Sample, reset: Sample) -> str:
+    """How far a method is from full reset; of full reset itself, nothing is said."""
+    return ABSENT if name == "full_reset" else shown(sample.minus(reset))
 
 
 def above_reset_in_most(grids: Mapping[str, Grid]) -> ClaimRow:
