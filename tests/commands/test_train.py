@@ -130,7 +130,7 @@ def test_command_without_arguments_is_help(capsys):
         ("--model cnn", "at least 16x16 pixels, but those of digits are 1x8x8. Choose larger digits (--dataset.image"),
         ("--model nature_dqn --dataset.image 3x32x32", "Choose another model: mlp"),
         ("--model.width 15 --model.narrowing halved --method crelu", "MLP.width must be divisible by 2"),
-        ("--subnetworks 2 --method rrelu", "Choose another method, or subnetworks=0."),
+        ("--subnetworks 2 --model cnn --dataset.image 3x32x32", "Choose the model mlp, or subnetworks=0."),
         ("--precision tf32", "on a CPU it changes nothing. Leave it out there."),
         ("--metrics dormnt", "Did you mean 'dormant'?"),
         ("--metrics-every 2", "--metrics NAME"),
