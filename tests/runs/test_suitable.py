@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from small_runs import small_scenario_spec
-from supple.methods.activations import UseAID, UseCReLU, UseRReLU
+from supple.methods.activations import UseAID, UseCReLU
 from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
 from supple.methods.shrink_perturb import ShrinkPerturb
@@ -79,7 +79,6 @@ def logits(model: Model, side: int) -> torch.Tensor:
         ),
         (spec_of(Stationary(), model=CNN(hidden=15), method=UseCReLU()), "a width of 15 cannot be divided by 2"),
         (spec_of(Stationary(), model=CNN(), subnetworks=2), "Choose the model mlp"),
-        (spec_of(Stationary(), subnetworks=2, method=UseRReLU()), "method 'rrelu' uses RReLU"),
         (spec_of(Stationary(), precision="tf32"), "Leave it out there"),
     ],
 )
