@@ -43,7 +43,7 @@ class GrowthRow:
 
 @dataclass(frozen=True)
 class Held:
-    """Memory held at a moment, in MiB: the process's resident size, and what torch holds of a GPU."""
+    """Memory held at a moment, in MiB: the process's own resident size, and what torch holds of a GPU."""
 
     host: float
     gpu: float
@@ -62,10 +62,14 @@ def reserved_bytes(device: torch.device) -> int:
 
 
 def resident_bytes() -> int:
-    """What the process holds now; where the system does not say, the most that it ever held."""
+    """What the process holds now; where the system does not say, the most that it ever held.
+
+    Without pages of files, such as torch's libraries, which the system takes and gives back as it likes.
+    """
     statm = Path("/proc/self/statm")
     if statm.exists():
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        _, resident, of_files, *_ = map(int, statm.read_text().split())
+        return (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 
