@@ -73,7 +73,7 @@ def take(steps, examples, batches):
     with steps.trainee.numerics.matmuls(), mask_stream(steps.trainee.masks):
         steps.begin_stage(examples)
         for indices in batches:
-            steps.take(indices)
+            steps.take((indices,))
 
 
 def assert_equal_within_rounding(captured, eager, start, *, num_steps):
