@@ -67,9 +67,10 @@ class CapturedSteps:
         return STEPS_AT_ONCE if len(ahead[STEPS_AT_ONCE - 1]) == len(ahead[0]) else 1
 
     def step_by_step(self, batches: Iterable[Tensor]) -> None:
-        """Take the steps as they are."""
+        """Take the steps as they are; no gradients are left to fill memory beside the next one's activations."""
         for indices in batches:
             training_step(self.trainee, self.stage_examples, indices)
+            self.trainee.learner.optimizer.zero_grad(set_to_none=True)
 
     def capture(self, batches: tuple[Tensor, ...]) -> None:
         """Make the graph for so many batches of this size, or note why it cannot be made."""
