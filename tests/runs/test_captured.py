@@ -74,27 +74,44 @@ class TestOnAGpu:
         torch.testing.assert_close(weights(replayed), weights(eager), **NEAR)
         torch.testing.assert_close(replayed.sums, eager.sums, rtol=1e-4, atol=1e-4)
 
-    @pytest.mark.parametrize("name", ["aid", "dropout", "rrelu", "cbp", "l2_init"])
+    @pytest.mark.parametrize("name", ["vanilla", "cbp", "l2_init"])  # masks are drawn by the graph, not by the step
     def test_many_steps_in_one_graph_are_those_of_one_graph_after_another(self, name, monkeypatch):
         ahead = torch.arange(1000, device="cuda").split(32)  # 31 of 32 images, one of 8
-        trainees, counts = [], []
+        trainees, shapes = [], []
         for at_once in (STEPS_AT_ONCE, 1):
             monkeypatch.setattr(captured, "STEPS_AT_ONCE", at_once)
-            trainee, examples = trainee_of(small_spec(METHODS[name]()))
+            trainee, examples = trainee_of(small_spec(CERTAIN.get(name, METHODS[name]())))
             steps, num_taken = CapturedSteps(trainee, num_examples=len(examples)), 0
-            with mask_stream(trainee.masks):
-                steps.begin_stage(examples)
-                while num_taken < len(ahead):
-                    num_taken += steps.take(ahead[num_taken:])
+            steps.begin_stage(examples)
+            while num_taken < len(ahead):
+                num_taken += steps.take(ahead[num_taken:])
             assert steps.obstacle is None
             trainees.append(trainee)
-            counts.append(sorted(steps.graphs))
+            shapes.append(sorted(steps.graphs))
         many, one = trainees
-        assert counts == [[(1, 8), (1, 32), (STEPS_AT_ONCE, 32)], [(1, 8), (1, 32)]]
+        assert shapes == [[(1, 8), (1, 32), (STEPS_AT_ONCE, 32)], [(1, 8), (1, 32)]]
         assert torch.equal(weights(many), weights(one))
         assert torch.equal(many.sums, one.sums)
-        assert torch.equal(many.masks.get_state(), one.masks.get_state())
         assert torch.equal(many.learner.generator.get_state(), one.learner.generator.get_state())
+
+    @pytest.mark.parametrize("name", ["aid", "dropout", "drop_relu", "rrelu"])
+    def test_every_step_in_one_graph_draws_new_masks(self, name, monkeypatch):
+        spec = small_spec(METHODS[name](), optimizer=SGD(learning_rate=1e-30))
+        trainee, examples = trainee_of(spec)
+        noted = torch.zeros(2 * STEPS_AT_ONCE, dtype=torch.float64, device="cuda")
+        trainee.state["count"] = torch.zeros(1, dtype=torch.long, device="cuda")
+
+        def after_step(self, learner, state):
+            noted.scatter_(0, state["count"], trainee.sums[:1])  # of the steps before this one
+            state["count"].add_(1)
+
+        monkeypatch.setattr(type(spec.method), "after_step", after_step)
+        steps, batch = CapturedSteps(trainee, num_examples=len(examples)), torch.arange(64, device="cuda")
+        steps.begin_stage(examples)
+        with mask_stream(trainee.masks):
+            assert [steps.take((batch,) * STEPS_AT_ONCE) for _ in range(2)] == [STEPS_AT_ONCE] * 2
+        assert steps.obstacle is None
+        assert len(set(noted.diff().tolist())) > 1.5 * STEPS_AT_ONCE  # of 49; a few may agree by chance
 
     def test_making_a_graph_leaves_no_trace(self):
         trainee, examples = trainee_of(small_spec(METHODS["cbp"]()))
