@@ -20,6 +20,7 @@ from supple_lab.bench.training import (
     WITH_LOADER,
     Case,
     ListingAID,
+    a_turn,
     batches_of_loader,
     batches_on_device,
     bench_case,
@@ -65,8 +66,8 @@ def test_packed_steps_are_so_many_of_each_run_in_a_thread_of_its_own(monkeypatch
         return lambda: taken.append(threading.get_ident()) or 25
 
     monkeypatch.setattr(training, "our_steps", our_steps)
-    assert packed_steps(CASE, CPU)() == training.NUM_PACKED * training.STEPS_A_TURN
-    assert len(taken) == training.NUM_PACKED * training.STEPS_A_TURN / 25
+    assert packed_steps(CASE, CPU)() == training.NUM_PACKED * training.PACKED_STEPS_A_TURN
+    assert len(taken) == training.NUM_PACKED * training.PACKED_STEPS_A_TURN / 25
     assert len(set(taken)) == training.NUM_PACKED
     assert threading.get_ident() not in taken
 
@@ -95,9 +96,21 @@ def test_our_steps_train_the_method_on_every_image_once_an_epoch(taken):
     assert trainee.sums[0] / 100 == pytest.approx(np.log(10), rel=0.5)
 
 
+def test_a_turn_is_at_least_so_many_steps():
+    assert a_turn(lambda: 1, 25) == 25
+    assert a_turn(lambda: 25, 1) == 25
+    assert a_turn(lambda: 10, 25) == 30
+
+
+def test_steps_that_are_not_captured_are_not_timed(monkeypatch):
+    monkeypatch.setattr(EagerSteps, "obstacle", "OutOfMemoryError: 2 GiB")
+    with pytest.raises(RuntimeError, match=r"small: the steps of aid are not captured: OutOfMemoryError"):
+        our_steps(CASE, CPU, UseAID())()
+
+
 def test_a_row_is_one_step_of_one_run_for_the_packed_runs_too(monkeypatch, taken):
     monkeypatch.setattr(training, "NUM_PACKED", 2)
-    monkeypatch.setattr(training, "STEPS_A_TURN", 3)
+    monkeypatch.setattr(training, "PACKED_STEPS_A_TURN", 3)
     made = {**candidates(CASE, CPU), PACKED: lambda: packed_steps(CASE, CPU)}
     monkeypatch.setattr(training, "candidates", lambda case, device: made)
     counts = {}

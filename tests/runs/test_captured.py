@@ -15,7 +15,7 @@ from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple_lab import lookup
 from supple_lab.runs import captured, evaluation, supervised
-from supple_lab.runs.captured import MOVED, STEPS_AT_ONCE, CapturedSteps, without_trace
+from supple_lab.runs.captured import MOVED, STEPS_AT_ONCE, CapturedSteps, generators_of, without_trace
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.optimizer import SGD, Adam, set_learning_rate_
 from supple_lab.runs.own_hooks import has_own
@@ -74,25 +74,28 @@ class TestOnAGpu:
         torch.testing.assert_close(weights(replayed), weights(eager), **NEAR)
         torch.testing.assert_close(replayed.sums, eager.sums, rtol=1e-4, atol=1e-4)
 
-    @pytest.mark.parametrize("name", ["vanilla", "cbp", "l2_init"])  # masks are drawn by the graph, not by the step
+    @pytest.mark.parametrize("name", ["vanilla", "aid", "dropout", "drop_relu", "rrelu", "cbp", "l2_init", "s_ewc"])
     def test_many_steps_in_one_graph_are_those_of_one_graph_after_another(self, name, monkeypatch):
-        ahead = torch.arange(1000, device="cuda").split(32)  # 31 of 32 images, one of 8
+        ahead = torch.arange(1600, device="cuda").split(30)  # 53 of 30 images, one of 10
+        method = CERTAIN["cbp"] if name == "cbp" else METHODS[name]()  # which renews units within these steps
         trainees, shapes = [], []
         for at_once in (STEPS_AT_ONCE, 1):
             monkeypatch.setattr(captured, "STEPS_AT_ONCE", at_once)
-            trainee, examples = trainee_of(small_spec(CERTAIN.get(name, METHODS[name]())))
+            trainee, examples = trainee_of(small_spec(method))
             steps, num_taken = CapturedSteps(trainee, num_examples=len(examples)), 0
             steps.begin_stage(examples)
-            while num_taken < len(ahead):
-                num_taken += steps.take(ahead[num_taken:])
+            with mask_stream(trainee.masks):
+                while num_taken < len(ahead):
+                    num_taken += steps.take(ahead[num_taken:])
             assert steps.obstacle is None
             trainees.append(trainee)
-            shapes.append(sorted(steps.graphs))
+            shapes.append(sorted(map(tuple, steps.graphs)))
         many, one = trainees
-        assert shapes == [[(1, 8), (1, 32), (STEPS_AT_ONCE, 32)], [(1, 8), (1, 32)]]
+        assert shapes == [[(1, 10), (1, 30), (STEPS_AT_ONCE, 30)], [(1, 10), (1, 30)]]
         assert torch.equal(weights(many), weights(one))
         assert torch.equal(many.sums, one.sums)
-        assert torch.equal(many.learner.generator.get_state(), one.learner.generator.get_state())
+        for stream, other in zip(generators_of(many), generators_of(one), strict=True):
+            assert torch.equal(stream.get_state(), other.get_state())
 
     @pytest.mark.parametrize("name", ["aid", "dropout", "drop_relu", "rrelu"])
     def test_every_step_in_one_graph_draws_new_masks(self, name, monkeypatch):
@@ -255,15 +258,19 @@ class TestOnAGpu:
         assert alone.folder(good).epochs() == together.folder(good).epochs()
         assert alone.folder(good).records() == together.folder(good).records()
 
-    @pytest.mark.parametrize("num_images", [128, 1000], ids=["one at once", "many at once"])
-    def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, monkeypatch, num_images):
+    @pytest.mark.parametrize(
+        ("num_images", "num_taken"),
+        [(128, 37), (1000, 37), (1000, 40)],
+        ids=["one at once", "many at once, within an epoch", "many at once, between epochs"],
+    )
+    def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, monkeypatch, num_images, num_taken):
         spec = small_spec(UseAID(), num_stages=4, epochs=4, num_images=num_images)
         unbroken, broken = Store.create(tmp_path / "unbroken"), Store.create(tmp_path / "broken")
         execute(spec, unbroken, device="cuda")
-        original, steps_left = CapturedSteps.take, iter(range(37))
+        original, left = CapturedSteps.take, iter(range(num_taken))
 
         def limited(self, ahead):
-            if next(steps_left, None) is None:
+            if next(left, None) is None:
                 raise KeyboardInterrupt
             return original(self, ahead)
 
@@ -284,29 +291,27 @@ def test_steps_are_taken_many_at_once_where_as_many_batches_of_one_size_follow()
     enough, short = (torch.arange(4),) * STEPS_AT_ONCE, torch.arange(3)
     assert [steps.num_at_once(enough + tail) for tail in ((), (short,), enough)] == [STEPS_AT_ONCE] * 3
     assert [steps.num_at_once(ahead) for ahead in (enough[1:], (*enough[1:], short), (short,))] == [1, 1, 1]
-    steps.obstacle = "not today"
-    assert steps.num_at_once(enough) == 1
 
 
 def test_steps_that_cannot_be_captured_are_the_eager_ones_and_say_why(monkeypatch):
+    tried = []
+
     def refuse(work, **_):
+        tried.append(refused.sums[0].item())
         work()
         raise RuntimeError("not today")
 
     monkeypatch.setattr(captured, "record", refuse)
     (eager, examples), (refused, _) = (trainee_of(small_spec(UseAID()), device="cpu") for _ in range(2))
-    counts = []
-    for trainee, steps in (
-        (eager, EagerSteps(eager)),
-        (refused, CapturedSteps(refused, num_examples=len(examples))),
-    ):
-        ahead, counts = torch.arange(1000).split(32), []
+    steps = CapturedSteps(refused, num_examples=len(examples))
+    for trainee, taking in ((eager, EagerSteps(eager)), (refused, steps)):
+        ahead = torch.arange(1000).split(32)
         with mask_stream(trainee.masks):
-            steps.begin_stage(examples)
+            taking.begin_stage(examples)
             while ahead:
-                counts.append(steps.take(ahead))
-                ahead = ahead[counts[-1] :]
-    assert counts == [STEPS_AT_ONCE, *[1] * 7]  # 32 batches
+                assert taking.take(ahead) == 1
+                ahead = ahead[1:]
+    assert tried == [0.0, 0.0]  # many steps, then one
     assert steps.obstacle == "RuntimeError: not today"
     assert torch.equal(weights(refused), weights(eager))
     assert torch.equal(refused.sums, eager.sums)

@@ -40,7 +40,8 @@ PEOPLE = "the loop people write"
 WITH_LOADER = f"{PEOPLE}, with a DataLoader"
 NUM_PACKED = 8  # more gained little on an H200
 PACKED = f"AID, {NUM_PACKED} runs on the card"
-STEPS_A_TURN = 100  # of each packed run, before they wait for each other, which real ones never do
+STEPS_A_TURN = 25  # on a GPU, at least: as many as our runs take at once
+PACKED_STEPS_A_TURN = 100  # of each packed run, before they wait for each other, which real ones never do
 Steps = Callable[[], int]  # takes some steps of training, as many each time, and says how many
 Pairs = Iterator[tuple[Tensor, Tensor]]  # inputs and labels, without end
 
@@ -103,13 +104,15 @@ def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[
     """The candidates of one case."""
     our_steps(case, device, Vanilla())()  # what is allocated once, such as cuBLAS's workspaces, is no candidate's
     made = {name: with_memory(make, device) for name, make in candidates(case, device).items()}
-    num_steps = {name: steps() for name, (steps, _) in made.items()}
-    timings = take_turns({name: steps for name, (steps, _) in made.items()}, device=device, seconds=seconds)
+    least = STEPS_A_TURN if device.type == "cuda" else 1
+    turns = {name: partial(a_turn, steps, least) for name, (steps, _) in made.items()}
+    num_steps = {name: turn() for name, turn in turns.items()}
+    timings = take_turns(turns, device=device, seconds=seconds)
     for name, timing in timings.items():
         share = num_steps["ReLU"] / num_steps[name]
         low, middle, high = (ratio * share for ratio in ratio_quartiles(timing, timings["ReLU"]))
-        milliseconds, turns = timing.median * 1e3 / num_steps[name], len(timing.seconds)
-        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), turns, made[name][1])
+        milliseconds = timing.median * 1e3 / num_steps[name]
+        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), len(timing.seconds), made[name][1])
 
 
 def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Steps]]:
@@ -160,6 +163,8 @@ def our_steps(case: Case, device: torch.device, method: Method, *, precision: Pr
             while batches:
                 with mask_stream(masks):
                     number = steps.take(batches)
+                if steps.obstacle is not None:
+                    raise RuntimeError(f"{case.title}: the steps of {method.name} are not captured: {steps.obstacle}")
                 batches = batches[number:]
                 yield number
 
@@ -172,7 +177,8 @@ def packed_steps(case: Case, device: torch.device) -> Steps:
     runs = [thread.submit(our_steps, case, device, UseAID()).result() for thread in threads]
 
     def steps_of_each() -> int:
-        return sum(done.result() for done in [t.submit(a_turn, run) for t, run in zip(threads, runs, strict=True)])
+        turns = [t.submit(a_turn, run, PACKED_STEPS_A_TURN) for t, run in zip(threads, runs, strict=True)]
+        return sum(turn.result() for turn in turns)
 
     return steps_of_each
 
@@ -183,10 +189,10 @@ def use_own_stream(device: torch.device) -> None:
         torch.cuda.set_stream(torch.cuda.Stream(device))
 
 
-def a_turn(steps: Steps) -> int:
-    """So many steps of a run."""
+def a_turn(steps: Steps, least: int) -> int:
+    """At least so many steps; how many they were."""
     taken = 0
-    while taken < STEPS_A_TURN:
+    while taken < least:
         taken += steps()
     return taken
 

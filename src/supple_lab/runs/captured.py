@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.fresh_state import starts_from_zeros
+from supple.kernels.cuda_seed import begin_captured_step
 from supple_lab.data.base import Examples
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 from supple_lab.runs.step import EagerSteps, Trainee, training_step
@@ -22,7 +23,7 @@ from supple_lab.runs.step import EagerSteps, Trainee, training_step
 STEPS_AT_ONCE = 25  # an epoch of random label
 MOVED = "something it reads or writes has moved in memory since it was captured"
 
-Shape = tuple[int, int]  # steps, and examples of each
+Shape = tuple[int, ...]  # steps, and examples of each
 
 
 class CapturedSteps:
@@ -36,6 +37,7 @@ class CapturedSteps:
         self.pool: Pool | None = None  # memory of all graphs: nothing in it lives from one step to the next
         self.indices: dict[Shape, Tensor] = {}
         self.places: list[int] = []
+        self.most_at_once = STEPS_AT_ONCE
         self.obstacle = objection_to(trainee)  # why steps are not captured
 
     def begin_stage(self, examples: Examples) -> None:
@@ -49,31 +51,24 @@ class CapturedSteps:
 
     def take(self, ahead: tuple[Tensor, ...]) -> int:
         """The first of the steps ahead, each told by which examples it trains on; how many that was."""
+        if self.obstacle is not None:
+            self.step_by_step(ahead[:1])
+            return 1
         batches = ahead[: self.num_at_once(ahead)]
         shape = len(batches), len(batches[0])
-        if self.obstacle is None and shape not in self.graphs:
-            self.capture(batches)
-        if self.obstacle is None:
-            torch.stack(batches, out=self.indices[shape])
-            self.graphs[shape].replay()
-        else:
-            self.step_by_step(batches)
+        if shape not in self.graphs and not self.capture(batches):
+            return self.take(ahead)
+        torch.stack(batches, out=self.indices[shape])
+        self.graphs[shape].replay()
         return len(batches)
 
     def num_at_once(self, ahead: tuple[Tensor, ...]) -> int:
-        """How many of the steps ahead are taken together: many, if so many batches of one size follow, or one."""
-        if self.obstacle is not None or len(ahead) < STEPS_AT_ONCE:
-            return 1
-        return STEPS_AT_ONCE if len(ahead[STEPS_AT_ONCE - 1]) == len(ahead[0]) else 1
+        """How many of the steps ahead one graph takes: many, if so many batches of one size follow, or one."""
+        many = self.most_at_once
+        return many if len(ahead) >= many and len(ahead[many - 1]) == len(ahead[0]) else 1
 
-    def step_by_step(self, batches: Iterable[Tensor]) -> None:
-        """Take the steps as they are; no gradients are left to fill memory beside the next one's activations."""
-        for indices in batches:
-            training_step(self.trainee, self.stage_examples, indices)
-            self.trainee.learner.optimizer.zero_grad(set_to_none=True)
-
-    def capture(self, batches: tuple[Tensor, ...]) -> None:
-        """Make the graph for so many batches of this size, or note why it cannot be made."""
+    def capture(self, batches: tuple[Tensor, ...]) -> bool:
+        """Make the graph for so many batches of this size, or note that it cannot be made, and why not even of one."""
         held = torch.stack(batches)
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
@@ -83,11 +78,20 @@ class CapturedSteps:
                     generators=generators_of(self.trainee),
                     pool=self.pool,
                 )
-            shape = len(batches), len(batches[0])
-            self.graphs[shape], self.indices[shape], self.pool = graph, held, graph.pool()
         except RuntimeError as error:
-            self.obstacle = reason_of(error)
+            self.most_at_once, self.pool = 1, None  # a smaller graph may find room, not in a pool that may be spoilt
+            self.obstacle = reason_of(error) if len(batches) == 1 else None
+            return False
+        self.graphs[held.shape], self.indices[held.shape], self.pool = graph, held, graph.pool()
         self.places = places_of(tensors_of(self.trainee))
+        return True
+
+    def step_by_step(self, batches: Iterable[Tensor]) -> None:
+        """Take the steps as they are; no gradients are left to fill memory beside the next one's activations."""
+        for indices in batches:
+            begin_captured_step()
+            training_step(self.trainee, self.stage_examples, indices)
+            self.trainee.learner.optimizer.zero_grad(set_to_none=True)
 
     @property
     def stage_examples(self) -> Examples:

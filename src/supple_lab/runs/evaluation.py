@@ -41,7 +41,7 @@ class Evaluation:
         """Accuracy and loss on each set, by its name."""
         values: dict[str, float] = {}
         if not sets:
-            return values  # and the network is left alone: to change its mode takes longer than a small step
+            return values  # without changing the network's mode to and fro
         was_training = self.model.training
         self.model.eval()
         for name, examples in sets.items():
