@@ -14,8 +14,8 @@ from supple.methods.base import Method
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple_lab import lookup
-from supple_lab.runs import evaluation, supervised
-from supple_lab.runs.captured import MOVED, CapturedSteps, without_trace
+from supple_lab.runs import captured, evaluation, supervised
+from supple_lab.runs.captured import MOVED, STEPS_AT_ONCE, CapturedSteps, generators_of, without_trace
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.optimizer import SGD, Adam, set_learning_rate_
 from supple_lab.runs.own_hooks import has_own
@@ -63,16 +63,58 @@ class TestOnAGpu:
     @pytest.mark.parametrize("name", METHODS)
     def test_captured_steps_equal_eager_ones(self, name, optimizer):
         spec = small_spec(CERTAIN.get(name, METHODS[name]()), optimizer=optimizer)
-        (eager, examples), (captured, _) = trainee_of(spec), trainee_of(spec)
-        one, other = EagerSteps(eager), CapturedSteps(captured, num_examples=len(examples))
+        (eager, examples), (replayed, _) = trainee_of(spec), trainee_of(spec)
+        one, other = EagerSteps(eager), CapturedSteps(replayed, num_examples=len(examples))
         for indices in torch.randperm(len(examples), device="cuda")[:1000].split(96):  # the last batch is shorter
-            for steps, trainee in ((one, eager), (other, captured)):
+            for steps, trainee in ((one, eager), (other, replayed)):
                 with mask_stream(trainee.masks):
                     steps.begin_stage(examples)
-                    steps.take(indices)
+                    steps.take((indices,))
         assert other.obstacle is None
-        torch.testing.assert_close(weights(captured), weights(eager), **NEAR)
-        torch.testing.assert_close(captured.sums, eager.sums, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(weights(replayed), weights(eager), **NEAR)
+        torch.testing.assert_close(replayed.sums, eager.sums, rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("name", ["vanilla", "aid", "dropout", "drop_relu", "rrelu", "cbp", "l2_init", "s_ewc"])
+    def test_many_steps_in_one_graph_are_those_of_one_graph_after_another(self, name, monkeypatch):
+        ahead = torch.arange(1600, device="cuda").split(30)  # 53 of 30 images, one of 10
+        method = CERTAIN["cbp"] if name == "cbp" else METHODS[name]()  # which renews units within these steps
+        trainees, shapes = [], []
+        for at_once in (STEPS_AT_ONCE, 1):
+            monkeypatch.setattr(captured, "STEPS_AT_ONCE", at_once)
+            trainee, examples = trainee_of(small_spec(method))
+            steps, num_taken = CapturedSteps(trainee, num_examples=len(examples)), 0
+            steps.begin_stage(examples)
+            with mask_stream(trainee.masks):
+                while num_taken < len(ahead):
+                    num_taken += steps.take(ahead[num_taken:])
+            assert steps.obstacle is None
+            trainees.append(trainee)
+            shapes.append(sorted(map(tuple, steps.graphs)))
+        many, one = trainees
+        assert shapes == [[(1, 10), (1, 30), (STEPS_AT_ONCE, 30)], [(1, 10), (1, 30)]]
+        assert torch.equal(weights(many), weights(one))
+        assert torch.equal(many.sums, one.sums)
+        for stream, other in zip(generators_of(many), generators_of(one), strict=True):
+            assert torch.equal(stream.get_state(), other.get_state())
+
+    @pytest.mark.parametrize("name", ["aid", "dropout", "drop_relu", "rrelu"])
+    def test_every_step_in_one_graph_draws_new_masks(self, name, monkeypatch):
+        spec = small_spec(METHODS[name](), optimizer=SGD(learning_rate=1e-30))
+        trainee, examples = trainee_of(spec)
+        noted = torch.zeros(2 * STEPS_AT_ONCE, dtype=torch.float64, device="cuda")
+        trainee.state["count"] = torch.zeros(1, dtype=torch.long, device="cuda")
+
+        def after_step(self, learner, state):
+            noted.scatter_(0, state["count"], trainee.sums[:1])  # of the steps before this one
+            state["count"].add_(1)
+
+        monkeypatch.setattr(type(spec.method), "after_step", after_step)
+        steps, batch = CapturedSteps(trainee, num_examples=len(examples)), torch.arange(64, device="cuda")
+        steps.begin_stage(examples)
+        with mask_stream(trainee.masks):
+            assert [steps.take((batch,) * STEPS_AT_ONCE) for _ in range(2)] == [STEPS_AT_ONCE] * 2
+        assert steps.obstacle is None
+        assert len(set(noted.diff().tolist())) > 1.5 * STEPS_AT_ONCE  # of 49; a few may agree by chance
 
     def test_making_a_graph_leaves_no_trace(self):
         trainee, examples = trainee_of(small_spec(METHODS["cbp"]()))
@@ -81,7 +123,7 @@ class TestOnAGpu:
         steps = CapturedSteps(trainee, num_examples=len(examples))
         steps.begin_stage(examples)
         with mask_stream(trainee.masks):
-            steps.capture(torch.arange(32, device="cuda"))
+            steps.capture((torch.arange(32, device="cuda"),))
         assert steps.obstacle is None
         assert torch.equal(weights(trainee), before)
         assert torch.equal(trainee.masks.get_state(), stream)
@@ -97,7 +139,7 @@ class TestOnAGpu:
         for _ in range(3):
             trainee.sums.zero_()
             with mask_stream(trainee.masks):
-                steps.take(torch.arange(64, device="cuda"))
+                steps.take((torch.arange(64, device="cuda"),))
             losses.append(trainee.sums[0].item())
         assert steps.obstacle is None
         assert len(set(losses)) == 3
@@ -106,10 +148,10 @@ class TestOnAGpu:
         trainee, examples = trainee_of(small_spec(optimizer=SGD(learning_rate=0.1)))
         steps = CapturedSteps(trainee, num_examples=len(examples))
         steps.begin_stage(examples)
-        steps.take(torch.arange(32, device="cuda"))
+        steps.take((torch.arange(32, device="cuda"),))
         set_learning_rate_(trainee.learner.optimizer, 0.0)
         before = weights(trainee).clone()
-        steps.take(torch.arange(32, device="cuda"))
+        steps.take((torch.arange(32, device="cuda"),))
         assert torch.equal(weights(trainee), before)
         assert steps.obstacle is None
 
@@ -117,6 +159,18 @@ class TestOnAGpu:
     def test_packed_runs_equal_the_runs_alone(self, tmp_path, name):
         scenario = ContinualFull(num_stages=3, epochs=2, batch_size=128)
         specs = [dataclasses.replace(small_scenario_spec(scenario, METHODS[name]()), seed=seed) for seed in range(4)]
+        alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
+        for spec in specs:
+            assert execute(spec, alone, device="cuda") == "done"
+        with Packed(together, device="cuda", jobs=4) as engine:
+            assert [future.result() for future in engine.submit_all(specs)] == ["done"] * 4
+        assert_captured(alone, *specs)
+        assert_captured(together, *specs)
+        for spec in specs:
+            assert alone.folder(spec).epochs() == together.folder(spec).epochs()
+
+    def test_packed_runs_that_take_many_steps_at_once_equal_the_runs_alone(self, tmp_path):
+        specs = [small_spec(METHODS[name](), seed=seed, num_images=1000) for name in ("aid", "cbp") for seed in (0, 1)]
         alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
         for spec in specs:
             assert execute(spec, alone, device="cuda") == "done"
@@ -142,15 +196,15 @@ class TestOnAGpu:
     def test_run_that_is_reset_at_every_stage_equals_the_eager_run(self, tmp_path, monkeypatch):
         scenario = ContinualFull(num_stages=6, epochs=4, batch_size=256)
         spec = dataclasses.replace(small_scenario_spec(scenario, METHODS["full_reset"]()), precision="fp32")
-        captured, eager = Store.create(tmp_path / "captured"), Store.create(tmp_path / "eager")
+        replayed, eager = Store.create(tmp_path / "replayed"), Store.create(tmp_path / "eager")
         end_graphs()  # of earlier tests
-        assert execute(spec, captured, device="cuda") == "done"
-        assert_captured(captured, spec)
+        assert execute(spec, replayed, device="cuda") == "done"
+        assert_captured(replayed, spec)
         assert OWN.graphs == []
         monkeypatch.setattr(supervised, "choose_steps", lambda trainee, num_examples: EagerSteps(trainee))
         monkeypatch.setattr(evaluation, "NUM_EAGER", 1000)
         assert execute(spec, eager, device="cuda") == "done"
-        for one, other in zip(captured.folder(spec).epochs(), eager.folder(spec).epochs(), strict=True):
+        for one, other in zip(replayed.folder(spec).epochs(), eager.folder(spec).epochs(), strict=True):
             for name in ("online_loss", "test_loss"):  # single precision, and at most 28 steps from the same weights
                 assert one[name] == pytest.approx(other[name], rel=1e-3)
 
@@ -159,9 +213,9 @@ class TestOnAGpu:
         spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=128), METHODS[name]())
         store, sizes, original = Store.create(tmp_path), [], CapturedSteps.capture
 
-        def noted(self, indices):
-            sizes.append(len(indices))
-            original(self, indices)
+        def noted(self, batches):
+            sizes.append(len(batches[0]))
+            original(self, batches)
 
         monkeypatch.setattr(CapturedSteps, "capture", noted)
         assert execute(spec, store, device="cuda") == "done"
@@ -175,7 +229,7 @@ class TestOnAGpu:
         for _ in range(3):
             for steps in (one, other):
                 steps.begin_stage(examples)
-                steps.take(torch.arange(64, device="cuda"))
+                steps.take((torch.arange(64, device="cuda"),))
             for parameter in moved.learner.model.parameters():
                 parameter.data = parameter.data.clone()
         assert other.obstacle == MOVED
@@ -189,7 +243,7 @@ class TestOnAGpu:
         for steps in (one, other):
             steps.begin_stage(examples)
             for indices in torch.arange(192, device="cuda").split(64):
-                steps.take(indices)
+                steps.take((indices,))
         assert "NAdam" in other.obstacle
         torch.testing.assert_close(weights(refused), weights(eager), **NEAR)
 
@@ -204,16 +258,21 @@ class TestOnAGpu:
         assert alone.folder(good).epochs() == together.folder(good).epochs()
         assert alone.folder(good).records() == together.folder(good).records()
 
-    def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, monkeypatch):
-        spec = small_spec(UseAID(), num_stages=4, epochs=4)
+    @pytest.mark.parametrize(
+        ("num_images", "num_taken"),
+        [(128, 37), (1000, 37), (1000, 40)],
+        ids=["one at once", "many at once, within an epoch", "many at once, between epochs"],
+    )
+    def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, monkeypatch, num_images, num_taken):
+        spec = small_spec(UseAID(), num_stages=4, epochs=4, num_images=num_images)
         unbroken, broken = Store.create(tmp_path / "unbroken"), Store.create(tmp_path / "broken")
         execute(spec, unbroken, device="cuda")
-        original, steps_left = CapturedSteps.take, iter(range(37))
+        original, left = CapturedSteps.take, iter(range(num_taken))
 
-        def limited(self, indices):
-            if next(steps_left, None) is None:
+        def limited(self, ahead):
+            if next(left, None) is None:
                 raise KeyboardInterrupt
-            original(self, indices)
+            return original(self, ahead)
 
         monkeypatch.setattr(CapturedSteps, "take", limited)
         with pytest.raises(KeyboardInterrupt):
@@ -226,6 +285,38 @@ class TestOnAGpu:
             assert one == pytest.approx(other, rel=1e-3)
 
 
+def test_steps_are_taken_many_at_once_where_as_many_batches_of_one_size_follow():
+    trainee, examples = trainee_of(small_spec(), device="cpu")
+    steps = CapturedSteps(trainee, num_examples=len(examples))
+    enough, short = (torch.arange(4),) * STEPS_AT_ONCE, torch.arange(3)
+    assert [steps.num_at_once(enough + tail) for tail in ((), (short,), enough)] == [STEPS_AT_ONCE] * 3
+    assert [steps.num_at_once(ahead) for ahead in (enough[1:], (*enough[1:], short), (short,))] == [1, 1, 1]
+
+
+def test_steps_that_cannot_be_captured_are_the_eager_ones_and_say_why(monkeypatch):
+    tried = []
+
+    def refuse(work, **_):
+        tried.append(refused.sums[0].item())
+        work()
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(captured, "record", refuse)
+    (eager, examples), (refused, _) = (trainee_of(small_spec(UseAID()), device="cpu") for _ in range(2))
+    steps = CapturedSteps(refused, num_examples=len(examples))
+    for trainee, taking in ((eager, EagerSteps(eager)), (refused, steps)):
+        ahead = torch.arange(1000).split(32)
+        with mask_stream(trainee.masks):
+            taking.begin_stage(examples)
+            while ahead:
+                assert taking.take(ahead) == 1
+                ahead = ahead[1:]
+    assert tried == [0.0, 0.0]  # many steps, then one
+    assert steps.obstacle == "RuntimeError: not today"
+    assert torch.equal(weights(refused), weights(eager))
+    assert torch.equal(refused.sums, eager.sums)
+
+
 @OPTIMIZERS
 @pytest.mark.usefixtures("certain_fresh_weights")
 @pytest.mark.parametrize("name", [name for name in METHODS if has_own(METHODS[name](), "after_backward", "after_step")])
@@ -236,7 +327,7 @@ def test_what_a_method_does_in_a_step_would_be_missed(name, optimizer):
         steps = EagerSteps(dataclasses.replace(trainee, method=method))
         steps.begin_stage(examples)
         for indices in torch.arange(1000).split(96):
-            steps.take(indices)
+            steps.take((indices,))
         ends.append(weights(trainee))
     is_near = torch.allclose(*ends, rtol=10 * NEAR["rtol"], atol=10 * NEAR["atol"])
     assert not is_near, "too weak to compare captured steps by: give it a stronger setting in CERTAIN"
@@ -246,11 +337,11 @@ def test_without_trace_puts_everything_back_in_place():
     trainee, examples = trainee_of(small_spec(METHODS["cbp"]()), device="cpu")
     eager = EagerSteps(trainee)
     eager.begin_stage(examples)
-    eager.take(torch.arange(32))
+    eager.take((torch.arange(32),))
     places = [parameter.data_ptr() for parameter in trainee.learner.model.parameters()]
     before = weights(trainee).clone(), {name: value.clone() for name, value in trainee.state.items()}
     with without_trace(trainee), mask_stream(trainee.masks):
-        eager.take(torch.arange(32))
+        eager.take((torch.arange(32),))
         assert not torch.equal(weights(trainee), before[0])
     assert torch.equal(weights(trainee), before[0])
     assert all(torch.equal(trainee.state[name], value) for name, value in before[1].items())
@@ -263,7 +354,7 @@ def test_no_method_puts_anything_else_in_the_place_of_its_state(name):
     eager = EagerSteps(trainee)
     eager.begin_stage(examples)
     with without_trace(trainee), mask_stream(trainee.masks):
-        eager.take(torch.arange(32))
+        eager.take((torch.arange(32),))
 
 
 class Replaces(Vanilla):
@@ -289,7 +380,7 @@ def test_method_that_replaces_or_extends_its_state_cannot_be_captured_and_keeps_
     eager = EagerSteps(trainee)
     eager.begin_stage(examples)
     with pytest.raises(RuntimeError, match="in the place of its state"), without_trace(trainee):
-        eager.take(torch.arange(32))
+        eager.take((torch.arange(32),))
     assert {name: part.item() for name, part in trainee.state.items()} == {"count": 5.0}
 
 

@@ -23,7 +23,8 @@ from supple_lab.data.batches import Batches
 from supple_lab.data.digits import Digits
 from supple_lab.models.cnn import CNN
 from supple_lab.models.resnet18 import ResNet18
-from supple_lab.runs.captured import CapturedSteps
+from supple_lab.runs import captured
+from supple_lab.runs.captured import STEPS_AT_ONCE, CapturedSteps
 from supple_lab.runs.optimizer import SGD, Adam
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.step import EagerSteps
@@ -72,17 +73,17 @@ def take(steps, examples, batches):
     """The steps of a stage, or of part of one."""
     with steps.trainee.numerics.matmuls(), mask_stream(steps.trainee.masks):
         steps.begin_stage(examples)
-        for indices in batches:
-            steps.take(indices)
+        while batches:
+            batches = batches[steps.take(batches) :]
 
 
-def assert_equal_within_rounding(captured, eager, start, *, num_steps):
+def assert_equal_within_rounding(replayed, eager, start, *, num_steps):
     """By the length of the difference of all weights, against the length of the way they went."""
     way = (weights(eager) - start).norm()
     assert way > 0
     tolerance = num_steps * ROUNDING[eager.numerics.precision]
-    assert (weights(captured) - weights(eager)).norm() <= tolerance * way
-    assert captured.sums[0].item() == pytest.approx(eager.sums[0].item(), rel=tolerance)
+    assert (weights(replayed) - weights(eager)).norm() <= tolerance * way
+    assert replayed.sums[0].item() == pytest.approx(eager.sums[0].item(), rel=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -93,30 +94,30 @@ def assert_equal_within_rounding(captured, eager, start, *, num_steps):
 @pytest.mark.parametrize("method", [Vanilla(), UseAID(relu_prob=0.9), UseDropout(drop_positive=0.3)])
 def test_captured_steps_equal_eager_ones_in_convolutional_networks(same_masks, model, precision, method):
     spec = image_spec(model, method)
-    (eager, examples), (captured, _) = (trainee_of(spec, precision=precision) for _ in range(2))
-    same_masks.serve(eager, captured)
+    (eager, examples), (replayed, _) = (trainee_of(spec, precision=precision) for _ in range(2))
+    same_masks.serve(eager, replayed)
     start, batches = weights(eager).clone(), torch.arange(500, device="cuda").split(64)  # the last one is shorter
-    steps = CapturedSteps(captured, num_examples=len(examples))
+    steps = CapturedSteps(replayed, num_examples=len(examples))
     take(EagerSteps(eager), examples, batches)
     take(steps, examples, batches)
     assert steps.obstacle is None
-    assert_equal_within_rounding(captured, eager, start, num_steps=len(batches))
-    convolution = next(layer for layer in captured.learner.model.modules() if isinstance(layer, torch.nn.Conv2d))
+    assert_equal_within_rounding(replayed, eager, start, num_steps=len(batches))
+    convolution = next(layer for layer in replayed.learner.model.modules() if isinstance(layer, torch.nn.Conv2d))
     assert convolution.weight.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_capturing_leaves_running_statistics_as_eager_steps_leave_them(same_masks):
     spec = image_spec(ResNet18(width=16), UseAID(relu_prob=0.9))
-    (eager, examples), (captured, _) = (trainee_of(spec, precision="bf16") for _ in range(2))
-    same_masks.serve(eager, captured)
+    (eager, examples), (replayed, _) = (trainee_of(spec, precision="bf16") for _ in range(2))
+    same_masks.serve(eager, replayed)
     batches = torch.arange(256, device="cuda").split(64)
     start = {name: buffer.clone() for name, buffer in eager.learner.model.named_buffers()}
-    steps = CapturedSteps(captured, num_examples=len(examples))
+    steps = CapturedSteps(replayed, num_examples=len(examples))
     take(EagerSteps(eager), examples, batches)
     take(steps, examples, batches)
     assert steps.obstacle is None
     theirs = dict(eager.learner.model.named_buffers())
-    for name, buffer in captured.learner.model.named_buffers():
+    for name, buffer in replayed.learner.model.named_buffers():
         if name.endswith("num_batches_tracked"):
             assert buffer.item() == len(batches)
         else:  # a layer sees the roundings of up to 18 convolutions; 4 further updates would be 2/3 of the way
@@ -129,14 +130,14 @@ def test_capturing_leaves_running_statistics_as_eager_steps_leave_them(same_mask
 @pytest.mark.parametrize("method", [UseAID(relu_prob=0.9), UseDropout(drop_positive=0.3)])
 def test_captured_steps_with_the_same_masks_equal_eager_ones(same_masks, method, optimizer, precision):
     spec = small_spec(method, optimizer=optimizer)
-    (eager, examples), (captured, _) = (trainee_of(spec, precision=precision) for _ in range(2))
-    same_masks.serve(eager, captured)
+    (eager, examples), (replayed, _) = (trainee_of(spec, precision=precision) for _ in range(2))
+    same_masks.serve(eager, replayed)
     start, batches = weights(eager).clone(), torch.arange(1000, device="cuda").split(96)
-    steps = CapturedSteps(captured, num_examples=len(examples))
+    steps = CapturedSteps(replayed, num_examples=len(examples))
     take(EagerSteps(eager), examples, batches)
     take(steps, examples, batches)
     assert steps.obstacle is None
-    assert_equal_within_rounding(captured, eager, start, num_steps=len(batches))
+    assert_equal_within_rounding(replayed, eager, start, num_steps=len(batches))
 
 
 @pytest.mark.parametrize(
@@ -153,10 +154,10 @@ def test_captured_steps_with_the_same_masks_equal_eager_ones(same_masks, method,
 )
 def test_captured_steps_stay_good_and_equal_eager_ones_across_a_stage(method, is_renewed):
     spec = small_spec(method, optimizer=Adam(learning_rate=2e-3))
-    (eager, examples), (captured, _) = trainee_of(spec), trainee_of(spec)
+    (eager, examples), (replayed, _) = trainee_of(spec), trainee_of(spec)
     other = examples.subset(torch.arange(len(examples)).flip(0)[:700])  # fewer: the room for the first has more
     start = weights(eager).clone()
-    ways = EagerSteps(eager), CapturedSteps(captured, num_examples=len(examples))
+    ways = EagerSteps(eager), CapturedSteps(replayed, num_examples=len(examples))
     for steps in ways:
         learner, state = steps.trainee.learner, steps.trainee.state
         take(steps, examples, Batches(examples, 96, 0, 0, 0).indices())
@@ -169,4 +170,22 @@ def test_captured_steps_stay_good_and_equal_eager_ones_across_a_stage(method, is
         take(steps, other, Batches(other, 96, 0, 1, 0).indices())
     assert ways[1].obstacle is None
     num_steps = len(Batches(examples, 96, 0, 0, 0)) + len(Batches(other, 96, 0, 1, 0))
-    assert_equal_within_rounding(captured, eager, start, num_steps=num_steps)
+    assert_equal_within_rounding(replayed, eager, start, num_steps=num_steps)
+
+
+@pytest.mark.parametrize("method", [Vanilla(), UseAID()], ids=["vanilla", "aid"])
+def test_many_steps_in_one_graph_are_those_of_graphs_of_one_across_a_stage(method, monkeypatch):
+    spec, ends = image_spec(ResNet18(width=16), method), []
+    for at_once in (STEPS_AT_ONCE, 1):
+        monkeypatch.setattr(captured, "STEPS_AT_ONCE", at_once)
+        trainee, examples = trainee_of(spec, precision="bf16")
+        steps = CapturedSteps(trainee, num_examples=len(examples))
+        for stage in (0, 1):
+            take(steps, examples, Batches(examples, 60, 0, stage, 0).indices())  # 26 of 60 images, one of 40
+            trainee.learner.optimizer = spec.optimizer.renewed(trainee.learner.optimizer)
+        assert steps.obstacle is None
+        assert len(steps.graphs) == (2 if at_once == 1 else 3)
+        ends.append((weights(trainee), trainee.sums))
+    (many, many_sums), (one, one_sums) = ends
+    assert torch.equal(many, one)
+    assert torch.equal(many_sums, one_sums)

@@ -30,10 +30,11 @@ def not_captured(store, spec):
 def test_status_says_it_before_the_first_epoch_ends(tmp_path, monkeypatch):
     spec, store, num_left = small_spec(), Store.create(tmp_path), iter(range(2))
 
-    def take(self, indices):
+    def take(self, ahead):
         if next(num_left, None) is None:
             raise KeyboardInterrupt
         self.obstacle = REASON
+        return 1
 
     monkeypatch.setattr(EagerSteps, "take", take)
     with pytest.raises(KeyboardInterrupt):
@@ -77,11 +78,11 @@ def killed_at_step_20(root, spec, monkeypatch, *, pace):
     """The store of a run that was killed at its twentieth step, none of which was captured."""
     store, original, num_left = Store.create(root), EagerSteps.take, iter(range(19))
 
-    def take(self, indices):
+    def take(self, ahead):
         if next(num_left, None) is None:
             raise KeyboardInterrupt
         self.obstacle = REASON
-        original(self, indices)
+        return original(self, ahead)
 
     monkeypatch.setattr(EagerSteps, "take", take)
     with pytest.raises(KeyboardInterrupt):

@@ -79,7 +79,7 @@ def failed_steps(method):
     trainee, examples = trainee_of(small_spec(method))
     steps = CapturedSteps(trainee, num_examples=len(examples))
     steps.begin_stage(examples)
-    steps.take(torch.arange(32, device="cuda"))
+    steps.take((torch.arange(32, device="cuda"),))
     assert steps.obstacle
     return steps
 
@@ -124,7 +124,7 @@ class TestOnAGpu:
         before = weights(trainee).clone()
         steps = CapturedSteps(trainee, num_examples=len(examples))
         steps.begin_stage(examples)
-        steps.capture(torch.arange(32, device="cuda"))
+        steps.capture((torch.arange(32, device="cuda"),))
         torch.cuda.synchronize()
         assert steps.obstacle == "RuntimeError: not today"
         assert torch.equal(weights(trainee), before)

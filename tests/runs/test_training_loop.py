@@ -12,7 +12,9 @@ from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple_lab.models.mlp import MLP
+from supple_lab.runs import supervised
 from supple_lab.runs.captured import without_trace
+from supple_lab.runs.journal import Journal, Pace
 from supple_lab.runs.optimizer import SGD
 from supple_lab.runs.run import execute
 from supple_lab.runs.step import EagerSteps, Trainee
@@ -74,9 +76,40 @@ def test_run_whose_very_last_step_explodes_ends_as_diverged(tmp_path):
     assert folder.records() == []
 
 
+class ThreeAtOnce(EagerSteps):
+    """Takes up to three steps before the loop is asked again, as steps on a GPU take many."""
+
+    def take(self, ahead):
+        return sum(super(ThreeAtOnce, self).take((indices,)) for indices in ahead[:3])
+
+
+def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_off_in_an_epoch_or_not(
+    tmp_path, monkeypatch
+):
+    spec, original, calls_left = small_spec(UseAID(), num_images=256), Journal.checkpoint_if_due, iter(range(4))
+
+    def limited(self, snapshot):
+        original(self, snapshot)
+        if next(calls_left, None) is None:
+            raise KeyboardInterrupt
+
+    one, three = Store.create(tmp_path / "one"), Store.create(tmp_path / "three")
+    assert execute(spec, one) == "done"
+    with monkeypatch.context() as patch:
+        patch.setattr(supervised, "choose_steps", lambda trainee, num_examples: ThreeAtOnce(trainee))
+        patch.setattr(Journal, "checkpoint_if_due", limited)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, three, pace=Pace(seconds=0.0))
+        assert three.folder(spec).latest_checkpoint(torch.device("cpu"))["cursor"]["step"] == 6  # of eight
+        patch.setattr(Journal, "checkpoint_if_due", original)
+        assert execute(spec, three) == "done"
+    assert three.folder(spec).epochs() == one.folder(spec).epochs()
+    assert three.folder(spec).records() == one.folder(spec).records()
+
+
 def step_(trainee: Trainee, steps: EagerSteps) -> None:
     with mask_stream(trainee.masks):
-        steps.take(torch.arange(32))
+        steps.take((torch.arange(32),))
 
 
 def streams(trainee: Trainee) -> list[torch.Tensor]:

@@ -3,11 +3,13 @@
 In eager mode a call takes the generator's seed and offset and moves the offset on, as torch's own kernels do: no
 launch, and ``torch.manual_seed``, saved states and checkpointing work. A captured graph would replay such numbers for
 ever, so there the seed is a value in device memory, drawn anew by every replay; all calls of one capture share that
-draw, each with a stream of its own.
+draw, each with a stream of its own. Where a capture holds several steps, whoever captures says where each begins, and
+masks are those of as many graphs of one step.
 """
 
 import ctypes
 import functools
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -16,12 +18,26 @@ from torch import Tensor
 
 # Captures take seed slots in turn, one for each stream and generator they draw on. A graph shares its slot with another
 # one only if the process drew this many seeds for captures between the two, and that matters only while both replay at
-# the same time: 31 runs beside it that each capture two graphs in each of 1,000 stages draw 62,000. They take 512 KiB.
+# the same time: 31 runs beside it that each capture graphs of 2,000 steps in all draw 62,000. They take 512 KiB.
 # A slot in the graph's own memory would end with the graph, but somebody must hold it while the capture lasts, and
 # nobody is told when that ends: what is still held then, torch's own graph trees take for a leak.
 NUM_SLOTS = 2**16
 # torch counts Philox offsets in fours; one such step a call is enough where the element's index is in the counter too.
 OFFSET_STEP = 4
+
+
+class CapturedStep(threading.local):
+    """Which step this thread is capturing."""
+
+    number: int = 0
+
+
+CAPTURED_STEP = CapturedStep()
+
+
+def begin_captured_step() -> None:
+    """Have what this thread captures from here on draw a seed of its own."""
+    CAPTURED_STEP.number += 1
 
 
 @dataclass(slots=True)
@@ -54,7 +70,7 @@ class CudaSeeds:
             self.slots = thread.submit(empty_slots, device).result()
         self.num_draws = 0
         self.capture: int | None = None
-        self.draws: dict[tuple[int, int], Draw] = {}
+        self.draws: dict[tuple[int, int, int], Draw] = {}
 
     def start(self, generator: torch.Generator | None) -> Start:
         """The start of the next call, from the device's own generator or from the one passed."""
@@ -71,7 +87,7 @@ class CudaSeeds:
         if capture is None or capture != self.capture:
             self.capture, self.draws = capture, {}
         # A second stream of the same capture need not wait for the first one's draw, so it makes its own.
-        key = (stream, id(generator))
+        key = (stream, id(generator), CAPTURED_STEP.number)
         if key not in self.draws:
             self.draws[key] = self._draw(generator)
         draw = self.draws[key]

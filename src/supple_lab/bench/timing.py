@@ -1,7 +1,7 @@
 """Timing on a noisy machine: candidates take turns in one process, and medians are compared."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ class Timing:
         return float(np.median(self.seconds))
 
 
-def take_turns(candidates: dict[str, Work], *, device: torch.device, seconds: float) -> dict[str, Timing]:
+def take_turns(candidates: Mapping[str, Work], *, device: torch.device, seconds: float) -> dict[str, Timing]:
     """Time all candidates in turns for about that many seconds; each has been called before, so nothing is cold."""
     calls = {name: calls_per_turn(work, device) for name, work in candidates.items()}
     turns: dict[str, list[float]] = {name: [] for name in candidates}

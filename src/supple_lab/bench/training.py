@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple_lab.bench.kernels import listing
-from supple_lab.bench.timing import Work, ratio_quartiles, take_turns
+from supple_lab.bench.timing import ratio_quartiles, take_turns
 from supple_lab.data.base import Examples, Splits
 from supple_lab.data.batches import Batches
 from supple_lab.data.digits import Digits
@@ -39,7 +40,9 @@ PEOPLE = "the loop people write"
 WITH_LOADER = f"{PEOPLE}, with a DataLoader"
 NUM_PACKED = 8  # more gained little on an H200
 PACKED = f"AID, {NUM_PACKED} runs on the card"
-STEPS_AT_ONCE = 100  # of each packed run, before they wait for each other, which real ones never do
+STEPS_A_TURN = 25  # on a GPU, at least: as many as our runs take at once
+PACKED_STEPS_A_TURN = 100  # of each packed run, before they wait for each other, which real ones never do
+Steps = Callable[[], int]  # takes some steps of training, as many each time, and says how many
 Pairs = Iterator[tuple[Tensor, Tensor]]  # inputs and labels, without end
 
 
@@ -99,48 +102,51 @@ def bench_training(device: torch.device, *, seconds_per_case: float, only: str =
 
 def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[TrainingRow]:
     """The candidates of one case."""
-    our_step(case, device, Vanilla())()  # what is allocated once, such as cuBLAS's workspaces, is no candidate's
+    our_steps(case, device, Vanilla())()  # what is allocated once, such as cuBLAS's workspaces, is no candidate's
     made = {name: with_memory(make, device) for name, make in candidates(case, device).items()}
-    timings = take_turns({name: work for name, (work, _) in made.items()}, device=device, seconds=seconds)
+    least = STEPS_A_TURN if device.type == "cuda" else 1
+    turns = {name: partial(a_turn, steps, least) for name, (steps, _) in made.items()}
+    num_steps = {name: turn() for name, turn in turns.items()}
+    timings = take_turns(turns, device=device, seconds=seconds)
     for name, timing in timings.items():
-        steps = NUM_PACKED * STEPS_AT_ONCE if name == PACKED else 1
-        low, middle, high = (ratio / steps for ratio in ratio_quartiles(timing, timings["ReLU"]))
-        milliseconds, turns = timing.median * 1e3 / steps, len(timing.seconds)
-        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), turns, made[name][1])
+        share = num_steps["ReLU"] / num_steps[name]
+        low, middle, high = (ratio * share for ratio in ratio_quartiles(timing, timings["ReLU"]))
+        milliseconds = timing.median * 1e3 / num_steps[name]
+        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), len(timing.seconds), made[name][1])
 
 
-def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Work]]:
-    """What makes one training step of each; ours with ReLU first."""
-    steps: dict[str, Callable[[], Work]] = {
-        "ReLU": lambda: our_step(case, device, Vanilla()),
-        "AID": lambda: our_step(case, device, UseAID()),
-        PEOPLE: lambda: peoples_step(case, batches_on_device(case, device), device),
-        WITH_LOADER: lambda: peoples_step(case, batches_of_loader(case, device), device),
+def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Steps]]:
+    """What makes the training steps of each; ours with ReLU first."""
+    steps: dict[str, Callable[[], Steps]] = {
+        "ReLU": lambda: our_steps(case, device, Vanilla()),
+        "AID": lambda: our_steps(case, device, UseAID()),
+        PEOPLE: lambda: peoples_step(case, batches_on_device(case, device), device, []),
+        WITH_LOADER: lambda: peoples_step(case, batches_of_loader(case, device), device, []),
     }
     if device.type == "cuda" and case in LARGE_CASES:
         steps |= {
-            "ReLU, bf16": lambda: our_step(case, device, Vanilla(), precision="bf16"),
-            "AID, bf16": lambda: our_step(case, device, UseAID(), precision="bf16"),
+            "ReLU, bf16": lambda: our_steps(case, device, Vanilla(), precision="bf16"),
+            "AID, bf16": lambda: our_steps(case, device, UseAID(), precision="bf16"),
         }
     elif device.type == "cuda":
         steps[PACKED] = lambda: packed_steps(case, device)
     return steps
 
 
-def with_memory(make: Callable[[], Work], device: torch.device) -> tuple[Work, float | None]:
+def with_memory(make: Callable[[], Steps], device: torch.device) -> tuple[Steps, float | None]:
     """The candidate after its first steps, and the most memory it had by then."""
     if device.type != "cuda":
         return make(), None
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    work = make()
+    steps = make()
     for _ in range(3):
-        work()
-    return work, (torch.cuda.max_memory_allocated(device) - before) / 2**20
+        steps()
+    return steps, (torch.cuda.max_memory_allocated(device) - before) / 2**20
 
 
-def our_step(case: Case, device: torch.device, method: Method, *, precision: Precision = "default") -> Work:
-    """What a run does for each batch, drawing the batch included."""
+def our_steps(case: Case, device: torch.device, method: Method, *, precision: Precision = "default") -> Steps:
+    """What a run does for as many batches as it takes at once, drawing them included."""
     problem = Supervised(scenario=RandomLabel(), dataset=Digits())  # not used: the images are the case's
     spec = RunSpec(problem=problem, model=case.model, method=method, optimizer=Adam(), seed=0)
     numerics, splits = Numerics.choose(device, precision), case.splits(device)
@@ -150,23 +156,29 @@ def our_step(case: Case, device: torch.device, method: Method, *, precision: Pre
     trainee = Trainee(learner, method, method.init(learner), numerics, case.model.clip_norm, masks, sums)
     steps = choose_steps(trainee, num_examples=len(splits.train))
     steps.begin_stage(splits.train)
-    batches = (b for epoch in itertools.count() for b in Batches(splits.train, case.batch_size, 0, 0, epoch).indices())
 
-    def step() -> None:
-        with mask_stream(masks):
-            steps.take(next(batches))
+    def taken() -> Iterator[int]:
+        for epoch in itertools.count():
+            batches = Batches(splits.train, case.batch_size, 0, 0, epoch).indices()
+            while batches:
+                with mask_stream(masks):
+                    number = steps.take(batches)
+                if steps.obstacle is not None:
+                    raise RuntimeError(f"{case.title}: the steps of {method.name} are not captured: {steps.obstacle}")
+                batches = batches[number:]
+                yield number
 
-    return step
+    return partial(next, taken())
 
 
-def packed_steps(case: Case, device: torch.device) -> Work:
+def packed_steps(case: Case, device: torch.device) -> Steps:
     """Some steps of each of several runs that share the device, as the engine `packed` has them: in threads."""
     threads = [ThreadPoolExecutor(1, initializer=use_own_stream, initargs=(device,)) for _ in range(NUM_PACKED)]
-    works = [thread.submit(our_step, case, device, UseAID()).result() for thread in threads]
+    runs = [thread.submit(our_steps, case, device, UseAID()).result() for thread in threads]
 
-    def steps_of_each() -> None:
-        for done in [thread.submit(repeat, work) for thread, work in zip(threads, works, strict=True)]:
-            done.result()
+    def steps_of_each() -> int:
+        turns = [t.submit(a_turn, run, PACKED_STEPS_A_TURN) for t, run in zip(threads, runs, strict=True)]
+        return sum(turn.result() for turn in turns)
 
     return steps_of_each
 
@@ -177,10 +189,12 @@ def use_own_stream(device: torch.device) -> None:
         torch.cuda.set_stream(torch.cuda.Stream(device))
 
 
-def repeat(work: Work) -> None:
-    """So many steps of a run."""
-    for _ in range(STEPS_AT_ONCE):
-        work()
+def a_turn(steps: Steps, least: int) -> int:
+    """At least so many steps; how many they were."""
+    taken = 0
+    while taken < least:
+        taken += steps()
+    return taken
 
 
 class ListingAID(AID):
@@ -208,13 +222,13 @@ def batches_of_loader(case: Case, device: torch.device) -> Pairs:
         yield inputs.to(device), labels.to(device)
 
 
-def peoples_step(case: Case, batches: Pairs, device: torch.device) -> Work:
-    """Adam as it comes, the paper's listing, loss and accuracy read after every step, any order of sums."""
+def peoples_step(case: Case, batches: Pairs, device: torch.device, history: list[tuple[float, float]]) -> Steps:
+    """Adam as it comes, the paper's listing, loss and accuracy noted after every step, any order of sums."""
     torch.manual_seed(0)
     model = case.model.build(ListingAID, image_shape=case.image_shape, num_classes=case.num_classes).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-    def step() -> float:
+    def step() -> int:
         inputs, labels = next(batches)
         with any_order_of_sums():
             logits = model(inputs)
@@ -222,7 +236,8 @@ def peoples_step(case: Case, batches: Pairs, device: torch.device) -> Work:
             optimizer.zero_grad()
             loss.backward()
         optimizer.step()
-        return loss.item() + (logits.argmax(dim=1) == labels).float().mean().item()
+        history.append((loss.item(), (logits.argmax(dim=1) == labels).float().mean().item()))
+        return 1
 
     return step
 

@@ -1,9 +1,10 @@
-"""Captured steps: on a GPU a whole training step, from the gather of its batch to the optimizer, is one CUDA graph.
+"""Captured steps: on a GPU whole training steps, from the gather of a batch to the optimizer, are one CUDA graph.
 
-A graph reads and writes fixed places in memory. So the stage's examples are copied into room for the largest stage and
-the batch's indices into a buffer. All else that a step touches stays where it is with every method of the paper; where
-it has moved all the same, steps are eager from there on. Rehearsals and captures leave no trace in weights, moments or
-random streams.
+A graph holds many steps where an epoch has as many, so that the host has little to do: runs that share a GPU in threads
+share one interpreter, too. It reads and writes fixed places in memory. So the stage's examples are copied into room for
+the largest stage and the batches' indices into a buffer. All else that a step touches stays where it is with every
+method of the paper; where it has moved all the same, steps are eager from there on. Rehearsals and captures leave no
+trace in weights, moments or random streams.
 """
 
 import contextlib
@@ -14,24 +15,29 @@ import torch
 from torch import Tensor, nn
 
 from supple.fresh_state import starts_from_zeros
+from supple.kernels.cuda_seed import begin_captured_step
 from supple_lab.data.base import Examples
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 from supple_lab.runs.step import EagerSteps, Trainee, training_step
 
+STEPS_AT_ONCE = 25  # an epoch of random label
 MOVED = "something it reads or writes has moved in memory since it was captured"
+
+Shape = tuple[int, ...]  # steps, and examples of each
 
 
 class CapturedSteps:
-    """Steps replayed from graphs, one graph for each size of batch; eager ones where a step cannot be captured."""
+    """Steps replayed from graphs, for each size of batch one of a step and one of many; eager where that cannot be."""
 
     def __init__(self, trainee: Trainee, *, num_examples: int) -> None:
         self.trainee = trainee
         self.num_examples = num_examples  # of the largest stage
         self.examples: Examples | None = None
-        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.graphs: dict[Shape, torch.cuda.CUDAGraph] = {}
         self.pool: Pool | None = None  # memory of all graphs: nothing in it lives from one step to the next
-        self.indices: dict[int, Tensor] = {}
+        self.indices: dict[Shape, Tensor] = {}
         self.places: list[int] = []
+        self.most_at_once = STEPS_AT_ONCE
         self.obstacle = objection_to(trainee)  # why steps are not captured
 
     def begin_stage(self, examples: Examples) -> None:
@@ -43,31 +49,49 @@ class CapturedSteps:
         if self.graphs and self.places != places_of(tensors_of(self.trainee)):
             self.obstacle = MOVED
 
-    def take(self, indices: Tensor) -> None:
-        """One step."""
-        size = len(indices)
-        if self.obstacle is None and size not in self.graphs:
-            self.capture(indices)
-        if self.obstacle is None:
-            self.indices[size].copy_(indices)
-            self.graphs[size].replay()
-        else:
-            training_step(self.trainee, self.stage_examples, indices)
+    def take(self, ahead: tuple[Tensor, ...]) -> int:
+        """The first of the steps ahead, each told by which examples it trains on; how many that was."""
+        if self.obstacle is not None:
+            self.step_by_step(ahead[:1])
+            return 1
+        batches = ahead[: self.num_at_once(ahead)]
+        shape = len(batches), len(batches[0])
+        if shape not in self.graphs and not self.capture(batches):
+            return self.take(ahead)
+        torch.stack(batches, out=self.indices[shape])
+        self.graphs[shape].replay()
+        return len(batches)
 
-    def capture(self, indices: Tensor) -> None:
-        """Make the graph for batches of this size, or note why it cannot be made."""
-        held = self.indices[len(indices)] = indices.clone()
+    def num_at_once(self, ahead: tuple[Tensor, ...]) -> int:
+        """How many of the steps ahead one graph takes: many, if so many batches of one size follow, or one."""
+        many = self.most_at_once
+        return many if len(ahead) >= many and len(ahead[many - 1]) == len(ahead[0]) else 1
+
+    def capture(self, batches: tuple[Tensor, ...]) -> bool:
+        """Make the graph for so many batches of this size, or note that it cannot be made, and why not even of one."""
+        held = torch.stack(batches)
         try:
             with ONE_CAPTURE, without_trace(self.trainee):
                 graph = record(
-                    lambda: training_step(self.trainee, self.stage_examples, held),
+                    lambda: self.step_by_step(held),
+                    rehearsal=lambda: self.step_by_step(held[:1]),
                     generators=generators_of(self.trainee),
                     pool=self.pool,
                 )
-            self.graphs[len(indices)], self.pool = graph, graph.pool()
         except RuntimeError as error:
-            self.obstacle = reason_of(error)
+            self.most_at_once, self.pool = 1, None  # a smaller graph may find room, not in a pool that may be spoilt
+            self.obstacle = reason_of(error) if len(batches) == 1 else None
+            return False
+        self.graphs[held.shape], self.indices[held.shape], self.pool = graph, held, graph.pool()
         self.places = places_of(tensors_of(self.trainee))
+        return True
+
+    def step_by_step(self, batches: Iterable[Tensor]) -> None:
+        """Take the steps as they are; no gradients are left to fill memory beside the next one's activations."""
+        for indices in batches:
+            begin_captured_step()
+            training_step(self.trainee, self.stage_examples, indices)
+            self.trainee.learner.optimizer.zero_grad(set_to_none=True)
 
     @property
     def stage_examples(self) -> Examples:

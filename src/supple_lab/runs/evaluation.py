@@ -39,7 +39,9 @@ class Evaluation:
 
     def scores(self, sets: Mapping[str, Examples]) -> dict[str, float]:
         """Accuracy and loss on each set, by its name."""
-        values = {}
+        values: dict[str, float] = {}
+        if not sets:
+            return values  # without changing the network's mode to and fro
         was_training = self.model.training
         self.model.eval()
         for name, examples in sets.items():

@@ -69,11 +69,18 @@ def reset_all() -> None:
 
 
 def record(
-    work: Callable[[], None], *, generators: Sequence[torch.Generator] = (), pool: Pool | None = None
+    work: Callable[[], None],
+    *,
+    rehearsal: Callable[[], None] | None = None,
+    generators: Sequence[torch.Generator] = (),
+    pool: Pool | None = None,
 ) -> torch.cuda.CUDAGraph:
-    """The graph of the work, which draws from the generators, in the pool's memory or its own; hold ONE_CAPTURE."""
+    """The graph of the work, which draws from the generators, in the pool's memory or its own; hold ONE_CAPTURE.
+
+    The rehearsal is the work, or as much of it as shows all that it does.
+    """
     stream, is_first = capture_stream(), not OWN.graphs
-    rehearse(work, stream)
+    rehearse(work if rehearsal is None else rehearsal, stream)
     with no_collection(), torch.cuda.stream(stream):
         try:
             return capture(work, generators, pool=torch.cuda.graph_pool_handle() if pool is None else pool)

@@ -61,6 +61,7 @@ class EagerSteps:
         """Train on these examples from now on."""
         self.examples = examples
 
-    def take(self, indices: Tensor) -> None:
-        """One step."""
-        training_step(self.trainee, self.examples, indices)
+    def take(self, ahead: tuple[Tensor, ...]) -> int:
+        """The first of the steps ahead, each told by which examples it trains on; how many that was."""
+        training_step(self.trainee, self.examples, ahead[0])
+        return 1

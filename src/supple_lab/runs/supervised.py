@@ -65,18 +65,17 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
             coming = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin")
             method.begin_stage(learner, state, coming, cursor.stage)
         steps.begin_stage(stage.train)
+        learner.model.train()
 
         while cursor.epoch < stage.epochs:
             learning_rate = spec.optimizer.learning_rate * stage.learning_rate_factor(cursor.epoch)
             set_learning_rate_(learner.optimizer, learning_rate)
-            batches = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, cursor.epoch)
-            learner.model.train()
-            for indices in batches.indices()[cursor.step :]:
-                steps.take(indices)
+            batches = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, cursor.epoch).indices()
+            while cursor.step < len(batches):
+                cursor.step += steps.take(batches[cursor.step :])
                 journal.note_not_captured(
                     "training steps, which draw other random numbers (masks), if any", steps.obstacle
                 )
-                cursor.step += 1
                 journal.checkpoint_if_due(snapshot)
                 journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)
             values = online(cursor.epoch_sums, len(stage.train))
