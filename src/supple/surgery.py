@@ -46,9 +46,11 @@ class Entries:
 
     def write_(self, value: Tensor | float) -> None:
         """Give the entries that are due a value."""
-        kept = self.tensor.index_select(self.dim, self.indices)
+        now = self.tensor.index_select(self.dim, self.indices)
         due = self.due.view([-1 if dim == self.dim else 1 for dim in range(self.tensor.dim())])
-        self.tensor.index_copy_(self.dim, self.indices, torch.where(due, value, kept))
+        # A number in masked_fill_, for `where` would first put it into a tensor: on a GPU one launch more.
+        new = torch.where(due, value, now) if isinstance(value, Tensor) else now.masked_fill_(due, value)
+        self.tensor.index_copy_(self.dim, self.indices, new)
 
 
 def renewable_layers(graph: UnitGraph, who: str) -> list[UnitLayer]:
