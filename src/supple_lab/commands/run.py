@@ -58,7 +58,7 @@ class Run(Command):
     methods: tuple[str, ...] = ()
     """Methods to compare, any that exist. Default: the study's own."""
     only: str = ""
-    """Run the conditions alone whose label holds this text, such as CNN or "Adam 0.001"."""
+    """Run the conditions alone whose label holds this text, such as CNN or "Adam 1e-3"."""
     search: bool = False
     """Run every setting that the paper searched, not its best alone; the best of them is reported."""
     as_printed: bool = False
