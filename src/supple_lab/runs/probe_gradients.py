@@ -1,7 +1,8 @@
 """Probe gradients: what metrics that read ``.grad`` are shown in the laboratory, the gradient of the loss on the probe.
 
-What training left there would not do: no checkpoint holds it, and captured steps leave none. The gradient here is that of the mean loss at the weights of now in evaluation mode, without what a
-method adds or clipping takes, so a run that goes on from a checkpoint has the same.
+What training left there would not do: no checkpoint holds it, and captured steps leave none. The gradient here is that
+of the mean loss at the weights of now in evaluation mode, without what a method adds or clipping takes, so a run that
+goes on from a checkpoint has the same.
 """
 
 import contextlib
