@@ -46,7 +46,7 @@ def test_evaluation_and_forwards_without_gradient_leave_features_alone():
     with torch.no_grad():
         model(torch.ones(5, 2))
     model.eval()(torch.ones(5, 2))
-    assert learner.feature("1").tolist() == [[2.0, 1.0, 0.0]]
+    assert learner.take_feature("1").tolist() == [[2.0, 1.0, 0.0]]
 
 
 @pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -56,13 +56,13 @@ def test_copies_of_a_watched_model_are_not_watched(twin_of):
     learner.features  # noqa: B018
     model(torch.tensor([[1.0, 1.0]]))
     twin_of(model)(torch.ones(5, 2))
-    assert learner.feature("1").shape == (1, 3)
+    assert learner.take_feature("1").shape == (1, 3)
 
 
 def test_missing_feature_says_how_to_have_one():
     learner = learner_of(three_units())
-    with pytest.raises(RuntimeError, match=r"activation '1' yet. Call method.init\(learner\) before the first step"):
-        learner.feature("1")
+    with pytest.raises(RuntimeError, match=r"activation '1' since .* Call method.init\(learner\) before the first"):
+        learner.take_feature("1")
 
 
 def test_units_are_traced_from_the_example_input_once():
@@ -97,3 +97,48 @@ def test_seed_decides_the_generator():
     model = three_units()
     draws = [torch.rand(3, generator=Learner(model, sgd(model), seed=seed).generator).tolist() for seed in (1, 1, 2)]
     assert draws[0] == draws[1] != draws[2]
+
+
+@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
+def test_copy_of_a_learner_watches_its_own_model(twin_of):
+    learner = learner_of(three_units())
+    learner.features  # noqa: B018
+    learner.model(torch.tensor([[1.0, 1.0]]))
+    twin = twin_of(learner)
+    assert twin.features == {}
+    twin.model(torch.tensor([[0.0, -2.0]]))
+    assert twin.take_feature("1").tolist() == [[0.0, 2.0, 2.5]]
+    assert learner.take_feature("1").tolist() == [[2.0, 1.0, 0.0]]
+    assert twin.optimizer.param_groups[0]["params"][0] is twin.model[0].weight
+
+
+def test_closed_learner_leaves_no_hook_and_can_watch_again():
+    model = three_units()
+    learner = learner_of(model)
+    learner.features  # noqa: B018
+    learner.close()
+    assert not model[1]._forward_hooks
+    learner.features  # noqa: B018
+    model(torch.ones(1, 2))
+    assert learner.take_feature("1").tolist() == [[2.0, 1.0, 0.0]]
+    assert len(model[1]._forward_hooks) == 1
+
+
+def test_state_dict_brings_start_and_stream_to_a_learner_of_the_trained_model():
+    model = three_units()
+    learner = Learner(model, sgd(model), seed=1)
+    torch.rand(3, generator=learner.generator)
+    saved = pickle.loads(pickle.dumps(learner.state_dict()))
+    initial, draw = learner.initial["0.weight"].clone(), torch.rand(3, generator=learner.generator)
+    with torch.no_grad():
+        model[0].weight += 1
+    later = Learner(model, sgd(model), seed=2)
+    later.load_state_dict(saved)
+    assert torch.equal(later.initial["0.weight"], initial)
+    assert torch.equal(torch.rand(3, generator=later.generator), draw)
+
+
+def test_state_dict_of_another_network_is_refused():
+    model, other = three_units(), chain(2, 3, 4, 1)
+    with pytest.raises(ValueError, match=r"'2\.bias' has the shape \(2,\) in it, and \(4,\) here"):
+        Learner(other, sgd(other)).load_state_dict(Learner(model, sgd(model)).state_dict())

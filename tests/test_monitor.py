@@ -118,6 +118,38 @@ def test_micro_batches_of_one_step_are_read_together():
     assert "training forward, 12 samples" in monitor.report()
 
 
+class Agent(nn.Module):
+    """An actor and a critic on one trunk, called by its methods, never itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
+        self.actor, self.critic = nn.Linear(16, 16), nn.Linear(16, 1)
+
+    def get_value(self, x):
+        return self.critic(self.trunk(x))
+
+    def get_action_and_value(self, x):
+        hidden = self.trunk(x)
+        return self.actor(hidden), self.critic(hidden)
+
+
+def test_agent_whose_methods_call_its_parts_has_one_row_per_layer_over_all_samples():
+    agent, first, second = Agent(), torch.randn(32, 4), torch.randn(32, 4)
+    model = nn.Sequential(agent.trunk, agent.critic)
+    whole = Monitor(model)
+    model(torch.cat([first, second]))
+    whole.step()
+    monitor = Monitor(agent)
+    logits, values = agent.get_action_and_value(first)
+    (logits.sum() + values.sum() + agent.get_value(second).sum()).backward()
+    monitor.step()
+    rows = monitor.readings["train"].layers
+    assert [row.name for row in rows] == ["trunk.0", "trunk.2", "actor", "critic"]
+    assert [row.units for row in rows] == [*(row.units for row in whole.readings["train"].layers), None]
+    assert "training forward, 64 samples" in monitor.report()
+
+
 def test_recomputed_forward_of_a_checkpoint_is_counted_once():
     class Checkpointed(nn.Module):
         def __init__(self):

@@ -183,7 +183,17 @@ def test_optimizer_without_a_step_taken_is_left_without_state(make_optimizer):
 
 def test_layers_that_can_be_renewed_come_in_order():
     model = chain(2, 3, 4, 1)
-    assert [layer.name for layer in surgery.renewable_layers(chain_graph(model), "CBP")] == ["1", "3"]
+    optimizer = torch.optim.SGD(model.parameters())
+    assert [layer.name for layer in surgery.renewable_layers(chain_graph(model), optimizer, "CBP")] == ["1", "3"]
+
+
+def test_layers_between_two_optimizers_are_left_alone():
+    model = chain(2, 3, 4, 1)
+    optimizer = torch.optim.SGD(model[:3].parameters())
+    layers = surgery.renewable_layers(chain_graph(model), optimizer, "CBP")
+    assert [layer.name for layer in layers] == ["1"]
+    with pytest.warns(UserWarning, match=r"CBP leaves 1 .* \('3': the optimizer does not train its weights\)"):
+        surgery.warn_of_others(chain_graph(model), optimizer, "CBP", served=layers)
 
 
 def frozen(model):
@@ -207,13 +217,15 @@ def parametrized(model):
     ],
 )
 def test_network_without_renewable_units_is_refused_with_the_reason_and_a_way_out(hindered, reason):
-    graph = UnitGraph((hindered(three_units()),), ("F.relu in the forward of Net",))
+    model = three_units()
+    optimizer = torch.optim.SGD(model.parameters())
+    graph = UnitGraph((hindered(model),), ("F.relu in the forward of Net",))
     with pytest.raises(ValueError, match="^ReDo makes single hidden units new") as refusal:
-        surgery.renewable_layers(graph, "ReDo")
+        surgery.renewable_layers(graph, optimizer, "ReDo")
     assert f"({reason}; F.relu in the forward of Net)" in str(refusal.value)
     assert "Use a method that needs no units" in str(refusal.value)
 
 
 def test_network_without_hidden_layers_is_refused():
     with pytest.raises(ValueError, match="it has no hidden layer"):
-        surgery.renewable_layers(UnitGraph((), ()), "CBP")
+        surgery.renewable_layers(UnitGraph((), ()), torch.optim.SGD([torch.zeros(1)]), "CBP")

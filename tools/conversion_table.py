@@ -41,7 +41,9 @@ the path of every place.
 
 Each row is a model that was made without a download; the tests train each for a step, evaluate it, and see that its
 state_dict keys stay. "Unasked" is what the first call swaps, "if named" what the second one swaps besides, "left" what
-both leave. "Class changed" are modules that call an activation as a function: their forward is rewritten.
+both leave. "Class changed" are modules that call an activation as a function: their forward is rewritten. A rewritten
+forward follows its parameters, buffers and plain attributes, but what it reads from globals, from a class by its name,
+from numpy arrays or with `.item()` from a tensor that is neither parameter nor buffer stays as it was at conversion.
 """
 COLUMNS = ("model", "unasked", "if named", "left", "class changed")
 

@@ -2,8 +2,9 @@
 
 A thread that sets them back while another draws from them takes back what that one drew: the other's network would get
 the same numbers twice. So whoever draws a network from them, sets them back or asks whether they moved does so inside
-`kept_default_generators`, or holds its lock: the laboratory's runs, metrics and tracing. Masks, drawn at every step,
-have streams of their own (mask_stream). Conversions and adapters, which belong to one training, set back without it.
+`kept_default_generators`, or holds its lock: the laboratory's runs, metrics, methods and tracing. Masks, drawn at every
+step, have streams of their own (mask_stream). Conversions and adapters, which belong to one training, set back without
+it.
 """
 
 import contextlib

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from supple.kernels.base import Intervals
 from supple.kernels.operator import interval_dropout as drop_intervals
@@ -79,6 +79,13 @@ def relu_dropout(
         return torch.relu_(x) if inplace else torch.relu(x)
     scale = 1.0 / (1.0 - drop_positive) if drop_positive < 1.0 else 1.0
     return drop_intervals(x, Intervals((0.0,), (1.0, drop_positive), scale), generator=generator, inplace=inplace)
+
+
+# torch.fx records a call of these as it does one of torch's functions, instead of looking into them.
+fx.wrap("aid")
+fx.wrap("interval_dropout")
+fx.wrap("drop_relu")
+fx.wrap("relu_dropout")
 
 
 def modified_leaky_relu(x: Tensor, alpha: float) -> Tensor:

@@ -1,16 +1,16 @@
 """Learner: all that a method may touch of somebody's training, whoever wrote the loop."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
+from supple.batch import Batch, Inputs, pair_of
+from supple.saved import restore_
 from supple.units import UnitGraph
-
-Inputs = Tensor | tuple[Tensor, ...]
-Batch = tuple[Inputs, Tensor]
 
 
 class Learner:
@@ -18,7 +18,10 @@ class Learner:
 
     Make it when the model is on its device and before the first step: ``initial`` holds all parameters and buffers by
     name as they are then. ``generator`` is the method's own random stream: what a method draws disturbs neither data
-    order nor masks.
+    order nor masks. Both are in ``state_dict``; a training that is to go on later saves it with the method's state.
+
+    Give ``optimizer`` the new one where the training makes a new one. A model whose layers are exchanged for others
+    needs a new Learner.
     """
 
     def __init__(
@@ -46,8 +49,31 @@ class Learner:
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
         self._loss = loss
         self._units: UnitGraph | None = None
+        self._unwatch()
+
+    def _unwatch(self) -> None:
         self._features: dict[str, Tensor] | None = None
         self._versions: dict[str, int] = {}  # of the features when they were kept
+        self._taps: list[RemovableHandle] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy's model is not watched, nor does a pickle hold activations: the copy watches anew when it has to."""
+        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": []}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the model does not hold: where it started from, and where the method's random stream is."""
+        return {"initial": dict(self.initial), "generator": self.generator.get_state()}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from what was saved; what is on another device comes to the model's."""
+        restore_(self.initial, saved["initial"])
+        self.generator.set_state(saved["generator"].cpu())
+
+    def close(self) -> None:
+        """Take off the hooks that watch activations; they are put on again when a method asks for ``features``."""
+        for tap in self._taps:
+            tap.remove()
+        self._unwatch()
 
     @property
     def device(self) -> torch.device:
@@ -84,17 +110,19 @@ class Learner:
         if self._features is None:
             self._features = {}
             for layer in self.units:
-                layer.activation.register_forward_hook(FeatureTap(layer.name, self._features, self._versions))
+                tap = FeatureTap(layer.name, self._features, self._versions)
+                self._taps.append(layer.activation.register_forward_hook(tap))
         return self._features
 
-    def feature(self, site: str) -> Tensor:
-        """The post-activation of one site, or an error that says how to have one."""
+    def take_feature(self, site: str) -> Tensor:
+        """The post-activation of one site, once for each forward, or an error that says how to have one."""
         if site not in self.features:
             raise RuntimeError(
-                f"no training forward has passed the activation '{site}' yet. Call method.init(learner) before the "
-                "first step, and model(x) in training mode with gradients before method.after_step(learner, state)."
+                f"no training forward has passed the activation '{site}' since it was last asked for. Call "
+                "method.init(learner) before the first step, and model(x) in training mode with gradients before each "
+                "method.after_step(learner, state); after an exchange of layers make a new Learner."
             )
-        feature = self.features[site]
+        feature = self.features.pop(site)
         if feature._version != self._versions[site]:
             raise RuntimeError(
                 f"what the activation '{site}' gave was overwritten by a later in-place operation, so this method "
@@ -119,7 +147,7 @@ class Learner:
         """The same loss of another model, such as a copy of ours."""
         if self._loss is None:
             raise ValueError("this method needs the loss; pass loss=..., e.g. Learner(model, optimizer, loss=loss_fn).")
-        inputs, targets = batch
+        inputs, targets = pair_of(batch)
         return self._loss(self.forward_of(model, inputs), targets.to(self.device))
 
     def forward_of(self, model: nn.Module, inputs: Inputs) -> Tensor:

@@ -38,6 +38,9 @@ class Monitor:
     (TensorBoard's SummaryWriter, or a function of the row) and, as text, to ``report()``. ``sites`` is a UnitGraph or
     names of activation modules, ``metrics`` what is measured of the whole network, ``initial`` the initial weights to
     measure the distance from.
+
+    Methods that call parts of the model without calling the model, as an agent's get_value, are read as well: all calls
+    of an activation behind the same layer are one row, even two uses within one such method.
     """
 
     def __init__(

@@ -239,7 +239,7 @@ def test_memory_comes_back_in_a_new_callback():
     second.load_state_dict(saved)
     assert second.state_dict()["num_steps"] == 30
     model.learn(50, callback=second, reset_num_timesteps=False)
-    assert second.companion.num_steps == int(second.companion.state["step"]) == 55
+    assert second.companion.num_steps == int(second.companion.state["step.q_net.0.weight"]) == 55
     assert torch.equal(second.companion.learner.initial["q_net.0.weight"], saved["initial"]["q_net.0.weight"])
 
 

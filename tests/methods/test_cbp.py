@@ -272,8 +272,63 @@ def test_evaluation_between_steps_changes_nothing():
 def test_step_without_a_training_forward_says_what_is_missing():
     learner, method = still(three_units()), CBP()
     state = method.init(learner)
-    with pytest.raises(RuntimeError, match="no training forward has passed the activation '1' yet"):
+    with pytest.raises(RuntimeError, match="no training forward has passed the activation '1' since"):
         method.after_step(learner, state)
+
+
+def test_a_forward_counts_for_one_step_alone():
+    learner, method = still(three_units()), CBP()
+    state = method.init(learner)
+    learner.model(torch.ones(4, 2))
+    method.after_step(learner, state)
+    learner.model.eval()(torch.ones(4, 2))
+    with pytest.raises(RuntimeError, match="no training forward has passed the activation '1' since"):
+        method.after_step(learner, state)
+
+
+def test_values_that_are_no_numbers_leave_a_units_utility_alone():
+    learner, method = still(three_units()), CBP()
+    state = method.init(learner)
+    learner.model(torch.ones(4, 2))
+    method.after_step(learner, state)
+    before = state["utility.1"].clone()
+    learner.model(torch.tensor([[math.inf, 1.0], [math.nan, 0.0]]))
+    method.after_step(learner, state)
+    learner.model(torch.ones(0, 2))
+    method.after_step(learner, state)
+    torch.testing.assert_close(state["utility.1"], before, rtol=0, atol=0)
+    learner.model(torch.ones(4, 2))
+    method.after_step(learner, state)
+    assert (state["utility.1"] > before).any()
+
+
+@pytest.mark.parametrize("utility", ["contribution", "adaptable_contribution"])
+def test_default_dtype_of_torch_does_not_matter(utility):
+    torch.set_default_dtype(torch.float64)
+    try:
+        model = three_units()
+        learner, method = still(model), CBP(utility=utility)
+        state = method.init(learner)
+        model(torch.ones(4, 2, dtype=model[0].weight.dtype))
+        method.after_step(learner, state)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert state["utility.1"].dtype == torch.float32
+    assert state["utility.1"].any()
+
+
+def test_units_of_a_layer_that_thaws_begin_at_age_0():
+    model = chain(2, 3, 4, 1)
+    model[0].weight.requires_grad_(False)
+    learner, method = learner_of(model), CBP()
+    with pytest.warns(UserWarning, match="its weights are frozen"):
+        state = method.init(learner)
+    for step in range(3):
+        model[0].weight.requires_grad_(step > 0)
+        model(torch.ones(4, 2))
+        method.after_step(learner, state)
+    assert state["age.1"].tolist() == [2] * 3
+    assert state["age.3"].tolist() == [3] * 4
 
 
 class Residual(nn.Module):

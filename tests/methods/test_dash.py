@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from by_hand import copied_state, linear
+from supple.layers.aid import AID
 from supple.learner import Learner
-from supple.methods import DASH
+from supple.methods import DASH, Vanilla
 
 
 def product_loss(outputs, targets):
@@ -146,3 +147,31 @@ def test_used_up_data_is_refused():
 def test_value_out_of_range_is_named(field):
     with pytest.raises(ValueError, match=rf"^DASH\.{field} is .*, in [\[(]0, 1\]; got -0\.1\.$"):
         DASH(**{field: -0.1})
+
+
+def test_weights_of_other_layers_stay_and_are_named():
+    model = nn.Sequential(nn.Embedding(5, 4), nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), nn.Linear(3, 2))
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy)
+    with pytest.warns(UserWarning, match=r"3 others stay as they are \(0\.weight, 1\.parametrizations\.weight\."):
+        DASH().init(learner)
+
+
+def test_norms_stay_without_a_word(recwarn):
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.LazyLinear(2))
+    model(torch.ones(2, 1, 4, 4))
+    DASH().init(Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["default generator", "loader's generator"])
+def test_reading_a_shuffled_loader_leaves_its_next_order_alone(own):
+    model = nn.Sequential(nn.Linear(2, 3), AID(0.5), nn.Linear(3, 2))
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy)
+    data = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.arange(8) % 2)
+    orders = []
+    for method in (Vanilla(), DASH()):
+        torch.manual_seed(0)
+        loader = torch.utils.data.DataLoader(data, shuffle=True, generator=torch.Generator() if own else None)
+        method.begin_stage(learner, {}, loader, 1)
+        orders.append([x.tolist() for x, _ in loader])
+    assert orders[0] == orders[1]

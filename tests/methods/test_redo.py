@@ -6,8 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from by_hand import chain, conv_net, copied_state, learner_of, linear, three_units, train_step
+from by_hand import chain, chain_graph, conv_net, copied_state, learner_of, linear, three_units, train_step
 from supple.learner import Learner
 from supple.methods import CBP, ReDo
 from supple.tracing import UntraceableModel
@@ -171,6 +172,37 @@ def test_scoring_leaves_mode_statistics_features_and_random_streams_alone():
     assert torch.equal(stream, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("own_generator", [False, True])
+def test_order_of_a_shuffled_loader_is_the_one_without_redo(own_generator):
+    orders = []
+    learner = learner_of(three_units())
+    for is_read in (False, True):
+        torch.manual_seed(0)
+        generator = torch.Generator().manual_seed(1) if own_generator else None
+        loader = DataLoader(TensorDataset(torch.randn(32, 2), torch.arange(32)), 8, shuffle=True, generator=generator)
+        if is_read:
+            ReDo().end_stage(learner, {}, loader)
+        orders.append([y.tolist() for _, y in loader])
+    assert orders[0] == orders[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_scoring_leaves_the_random_stream_of_the_gpu_alone():
+    model, state = three_units().cuda(), torch.cuda.get_rng_state()
+    model[1].register_forward_hook(lambda module, args, h: h + torch.rand_like(h))
+    ReDo().end_stage(learner_of(model), {}, ONES)
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_empty_batch_changes_no_score(place):
+    model, data = three_units(), [*ONES]
+    data.insert(place, (torch.empty(0, 2), torch.empty(0)))
+    ReDo(threshold=1.0).end_stage(learner_of(model), {}, data)
+    assert model[2].weight.tolist() == [[1.0, 0.0, 0.0], [4.0, 0.0, 0.0]]
+
+
 def test_layers_are_renewed_from_input_to_output_so_that_only_the_output_layer_is_zero():
     model = chain(5, 6, 7, 8, 3)
     ReDo(threshold=math.inf).end_stage(learner_of(model), {}, [(torch.randn(9, 5), None)])
@@ -225,9 +257,50 @@ def test_same_seed_draws_the_same_weights():
     assert not torch.equal(results[0], results[2])
 
 
-def test_used_up_data_is_refused():
-    with pytest.raises(ValueError, match="not a generator that is used up"):
-        ReDo().end_stage(learner_of(three_units()), {}, iter(()))
+@pytest.mark.parametrize("data", [[], [(torch.empty(0, 2), torch.empty(0))]])
+def test_used_up_or_empty_data_is_refused(data):
+    with pytest.raises(ValueError, match="got none.*not a generator that is used up"):
+        ReDo().end_stage(learner_of(three_units()), {}, iter(data))
+
+
+class Sum(nn.Module):
+    """Adds its two arguments, then goes on as three_units."""
+
+    def __init__(self):
+        super().__init__()
+        self.units = three_units()
+
+    def forward(self, x, y):
+        return self.units(x + y)
+
+
+def test_loader_may_collate_several_inputs_to_a_list():
+    model = Sum()
+    learner = Learner(model, torch.optim.SGD(model.parameters()))
+    learner.units = chain_graph(model.units)
+    half = torch.full((2,), 0.5)
+    ReDo().end_stage(learner, {}, DataLoader([((half, half), 0)] * 4, 2))
+    assert model.units[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
+
+
+X = torch.ones(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("batch", "came"),
+    [
+        ((X, X, X), "a tuple of 3"),
+        ([X], "a list of 1"),
+        (X, "a Tensor"),
+        ({"x": X, "y": X}, "a dict of x, y"),
+        (None, "None"),
+        (({"x": X}, X), "a pair whose inputs are a dict of x"),
+        ((None, X), "a pair whose inputs are None"),
+    ],
+)
+def test_batch_that_is_no_pair_of_inputs_and_targets_is_refused(batch, came):
+    with pytest.raises(TypeError, match=f"pairs of inputs and targets.*a batch here is {came}. Pass a list"):
+        ReDo().end_stage(learner_of(three_units()), {}, [batch])
 
 
 def test_network_without_hidden_units_is_refused_at_once():

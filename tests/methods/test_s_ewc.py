@@ -85,7 +85,7 @@ def test_state_counts_steps_in_a_tensor_and_survives_a_rebuilt_optimizer():
     fisher = state["fisher.weight"].clone()
     learner.optimizer = torch.optim.Adam(model.parameters())
     method.begin_stage(learner, state, [], 1)
-    assert state["step"].item() == 3
+    assert state["step.weight"].item() == state["step.bias"].item() == 3
     assert torch.equal(state["fisher.weight"], fisher)
     assert fisher.all()
 
@@ -95,3 +95,24 @@ def test_state_counts_steps_in_a_tensor_and_survives_a_rebuilt_optimizer():
 def test_decay_out_of_range_is_named(field, value):
     with pytest.raises(ValueError, match=rf"^SEWC\.{field} is .*; got {value}\.$"):
         SEWC(**{field: value})
+
+
+def test_parameter_that_begins_to_train_later_counts_from_its_own_first_gradient():
+    model = nn.ModuleDict({"early": nn.Linear(1, 1, bias=False), "late": nn.Linear(1, 1, bias=False)})
+    learner, method = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)), SEWC()
+    state = method.init(learner)
+    for _ in range(100):
+        model["early"].weight.grad = torch.ones(1, 1)
+        method.after_backward(learner, state)
+    model["late"].weight.grad = torch.full((1, 1), 2.0)
+    method.after_backward(learner, state)
+    assert state["fisher.late.weight"].item() == 4.0
+    assert [state[f"step.{name}.weight"].item() for name in ("early", "late")] == [101, 1]
+
+
+def test_step_without_gradients_is_none():
+    model = nn.Linear(1, 1)
+    learner, method = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)), SEWC()
+    state = method.init(learner)
+    method.after_backward(learner, state)
+    assert state["step.weight"].item() == 0

@@ -265,6 +265,7 @@ def test_parent_is_untouched_and_two_calls_are_equal(method):
         training_step(trainee, stage.train, indices)
     learner.features  # noqa: B018  (kept from the first use on)
     training_step(trainee, stage.train, indices)
+    learner.model(stage.train.batch(indices)[0])
     gradients = [parameter.grad.clone() for parameter in learner.model.parameters()]
     features = {site: value.clone() for site, value in learner.features.items()}
     before = flat(take_snapshot(learner, state, masks))

@@ -7,6 +7,12 @@ from supple.layers.aid import AID
 # Their outputs lie between bounds that the network may rely on, as a gate or a probability.
 BOUNDED = (nn.Sigmoid, nn.Hardsigmoid, nn.Tanh, nn.Hardtanh, nn.Softsign)
 
+# Names under which linear attention holds the activation of its queries and keys (timm's LiteMLA, Performer).
+ATTENTION_KERNELS = {"kernel_fn", "kernel_func"}
+DENOMINATOR = (
+    "left alone, as the kernel of an attention: its values are summed to a denominator and must not be negative"
+)
+
 
 def consequence(replaced: type[nn.Module], activation: nn.Module) -> str | None:
     """What is lost when the activation stands for the replaced class; None for ReLU, whose relatives they are."""

@@ -4,6 +4,7 @@ from torch import nn
 
 from supple.conversion.forms import FORMS
 from supple.conversion.functional_calls import FunctionalCalls
+from supple.conversion.other_methods import report_other_methods
 from supple.conversion.positions import Positions, leave_fast_paths_
 from supple.conversion.report import Findings
 from supple.conversion.request import Request
@@ -53,6 +54,8 @@ def convert_forwards_(holder: nn.ModuleList, paths: dict[nn.Module, str], *, pos
         average_pools_(holder, paths, positions=positions)
     for forward, traces in traced:
         forward.replace_(traces)
+    for module, path in paths.items():
+        report_other_methods(module, path, positions=positions)
     reuse.note_shared_modules(holder[0], paths)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from supple.conversion import forms, pools
-from supple.conversion.consequences import consequence
+from supple.conversion.consequences import ATTENTION_KERNELS, DENOMINATOR, consequence
 from supple.conversion.own_code import has_own_forward, original_class
 from supple.conversion.report import Findings
 from supple.conversion.request import Request
@@ -48,7 +48,10 @@ class Positions:
         """Swap the parent's activations. The same module under two names is two positions."""
         for name, child in children(parent):
             where = join(path, name)
-            if cls := forms.class_of_module(child, self.request.classes):
+            cls = forms.class_of_module(child, self.request.classes)
+            if cls and name in ATTENTION_KERNELS:
+                self.findings.left(where, type(child).__name__, how=DENOMINATOR)
+            elif cls:
                 self.place_(Placement(parent, name, where, child), cls)
             else:
                 self.mention(child, where)

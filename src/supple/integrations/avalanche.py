@@ -11,12 +11,13 @@ from typing import Any
 
 from torch import Tensor
 
-from supple.integrations.companion import Companion, reads_data, shape_of
+from supple.batch import Batch
+from supple.integrations.companion import Companion, reads_data
 from supple.integrations.stage_data import StageData
-from supple.learner import Batch
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
+from supple.saved import shape_of
 from supple.tracing import trace_units
 
 try:
@@ -130,7 +131,8 @@ def follow_growth_(companion: Companion) -> None:
     if learner._units is not None and learner.example_input is not None:
         learner.units = trace_units(learner.model, learner.example_input)
     for name, tensor in companion.method.init(learner).items():
-        if shape_of(companion.state, name) != tensor.shape:
+        is_of_grown = any(name.endswith(f".{parameter}") for parameter in grown)  # a count of its steps, too
+        if is_of_grown or shape_of(companion.state, name) != tensor.shape:
             companion.state[name] = tensor
 
 

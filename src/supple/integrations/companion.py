@@ -8,12 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from supple.batch import Batch, Inputs
 from supple.integrations.stage_data import undisturbed
-from supple.learner import Batch, Inputs, Learner
+from supple.learner import Learner
 from supple.methods.base import Method, State
+from supple.methods.copies import DRIFT, in_several_processes
 from supple.methods.full_reset import FullReset
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.monitor import Monitor
+from supple.saved import restore_
 
 HOOKS_WITH_DATA = ("end_stage", "begin_stage")
 HOOKS_ON_WEIGHTS = ("after_step", *HOOKS_WITH_DATA)
@@ -152,8 +155,7 @@ class Companion:
         return {
             "method": self.method.name,
             "memory": dict(self._saved if self._state is None else self._state),
-            "initial": dict(self.learner.initial),
-            "generator": self.learner.generator.get_state(),
+            **self.learner.state_dict(),
             **{name: getattr(self, name) for name in CLOCK},
             "monitored": 0 if self.monitor is None else self.monitor.num_steps,
         }
@@ -162,8 +164,7 @@ class Companion:
         """Go on from what was saved; what is on another device comes to the model's."""
         if saved["method"] != self.method.name:
             raise ValueError(f"this checkpoint is of the method '{saved['method']}', not of '{self.method.name}'.")
-        restore_(self.learner.initial, saved["initial"])
-        self.learner.generator.set_state(saved["generator"].cpu())
+        self.learner.load_state_dict(saved)
         for name in CLOCK:
             setattr(self, name, saved[name])
         if self.monitor is not None:
@@ -174,23 +175,6 @@ class Companion:
 
 
 CLOCK = ("stage", "num_steps", "first_epoch", "first_step")
-
-
-def restore_(tensors: State, saved: State) -> None:
-    """Give the tensors their saved values, or say what does not fit."""
-    unlike = [name for name in tensors.keys() | saved.keys() if shape_of(tensors, name) != shape_of(saved, name)]
-    if unlike:
-        raise ValueError(
-            f"the checkpoint is of another network or other settings of the method: '{min(unlike)}' has the shape "
-            f"{shape_of(saved, min(unlike))} in it, and {shape_of(tensors, min(unlike))} here."
-        )
-    for name, tensor in tensors.items():
-        tensor.copy_(saved[name])
-
-
-def shape_of(tensors: State, name: str) -> tuple[int, ...] | None:
-    """The shape of a tensor; None if there is none of that name."""
-    return tuple(tensors[name].shape) if name in tensors else None
 
 
 def is_finite(gradients: Iterable[Tensor]) -> bool:
@@ -210,12 +194,6 @@ def reads_data(method: Method) -> bool:
 
 def check_processes(method: Method) -> None:
     """Refuse methods that would do different things to each process's copy of the network."""
-    several = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if not several or torch.distributed.get_world_size() == 1 or isinstance(method, SAME_EVERYWHERE):
-        return
-    if overrides(method, HOOKS_ON_WEIGHTS):
-        raise ValueError(
-            f"{type(method).__name__} changes weights by what it sees of the data, and each process sees another part: "
-            "the copies of the network would drift apart. Train it in one process; methods that edit gradients alone "
-            "(L2, L2Init, SEWC), ShrinkPerturb and FullReset work in several."
-        )
+    decides_by_data = overrides(method, HOOKS_ON_WEIGHTS) and not isinstance(method, SAME_EVERYWHERE)
+    if decides_by_data and in_several_processes():
+        raise ValueError(DRIFT.format(type(method).__name__))

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from supple.batch import Batch
 from supple.integrations.backward_end import BackwardEnd
 from supple.integrations.companion import Companion, StageLength
 from supple.integrations.stage_data import undisturbed
-from supple.learner import Batch
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.batch import Batch, described
 from supple.conversion.random_streams import RandomStreams
-from supple.learner import Batch
+from supple.loader_generators import kept_loader_generators
 
 AsBatch = Callable[[Any], Batch]
 
@@ -43,34 +44,18 @@ def pair(batch: Any) -> Batch:
     )
 
 
-def described(batch: Any) -> str:
-    """What the batch is, in words."""
-    if isinstance(batch, dict):
-        return f"a dict of {', '.join(map(str, batch))}"
-    size = f" of {len(batch)}" if isinstance(batch, (tuple, list)) else ""
-    return f"a {type(batch).__name__}{size}"
-
-
 @contextlib.contextmanager
 def undisturbed(loader: Any = None) -> Iterator[None]:
     """Set back, at the end, all that reading a loader or drawing a mask moves on: shuffles and masks stay as they were.
 
     These are the default generators of torch (every GPU's too), Python and numpy, and the loader's own.
     """
-    streams, own = RandomStreams(), [(generator, generator.get_state()) for generator in generators_of(loader)]
+    streams = RandomStreams()
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
-        yield
+        with kept_loader_generators(loader):
+            yield
     finally:
         streams.rewind_()
         if gpus:
             torch.cuda.set_rng_state_all(gpus)
-        for generator, state in own:
-            generator.set_state(state)
-
-
-def generators_of(loader: Any) -> list[torch.Generator]:
-    """The generators that a data loader and its samplers shuffle by."""
-    parts = [loader, getattr(loader, "sampler", None), getattr(getattr(loader, "batch_sampler", None), "sampler", None)]
-    found = [getattr(part, "generator", None) for part in parts]
-    return [generator for generator in dict.fromkeys(found) if isinstance(generator, torch.Generator)]

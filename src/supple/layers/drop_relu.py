@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from supple import functional as SF
+from supple.layers.fx_leaf import call_of, is_traced
 
 
 class DropReLU(nn.Module):
@@ -14,6 +15,8 @@ class DropReLU(nn.Module):
         self.inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
         return SF.drop_relu(x, self.relu_prob, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from supple import functional as SF
+from supple.layers.fx_leaf import call_of, is_traced
 
 
 class IntervalDropout(nn.Module):
@@ -20,6 +21,8 @@ class IntervalDropout(nn.Module):
         self.inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
         return SF.interval_dropout(x, self.edges, self.drop, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:

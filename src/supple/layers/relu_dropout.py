@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from supple import functional as SF
+from supple.layers.fx_leaf import call_of, is_traced
 
 
 class ReLUDropout(nn.Module):
@@ -15,6 +16,8 @@ class ReLUDropout(nn.Module):
         self.inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
         return SF.relu_dropout(x, self.drop_positive, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:

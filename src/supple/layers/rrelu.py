@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from supple.layers.fx_leaf import call_of, is_traced
 from supple.mask_stream import CURRENT, becomes_graph
 
 
@@ -10,6 +11,8 @@ class RReLU(nn.RReLU):
     """Negative slopes drawn per element from U(lower, upper); in evaluation their mean."""
 
     def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
         if not self.training or becomes_graph(x) or CURRENT.generator is None:
             return super().forward(x)
         # What F.rrelu calls; it alone takes a generator.

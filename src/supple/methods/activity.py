@@ -7,7 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.learner import Inputs, Learner
+from supple.batch import Inputs
+from supple.conversion.evaluation_mode import evaluation_mode
+from supple.default_generator import kept_default_generators
+from supple.learner import Learner
 from supple.units import UnitLayer
 
 
@@ -33,11 +36,15 @@ def centred(layer: UnitLayer, h: Tensor, *, mean_U: Tensor) -> Tensor:
 
 @torch.no_grad()
 def mean_magnitudes(learner: Learner, layers: Sequence[UnitLayer], inputs: Iterable[Inputs]) -> dict[str, Tensor]:
-    """mean |h| of every unit of the layers over all inputs, in evaluation mode; the network stays as it is."""
+    """mean |h| of every unit of the layers over all inputs, in evaluation mode.
+
+    The network stays as it is, and so do torch's default generators, which a shuffled DataLoader draws its order from.
+    """
     sums: dict[str, Tensor] = {layer.name: torch.zeros(layer.num_units, device=learner.device) for layer in layers}
     num_examples = 0
-    with evaluation_mode(learner.model), summing(layers, sums):
-        for batch in inputs:
+    gpus = [learner.device.index] if learner.device.type == "cuda" else []
+    with kept_default_generators(gpus), evaluation_mode(learner.model), summing(layers, sums):
+        for batch in filter(num_examples_of, inputs):  # the mean of an empty one is NaN
             learner.forward_of(learner.model, batch)
             num_examples += num_examples_of(batch)
     if not num_examples:
@@ -69,15 +76,3 @@ def summing(layers: Sequence[UnitLayer], sums: dict[str, Tensor]) -> Iterator[No
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, then each module back in its own."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode

@@ -8,8 +8,9 @@ from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
+from supple.batch import Batch
 from supple.functional import is_number
-from supple.learner import Batch, Learner
+from supple.learner import Learner
 
 State = dict[str, Tensor]
 

@@ -11,6 +11,7 @@ from supple.learner import Learner
 from supple.methods.activity import centred, mean_magnitude, mean_value
 from supple.methods.base import Method, State, decay_rate
 from supple.methods.consecutive import consecutive_layers
+from supple.methods.copies import check_copies
 from supple.surgery import Chosen, Entries, producer_of, renew_, renewable_layers, warn_of_others
 from supple.units import Layer, UnitLayer
 
@@ -51,23 +52,28 @@ class CBP(Method):
             raise ValueError(f"CBP.residual must be one of {', '.join(RESIDUALS)}; got {self.residual!r}.")
 
     def init(self, learner: Learner) -> State:
+        check_copies(learner.model, "CBP")
         learner.features  # noqa: B018  # watch the activations from now on
-        warn_of_others(learner.units, "CBP", self.layers(learner))
+        warn_of_others(learner.units, learner.optimizer, "CBP", served=self.layers(learner))
         state: State = {}
         for layer in self.layers(learner):
-            zeros = torch.zeros(layer.num_units, device=learner.device)
-            # The budget in float64: in float32 a sum of rates reaches 1 a step late.
-            budget = torch.zeros((), dtype=torch.float64, device=learner.device)
-            state |= {f"age.{layer.name}": zeros.long(), f"budget.{layer.name}": budget}
-            state |= {f"{key}.{layer.name}": zeros.clone() for key in self.running_means}
+            state |= self.first_record(layer, learner.device)
         return state
+
+    def first_record(self, layer: UnitLayer, device: torch.device) -> State:
+        """What is remembered of a layer's units before the first step that counts for them."""
+        zeros = torch.zeros(layer.num_units, dtype=torch.float32, device=device)
+        # The budget in float64: in float32 a sum of rates reaches 1 a step late.
+        budget = torch.zeros((), dtype=torch.float64, device=device)
+        means = {f"{key}.{layer.name}": zeros.clone() for key in self.running_means}
+        return {f"age.{layer.name}": zeros.long(), f"budget.{layer.name}": budget, **means}
 
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are replaced; by default no unit that a residual sum shares."""
         graph = learner.units
         if self.residual == "all":
-            return renewable_layers(consecutive_layers(graph, learner.model), "CBP")
-        return [layer for layer in renewable_layers(graph, "CBP") if len(layer.consumers) == 1]
+            return renewable_layers(consecutive_layers(graph, learner.model), learner.optimizer, "CBP")
+        return [layer for layer in renewable_layers(graph, learner.optimizer, "CBP") if len(layer.consumers) == 1]
 
     @property
     def running_means(self) -> tuple[str, ...]:
@@ -77,8 +83,10 @@ class CBP(Method):
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
         for layer in self.layers(learner):
+            if f"age.{layer.name}" not in state:  # its weights were frozen until now
+                state |= self.first_record(layer, learner.device)
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}
-            self.rate_units_(layer, record, learner.feature(layer.name))
+            self.rate_units_(layer, record, learner.take_feature(layer.name))
             chosen = self.units_due(record)
             weight_KI, bias_K = kaiming_uniform(producer_of(layer), len(chosen.units_K), learner.generator)
             renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer)
@@ -91,10 +99,14 @@ class CBP(Method):
         if self.utility == "contribution":
             value_U = mean_magnitude(layer, h)
         else:
-            record["mean"].lerp_(mean_value(layer, h), 1.0 - self.utility_decay)
+            self.average_(record["mean"], mean_value(layer, h))
             mean_U = record["mean"] / self.correction(record)
             value_U = mean_magnitude(layer, centred(layer, h, mean_U=mean_U)) / incoming_magnitude(layer)
-        record["utility"].lerp_(value_U * outgoing_magnitude(layer), 1.0 - self.utility_decay)
+        self.average_(record["utility"], value_U * outgoing_magnitude(layer))
+
+    def average_(self, mean_U: Tensor, value_U: Tensor) -> None:
+        """Add a step's values to their running means; one that is no number, as after an overflow, leaves its own."""
+        mean_U.lerp_(torch.where(value_U.isfinite(), value_U, mean_U), 1.0 - self.utility_decay)
 
     def correction(self, record: State) -> Tensor:
         """What a running mean that started at 0 must be divided by, unit by unit."""

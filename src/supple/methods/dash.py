@@ -1,6 +1,7 @@
 """DASH, direction-aware shrinking (Shin et al. 2024): shrink what points away from where the coming stage pulls."""
 
 import copy
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,8 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple import functional as SF
-from supple.learner import Batch, Learner
+from supple.batch import Batch
+from supple.default_generator import kept_default_generators
+from supple.learner import Learner
+from supple.loader_generators import kept_loader_generators
 from supple.methods.base import Method, State
+from supple.methods.copies import check_copies
+
+MAX_SHOWN = 3  # names that a warning can hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,10 +26,13 @@ class DASH(Method):
 
     The direction is a moving average of the negative gradients over one pass, G <- (1 - alpha) G + alpha (-grad), taken
     on a copy of the network in training mode: the network itself, its running statistics included, stays as it is until
-    the end. The copy's masks, if its activations draw any, come from torch's default generator.
+    the end. The copy's masks, if its activations draw any, come from torch's default generator, which is then set back,
+    as are those that a shuffled DataLoader draws from.
 
     A vector is a row of a linear layer, a kernel of a convolution (one output, one input channel), or a whole bias; the
     output layer counts, norms do not. A kernel of one entry (1x1) has cosine 1 or -1, so it stays or goes to the floor.
+    Other weights stay as they are (embeddings, attention's joint projection, recurrent layers, what a parametrization
+    such as a weight norm computes), and a warning names them.
     """
 
     name = "dash"
@@ -36,8 +46,15 @@ class DASH(Method):
             )
         SF.probability(self.floor, "DASH.floor is the smallest factor a weight is scaled by (lambda)")
 
+    def init(self, learner: Learner) -> State:
+        check_copies(learner.model, "DASH")
+        warn_of_others(learner.model)
+        return {}
+
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
-        directions = self.descent_directions(learner, data)
+        gpus = [learner.device.index] if learner.device.type == "cuda" else []
+        with kept_default_generators(gpus), kept_loader_generators(data):
+            directions = self.descent_directions(learner, data)
         with torch.no_grad():
             for name, tensor in shrinkable(learner.model).items():
                 tensor.mul_(alignment(directions[name], tensor).clamp_(self.floor, 1.0))
@@ -66,6 +83,19 @@ def shrinkable(model: nn.Module) -> dict[str, nn.Parameter]:
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)]
     theirs = {id(tensor) for layer in layers for tensor in (layer.weight, layer.bias)}
     return {name: p for name, p in model.named_parameters() if id(p) in theirs and p.requires_grad}
+
+
+def warn_of_others(model: nn.Module) -> None:
+    """Name the trained weights that stay as they are; a norm's are vectors, and do by design."""
+    shrunk = shrinkable(model)
+    others = [name for name, p in model.named_parameters() if name not in shrunk and p.requires_grad and p.dim() > 1]
+    if others:
+        shown = ", ".join(others[:MAX_SHOWN]) + (", ..." if len(others) > MAX_SHOWN else "")
+        warnings.warn(
+            f"DASH shrinks the weights of linear and convolutional layers; {len(others)} others stay as they are "
+            f"({shown}).",
+            stacklevel=3,
+        )
 
 
 def alignment(direction: Tensor, tensor: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from supple.batch import Batch
 from supple.fresh_state import forget_
-from supple.learner import Batch, Learner
+from supple.learner import Learner
 from supple.methods.base import Method, State
 
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from supple.learner import Batch, Inputs, Learner
+from supple.batch import Batch, Inputs, pair_of
+from supple.learner import Learner
+from supple.loader_generators import kept_loader_generators
 from supple.methods.activity import mean_magnitudes, num_examples_of
 from supple.methods.base import Method, State
+from supple.methods.copies import check_copies
 from supple.surgery import Chosen, producer_of, renew_, renewable_layers, restart_steps_, warn_of_others
 from supple.units import Layer, UnitLayer
 
@@ -44,13 +47,16 @@ class ReDo(Method):
             raise ValueError(f"ReDo.num_examples is how many examples are scored, at least 1; got {self.num_examples}.")
 
     def init(self, learner: Learner) -> State:
-        warn_of_others(learner.units, "ReDo", renewable_layers(learner.units, "ReDo"))
+        check_copies(learner.model, "ReDo")
+        layers = renewable_layers(learner.units, learner.optimizer, "ReDo")
+        warn_of_others(learner.units, learner.optimizer, "ReDo", served=layers)
         return {}
 
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
-        layers = renewable_layers(learner.units, "ReDo")
-        magnitudes = mean_magnitudes(learner, layers, first_inputs(data, self.num_examples))
+        layers = renewable_layers(learner.units, learner.optimizer, "ReDo")
+        with kept_loader_generators(data):
+            magnitudes = mean_magnitudes(learner, layers, first_inputs(data, self.num_examples))
         for layer in layers:
             recycle_(learner, layer, Chosen.all_of(self.dormant(magnitudes[layer.name])))
 
@@ -72,7 +78,7 @@ def recycle_(learner: Learner, layer: UnitLayer, chosen: Chosen) -> None:
 
 def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Inputs]:
     """The inputs of the data, batch by batch, up to that many examples."""
-    for inputs, _ in data:
+    for inputs, _ in map(pair_of, data):
         several = isinstance(inputs, tuple)
         yield tuple(part[:num_examples] for part in inputs) if several else inputs[:num_examples]
         num_examples -= num_examples_of(inputs)

@@ -15,8 +15,9 @@ from supple.methods.base import Method, State, decay_rate, non_negative
 class SEWC(Method):
     """Adds strength * f * (theta - a) to the gradient g, with a the running mean of theta and f that of g^2.
 
-    Both means are corrected for their start. Step t moves them by (1 - decay) / (1 - decay^t) of the way, which is the
-    same as dividing a plain moving average by 1 - decay^t, and makes the first step's penalty exactly 0. g is the
+    Both means are corrected for their start. A parameter's step t, counted from its own first gradient, moves them by
+    (1 - decay) / (1 - decay^t) of the way, which is the same as dividing a plain moving average by 1 - decay^t, and
+    makes the first step's penalty exactly 0. g is the
     gradient of the loss alone, of the whole batch: its square underestimates the Fisher information of single samples
     by about the batch size, which is why the paper's best strengths span 0.01 to 100.
     """
@@ -35,25 +36,30 @@ class SEWC(Method):
         named = {name: parameter.detach() for name, parameter in learner.model.named_parameters()}
         means = {f"mean.{name}": theta.clone() for name, theta in named.items()}
         fishers = {f"fisher.{name}": torch.zeros_like(theta) for name, theta in named.items()}
-        return {"step": torch.zeros((), dtype=torch.int64, device=learner.device), **means, **fishers}
+        steps = {f"step.{name}": theta.new_zeros((), dtype=torch.int64) for name, theta in named.items()}
+        return {**means, **fishers, **steps}
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
-        state["step"].add_(1)
         names, thetas, gradients = learner.trained()
-        means, fishers = ([state[f"{kind}.{name}"] for name in names] for kind in ("mean", "fisher"))
-        move_(means, thetas, share(state["step"], self.mean_decay))
-        move_(fishers, torch._foreach_mul(gradients, gradients), share(state["step"], self.fisher_decay))
+        if not names:
+            return
+        means, fishers, steps = ([state[f"{kind}.{name}"] for name in names] for kind in ("mean", "fisher", "step"))
+        torch._foreach_add_(steps, 1)
+        steps_P = torch.stack(steps)
+        move_(means, thetas, shares(steps_P, self.mean_decay))
+        move_(fishers, torch._foreach_mul(gradients, gradients), shares(steps_P, self.fisher_decay))
         torch._foreach_addcmul_(gradients, fishers, torch._foreach_sub(thetas, means), value=self.strength)
 
 
-def share(step: Tensor, decay: float) -> Tensor:
+def shares(steps_P: Tensor, decay: float) -> Sequence[Tensor]:
     """How far step t moves a running mean that is corrected for its start: (1 - decay) / (1 - decay^t)."""
     # Both by expm1: 1 - decay^t would lose half of its digits at t = 2.
     log = math.log(decay)
-    return math.expm1(log) / torch.expm1(step.double() * log)
+    return (math.expm1(log) / torch.expm1(steps_P.double() * log)).unbind()
 
 
-def move_(means: list[Tensor], targets: Sequence[Tensor], share: Tensor) -> None:
-    """Move each mean by a share of the way to its target."""
-    torch._foreach_lerp_(means, list(targets), [share.to(mean.dtype) for mean in means])
+def move_(means: list[Tensor], targets: Sequence[Tensor], shares: Sequence[Tensor]) -> None:
+    """Move each mean by its share of the way to its target."""
+    cast = [share.to(mean.dtype) for mean, share in zip(means, shares, strict=True)]
+    torch._foreach_lerp_(means, list(targets), cast)

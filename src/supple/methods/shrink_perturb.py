@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from supple import functional as SF
-from supple.learner import Batch, Learner
+from supple.batch import Batch
+from supple.learner import Learner
 from supple.methods.base import Method, State
 
 

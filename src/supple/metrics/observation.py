@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from supple.conversion.evaluation_mode import evaluation_mode
 from supple.convert import is_compiled
 from supple.default_generator import kept_default_generators
 from supple.metrics.site import Site
@@ -78,17 +79,10 @@ def observe_sites(
 @contextlib.contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, eager code and a copy of the random streams; all of it undone at the end."""
-    modes = {module: module.training for module in model.modules()}
     tensors = itertools.chain(model.parameters(), model.buffers())
     gpus = {tensor.device.index for tensor in tensors if tensor.is_cuda}
-    with torch.no_grad(), kept_default_generators(gpus), uncompiled(model):
-        model.eval()
-        try:
-            yield
-        finally:
-            model.train(modes[model])  # for modules that do more in train() than set the flag
-            for module, mode in modes.items():
-                module.training = mode
+    with torch.no_grad(), kept_default_generators(gpus), uncompiled(model), evaluation_mode(model):
+        yield
 
 
 def uncompiled(model: nn.Module) -> contextlib.AbstractContextManager[object]:

@@ -3,9 +3,14 @@
 The sites are kept in the order in which they are first called. The output layer is the last layer with weights that is
 called; its input are the penultimate features. An activation whose output is the model's output is no hidden one.
 Where a site's units lie, a unit graph says; without one the last norm before the site, else the layer that feeds it.
+
+A forward is a call of the model. Parts that are called outside one (an agent's get_value) do not say where a forward
+begins and ends, so there an activation is one site for each layer that feeds it, over all its calls: uses that share
+that layer, or have none that is known, come together in one site. What feeds it is then asked of autograd. An
+activation behind the last layer counts as hidden there.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
@@ -16,11 +21,13 @@ from torch.nn.modules.conv import _ConvNd
 from torch.utils.hooks import RemovableHandle
 
 from supple.conversion.forms import writes_in_place
+from supple.metrics.layer_output import LayerOutput, outputs_behind
 from supple.metrics.site import Site
 from supple.metrics.sites import MASKED_ACTIVATIONS, Sites, plain_named_modules
 from supple.units import UnitLayer
 
 Listens = Callable[[nn.Module], bool]
+Use = tuple[str | None, int]  # of an activation: the layer that feeds it, and which such call in the forward
 
 
 def every_forward(module: nn.Module) -> bool:
@@ -31,9 +38,11 @@ def every_forward(module: nn.Module) -> bool:
 def training_forwards(module: nn.Module) -> bool:
     """Listen where the forward will be learned from, and where Python's view of it is the whole one."""
     # Compiled code would keep what the hooks do, for ever. A captured CUDA graph replays without Python. Checkpointing
-    # runs a forward twice, the second time inside backward. Values under vmap may not leave it.
+    # runs a forward twice, the second time inside backward. Values under vmap may not leave it. Copies that
+    # DataParallel makes for each forward share the hooks.
     return (
         not torch.compiler.is_compiling()
+        and "_is_replica" not in module.__dict__
         and module.training
         and torch.is_grad_enabled()
         and torch._C._current_graph_task_id() == -1
@@ -59,16 +68,18 @@ class Watch:
         self.site_names = sites
         self.layer_names = named_layers(model)
         self.handles: list[RemovableHandle] = []
-        self.tallies: dict[tuple[nn.Module, int, int], Site] = {}  # by module, call in the forward, and width
+        self.uses: defaultdict[nn.Module, dict[Use, int]] = defaultdict(dict)  # numbered in the order of appearance
+        self.tallies: dict[tuple[nn.Module, int, int], Site] = {}  # by module, number of the use, and width
         self.called: dict[str, nn.Module] = {}  # layers in the order of their first call
         self.entered: tuple[str, nn.Module, Tensor] | None = None  # the layer called last, with its input
         self.output_sites: set[Site] = set()  # whose output was the model's
         self.preactivations: Tensor | None = None  # z of the last hidden site called
+        self.in_forward = False  # whether the model itself is being called
         self._begin_forward()
 
     def __enter__(self) -> Self:
         self.handles.append(self.model.register_forward_pre_hook(self._enter_model))
-        self.handles.append(self.model.register_forward_hook(self._leave_model))
+        self.handles.append(self.model.register_forward_hook(self._leave_model, always_call=True))
         for layer in self.layer_names:
             self.handles.append(layer.register_forward_pre_hook(self._enter_layer))
             self.handles.append(layer.register_forward_hook(self._leave_layer))
@@ -110,9 +121,9 @@ class Watch:
         return None if self.entered is None else columns_last(self.entered[2].detach(), unit_axis(self.entered[1]))
 
     def _begin_forward(self) -> None:
-        self.calls: Counter[nn.Module] = Counter()
+        self.calls: Counter[tuple[nn.Module, str | None]] = Counter()  # by module and what feeds it
         self.open: dict[nn.Module, tuple[Site, Tensor]] = {}  # sites being called, with z
-        self.fresh: list[tuple[str, int, int]] = []  # layers called since the last site: name, axis, width
+        self.fresh: dict[str, LayerOutput] = {}  # layers called since the last site
         self.normed: tuple[int, torch.Size] | None = None  # the last norm, if no layer or site came after: axis, shape
         self.axis_by_ndim: dict[int, int] = {}
         self.latest: tuple[Site, Tensor, Tensor] | None = None  # the last site, if no layer came after, with z and h
@@ -120,9 +131,16 @@ class Watch:
     def _enter_model(self, model: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.listens(model):
             self._begin_forward()
+            self.in_forward = True
 
     def _leave_model(self, model: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        if self.listens(model) and self.latest is not None:
+        if self.listens(model):
+            self.in_forward = False
+            self.fresh.clear()
+            self._tell_output_site(output)
+
+    def _tell_output_site(self, output: Any) -> None:
+        if self.latest is not None:
             site, _, h = self.latest
             # h is held here, so nothing but itself and its views can lie at its address.
             if address(h) in {address(tensor) for tensor in tensors_in(output)}:
@@ -138,7 +156,10 @@ class Watch:
         if self.listens(layer) and isinstance(output, Tensor):
             name, axis = self.layer_names[layer], unit_axis(layer)
             self.called.setdefault(name, layer)
-            self.fresh.append((name, axis, output.shape[axis]))
+            node = None if self.in_forward else output.grad_fn  # not asked for there, and it keeps a graph alive
+            if not self.in_forward and node is None:
+                self.fresh.clear()  # nothing but the order of calls could tell what it feeds from what they do
+            self.fresh[name] = LayerOutput(axis, output.shape[axis], node)
             self.axis_by_ndim[output.dim()] = axis
             self.normed = None
             self._settle_latest()
@@ -149,8 +170,8 @@ class Watch:
 
     def _enter_site(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.listens(module) and inputs and isinstance(inputs[0], Tensor) and inputs[0].numel():
+            site = self._site_of(module, batched(inputs[0]))
             z = batched(inputs[0].detach())
-            site = self._site_of(module, z)
             site.add_input(z)
             self.open[module] = site, z.clone() if writes_in_place(module) else z
 
@@ -167,15 +188,17 @@ class Watch:
             self.latest = None
 
     def _site_of(self, module: nn.Module, z: Tensor) -> Site:
-        self.calls[module] += 1
         layer, axis = self._traced_producer(module, z) or self._producer(z)
         if getattr(module, "expansion", 1) > 1:
             axis = 1 - z.dim()  # it concatenates along dimension 1, so that is where its units are
         self.fresh.clear()
         self.normed = None
-        name, call = self.site_names[module], self.calls[module]
-        new = Site(name if call == 1 else f"{name}#{call}", module, axis, layer)
-        return self.tallies.setdefault((module, call, z.shape[axis]), new)
+        self.calls[module, layer] += 1
+        use = layer, self.calls[module, layer] if self.in_forward else 1
+        number = self.uses[module].setdefault(use, len(self.uses[module]) + 1)
+        name = self.site_names[module]
+        new = Site(name if number == 1 else f"{name}#{number}", module, axis, layer)
+        return self.tallies.setdefault((module, number, z.shape[axis]), new)
 
     def _traced_producer(self, module: nn.Module, z: Tensor) -> tuple[str | None, int] | None:
         """What the unit graph says; None where there is none, or where z is not what it was traced with."""
@@ -188,12 +211,13 @@ class Watch:
     def _producer(self, z: Tensor) -> tuple[str | None, int]:
         """The first layer since the last site that has z's width, and where z's units lie."""
         normed = self._normed_axis(z)
-        for name, _, width in self.fresh:
-            if normed is not None and z.shape[normed] == width:
+        fresh = self.fresh if self.in_forward else outputs_behind(z, self.fresh.copy())  # other threads may add to it
+        for name, output in fresh.items():
+            if normed is not None and z.shape[normed] == output.width:
                 return name, normed  # what the layer put last may have been moved before the norm
-        for name, axis, width in self.fresh:
-            if -axis <= z.dim() and z.shape[axis] == width:
-                return name, axis
+        for name, output in fresh.items():
+            if -output.axis <= z.dim() and z.shape[output.axis] == output.width:
+                return name, output.axis
         return None, self.axis_by_ndim.get(z.dim(), 1 - z.dim()) if normed is None else normed
 
     def _normed_axis(self, z: Tensor) -> int | None:

@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from supple.conversion.contents import Contents
+from supple.conversion.evaluation_mode import evaluation_mode
 from supple.conversion.random_streams import RandomStreams
 from supple.default_generator import ONE_AT_A_TIME
 from supple.tracing.graph import Graph
@@ -27,7 +28,6 @@ def export_graph(model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
     names = {module: name for name, module in model.named_modules()}
     inner = model.module if isinstance(model, (DataParallel, DistributedDataParallel)) else model
     with ONE_AT_A_TIME, kept_as_it_is(inner), quiet():  # torch.export is not made for threads either
-        inner.eval()
         try:
             program = torch.export.export(inner, inputs, strict=False)
             inline_blocks_(program.graph_module)
@@ -40,17 +40,20 @@ def export_graph(model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
 
 @contextlib.contextmanager
 def kept_as_it_is(model: nn.Module) -> Iterator[None]:
-    """Undo what a traced forward changes: modes, attributes, random streams. No gradients, no fused fast paths."""
-    contents, streams = Contents(model), RandomStreams()
+    """Evaluation mode, no gradients, no fused fast paths; then undo what a traced forward changes."""
+    streams = RandomStreams()
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         # A compiled model is traced as the Python it was made of.
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
-            yield
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"), evaluation_mode(model):
+            contents = Contents(model)
+            try:
+                yield
+            finally:
+                contents.undo_changes_()  # first, so that train() finds no stand-ins for tensors
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        contents.undo_changes_()
         streams.rewind_()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from supple.learner import Batch
+from supple.batch import Batch
 from supple.metrics.observation import observe_sites, undisturbed
 from supple_lab.rl.replay import Transitions
 from supple_lab.runs.agent import Agent, network_input, states_and_worths

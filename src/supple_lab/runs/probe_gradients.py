@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from supple.learner import Batch
+from supple.batch import Batch
 from supple.metrics.base import Metric, measure
 from supple.metrics.observation import Observation, undisturbed
 from supple_lab.runs.step import Trainee

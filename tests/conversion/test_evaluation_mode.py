@@ -1,0 +1,124 @@
+"""Evaluation mode for a while: what modules do in train() and eval() is asked for, and undone to the last bit."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from by_hand import copied_state
+from supple.conversion.evaluation_mode import evaluation_mode
+from supple.learner import Learner
+from supple.methods import ReDo
+from supple.metrics.observation import observe
+from supple.tracing import UntraceableModel, trace_units
+
+
+class Adapted(nn.Linear):
+    """A linear layer with an adapter of rank 2, merged into its weight by eval() and taken out by train()."""
+
+    def __init__(self, num_inputs, num_outputs):
+        super().__init__(num_inputs, num_outputs)
+        self.down, self.up = nn.Parameter(torch.randn(2, num_inputs)), nn.Parameter(torch.randn(num_outputs, 2))
+        self.merged = False
+
+    def train(self, mode=True):
+        super().train(mode)
+        if mode == self.merged:
+            self.weight.data += (1 - 2 * mode) * (self.up @ self.down).detach()
+            self.merged = not mode
+        return self
+
+    def forward(self, x):
+        y = F.linear(x, self.weight, self.bias)
+        return y if self.merged else y + x @ self.down.T @ self.up.T
+
+
+def adapted_net():
+    """Two adapters: the first is training, the second, with a norm before it, is frozen in evaluation."""
+    torch.manual_seed(0)
+    frozen = nn.Sequential(nn.BatchNorm1d(8), Adapted(8, 8)).eval()
+    model = nn.Sequential(Adapted(6, 8), nn.LeakyReLU(), frozen, nn.LeakyReLU(), nn.Linear(8, 3))
+    assert model.training
+    return model
+
+
+def modes(model):
+    return [(name, module.training, getattr(module, "merged", None)) for name, module in model.named_modules()]
+
+
+def trace(model, x):
+    trace_units(model, x)
+
+
+def recycle(model, x):
+    """No unit of a leaky network is dormant, so nothing is recycled."""
+    learner = Learner(model, torch.optim.SGD(model.parameters()), example_input=x)
+    ReDo().end_stage(learner, {}, [(x, None)])
+
+
+@pytest.mark.parametrize("look_at", [trace, observe, recycle])
+def test_adapters_modes_and_all_bits_are_as_before(look_at):
+    model, x = adapted_net(), torch.randn(16, 6)
+    before, told = copied_state(model), modes(model)
+    assert told[1][1:] == (True, False)
+    assert told[5][1:] == (False, True)
+    look_at(model, x)
+    assert modes(model) == told
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_taking_an_adapter_out_alone_would_lose_bits():
+    model = adapted_net()
+    before = model[0].weight.clone()
+    assert not torch.equal(model.eval().train()[0].weight, before)
+
+
+def test_modules_are_told_of_the_evaluation():
+    model = adapted_net()
+    with evaluation_mode(model):
+        assert not any(module.training for module in model.modules())
+        assert model[0].merged
+        assert model[2][1].merged
+
+
+def test_adapter_whose_flag_was_set_by_hand_stays_as_it_was():
+    model = adapted_net()
+    model[0].training = False  # without eval(): not merged
+    before, told = copied_state(model), modes(model)
+    with evaluation_mode(model):
+        assert model[0].merged
+    assert modes(model) == told
+    assert torch.equal(model[0].weight, before["0.weight"])
+
+
+def test_module_in_two_places_is_in_its_own_mode_again():
+    shared = Adapted(4, 4)
+    model = nn.Sequential(nn.Sequential(shared), nn.Sequential(shared))
+    model[1].training = False
+    before, told = copied_state(model), modes(model)
+    with evaluation_mode(model):
+        pass
+    assert modes(model) == told
+    assert torch.equal(shared.weight, before["0.0.weight"])
+
+
+def test_backward_after_the_evaluation_finds_the_weights_of_its_forward():
+    model, x = adapted_net(), torch.randn(16, 6)
+    loss = model(x).sum()
+    with evaluation_mode(model):
+        pass
+    loss.backward()
+
+
+class Refused(Adapted):
+    def forward(self, x):
+        return super().forward(x) if x.sum() > 0 else x
+
+
+def test_adapter_is_taken_out_of_a_model_that_cannot_be_traced():
+    model = nn.Sequential(Refused(6, 6), nn.ReLU(), nn.Linear(6, 3))
+    before = copied_state(model)
+    with pytest.raises(UntraceableModel):
+        trace_units(model, torch.randn(4, 6))
+    assert modes(model)[1][1:] == (True, False)
+    assert torch.equal(model[0].weight, before["0.weight"])
