@@ -19,6 +19,7 @@ from supple_lab.commands.output import outlive_readers_
 from supple_lab.commands.play import Play
 from supple_lab.commands.report import Report
 from supple_lab.commands.run import Run
+from supple_lab.commands.telling import refusals_told
 from supple_lab.commands.train import Train
 from supple_lab.data.base import DataError
 from supple_lab.lookup import UnknownName, use_plugin
@@ -52,7 +53,8 @@ def main() -> None:
 def supple(arguments: list[str]) -> int:
     """Obey one command line; the exit code."""
     try:
-        return command_of(arguments).obey()
+        with refusals_told():
+            return command_of(arguments).obey()
     except (UnknownName, BadUsage, Unsuitable, StorageError, DataError) as error:
         print(f"supple: {error}", file=sys.stderr)
         return BAD_USAGE

@@ -4,6 +4,7 @@ Besides the folders there may be one file of the user's own, the plugin. An envi
 processes that execute runs find what is in it as well.
 """
 
+import dataclasses
 import difflib
 import importlib
 import inspect
@@ -11,17 +12,19 @@ import os
 import pkgutil
 import sys
 import traceback
+from abc import ABC
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 PLUGIN = "SUPPLE_PLUGIN"  # the variable
 PLUGIN_MODULE = "supple_plugin"  # what the file is called once it is imported
+OURS = ("supple", "supple_lab")  # the packages; what lies elsewhere is the plugin's, in its file or in one it imports
 
 
 class UnknownName(LookupError):
@@ -42,18 +45,15 @@ def use_plugin(*files: str) -> None:
 
 def known(base: type[T]) -> dict[str, type[T]]:
     """Every finished class of a kind by its name: whatever the folder of the base class holds, and the plugin."""
-    _import_folder(importlib.import_module(base.__module__.rpartition(".")[0]))
-    plugin = import_plugin()
-    concrete = [cls for cls in _descendants(base) if not inspect.isabstract(cls)]
-    _check_named([cls for cls in concrete if cls.__module__ == plugin])
-    classes = [cls for cls in concrete if "name" in vars(cls)]
-    _check_names([cls for cls in classes if cls.__module__ == plugin], classes)
-    return {cls.name: cls for cls in sorted(classes, key=lambda cls: cls.name)}  # type: ignore[attr-defined]
+    _import_folder(_package_of(base))
+    import_plugin()
+    return {cls.name: cls for cls in sorted(_named(base), key=lambda cls: cls.name)}  # type: ignore[attr-defined]
 
 
-def import_plugin() -> str:
-    """Import the user's file, if there is one; the name of its module, or nothing."""
-    return _import_plugin(os.environ[PLUGIN]) if PLUGIN in os.environ else ""
+def import_plugin() -> None:
+    """Import the user's file, if there is one, and refuse it where one of its classes cannot be used."""
+    if PLUGIN in os.environ:
+        _check_plugin(os.environ[PLUGIN])
 
 
 @cache  # of what was found: ten thousand specs are read back in seconds
@@ -74,15 +74,55 @@ def no_such(kind: str, name: str, names: Iterable[str]) -> str:
     return f"no {kind} named '{name}'.{hint} Known: {', '.join(names)}."
 
 
+def _named(base: type[T]) -> list[type[T]]:
+    """The finished classes of a kind."""
+    return [cls for cls in _descendants(base) if not inspect.isabstract(cls) and "name" in vars(cls)]
+
+
 def _descendants(base: type[T]) -> list[type[T]]:
     children = base.__subclasses__()
     return children + [cls for child in children for cls in _descendants(child)]
+
+
+def _package_of(base: type) -> ModuleType:
+    return importlib.import_module(base.__module__.rpartition(".")[0])
 
 
 @cache
 def _import_folder(package: ModuleType) -> None:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+@cache
+def _check_plugin(file: str) -> None:
+    """Import the user's file, and look at all its classes at once, whether or not anybody looks for them.
+
+    A study takes its own methods from its table: one of the plugin's with such a name would never be seen.
+    """
+    _import_plugin(file)
+    for kind in _kinds():
+        own = [cls for cls in _descendants(kind) if not _is_ours(cls) and not inspect.isabstract(cls)]
+        if own:
+            _import_folder(_package_of(kind))
+            _check_classes(own, _named(kind))
+
+
+def _check_classes(own: list[type[T]], named: list[type[T]]) -> None:
+    """Refuse the plugin where one of its classes of a kind cannot be told from all others of it, or written down."""
+    _check_named(own)
+    _check_names([cls for cls in own if cls in named], named)
+    if any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls)):
+        _check_fields([cls for cls in own if cls in named])
+
+
+def _kinds() -> list[type[object]]:
+    """What a plugin may add to: our base classes, each of which says that a finished one has a name."""
+    return [cls for cls in ABC.__subclasses__() if _is_ours(cls) and "name" in inspect.get_annotations(cls)]
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in OURS
 
 
 @cache
@@ -99,13 +139,13 @@ def _import_plugin(file: str) -> str:
         sys.path.append(folder)  # its neighbours can be imported, and hide nothing that is installed
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's own code raises
+    except (Exception, SystemExit) as error:  # whatever the user's own code raises
         del sys.modules[PLUGIN_MODULE]
         raise UnknownName(f"--plugin {file} cannot be imported: {_summary(error)}.") from error
     return PLUGIN_MODULE
 
 
-def _summary(error: Exception) -> str:
+def _summary(error: BaseException) -> str:
     """What went wrong and in which line, without the way there."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
@@ -116,9 +156,11 @@ def _summary(error: Exception) -> str:
 def _check_named(own: list[type[T]]) -> None:
     """Refuse a class of the plugin that nobody could name; one that others build upon needs no name."""
     for mine in own:
+        example = f"give it one: name = '{mine.__name__.lower()}'"
         if "name" not in vars(mine) and not mine.__subclasses__():
-            example = f"name = '{mine.__name__.lower()}'"
-            raise UnknownName(f"the plugin's {mine.__name__} has no name of its own; give it one: {example}.")
+            raise UnknownName(f"the plugin's {mine.__name__} has no name of its own; {example}.")
+        if "name" in vars(mine) and not isinstance(mine.name, str):  # type: ignore[attr-defined]
+            raise UnknownName(f"the plugin's {mine.__name__} has a name that is no text; {example}.")
 
 
 def _check_names(own: list[type[T]], classes: list[type[T]]) -> None:
@@ -130,3 +172,33 @@ def _check_names(own: list[type[T]], classes: list[type[T]]) -> None:
                     f"the name '{mine.name}' of the plugin's {mine.__name__} is taken by "  # type: ignore[attr-defined]
                     f"{other.__module__}.{other.__name__}; give yours another."
                 )
+
+
+def _check_fields(own: list[type[T]]) -> None:
+    """Refuse a class of the plugin whose fields cannot be written into a run's spec, and read back."""
+    for mine in own:
+        is_decorated = "__dataclass_params__" in vars(mine) or not inspect.get_annotations(mine)
+        if not (is_decorated and dataclasses.is_dataclass(mine) and mine.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+            raise UnknownName(
+                f"the plugin's {mine.__name__} is no frozen dataclass, and its fields are what a run is known by; "
+                "write @dataclass(frozen=True, kw_only=True) above it."
+            )
+        for field in dataclasses.fields(mine):
+            if not _is_plain(default := default_of(field)):
+                raise UnknownName(
+                    f"the plugin's {mine.__name__}.{field.name} is {default!r} by default, but a run is known by "
+                    "numbers, text, None and tuples of them; make it one of these."
+                )
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """What stands there if nothing is given; MISSING where something must be."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a spec can hold it; a part in a part is held by its own fields."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    is_part = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return is_part or value is dataclasses.MISSING or value is None or isinstance(value, (bool, int, float, str))

@@ -22,6 +22,8 @@ def test_help_names_every_engine(capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["--seeds", "0"], "--seeds must be at least 1; got 0."),
+        (["--seeds", "1000000000000"], "--seeds must be at most 10,000; got 1,000,000,000,000."),
         (["--per-gpu", "0"], "--per-gpu must be at least 1; got 0."),
         (["--per-gpu", "2"], "--per-gpu is for --device cuda; on processor cores use --jobs."),
         (["--time-limit", "0"], "--time-limit must be finite and more than 0; got 0.0."),

@@ -68,6 +68,11 @@ def test_a_verdict_that_may_be_chance_says_so():
     assert row.told == f"holds in 7 of 8 (at least 8?): holds in {others}; fails in condition 0; {remark}"
 
 
+def test_a_claim_over_several_conditions_that_is_open_is_as_likely_as_can_be():
+    row = in_each(rows_at(0.0, SURE), WORDS)
+    assert (row.verdict, row.chance) == ("not decided", 1.0)
+
+
 def test_a_group_in_a_group_keeps_its_own_sentence_verdict_and_parts():
     inner = in_each(rows_at(-1.01 * bound(0.05), *[SURE] * 7), WORDS)
     row = in_each({"a": inner, "b": row_at(SURE)}, WORDS)

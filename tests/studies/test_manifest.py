@@ -136,9 +136,10 @@ def test_what_two_drivers_ask_for_at_once_is_all_noted(tmp_path, monkeypatch):
     assert set(original(tmp_path, "quickstart").commands) == {"redo", "vanilla"}
 
 
-def test_damaged_manifest_says_how_to_write_it_anew(tmp_path):
+@pytest.mark.parametrize("content", ["{", "[" * 100_000], ids=["torn", "nested beyond all bounds"])
+def test_damaged_manifest_says_how_to_write_it_anew(tmp_path, content):
     (tmp_path / "studies").mkdir()
-    path_of(tmp_path, "quickstart").write_text("{")
+    path_of(tmp_path, "quickstart").write_text(content)
     with pytest.raises(StorageError, match="Write it anew: supple run quickstart"):
         read_manifest(tmp_path, "quickstart")
 

@@ -1,6 +1,8 @@
 """supple bench: speed, as ratios measured side by side in one process."""
 
 import json
+import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +14,7 @@ import tyro
 from supple import kernels
 from supple.monitor import DEFAULT_EVERY
 from supple_lab import lookup
-from supple_lab.atomic_write import atomic_write
+from supple_lab.atomic_write import atomic_write, open_part
 from supple_lab.bench.atari import AtariRow, bench_atari
 from supple_lab.bench.growth import TITLE as GROWTH
 from supple_lab.bench.growth import GrowthRow, bench_growth
@@ -74,8 +76,12 @@ class Bench(Command):
             raise BadUsage(f"--threads must be at least 1; got {self.threads}.")
         if self.runs < 1:
             raise BadUsage(f"--runs must be at least 1; got {self.runs}.")
+        if not 0 <= self.seconds < math.inf:
+            raise BadUsage(f"--seconds must be at least 0, and finite; got {self.seconds}.")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        if self.json is not None:
+            check_place(self.json)
 
     def kernel_rows(self) -> list[Row]:
         """Time the operators, telling of each case as it is done, and show the table."""
@@ -169,6 +175,19 @@ class Bench(Command):
         if self.what != "training":
             return {}
         return {"matmul": Numerics.choose(torch.device(self.device), "default").precision}
+
+
+def check_place(path: Path) -> None:
+    """Refuse a file that cannot be written, before minutes are spent on what would be in it."""
+    if path.is_dir():
+        raise BadUsage(f"--json takes a file; {path} is a folder.")
+    try:
+        beside, number = open_part(path)
+        os.close(number)
+        beside.unlink()
+    except OSError as error:
+        way_out = "Name a file in a folder that is there and that you may write to."
+        raise BadUsage(f"cannot write --json {path}: {error.strerror}. {way_out}") from error
 
 
 def print_rows(rows: list[Row]) -> None:

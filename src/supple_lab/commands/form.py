@@ -17,6 +17,7 @@ from supple.metrics.base import Metric
 from supple_lab import lookup
 from supple_lab.commands.base import BadUsage
 from supple_lab.data.base import Dataset
+from supple_lab.lookup import default_of
 from supple_lab.models.base import Model
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
@@ -104,11 +105,6 @@ def without_option(cls: type) -> dict[str, Any]:
     """The fields that hold metrics, at their defaults: a command that lets metrics be chosen does so by their names."""
     hints = get_type_hints(cls)
     return {own.name: own.default for own in dataclasses.fields(cls) if Metric in get_args(hints[own.name])}
-
-
-def default_of(part: dataclasses.Field[Any]) -> Any:
-    """What stands there if nothing is given; MISSING where something must be."""
-    return part.default if part.default_factory is dataclasses.MISSING else part.default_factory()
 
 
 def default_name(part: dataclasses.Field[Any]) -> str | None:

@@ -30,15 +30,16 @@ from supple_lab.runs.precision import Precision, named
 from supple_lab.runs.problem import Problem
 from supple_lab.runs.record_log import Record
 from supple_lab.runs.run import DEFAULT_PACE, execute
-from supple_lab.runs.run_folder import RunFolder
+from supple_lab.runs.run_folder import RunFolder, State
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.runs.suitable import check_suitable, remarks
+from supple_lab.runs.takeover import await_silent_holder
 from supple_lab.sweep.sweep import Failure, failures
 from supple_lab.sweep.view import choose_view
 
 MAX_FIRST, MAX_LAST = 2, 5  # stages in the table of results; those between are counted
-SETTLED = ("done", "diverged")  # a failed run is tried again: what was missing may be there now
+SETTLED: tuple[State, ...] = ("done", "diverged")  # a failed run is tried again: what was missing may be there now
 BEGINNINGS = {
     "waiting": "new",
     "running": "another process is at work on it",
@@ -134,7 +135,7 @@ class OneRun(Command):
     def tell_beginning(self, spec: RunSpec, folder: RunFolder) -> None:
         """How large the run is, how it stands, and what may not be meant."""
         for remark in remarks(spec, device=self.device):
-            print(f"note: {remark}", file=sys.stderr)
+            tell_note(remark)
         if not self.quiet:
             print(self.size_of(spec))
             print(f"run {spec.run_id}: {BEGINNINGS[folder.state()]}", flush=True)
@@ -143,9 +144,10 @@ class OneRun(Command):
         """Train, showing how it goes."""
         check_data([spec])
         pace = Pace(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
+        await_silent_holder(store.folder(spec).path, tell=tell_note)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
-                execute(spec, store, device=self.device, pace=pace, track=self.track)
+                execute(spec, store, device=self.device, pace=pace, track=self.track, settled=SETTLED)
             except (RunIsBusy, Interrupted) as error:
                 return [Failure(spec, str(error), busy=True)]
             except DataError as error:
@@ -159,6 +161,11 @@ class OneRun(Command):
             self.print_results(records)
         reason = f": {status['reason']}" if status["state"] == "diverged" else ""
         print(f"run {folder.path.name} is {folder.state()}{reason}\nfolder: {folder.path.resolve()}")
+
+
+def tell_note(note: str) -> None:
+    """Say at once, on the error stream, what somebody who waits should know."""
+    print(f"note: {note}", file=sys.stderr, flush=True)
 
 
 def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:

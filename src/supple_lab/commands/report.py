@@ -1,23 +1,27 @@
 """supple report: make a study's figures, tables and page from the store alone."""
 
+import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import tyro
 
+from supple.methods.base import Method
 from supple_lab import lookup
 from supple_lab.atomic_write import StorageError
 from supple_lab.commands.base import DONE, FAILED, Command
+from supple_lab.commands.form import values_of
 from supple_lab.commands.screen import print_drawing
+from supple_lab.commands.telling import refusals_told
 from supple_lab.report.about import About
 from supple_lab.report.figure import Drawing, Finding
 from supple_lab.report.load import load_results
 from supple_lab.report.remarks import MAX_NAMED
 from supple_lab.report.write import write_report
-from supple_lab.report.written_spec import Written, id_of, name_of
+from supple_lab.report.written_spec import Written, id_of, method_of, name_of
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
@@ -53,7 +57,8 @@ def report_all(out: Path) -> int:
     untold = []
     for name in names:
         try:
-            print_drawing(*make_report(lookup.find(Study, name)(), out))
+            with refusals_told():
+                print_drawing(*make_report(lookup.find(Study, name)(), out))
         except (StorageError, lookup.UnknownName) as error:
             untold.append(f"supple: no report of {name}: {error}")
     if len(names) > len(untold) + 1:
@@ -65,26 +70,34 @@ def report_all(out: Path) -> int:
 def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
-    grid = study.specs(manifest.order)
-    results = load_results(store, grid, conditions=conditions_of(study, manifest.order), methods=LABELS)
-    drawing = study.draw(results, manifest.order)
-    if manifest.order.scale == "smoke":
+    unknown = [name for name in manifest.order.also if name not in lookup.known(Method)]
+    order = replace(manifest.order, also=tuple(name for name in manifest.order.also if name not in unknown))
+    grid = study.specs(order)
+    results = load_results(store, grid, conditions=conditions_of(study, order), methods=LABELS)
+    drawing = study.draw(results, order)
+    if order.scale == "smoke":
         drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
     about = About(
         study=study.name,
         title=study.title,
         question=study.question,
-        scale=manifest.order.scale,
+        scale=order.scale,
         command=" && ".join(manifest.commands),
-        notes=notes_of(strangers_in(manifest, grid)),
+        notes=(*notes_of_unknown(manifest, unknown), *notes_of(strangers_in(manifest, grid, unknown=unknown))),
     )
-    return drawing, write_report(out / "report", about, results=results, drawing=drawing)
+    page = write_report(out / "report", about, results=results, drawing=drawing)
+    for note in notes_of_unknown(manifest, unknown):  # what the reader of the screen can mend at once
+        print(f"note: {note}", file=sys.stderr)
+    return drawing, page
 
 
-def strangers_in(manifest: Manifest, grid: Iterable[RunSpec]) -> list[Written]:
-    """What was ordered and is none of the study's runs: another version had other ones. No number may rest on it."""
+def strangers_in(manifest: Manifest, grid: Iterable[RunSpec], *, unknown: Collection[str] = ()) -> list[Written]:
+    """What was ordered and is none of the study's runs: another version had other ones. No number may rest on it.
+
+    Runs of methods that are unknown here are told of by themselves.
+    """
     known = {spec.run_id for spec in grid}
-    return [written for written in manifest.specs if id_of(written) not in known]
+    return [one for one in manifest.specs if id_of(one) not in known and method_of(one) not in unknown]
 
 
 def conditions_of(study: Study, order: Order) -> dict[str, str]:
@@ -100,13 +113,39 @@ def notes_of(strangers: Sequence[Written]) -> tuple[str, ...]:
     """What a reader must know of the order itself."""
     if not strangers:
         return ()
-    named = "; ".join(name_of(written) for written in strangers[:MAX_NAMED])
-    more = f"; and {len(strangers) - MAX_NAMED} more" if len(strangers) > MAX_NAMED else ""
     are = "1 run was" if len(strangers) == 1 else f"{len(strangers)} runs were"
     return (
-        f"{are} ordered by another version of supple, whose study has other runs than this one's: {named}{more}. "
+        f"{are} ordered by another version of supple, whose study has other runs than this one's: {listed(strangers)}. "
         "Nothing here rests on them; that version reports them.",
     )
+
+
+def notes_of_unknown(manifest: Manifest, unknown: Sequence[str]) -> tuple[str, ...]:
+    """Which runs are left out because their methods are nowhere to be found, and how they are found."""
+    if not unknown:
+        return ()
+    left_out = listed([one for one in manifest.specs if method_of(one) in unknown])
+    names = " or ".join(f"'{name}'" for name in unknown)
+    files = dict.fromkeys(file for command in manifest.commands for file in plugins_in(command))
+    before = f" (it was ordered with --plugin {' and '.join(files)})" if files else ""
+    return (
+        f"no method named {names} is known here, so its runs are left out{f': {left_out}' if left_out else ''}. "
+        f"What is in a file of your own is found with --plugin FILE{before}.",
+    )
+
+
+def plugins_in(command: str) -> list[str]:
+    """The user's own files that a command named."""
+    try:
+        return [shlex.quote(file) for file in values_of("--plugin", shlex.split(command))]
+    except ValueError:  # somebody's own words in its place
+        return []
+
+
+def listed(runs: Sequence[Written]) -> str:
+    """The first few runs in words, and how many more there are."""
+    named = "; ".join(name_of(written) for written in runs[:MAX_NAMED])
+    return f"{named}; and {len(runs) - MAX_NAMED} more" if len(runs) > MAX_NAMED else named
 
 
 def undecided(row: Found) -> Found:

@@ -27,7 +27,7 @@ from supple_lab.runs.store import Store
 from supple_lab.runs.suitable import check_suitable, remarks_on_precision
 from supple_lab.studies.base import Study
 from supple_lab.studies.manifest import add_to_manifest
-from supple_lab.studies.order import Order, Scale
+from supple_lab.studies.order import MAX_SEEDS, Order, Scale
 from supple_lab.sweep.executor import EngineMissing, Executor
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
 from supple_lab.sweep.terms import Terms
@@ -137,8 +137,9 @@ class Run(Command):
 
     def order(self) -> Order:
         """What the command asks of the study."""
-        if self.seeds is not None and self.seeds < 1:
-            raise BadUsage(f"--seeds must be at least 1; got {self.seeds}.")
+        if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
+            bound = "at least 1" if self.seeds < 1 else f"at most {MAX_SEEDS:,}"
+            raise BadUsage(f"--seeds must be {bound}; got {self.seeds:,}.")
         return Order(
             scale=self.scale,
             num_seeds=self.seeds,

@@ -1,10 +1,15 @@
-"""Telling: what a command says on the error stream of runs that failed, of files that were damaged, and of notes."""
+"""Telling: what a command says on the error stream of runs that failed, of files damaged or refused, and of notes."""
 
+import errno
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from supple_lab.atomic_write import DISK_FULL, StorageError, storage_error
 from supple_lab.commands.base import DONE, FAILED
 from supple_lab.runs.journal import NOT_CAPTURED
 from supple_lab.runs.spec import RunSpec
@@ -12,6 +17,12 @@ from supple_lab.runs.store import Store
 from supple_lab.sweep.sweep import Failure
 from supple_lab.sweep.view import title_of
 
+WAYS_OUT = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Have it opened to you, or choose another folder."),
+    **dict.fromkeys(
+        (errno.EISDIR, errno.ENOTDIR, errno.EEXIST), "Move away what lies there, or choose another folder."
+    ),
+}
 NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has all
 
 
@@ -49,3 +60,25 @@ def tell_failures(failed: list[Failure]) -> int:
         for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
             print(f"    {line}", file=sys.stderr)
     return FAILED if failed else DONE
+
+
+@contextmanager
+def refusals_told() -> Iterator[None]:
+    """Have what the disk refuses be a StorageError that says what to do, where no part of the store has said it before.
+
+    Such are another user's folder, and a file where a folder should be.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:  # it is about no file
+            raise
+        raise refusal(error, Path(os.fsdecode(error.filename))) from error
+
+
+def refusal(error: OSError, path: Path) -> StorageError:
+    """What the operating system said when a file was read or written, in a sentence."""
+    if error.errno in DISK_FULL:
+        return storage_error(error, path)
+    way_out = WAYS_OUT.get(error.errno or 0, "If that lasts, choose another folder.")
+    return StorageError(f"cannot use {path}: {error.strerror}. {way_out}")

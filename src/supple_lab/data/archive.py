@@ -28,7 +28,13 @@ class Archive:
 
     def is_whole(self, file: Path) -> bool:
         """Whether the file is there and is this archive."""
-        return file.is_file() and file.stat().st_size == self.length and md5_of(file) == self.md5
+        return file.is_file() and not self.fault_of(file)
+
+    def fault_of(self, file: Path) -> str:
+        """What tells a file that is there from this archive; empty where nothing does."""
+        if (size := file.stat().st_size) != self.length:
+            return f"has {size:,} bytes, not {self.length:,}"
+        return "" if (found := md5_of(file)) == self.md5 else f"has the md5 {found}, not {self.md5}"
 
 
 def md5_of(file: Path) -> str:

@@ -46,4 +46,6 @@ def by_hand(dataset: OnDisk, root: Path) -> str:
 
 
 def _instruction(archive: Archive, root: Path) -> str:
-    return f"  {archive.urls[0]}\n    to {root / archive.path}\n    {archive.length:,} bytes, md5 {archive.md5}"
+    file = root / archive.path
+    told = f"  {archive.urls[0]}\n    to {file}\n    {archive.length:,} bytes, md5 {archive.md5}"
+    return f"{told}\n    a file lies there, but it {archive.fault_of(file)}" if file.is_file() else told

@@ -52,7 +52,8 @@ class Finding:
     interval: tuple[float, float] | None
     n: int  # runs behind it; the fewest of its parts, where it has some
     verdict: Verdict
-    chance: float = 0.0  # of such a verdict, two-sided, where the truth lies on the threshold; 0 where it is computed
+    # Of such a verdict, two-sided, where the truth lies on the threshold; 0 where it is computed, 1 where it is open.
+    chance: float = 0.0
     remark: str = ""  # why the verdict is another than what was measured alone would give
     runs: tuple[str, ...] = ()  # ids of the runs it rests on
     parts: tuple["Part", ...] = ()  # the comparisons that it is decided by, where it is over several

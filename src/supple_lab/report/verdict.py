@@ -73,12 +73,14 @@ def claim_in_groups(rows: Mapping[str, ClaimRow], at_least: int, **words: Unpack
     num_holding, num_failing = (sum(row.verdict == verdict for row in ran) for verdict in ("holds", "fails"))
     runs = tuple(dict.fromkeys(run for row in rows.values() for run in row.runs))
     spoken: Words = {"runs": runs, **words}
+    verdict = _count(num_holding, num_failing, len(rows), at_least) if ran else "not run"
     return ClaimRow(
         measured=f"holds in {num_holding} of {len(rows)} (at least {at_least}?)" if ran else "",
         interval=None,
         n=min((row.n for row in ran), default=0),
         parts=tuple(part_of(name, row) for name, row in rows.items()),
-        verdict=_count(num_holding, num_failing, len(rows), at_least) if ran else "not run",
+        verdict=verdict,
+        chance=1.0 if verdict == "not decided" else 0.0,
         **spoken,
     )
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Any
 
+UNKNOWN = "an unknown method"
 NUM_DIGITS = 16  # of a run's id, as RunSpec has it
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -17,6 +18,10 @@ def id_of(written: Written) -> str:
 
 def name_of(written: Written) -> str:
     """The run in words: its method, its seed, its id."""
+    return f"{method_of(written)}, seed {written.get('seed', 'unknown')} ({id_of(written)})"
+
+
+def method_of(written: Written) -> str:
+    """The name of its method."""
     method = written.get("method")
-    kind = method.get("kind", "an unknown method") if isinstance(method, dict) else "an unknown method"
-    return f"{kind}, seed {written.get('seed', 'unknown')} ({id_of(written)})"
+    return str(method.get("kind", UNKNOWN)) if isinstance(method, dict) else UNKNOWN

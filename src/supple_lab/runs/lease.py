@@ -49,9 +49,14 @@ class Seen:
         """Host, machine and process of the holder, as far as the file can be read."""
         try:
             holder = json.loads(self.content.split(b"\n")[0])
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return holder if isinstance(holder, dict) else {}
+
+    @property
+    def who(self) -> str:
+        """The holder in words."""
+        return f"{self.holder.get('host', '?')}, process {self.holder.get('pid', '?')}"
 
 
 class Lease:
@@ -112,8 +117,18 @@ class LeaseWatch:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._seen = newest(folder)
+        self._first = self._seen = newest(folder)
         self._since = time.monotonic()
+
+    @property
+    def seen(self) -> Seen | None:
+        """The lease at the last look."""
+        return self._seen
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the lease was seen to beat, or to become another's, since the watch began."""
+        return self._seen != self._first
 
     def broke(self) -> bool:
         """Whether the run is free; a lease that has not beaten for long enough is broken on the way."""
@@ -132,8 +147,7 @@ def acquire(folder: Path) -> Lease:
     """Hold the run, or RunIsBusy. Never waits."""
     seen = newest(folder)
     if seen is not None and standing(seen) != "free":
-        who = f"{seen.holder.get('host', '?')}, process {seen.holder.get('pid', '?')}"
-        raise RunIsBusy(f"run {folder.name} is being worked on by another process ({who}).")
+        raise RunIsBusy(f"run {folder.name} is being worked on by another process ({seen.who}).")
     number = 1 if seen is None else seen.number + 1
     holder = {"host": platform.node(), "machine": machine(), "pid": os.getpid(), "token": secrets.token_hex(8)}
     lease = put_lease(folder, number, holder=holder)

@@ -9,6 +9,7 @@ from supple_lab.runs.record_log import RecordLog
 from supple_lab.runs.spec import RunSpec
 
 LOGS = ("records.jsonl", "epochs.jsonl")
+ENDED = ("done", "diverged")  # states whose records are results, and must be those that the status tells of
 SUFFIX = ".damaged"
 
 
@@ -20,7 +21,7 @@ def set_damaged_aside(folder: Path, spec: RunSpec) -> None:
         set_aside(folder / "status.json")
     status = read_object(folder / "status.json")
     for name in LOGS:
-        if not is_log(folder / name) or (status.get("state") == "done" and not matches(folder / name, status)):
+        if not is_log(folder / name) or (status.get("state") in ENDED and not matches(folder / name, status)):
             set_aside(folder / name)
 
 
@@ -47,7 +48,8 @@ def matches(path: Path, status: dict[str, Any]) -> bool:
         return False
     if isinstance(told, dict):
         return digest(path) == told.get(path.name)
-    return path.name != LOGS[0] or len(RecordLog(path).read()) >= status.get("num_records", 1)
+    at_least = 1 if status.get("state") == "done" else 0  # a run may diverge before it records anything
+    return path.name != LOGS[0] or len(RecordLog(path).read()) >= status.get("num_records", at_least)
 
 
 def is_spec_of(path: Path, run_id: str) -> bool:
@@ -70,6 +72,6 @@ def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty one where there is none."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -86,6 +86,6 @@ def whole_record(line: bytes) -> Record | None:
     """The record that a line holds, or None."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None

@@ -15,7 +15,7 @@ from supple_lab.atomic_write import StorageError, atomic_write, remove_dead_part
 from supple_lab.runs import lease
 from supple_lab.runs.checkpoint import DamagedCheckpoint, checkpoint_files, read_checkpoint
 from supple_lab.runs.mirror import Mirror
-from supple_lab.runs.quarantine import LOGS, matches, set_damaged_aside
+from supple_lab.runs.quarantine import ENDED, LOGS, matches, read_object, set_damaged_aside
 from supple_lab.runs.record_log import Record, RecordLog
 from supple_lab.runs.spec import RunSpec
 
@@ -48,7 +48,7 @@ class RunFolder:
         path = self.path / "spec.json"
         try:
             spec = RunSpec.from_json(path.read_text())
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise StorageError(f"{path} is damaged ({error}). The command that made the run mends it.") from error
         if spec.run_id != self.path.name:
             raise StorageError(f"{path} is not the spec of run {self.path.name}. The command that made it mends it.")
@@ -76,11 +76,8 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         """What was last said of the run; a run that was never started, or whose status is unreadable, is waiting."""
-        try:
-            status = json.loads((self.path / "status.json").read_bytes())
-        except (OSError, ValueError):
-            return {"state": "waiting"}
-        if not isinstance(status, dict) or status.get("state") not in get_args(State):
+        status = read_object(self.path / "status.json")
+        if status.get("state") not in get_args(State):
             return {"state": "waiting"}
         numbers = {name: status[name] for name in NUMBERS if isinstance(status.get(name), int | float)}
         return {name: value for name, value in status.items() if name not in NUMBERS} | numbers
@@ -88,12 +85,12 @@ class RunFolder:
     def state(self) -> State:
         """How the run stands, by its status and by what is there.
 
-        A running run that nobody holds was interrupted; so was, in effect, a done one that has lost records.
+        A running run that nobody holds was interrupted; so was, in effect, one that ended and has lost records.
         """
         status = self.status()
         if status["state"] == "running" and not lease.is_live(self.path):
             return "interrupted"
-        if status["state"] == "done" and not all(matches(self.path / name, status) for name in LOGS):
+        if status["state"] in ENDED and not all(matches(self.path / name, status) for name in LOGS):
             return "interrupted"
         return status["state"]
 

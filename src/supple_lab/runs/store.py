@@ -42,7 +42,7 @@ class Store:
             written_by = json.loads((root / "format.json").read_bytes())["format"]
         except FileNotFoundError:
             raise StorageError(f"{root} holds no runs. Make some with `supple run STUDY --out {root}`.") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.') from None
         if not isinstance(written_by, int):
             raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.')

@@ -227,6 +227,7 @@ def claim_lead(choices: Mapping[str, Groups], one: str, other: str, words: Words
         interval=lead.interval,
         n=lead.n,
         verdict=lead.verdict,
+        chance=1.0 if lead.verdict == "not decided" else 0.0,
         **spoken,
     )
     return unless_games_are_missing(row, num_games=len(compared_games(groups, (one, other))))
@@ -237,4 +238,4 @@ def unless_games_are_missing(row: ClaimRow, *, num_games: int) -> ClaimRow:
     if num_games == len(GAMES):
         return row
     remark = f"the claim is over {len(GAMES)} games and {num_games} ran, so not decided"
-    return replace(row, verdict="not decided", measured=f"{row.measured}; {remark}")
+    return replace(row, verdict="not decided", measured=f"{row.measured}; {remark}", chance=1.0)

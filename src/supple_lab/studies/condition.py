@@ -1,7 +1,7 @@
 """Condition: one problem and network under which a study compares methods, each with the paper's settings for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 
 from supple.methods.base import Method
@@ -76,4 +76,15 @@ def _specs(condition: Condition, order: Order) -> tuple[RunSpec, ...]:
 def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
     """The rows of one method."""
     own = [row for row in rows if row.method.name == name]
-    return own or [Setting(lookup.find(Method, name)(), rows[0].optimizer)]
+    return own or [Setting(at_defaults(lookup.find(Method, name)), rows[0].optimizer)]
+
+
+def at_defaults(cls: type[Method]) -> Method:
+    """The method as a study runs it that knows no settings for it."""
+    for field in fields(cls):  # type: ignore[arg-type]
+        if lookup.default_of(field) is MISSING:
+            raise lookup.UnknownName(
+                f"a study runs the method {cls.name} at its defaults, and {cls.__name__}.{field.name} has none; give "
+                f"it one, or run it by itself: supple train --method {cls.name} --method.{field.name.replace('_', '-')}"
+            )
+    return cls()

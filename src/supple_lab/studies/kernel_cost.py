@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from supple_lab.report.figure import ClaimRow, Verdict
-from supple_lab.report.verdict import not_run
+from supple_lab.report.verdict import Words, not_run
 from supple_lab.studies.decide import words_of
 from supple_lab.studies.groups import in_each
 
@@ -33,6 +33,11 @@ class Excess:
             return "holds"
         return "fails" if self.low > 0.0 else "not decided"
 
+    def row(self, words: Words) -> ClaimRow:
+        """The claim in this case alone."""
+        chance = 1.0 if self.verdict == "not decided" else 0.0
+        return replace(not_run(**words), verdict=self.verdict, n=self.turns, chance=chance)
+
 
 def aid_costs_what_dropout_costs(folder: Path | None) -> ClaimRow:
     """Does AID take at most as long as a ReLU and a Dropout, in every case of the benchmark in the folder?"""
@@ -48,7 +53,7 @@ def aid_costs_what_dropout_costs(folder: Path | None) -> ClaimRow:
         )
     if not excesses:
         return replace(not_run(**words), measured=f"{path} has no case of 2^16 values or more, forward and backward")
-    rows = {excess.case: replace(not_run(**words), verdict=excess.verdict, n=excess.turns) for excess in excesses}
+    rows = {excess.case: excess.row(words) for excess in excesses}
     worst = max(excesses, key=lambda excess: excess.middle)
     num_holding = sum(excess.verdict == "holds" for excess in excesses)
     return replace(

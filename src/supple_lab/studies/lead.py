@@ -56,7 +56,7 @@ def against(own: Sample, other: Sample, *, quantity: str, words: Words) -> Claim
     if len(pairs) and not len(ended):
         is_won = len(pairs) > 1 and bool(np.isfinite(own.values).all())
         row = replace(not_run(**words), n=len(pairs), runs=pairs.runs, measured="the other diverged in every seed")
-        return replace(row, verdict="holds" if is_won else "not decided")
+        return replace(row, verdict="holds") if is_won else replace(row, verdict="not decided", chance=1.0)
     row = claim_above(own.minus(ended), 0.0, quantity=quantity, **words)
     if row.verdict != "fails" or len(ended) == len(other):
         return row

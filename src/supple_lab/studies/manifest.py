@@ -2,16 +2,29 @@
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
 from supple_lab.atomic_write import StorageError, atomic_write, storage_error
 from supple_lab.runs.precision import Precision
 from supple_lab.runs.spec import RunSpec
-from supple_lab.studies.order import Order, Scale
+from supple_lab.studies.order import MAX_SEEDS, Order, Scale
+
+NAMES_OF_KINDS = {  # as JSON has them
+    str: "text",
+    dict: "an object",
+    int: "a whole number",
+    bool: "true or false",
+    tuple: "a list",
+}
+
+
+class NoOrder(StorageError):
+    """A study was not ordered in that folder, or nobody can tell how; ordering it mends that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +46,7 @@ def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs:
     with alone(path_of(out, study)):
         try:
             before = read_manifest(out, study)
-        except StorageError:
+        except NoOrder:
             before = None
         if before is None or before.order.same_kind(order):
             _add(out, study, before, order=order, command=command, specs=specs)
@@ -76,12 +89,12 @@ def read_manifest(out: Path, study: str) -> Manifest:
         content = json.loads(path.read_bytes())
         return checked(Manifest(**{name: restored(part) for name, part in content.items()}))
     except FileNotFoundError:
-        raise StorageError(
+        raise NoOrder(
             f"{out} has no order of {study}: {path} is not there, and a report is about what was ordered. Order it: "
             f"supple run {study} --out {out}. Runs that lie there are kept, and those that are done are not run again."
         ) from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StorageError(
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise NoOrder(
             f"{path} is damaged or of another version ({error}). Write it anew: supple run {study} --out {out}"
         ) from None
 
@@ -90,10 +103,33 @@ def checked(manifest: Manifest) -> Manifest:
     """The manifest, if its order is one that studies know how to fill."""
     if not isinstance(manifest.order, Order):
         raise TypeError(f"its order is to be an object; got {manifest.order!r}")
-    for name, known in (("scale", get_args(Scale)), ("precision", get_args(Precision))):
-        if (value := getattr(manifest.order, name)) not in known:
-            raise ValueError(f"its {name} is to be one of {', '.join(known)}; got {value!r}")
+    check_order(manifest.order)
+    check_list("commands", manifest.commands, str)
+    check_list("specs", manifest.specs, dict)
     return manifest
+
+
+def check_order(order: Order) -> None:
+    """Refuse values that no command could have asked for: of another type than the default's, or out of bounds."""
+    for field in fields(order):
+        value, kind = getattr(order, field.name), int if field.default is None else type(field.default)
+        if value != field.default and not isinstance(value, kind):
+            raise TypeError(f"its {field.name} is to be {NAMES_OF_KINDS[kind]}; got {value!r}")
+    for name in ("methods", "also"):
+        check_list(name, getattr(order, name), str)
+    for name, known in (("scale", get_args(Scale)), ("precision", get_args(Precision))):
+        if (value := getattr(order, name)) not in known:
+            raise ValueError(f"its {name} is to be one of {', '.join(known)}; got {value!r}")
+    for name in ("num_seeds", "min_seeds"):
+        if not 0 <= (value := getattr(order, name) or 0) <= MAX_SEEDS:
+            raise ValueError(f"its {name} is to be from 0 to {MAX_SEEDS:,}; got {value}")
+
+
+def check_list(name: str, members: Any, kind: type) -> None:
+    """Refuse what is no list, or holds something else."""
+    wrong = [member for member in members if not isinstance(member, kind)] if isinstance(members, tuple) else [members]
+    if wrong:
+        raise TypeError(f"its {name} are to be a list, each {NAMES_OF_KINDS[kind]}; got {wrong[0]!r}")
 
 
 def restored(part: Any) -> Any:
@@ -105,7 +141,11 @@ def restored(part: Any) -> Any:
 
 def studies_in(out: Path) -> list[str]:
     """The studies that were run into the folder."""
-    return sorted(path.stem for path in (out / "studies").glob("*.json"))
+    try:
+        names = os.listdir(out / "studies")  # Path.glob finds nothing in a folder that may not be read
+    except FileNotFoundError:
+        return []
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and name[0] != ".")
 
 
 def path_of(out: Path, study: str) -> Path:

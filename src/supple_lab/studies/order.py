@@ -21,6 +21,9 @@ class Seeds(NamedTuple):
 
 
 USUAL_SEEDS = Seeds()
+MAX_SEEDS = (
+    10_000  # two thousand times the paper's; more is a slip of the finger that would be hours in naming its runs
+)
 KIND = ("scale", "search", "as_printed", "allow_partial", "precision")  # orders that differ here are of other grids
 
 

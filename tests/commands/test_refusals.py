@@ -1,0 +1,127 @@
+"""What the disk refuses of a store is a sentence and exit code 2, whichever command meets it."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from supple_lab.cli import supple
+from supple_lab.commands.telling import refusals_told
+from supple_lab.runs.store import Store
+from supple_lab.studies.manifest import NoOrder, add_to_manifest, path_of, read_manifest
+from supple_lab.studies.order import MAX_SEEDS, Order
+from supple_lab.studies.quickstart import Quickstart
+
+ORDER = Order(scale="smoke")
+COMMANDS = {
+    "list": ["list", "runs", "--out"],
+    "report": ["report", "quickstart", "--out"],
+    "run": ["run", "quickstart", "--scale", "smoke", "--engine", "inline", "--quiet", "--out"],
+}
+
+
+def ordered(out):
+    """Have quickstart ordered in the folder; nothing runs."""
+    Store.create(out)
+    add_to_manifest(out, "quickstart", order=ORDER, command="", specs=Quickstart().specs(ORDER))
+
+
+@pytest.fixture
+def out(tmp_path):
+    ordered(tmp_path)
+    return tmp_path
+
+
+def told_by(command, out, capsys):
+    assert supple([*COMMANDS[command], str(out)]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [("format.json", ("list", "report", "run")), ("studies/quickstart.json", ("report", "run"))],
+)
+def test_a_folder_in_place_of_a_file_is_told(out, name, commands, capsys):
+    (out / name).unlink()
+    (out / name).mkdir()
+    for command in commands:
+        assert f"supple: cannot use {out / name}: Is a directory. Move away" in told_by(command, out, capsys)
+
+
+def test_a_file_in_place_of_the_orders_is_told(out, capsys):
+    path_of(out, "quickstart").unlink()
+    for lock in (out / "studies").iterdir():
+        lock.unlink()
+    (out / "studies").rmdir()
+    (out / "studies").touch()
+    for command in ("report", "run"):
+        assert f"supple: cannot use {out / 'studies'}" in told_by(command, out, capsys)
+    assert supple(["report", str(out)]) == 2
+    assert f"supple: cannot use {out / 'studies'}: Not a directory. Move away" in capsys.readouterr().err
+
+
+def test_a_file_in_place_of_the_runs_is_told(out, capsys):
+    (out / "runs").rmdir()
+    (out / "runs").touch()
+    for command in ("list", "report"):
+        assert f"supple: cannot use {out / 'runs'}: Not a directory. Move away" in told_by(command, out, capsys)
+
+
+@pytest.mark.parametrize("command", ["list", "report"])
+def test_a_store_of_another_user_is_told(out, command, capsys, monkeypatch):
+    def read_bytes(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)  # for the administrator, who may run this, may read everything
+    told = told_by(command, out, capsys)
+    assert f"supple: cannot use {out / 'format.json'}: Permission denied. Have it opened to you" in told
+
+
+def test_a_full_disk_is_told_where_a_folder_cannot_be_made(tmp_path, capsys, monkeypatch):
+    make = Path.mkdir
+
+    def mkdir(path, *arguments, **options):
+        if path.name == "studies":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        make(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    assert f"supple: no space left to write {tmp_path / 'studies'}" in told_by("run", tmp_path, capsys)
+
+
+def test_one_study_that_cannot_be_read_does_not_keep_the_others_from_being_reported(out, capsys):
+    (out / "studies" / "atari.json").mkdir()
+    assert supple(["report", str(out)]) == 1
+    assert f"no report of atari: cannot use {out / 'studies' / 'atari.json'}: Is a dir" in capsys.readouterr().err
+    assert (out / "report" / "quickstart.html").is_file()
+
+
+def test_an_error_about_no_file_is_no_refusal_of_the_disk():
+    with pytest.raises(ConnectionResetError), refusals_told():
+        raise ConnectionResetError(errno.ECONNRESET, "reset")
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"order": {"scale": "smoke", "min_seeds": "abc"}}, "its min_seeds is to be a whole number; got 'abc'"),
+        (
+            {"order": {"scale": "smoke", "min_seeds": MAX_SEEDS + 1}},
+            "its min_seeds is to be from 0 to 10,000; got 10001",
+        ),
+        ({"order": {"scale": "smoke", "also": "redo"}}, "its also is to be a list; got 'redo'"),
+        ({"order": {"scale": "smoke", "also": [1]}}, "its also are to be a list, each text; got 1"),
+        ({"commands": 7}, "its commands are to be a list, each text; got 7"),
+        ({"specs": [1]}, "its specs are to be a list, each an object; got 1"),
+    ],
+)
+def test_an_order_of_wrong_types_is_told_and_mended_by_the_next(out, part, words):
+    path = path_of(out, "quickstart")
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **part}))
+    with pytest.raises(NoOrder, match="Write it anew") as caught:
+        read_manifest(out, "quickstart")
+    assert words in str(caught.value)
+    ordered(out)
+    assert read_manifest(out, "quickstart").order == ORDER

@@ -1,0 +1,133 @@
+"""A plugin is looked at as a whole when it is loaded: what cannot be told apart or written down is refused then."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from supple.methods.base import Method
+from supple.methods.vanilla import Vanilla
+from supple.metrics.base import Metric
+from supple_lab import lookup
+from supple_lab.data.base import Dataset
+from supple_lab.models.base import Model
+from supple_lab.rl.base import Game
+from supple_lab.runs.optimizer import Optimizer
+from supple_lab.runs.problem import Problem
+from supple_lab.scenarios.base import Scenario
+from supple_lab.studies.base import Study
+from supple_lab.studies.condition import at_defaults
+from supple_lab.sweep.executor import Executor
+from supple_lab.trackers.base import Tracker
+
+KINDS = {Dataset, Executor, Game, Method, Metric, Model, Optimizer, Problem, Scenario, Study, Tracker}
+TAKEN = """
+from dataclasses import dataclass
+from supple.methods import Method
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Method):
+    name = "aid"
+"""
+
+
+@pytest.mark.parametrize("file", ["mine.py", "neighbour.py"], ids=["in the plugin", "in a file that it imports"])
+def test_a_taken_name_is_refused_before_anything_is_written(tmp_path, file):
+    """In a process of its own: what a plugin defines stays in the process that read it."""
+    (tmp_path / "mine.py").write_text("import neighbour")
+    (tmp_path / file).write_text(TAKEN)
+    given = ["--plugin", str(tmp_path / "mine.py"), "--out", str(tmp_path / "out"), "--engine", "inline", "--quiet"]
+    code = "from supple_lab.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "quickstart", "--scale", "smoke", "--methods", "aid", *given]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the name 'aid' of the plugin's Mine is taken by supple.methods.activations.UseAID" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plugin_is_looked_at_for_every_kind():
+    assert set(lookup._kinds()) >= KINDS
+
+
+class Bare:  # these are no Methods, or every test after this one would find them
+    name = "bare"
+    rate: float = 0.5
+
+
+@dataclass
+class Unfrozen:
+    name = "unfrozen"
+    rate: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithTable:
+    name = "with_table"
+    rates: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithPath:
+    name = "with_path"
+    rates: tuple[Path, ...] = (Path("rates"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    name = "plain"
+    needed: float
+    rates: tuple[float | None, ...] = (0.5, None)
+    word: str = "word"
+    part: Method = field(default_factory=Vanilla)
+
+
+class Undecorated(Plain):
+    name = "undecorated"
+    rate: float = 0.5
+
+
+class OfTheSameFields(Plain):
+    name = "of_the_same_fields"
+
+
+@pytest.mark.parametrize(
+    ("cls", "words"),
+    [
+        (Bare, "Bare is no frozen dataclass"),
+        (Unfrozen, "Unfrozen is no frozen dataclass"),
+        (Undecorated, "Undecorated is no frozen dataclass"),
+        (WithTable, r"WithTable\.rates is {} by default"),
+        (WithPath, r"WithPath\.rates is \(PosixPath\('rates'\),\) by default, but"),
+    ],
+)
+def test_a_class_that_no_spec_can_hold_is_refused(cls, words):
+    with pytest.raises(lookup.UnknownName, match=f"the plugin's {words}"):
+        lookup._check_fields([cls])
+
+
+def test_fields_that_a_spec_can_hold_are_not_refused():
+    lookup._check_fields([Plain, OfTheSameFields])
+
+
+def test_a_name_that_is_no_text_is_refused():
+    class Numbered:
+        name = 7
+
+    with pytest.raises(lookup.UnknownName, match="Numbered has a name that is no text; give it one: name = 'numbered'"):
+        lookup._check_named([Numbered])
+
+
+def test_a_study_refuses_a_method_that_has_no_defaults_and_says_how_to_run_it():
+    with pytest.raises(lookup.UnknownName, match=r"Plain\.needed has none; .* --method plain --method\.needed"):
+        at_defaults(Plain)
+
+
+def test_a_plugin_that_ends_the_process_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, lookup.PLUGIN_MODULE, None)
+    (tmp_path / "mine.py").write_text("raise SystemExit(0)")
+    with pytest.raises(lookup.UnknownName, match="cannot be imported: SystemExit: 0"):
+        lookup._import_plugin(str(tmp_path / "mine.py"))
