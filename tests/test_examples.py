@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -98,7 +99,8 @@ def test_own_method_is_compared_in_processes_of_its_own(tmp_path, capsys):
     assert done.returncode == 0, done.stderr
     assert "soft_reset" in done.stdout
     assert cli.supple(["report", "quickstart", "--out", str(tmp_path)]) == 0  # here, where there is no plugin
-    assert re.search(f"no method named 'soft_reset' is known here.* --plugin {plugin}", capsys.readouterr().err)
+    told = f"no method named 'soft_reset' is known here.* --plugin {re.escape(shlex.quote(plugin))}"
+    assert re.search(told, capsys.readouterr().err)
 
 
 def test_own_method_has_its_own_options(tmp_path):

@@ -13,10 +13,10 @@ def pair_of(batch: object) -> Batch:
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         raise TypeError(refusal(described(batch)))
     inputs, targets = batch
-    if isinstance(inputs, Tensor):
-        return inputs, targets
     if isinstance(inputs, tuple | list) and inputs and all(isinstance(part, Tensor) for part in inputs):
         return tuple(inputs), targets
+    if hasattr(inputs, "to"):  # a tensor, or a container that goes to a device as one does
+        return inputs, targets
     raise TypeError(refusal(f"a pair whose inputs are {described(inputs)}"))
 
 

@@ -57,17 +57,27 @@ class Learner:
         self._taps: list[RemovableHandle] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy's model is not watched, nor does a pickle hold activations: the copy watches anew when it has to."""
-        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": []}
+        """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
+        watches = self._features is not None
+        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": [], "_watches": watches}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        watches = state.pop("_watches")
+        self.__dict__.update(state)
+        if watches:
+            self.features  # noqa: B018
 
     def state_dict(self) -> dict[str, Any]:
         """What the model does not hold: where it started from, and where the method's random stream is."""
         return {"initial": dict(self.initial), "generator": self.generator.get_state()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what was saved; what is on another device comes to the model's."""
+        """Go on from what was saved, on a device of the same kind: CPU and GPU have streams of their own."""
+        try:
+            self.generator.set_state(saved["generator"].cpu())
+        except RuntimeError as error:
+            raise ValueError(f"the random stream was not saved on a {self.device.type} device: {error}") from error
         restore_(self.initial, saved["initial"])
-        self.generator.set_state(saved["generator"].cpu())
 
     def close(self) -> None:
         """Take off the hooks that watch activations; they are put on again when a method asks for ``features``."""

@@ -1,10 +1,26 @@
-"""The generators that a data loader shuffles by: as they were, after a method has read the data once more."""
+"""The generators that reading a data loader moves on: as they were, after a method has read the data once more."""
 
 import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from supple.default_generator import kept_default_generators
+from supple.mask_stream import CURRENT
+
+
+@contextlib.contextmanager
+def undisturbed_reading(data: Any, device: torch.device) -> Iterator[None]:
+    """While open, the data may be read and masks drawn on the device; afterwards the random streams are as they were.
+
+    Torch's default generators are left to the other threads where this one's masks have a stream of their own
+    (mask_stream): such trainings share a process, and have their data in an order of their own, too.
+    """
+    gpus = [device.index] if device.type == "cuda" else []
+    shares = CURRENT.generator is not None
+    with kept_loader_generators(data), contextlib.nullcontext() if shares else kept_default_generators(gpus):
+        yield
 
 
 @contextlib.contextmanager

@@ -55,10 +55,11 @@ class Entries:
 
 def renewable_layers(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str) -> list[UnitLayer]:
     """The layers whose units can be renewed, from input to output, or an error in the name of the method that asks."""
-    layers = [layer for layer in graph if not hindrance(layer, optimizer)]
+    trained = trained_by(optimizer)
+    layers = [layer for layer in graph if not hindrance(layer, trained)]
     if layers:
         return layers
-    reasons = [f"'{layer.name}': {hindrance(layer, optimizer)}" for layer in graph] + list(graph.skipped)
+    reasons = [f"'{layer.name}': {hindrance(layer, trained)}" for layer in graph] + list(graph.skipped)
     raise ValueError(
         f"{who} makes single hidden units new, and this network has none where that can be done "
         f"({'; '.join(reasons) or 'it has no hidden layer'}). Use a method that needs no units, such as L2Init or "
@@ -68,16 +69,21 @@ def renewable_layers(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: st
 
 def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str, *, served: list[UnitLayer]) -> None:
     """Name the hidden layers that a method leaves alone for another reason than a residual sum, which is by design."""
-    names = {layer.name for layer in served}
+    names, trained = {layer.name for layer in served}, trained_by(optimizer)
     left = [layer for layer in graph if layer.name not in names and not (layer.residual and not layer.unclear)]
-    reasons = [f"'{layer.name}': {hindrance(layer, optimizer) or 'more than one layer reads it'}" for layer in left]
+    reasons = [f"'{layer.name}': {hindrance(layer, trained) or 'more than one layer reads it'}" for layer in left]
     reasons += graph.skipped
     if reasons:
         shown = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
         warnings.warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).", stacklevel=3)
 
 
-def hindrance(layer: UnitLayer, optimizer: torch.optim.Optimizer) -> str:
+def trained_by(optimizer: torch.optim.Optimizer) -> set[int]:
+    """The ids of all parameters that the optimizer trains."""
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+
+
+def hindrance(layer: UnitLayer, trained: set[int]) -> str:
     """Why the layer's units cannot be renewed each by itself; empty if they can."""
     if not layer.resettable:
         return layer.unclear or ("a residual sum shares its units" if layer.residual else "no layer feeds or reads it")
@@ -88,7 +94,6 @@ def hindrance(layer: UnitLayer, optimizer: torch.optim.Optimizer) -> str:
         return "a parametrization computes its weights"
     if not all(weight.requires_grad for weight in weights):
         return "its weights are frozen"
-    trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     # What another optimizer remembers of its units nobody here could clear.
     return "" if all(id(weight) in trained for weight in weights) else "the optimizer does not train its weights"
 

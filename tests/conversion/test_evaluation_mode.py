@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from by_hand import copied_state
-from supple.conversion.evaluation_mode import evaluation_mode
+from supple.conversion.evaluation_mode import evaluation_mode, kept_tensors
 from supple.learner import Learner
 from supple.methods import ReDo
 from supple.metrics.observation import observe
@@ -122,3 +122,18 @@ def test_adapter_is_taken_out_of_a_model_that_cannot_be_traced():
         trace_units(model, torch.randn(4, 6))
     assert modes(model)[1][1:] == (True, False)
     assert torch.equal(model[0].weight, before["0.weight"])
+
+
+class Root(nn.Module):
+    """Overrides train(), as many networks do to keep a norm in evaluation mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(3, 3)
+
+    def train(self, mode=True):
+        return super().train(mode)
+
+
+def test_what_lies_below_a_module_that_does_work_is_not_copied():
+    assert kept_tensors([Root()]) == []

@@ -1,6 +1,7 @@
 """What the report says of methods that forward does not call."""
 
 import functools
+import types
 
 import pytest
 import torch
@@ -103,3 +104,67 @@ def test_a_method_that_forward_calls_is_not_among_them_before_and_after_its_clas
     model = Network()
     assert named(model) == {": relu in Network.score"}
     assert named(model) == {": relu in Network.score"}
+
+
+class Base(nn.Module):
+    """Its forward calls one method by name and one by getattr."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def act(self, x):
+        return F.relu(x)
+
+    def late(self, x):
+        return F.relu(x)
+
+    def forward(self, x):
+        return getattr(self, "late")(self.last(self.act(self.first(x))))  # noqa: B009
+
+
+class Heir(Base):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def encode(self, x):
+        return F.relu(self.layer(x))
+
+
+class Caller(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Encoder()
+
+    def forward(self, x):
+        return self.part.encode(x)
+
+
+@pytest.mark.parametrize("build", [Base, Heir, Caller])
+def test_methods_that_a_forward_reaches_on_any_way_are_not_named(build):
+    assert NOT_FORWARD not in str(conversion_report(convert(build(), AID(0.7))))
+
+
+class Lazy(types.ModuleType):
+    """Imports what it is asked for, and cannot."""
+
+    def __getattr__(self, name):
+        raise ModuleNotFoundError(name)
+
+
+LAZY = Lazy("lazy")
+
+
+class Asks(Base):
+    def other(self):
+        return LAZY.network(self)
+
+
+def test_modules_that_import_when_asked_are_not_asked():
+    convert(Asks(), AID(0.7))

@@ -286,6 +286,28 @@ def test_a_forward_counts_for_one_step_alone():
         method.after_step(learner, state)
 
 
+class Heads(nn.Module):
+    """Two hidden layers side by side, of which a forward takes one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for _ in range(2))
+
+    def forward(self, x, taken=(0, 1)):
+        return sum(self.parts[number](x) for number in taken)
+
+
+def test_layers_that_were_no_part_of_the_forward_have_no_step():
+    model = Heads()
+    learner, method = Learner(model, torch.optim.SGD(model.parameters()), example_input=torch.ones(4, 2)), CBP()
+    state = method.init(learner)
+    for taken in ((0,), (0, 1), (0,)):
+        model(torch.ones(4, 2), taken)
+        method.after_step(learner, state)
+    assert state["age.parts.0.1"].tolist() == [3] * 3
+    assert state["age.parts.1.1"].tolist() == [1] * 3
+
+
 def test_values_that_are_no_numbers_leave_a_units_utility_alone():
     learner, method = still(three_units()), CBP()
     state = method.init(learner)

@@ -157,8 +157,7 @@ def test_weights_of_other_layers_stay_and_are_named():
 
 
 def test_norms_stay_without_a_word(recwarn):
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.LazyLinear(2))
-    model(torch.ones(2, 1, 4, 4))
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.LayerNorm((2, 2, 2)), nn.Flatten(), nn.Linear(8, 2))
     DASH().init(Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy))
     assert not recwarn.list
 

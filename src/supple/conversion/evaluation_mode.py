@@ -46,6 +46,7 @@ def does_work(module: nn.Module) -> bool:
 
 
 def kept_tensors(modules: Sequence[nn.Module]) -> list[tuple[Tensor, Tensor]]:
-    """Parameters and buffers of the modules and all below, each with a copy."""
-    held = itertools.chain.from_iterable((*module.parameters(), *module.buffers()) for module in modules)
+    """The modules' own parameters and buffers, each with a copy; not those below, which may be a whole network's."""
+    own = ((*module.parameters(recurse=False), *module.buffers(recurse=False)) for module in modules)
+    held = itertools.chain.from_iterable(own)
     return [(tensor, tensor.detach().clone()) for tensor in {id(tensor): tensor for tensor in held}.values()]

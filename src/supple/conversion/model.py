@@ -54,8 +54,7 @@ def convert_forwards_(holder: nn.ModuleList, paths: dict[nn.Module, str], *, pos
         average_pools_(holder, paths, positions=positions)
     for forward, traces in traced:
         forward.replace_(traces)
-    for module, path in paths.items():
-        report_other_methods(module, path, positions=positions)
+    report_other_methods(paths, positions=positions)
     reuse.note_shared_modules(holder[0], paths)
 
 

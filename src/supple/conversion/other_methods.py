@@ -3,7 +3,7 @@
 import dis
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -20,13 +20,16 @@ NOT_FORWARD = (
 METHODS = (FunctionType, staticmethod, classmethod)
 
 
-def report_other_methods(module: nn.Module, path: str, *, positions: Positions) -> None:
-    """Name the functions that would have been replaced, had forward called them."""
-    cls: Any = original_class(module)
-    for name, method in other_methods(cls).items():
-        called = {forms.form_name(form) for form in called_forms(method) if is_wanted(form, positions)}
-        if called:
-            positions.findings.left(path, f"{', '.join(sorted(called))} in {cls.__name__}.{name}", how=NOT_FORWARD)
+def report_other_methods(paths: Mapping[nn.Module, str], *, positions: Positions) -> None:
+    """Name the functions that would have been replaced, had a forward called them, be it another module's."""
+    classes: dict[nn.Module, Any] = {module: original_class(module) for module in paths}
+    used = frozenset().union(*(names_used(cls) for cls in set(classes.values())))
+    for module, cls in classes.items():
+        for name, method in own_methods(cls).items():
+            called = {forms.form_name(form) for form in called_forms(method) if is_wanted(form, positions)}
+            if called and name not in used:
+                what = f"{', '.join(sorted(called))} in {cls.__name__}.{name}"
+                positions.findings.left(paths[module], what, how=NOT_FORWARD)
 
 
 def is_wanted(form: Any, positions: Positions) -> bool:
@@ -39,19 +42,32 @@ def is_pool(value: Any) -> bool:
     return any(value is pool for pool in pools.POOL_FUNCTIONS)
 
 
+def own_methods(cls: type[nn.Module]) -> dict[str, FunctionType]:
+    """The methods of the class that were written outside of torch; an override hides what it overrides."""
+    return {name: method for base in reversed(cls.__mro__) for name, method in written_in(base).items()}
+
+
 @functools.lru_cache(maxsize=1024)
-def other_methods(cls: type[nn.Module]) -> dict[str, FunctionType]:
-    """The methods of the class that were written outside of torch and that neither forward nor __init__ calls."""
-    own = [vars(base) for base in reversed(cls.__mro__) if not base.__module__.startswith("torch.")]
-    written = {name: value for attributes in own for name, value in attributes.items() if isinstance(value, METHODS)}
-    methods = {name: function for name, value in written.items() if is_own(function := unwrapped(value))}
-    reached, pending = set(), ["forward", "__init__"]
+def written_in(base: type) -> dict[str, FunctionType]:
+    """The methods that stand in the class itself."""
+    if base.__module__.startswith("torch."):
+        return {}
+    found = {name: unwrapped(value) for name, value in vars(base).items() if isinstance(value, METHODS)}
+    return {name: method for name, method in found.items() if is_own(method)}
+
+
+@functools.lru_cache(maxsize=1024)
+def names_used(cls: type[nn.Module]) -> frozenset[str]:
+    """All names that forward and __init__ use, and what they call by them, those behind super() and getattr too."""
+    used, pending = set(), ["forward", "__init__"]
     while pending:
         name = pending.pop()
-        if name in methods and name not in reached:
-            reached.add(name)
-            pending += [called for code in with_nested(methods[name].__code__) for called in code.co_names]
-    return {name: function for name, function in methods.items() if name not in reached}
+        if name not in used:
+            used.add(name)
+            for method in [written_in(base)[name] for base in cls.__mro__ if name in written_in(base)]:
+                for code in with_nested(method.__code__):
+                    pending += [*code.co_names, *(text for text in code.co_consts if isinstance(text, str))]
+    return frozenset(used)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -68,7 +84,8 @@ def forms_in(code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
         if now.opname == "LOAD_GLOBAL":
             value = names.get(now.argval)
         else:  # an attribute of a module such as F, or of something that is known when the code runs
-            value = getattr(value, now.argval, None) if loads_attribute and isinstance(value, ModuleType) else None
+            # By vars, for a module may import others when it is asked for an attribute.
+            value = vars(value).get(now.argval) if loads_attribute and isinstance(value, ModuleType) else None
         if forms.class_of_function(value) or is_pool(value):
             yield value.func if isinstance(value, functools.partial) else value
         elif loads_attribute and now.argval in forms.CLASS_OF_FORM and is_empty_call(after):

@@ -131,7 +131,7 @@ def follow_growth_(companion: Companion) -> None:
     if learner._units is not None and learner.example_input is not None:
         learner.units = trace_units(learner.model, learner.example_input)
     for name, tensor in companion.method.init(learner).items():
-        is_of_grown = any(name.endswith(f".{parameter}") for parameter in grown)  # a count of its steps, too
+        is_of_grown = name.partition(".")[2] in grown  # a count of its steps, too
         if is_of_grown or shape_of(companion.state, name) != tensor.shape:
             companion.state[name] = tensor
 

@@ -116,6 +116,7 @@ class Companion:
     def discard(self) -> None:
         """Take all hooks off, the monitor's too: another companion takes its place."""
         self.close()
+        self.learner.close()
         if self.monitor is not None:
             self.monitor.close()
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from supple.batch import Inputs
 from supple.conversion.evaluation_mode import evaluation_mode
-from supple.default_generator import kept_default_generators
 from supple.learner import Learner
 from supple.units import UnitLayer
 
@@ -36,14 +35,10 @@ def centred(layer: UnitLayer, h: Tensor, *, mean_U: Tensor) -> Tensor:
 
 @torch.no_grad()
 def mean_magnitudes(learner: Learner, layers: Sequence[UnitLayer], inputs: Iterable[Inputs]) -> dict[str, Tensor]:
-    """mean |h| of every unit of the layers over all inputs, in evaluation mode.
-
-    The network stays as it is, and so do torch's default generators, which a shuffled DataLoader draws its order from.
-    """
+    """mean |h| of every unit of the layers over all inputs, in evaluation mode; the network stays as it is."""
     sums: dict[str, Tensor] = {layer.name: torch.zeros(layer.num_units, device=learner.device) for layer in layers}
     num_examples = 0
-    gpus = [learner.device.index] if learner.device.type == "cuda" else []
-    with kept_default_generators(gpus), evaluation_mode(learner.model), summing(layers, sums):
+    with evaluation_mode(learner.model), summing(layers, sums):
         for batch in filter(num_examples_of, inputs):  # the mean of an empty one is NaN
             learner.forward_of(learner.model, batch)
             num_examples += num_examples_of(batch)

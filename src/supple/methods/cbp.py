@@ -30,8 +30,8 @@ class CBP(Method):
     replaced unit gets Kaiming-uniform incoming weights, bias 0, outgoing weights 0, its norm back at identity, age and
     utility 0, and no moments in the optimizer (whose step count stays). Of units equal in utility any may go first.
 
-    To capture a step in a CUDA graph, tell the graph of the stream that fresh weights are drawn from:
-    ``graph.register_generator_state(learner.generator)``.
+    To capture a step in a CUDA graph, capture its forward and this together, and tell the graph of the stream that
+    fresh weights are drawn from: ``graph.register_generator_state(learner.generator)``.
     """
 
     name = "cbp"
@@ -82,7 +82,9 @@ class CBP(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        for layer in self.layers(learner):
+        layers = self.layers(learner)
+        # Those that were no part of the forward, as another task's head, have no step; none at all is an error.
+        for layer in [layer for layer in layers if layer.name in learner.features] or layers[:1]:
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}

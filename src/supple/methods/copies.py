@@ -23,6 +23,6 @@ def check_copies(model: nn.Module, who: str) -> None:
     """Refuse a network whose copies are kept alike; warn where nobody knows whether others train copies of it."""
     if not in_several_processes():
         return
-    if isinstance(model, DistributedDataParallel):
+    if any(isinstance(part, DistributedDataParallel) for part in model.modules()):
         raise ValueError(DRIFT.format(who))
     warnings.warn(f"{DRIFT.format(who)} Where each process trains a network of its own, all is well.", stacklevel=3)

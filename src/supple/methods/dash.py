@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from supple import functional as SF
 from supple.batch import Batch
-from supple.default_generator import kept_default_generators
 from supple.learner import Learner
-from supple.loader_generators import kept_loader_generators
+from supple.loader_generators import undisturbed_reading
 from supple.methods.base import Method, State
 from supple.methods.copies import check_copies
 
@@ -52,8 +51,7 @@ class DASH(Method):
         return {}
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
-        gpus = [learner.device.index] if learner.device.type == "cuda" else []
-        with kept_default_generators(gpus), kept_loader_generators(data):
+        with undisturbed_reading(data, learner.device):
             directions = self.descent_directions(learner, data)
         with torch.no_grad():
             for name, tensor in shrinkable(learner.model).items():
@@ -86,9 +84,10 @@ def shrinkable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def warn_of_others(model: nn.Module) -> None:
-    """Name the trained weights that stay as they are; a norm's are vectors, and do by design."""
-    shrunk = shrinkable(model)
-    others = [name for name, p in model.named_parameters() if name not in shrunk and p.requires_grad and p.dim() > 1]
+    """Name the trained weights that stay as they are; vectors and norms do by design."""
+    norms = [module for module in model.modules() if "norm" in type(module).__name__.lower()]
+    known = {id(p) for norm in norms for p in norm.parameters()} | {id(p) for p in shrinkable(model).values()}
+    others = [name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1 and id(p) not in known]
     if others:
         shown = ", ".join(others[:MAX_SHOWN]) + (", ..." if len(others) > MAX_SHOWN else "")
         warnings.warn(

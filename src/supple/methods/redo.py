@@ -8,7 +8,7 @@ from torch import Tensor
 
 from supple.batch import Batch, Inputs, pair_of
 from supple.learner import Learner
-from supple.loader_generators import kept_loader_generators
+from supple.loader_generators import undisturbed_reading
 from supple.methods.activity import mean_magnitudes, num_examples_of
 from supple.methods.base import Method, State
 from supple.methods.copies import check_copies
@@ -55,7 +55,7 @@ class ReDo(Method):
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
         layers = renewable_layers(learner.units, learner.optimizer, "ReDo")
-        with kept_loader_generators(data):
+        with undisturbed_reading(data, learner.device):
             magnitudes = mean_magnitudes(learner, layers, first_inputs(data, self.num_examples))
         for layer in layers:
             recycle_(learner, layer, Chosen.all_of(self.dormant(magnitudes[layer.name])))
