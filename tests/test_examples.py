@@ -103,6 +103,7 @@ def test_own_method_is_compared_in_processes_of_its_own(tmp_path, capsys):
     assert re.search(told, capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_own_method_has_its_own_options(tmp_path):
     plugin = str(EXAMPLES / "own_method.py")
     size = ("--scenario.num-stages", "2", "--scenario.epochs", "1", "--out", str(tmp_path), "--quiet")

@@ -34,7 +34,13 @@ class Mine(Method):
 """
 
 
-@pytest.mark.parametrize("file", ["mine.py", "neighbour.py"], ids=["in the plugin", "in a file that it imports"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param("mine.py", id="in the plugin"),
+        pytest.param("neighbour.py", id="in a file that it imports", marks=pytest.mark.slow),
+    ],
+)
 def test_a_taken_name_is_refused_before_anything_is_written(tmp_path, file):
     """In a process of its own: what a plugin defines stays in the process that read it."""
     (tmp_path / "mine.py").write_text("import neighbour")

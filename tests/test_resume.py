@@ -51,7 +51,7 @@ def kill_in_the_middle(store, spec, *, after_checkpoint):
     assert child.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("name", ["aid", "cbp"])
+@pytest.mark.parametrize("name", [pytest.param("aid", marks=pytest.mark.slow), "cbp"])
 def test_killed_and_resumed_run_equals_unbroken_run(tmp_path, name):
     spec = small_spec(METHODS[name](), num_stages=6, epochs=10)
     expected = unbroken_records(tmp_path / "unbroken", spec)

@@ -107,6 +107,7 @@ def test_failure_elsewhere_is_known_here_after_an_exchange(tmp_path, url):
     assert len(failures(here, [spec])) == 1
 
 
+@pytest.mark.slow
 def test_worker_processes_copy_out_too(tmp_path):
     spec = small_spec()
     url = f"file://{tmp_path / 'mirror'}"

@@ -47,6 +47,7 @@ def records(store, specs):
     return [(store.folder(spec).path / "records.jsonl").read_bytes() for spec in specs]
 
 
+@pytest.mark.slow
 def test_runs_go_out_as_job_arrays_of_the_size_there_may_be_and_equal_inline_runs(tmp_path, cluster, monkeypatch):
     monkeypatch.setattr(slurm_engine, "MAX_ARRAY", 2)
     (cluster / "MaxArraySize").write_text("2")

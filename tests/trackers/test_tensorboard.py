@@ -94,7 +94,7 @@ def test_tracker_that_is_asked_for_half_way_is_told_the_beginning(tmp_path, monk
     assert_shows_every_record_once(store.folder(SPEC))
 
 
-@pytest.mark.parametrize("engine", [Inline, Process])
+@pytest.mark.parametrize("engine", [Inline, pytest.param(Process, marks=pytest.mark.slow)])
 def test_engine_carries_the_trackers_to_its_runs(tmp_path, engine):
     with engine(Store.create(tmp_path), device="cpu", jobs=1, terms=TRACKED) as executor:
         assert executor.submit(SPEC).result() == "done"
