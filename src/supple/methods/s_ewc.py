@@ -17,9 +17,9 @@ class SEWC(Method):
 
     Both means are corrected for their start. A parameter's step t, counted from its own first gradient, moves them by
     (1 - decay) / (1 - decay^t) of the way, which is the same as dividing a plain moving average by 1 - decay^t, and
-    makes the first step's penalty exactly 0. g is the
-    gradient of the loss alone, of the whole batch: its square underestimates the Fisher information of single samples
-    by about the batch size, which is why the paper's best strengths span 0.01 to 100.
+    makes the first step's penalty exactly 0. g is the gradient of the loss alone, of the whole batch: its square
+    underestimates the Fisher information of single samples by about the batch size, which is why the paper's best
+    strengths span 0.01 to 100.
     """
 
     name = "s_ewc"
