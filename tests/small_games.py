@@ -1,8 +1,10 @@
 """DQN runs that take a second, on the chain and on a real game, and the agents they end with."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 import torch
 
 from supple.methods.base import Method
@@ -19,6 +21,10 @@ from supple_lab.runs.optimizer import Adam
 from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 
+needs_ale = pytest.mark.skipif(
+    not all(map(find_spec, ("ale_py", "cv2"))),
+    reason="ale-py or opencv is missing: pip install '.[rl]' in a checkout",
+)
 CPU = torch.device("cpu")
 ON_CHAIN = DQN(
     game=Chain(),

@@ -12,6 +12,7 @@ from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.metrics.base import Metric
 from supple_lab import lookup
+from supple_lab.commands.one_run import find_metrics
 from supple_lab.data.base import Dataset
 from supple_lab.models.base import Model
 from supple_lab.rl.base import Game
@@ -129,6 +130,12 @@ def test_a_name_that_is_no_text_is_refused():
 def test_a_study_refuses_a_method_that_has_no_defaults_and_says_how_to_run_it():
     with pytest.raises(lookup.UnknownName, match=r"Plain\.needed has none; .* --method plain --method\.needed"):
         at_defaults(Plain)
+
+
+def test_a_metric_that_has_no_defaults_is_refused_by_its_name(monkeypatch):
+    monkeypatch.setattr(lookup, "find", lambda base, name: Plain)
+    with pytest.raises(lookup.UnknownName, match=r"measures plain at its defaults, and Plain\.needed has none"):
+        find_metrics(["plain"])
 
 
 def test_a_plugin_that_ends_the_process_is_refused(tmp_path, monkeypatch):

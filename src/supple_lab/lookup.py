@@ -196,6 +196,11 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
+def needed_field(cls: Any) -> str | None:
+    """The first field that has no default, without which the class cannot be used by its name alone."""
+    return next((field.name for field in dataclasses.fields(cls) if default_of(field) is dataclasses.MISSING), None)
+
+
 def _is_plain(value: Any) -> bool:
     """Whether a spec can hold it; a part in a part is held by its own fields."""
     if isinstance(value, tuple):

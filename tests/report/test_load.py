@@ -241,7 +241,8 @@ def test_page_names_damaged_runs_copies_and_versions(store):
 @pytest.mark.parametrize(
     "content",
     [b"", b'{"a": 1}\n', b'{"a": 1}\n{"a": 2}\n', b'{"a": 1}\n{"a"', b'{"a": 1}\nnull\n{"a": 3}\n', b"1\n", b"[]\n",
-     b'{"a": 1},{"a": 2}\n', b"\n", b"\xff\n"],
+     b'{"a": 1},{"a": 2}\n', b"\n", b"\xff\n",
+     pytest.param(b'{"a": 1}\n' + b"[" * 100_000 + b"\n", id="nested deeper than Python reads")],
 )  # fmt: skip
 def test_records_are_those_that_a_log_reads(tmp_path, content):
     (tmp_path / "log").write_bytes(content)

@@ -1,21 +1,17 @@
 import math
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from small_games import needs_ale
 from supple_lab.lookup import UnknownName
 from supple_lab.rl import atari
 from supple_lab.rl.atari import PRESETS, Atari, AtariEnvironment, new_emulator
 from supple_lab.rl.games import GAMES
 
-needs_ale = pytest.mark.skipif(
-    not all(map(find_spec, ("ale_py", "cv2"))),
-    reason="ale-py or opencv is missing: pip install '.[rl]' in a checkout",
-)
 SOKAR, CLEANRL = PRESETS["sokar"], PRESETS["cleanrl"]
 
 # Sizes of the minimal action sets, in the order of the paper.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from small_games import atari_spec, chain_spec
+from small_games import atari_spec, chain_spec, needs_ale
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.base import Method
 from supple.methods.cbp import CBP
@@ -61,7 +61,13 @@ def test_graphs_change_no_number(tmp_path, monkeypatch, name):
     assert_equal_ends(on_gpu(tmp_path / "eager", spec), captured, spec)
 
 
-@pytest.mark.parametrize("spec", [chain_spec(UseAID()), atari_spec(UseAID(relu_prob=0.99))], ids=["chain", "atari"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(chain_spec(UseAID()), id="chain"),
+        pytest.param(atari_spec(UseAID(relu_prob=0.99)), id="atari", marks=needs_ale),
+    ],
+)
 def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, spec):
     unbroken = on_gpu(tmp_path / "unbroken", spec)
     original, left = dqn.segment_values, iter(range(3))

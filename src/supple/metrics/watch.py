@@ -16,14 +16,13 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.conv import _ConvNd
 from torch.utils.hooks import RemovableHandle
 
 from supple.conversion.forms import writes_in_place
 from supple.metrics.layer_output import LayerOutput, outputs_behind
 from supple.metrics.site import Site
 from supple.metrics.sites import MASKED_ACTIVATIONS, Sites, plain_named_modules
+from supple.metrics.unit_axis import columns_last, has_unit_entries, norm_axis, unit_axis
 from supple.units import UnitLayer
 
 Listens = Callable[[nn.Module], bool]
@@ -248,28 +247,6 @@ def weight_dim(module: nn.Module) -> int:
     """The number of dimensions of the module's own weight; 0 where it has none."""
     weight = module._parameters.get("weight")
     return 0 if weight is None else weight.dim()
-
-
-def unit_axis(layer: nn.Module) -> int:
-    """Where the units lie in the layer's input and output, counted from the end: channels, or the last dimension."""
-    return -1 - len(layer.kernel_size) if isinstance(layer, _ConvNd) else -1
-
-
-def has_unit_entries(module: nn.Module) -> bool:
-    """Whether the module is a norm with one entry for each unit."""
-    if isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
-        return len(module.normalized_shape) == 1
-    return isinstance(module, (_BatchNorm, nn.GroupNorm))
-
-
-def norm_axis(norm: nn.Module, output: Tensor) -> int:
-    """Where such a norm has its entries, counted from the end."""
-    return -1 if isinstance(norm, (nn.LayerNorm, nn.RMSNorm)) else 1 - output.dim()
-
-
-def columns_last(features: Tensor, axis: int) -> Tensor:
-    """Features as a matrix: one row per sample and position, one column per unit."""
-    return features.movedim(axis, -1).flatten(0, -2) if features.dim() > 1 else features[None]
 
 
 def mean_output(module: nn.Module, z: Tensor, output: Tensor) -> Tensor:

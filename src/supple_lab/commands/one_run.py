@@ -172,7 +172,16 @@ def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
     """The metrics of these names at their defaults."""
     if "all" in names:
         return tuple(every_metric())
-    return tuple(lookup.find(Metric, name)() for name in dict.fromkeys(names))
+    return tuple(metric_at_defaults(lookup.find(Metric, name)) for name in dict.fromkeys(names))
+
+
+def metric_at_defaults(cls: type[Metric]) -> Metric:
+    """The metric as its name alone asks for it: no option sets its fields."""
+    if (needed := lookup.needed_field(cls)) is not None:
+        raise lookup.UnknownName(
+            f"--metrics measures {cls.name} at its defaults, and {cls.__name__}.{needed} has none; give it one."
+        )
+    return cls()
 
 
 def print_stages(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:

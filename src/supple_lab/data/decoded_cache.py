@@ -44,7 +44,7 @@ def _is_right(content: Pixels, fingerprint: str) -> bool:
     try:
         header = json.loads(content[:HEADER].tobytes())
         return bool(header["of"] == fingerprint and header["sha256"] == _digest(content))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
 
 

@@ -121,7 +121,7 @@ def records_in(content: bytes) -> list[Record]:
     lines = content.split(b"\n")[:-1]
     try:  # all lines at once: a fifth of the time that they take one by one
         records = json.loads(b"[" + b",".join(lines) + b"]")
-    except ValueError:
+    except (ValueError, RecursionError):
         records = [None]
     if len(records) == len(lines) and all(isinstance(record, dict) for record in records):
         return records

@@ -70,7 +70,7 @@ def cards_in(folder: Path) -> list[Card]:
     for path in sorted((folder / "cards").glob("*.json")):
         try:
             cards.append(Card(**json.loads(path.read_bytes())))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             continue  # written by another version: its own report makes it anew
     return cards
 

@@ -1,7 +1,7 @@
 """Condition: one problem and network under which a study compares methods, each with the paper's settings for it."""
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 
 from supple.methods.base import Method
@@ -81,10 +81,9 @@ def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
 
 def at_defaults(cls: type[Method]) -> Method:
     """The method as a study runs it that knows no settings for it."""
-    for field in fields(cls):  # type: ignore[arg-type]
-        if lookup.default_of(field) is MISSING:
-            raise lookup.UnknownName(
-                f"a study runs the method {cls.name} at its defaults, and {cls.__name__}.{field.name} has none; give "
-                f"it one, or run it by itself: supple train --method {cls.name} --method.{field.name.replace('_', '-')}"
-            )
+    if (needed := lookup.needed_field(cls)) is not None:
+        raise lookup.UnknownName(
+            f"a study runs the method {cls.name} at its defaults, and {cls.__name__}.{needed} has none; give "
+            f"it one, or run it by itself: supple train --method {cls.name} --method.{needed.replace('_', '-')}"
+        )
     return cls()
