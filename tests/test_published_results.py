@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +32,30 @@ def test_report_is_what_its_runs_say(path, tmp_path):
     for part in ("command", "runs", "series", "missing"):
         assert again[part] == published[part], part
     assert list(map(words_of, again["claims"])) == list(map(words_of, published["claims"]))
+
+
+def test_published_page_names_the_files_beside_it_alone(tmp_path):
+    published = PUBLISHED[0]
+    tool("store_from_report").store_from_report(json.loads(published.read_bytes()), tmp_path / "out")
+    make_report(lookup.find(Study, published.stem)(), tmp_path / "out")
+    assert list((tmp_path / "out/report").glob("*.md"))
+    tool("publish_report").publish(tmp_path / "out", published.stem, tmp_path / "results")
+    files = {path.name for path in (tmp_path / "results").iterdir()}
+    page = (tmp_path / "results" / f"{published.stem}.html").read_text()
+    named = set(re.findall(r'href="(\w+\.(?:md|tex|csv|png|pdf|json))"', page))
+    assert named
+    assert named <= files
+    assert not any(name.endswith(".md") for name in files)
+
+
+def test_files_of_a_study_are_not_those_of_one_whose_name_begins_alike(tmp_path):
+    for study in ("trainability", "trainability_metrics"):
+        for path in (tmp_path / f"studies/{study}.json", tmp_path / f"report/{study}.html"):
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+    files_of = tool("publish_report").files_of
+    assert [path.name for path in files_of(tmp_path, "trainability")] == ["trainability.html"]
+    assert [path.name for path in files_of(tmp_path, "trainability_metrics")] == ["trainability_metrics.html"]
 
 
 def words_of(claim):
