@@ -53,7 +53,7 @@ class Learner:
 
     def _unwatch(self) -> None:
         self._features: dict[str, Tensor] | None = None
-        self._versions: dict[str, int] = {}  # of the features when they were kept
+        self._versions: dict[str, int | None] = {}  # of the features when they were kept
         self._taps: list[RemovableHandle] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Learner:
                 "method.after_step(learner, state); after an exchange of layers make a new Learner."
             )
         feature = self.features.pop(site)
-        if feature._version != self._versions[site]:
+        if self._versions[site] not in (None, feature._version):
             raise RuntimeError(
                 f"what the activation '{site}' gave was overwritten by a later in-place operation, so this method "
                 "cannot read it. Make what follows the activation not in place (such as nn.Dropout(inplace=True))."
@@ -170,7 +170,7 @@ class FeatureTap:
     """A forward hook that keeps what an activation gives in training; in copies and pickles of the model it is dead."""
 
     def __init__(
-        self, site: str, features: dict[str, Tensor] | None = None, versions: dict[str, int] | None = None
+        self, site: str, features: dict[str, Tensor] | None = None, versions: dict[str, int | None] | None = None
     ) -> None:
         self.site = site
         self.features, self.versions = features, versions
@@ -178,8 +178,10 @@ class FeatureTap:
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         if self.features is None or self.versions is None or not module.training or not torch.is_grad_enabled():
             return
-        self.features[self.site] = output.detach()
-        self.versions[self.site] = output._version
+        if torch.compiler.is_compiling():  # versions tell nothing there, and a copy is safe from what comes after
+            self.features[self.site], self.versions[self.site] = output.detach().clone(), None
+        else:
+            self.features[self.site], self.versions[self.site] = output.detach(), output._version
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "FeatureTap":
         return FeatureTap(self.site)

@@ -1,5 +1,7 @@
 """Corners of several methods: tiny gradients, several inputs, several consumers, overwritten features."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -71,6 +73,28 @@ def test_feature_overwritten_by_what_follows_is_refused():
     model(torch.randn(2, 4)).sum().backward()
     with pytest.raises(RuntimeError, match="overwritten by a later in-place operation"):
         method.after_step(learner, state)
+
+
+def after_steps(model, forward, batches):
+    """The weights after CBP has followed some steps."""
+    learner = Learner(forward, torch.optim.SGD(model.parameters(), lr=0.1), example_input=batches[0])
+    method = CBP(replacement_rate=0.1, maturity=2)
+    state = method.init(learner)
+    for x in batches:
+        learner.optimizer.zero_grad()
+        forward(x).square().sum().backward()
+        learner.optimizer.step()
+        method.after_step(learner, state)
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("follows", [nn.Identity(), nn.Dropout(0.0, inplace=True)])
+def test_cbp_of_a_compiled_network_does_as_that_of_the_network(follows):
+    model = nn.Sequential(nn.Linear(4, 40), nn.Sigmoid(), follows, nn.Linear(40, 3))
+    compiled = copy.deepcopy(model)
+    batches = list(torch.randn(6, 8, 4))
+    expected = after_steps(model, model, batches)
+    assert torch.allclose(after_steps(compiled, torch.compile(compiled), batches), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_cbp_budget_reaches_one_in_the_step_that_arithmetic_says():

@@ -79,6 +79,18 @@ def test_site_behind_a_residual_sum_belongs_to_the_last_layer_of_the_branch():
     ]
 
 
+SAME_WIDTH = [
+    nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 1)),
+    nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 5), nn.LayerNorm(5), nn.ReLU(), nn.Linear(5, 1)),
+]
+
+
+@pytest.mark.parametrize("network", SAME_WIDTH, ids=["layers in a row", "norms between"])
+def test_site_behind_layers_of_one_width_belongs_to_the_last(network):
+    last = [name for name, layer in network.named_children() if isinstance(layer, nn.Linear)][1]
+    assert [site.layer for site in observe(network, torch.randn(4, 3)).sites] == [last]
+
+
 @pytest.mark.parametrize(
     ("layers", "inputs", "num_units", "num_values"),
     [

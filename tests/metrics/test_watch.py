@@ -96,6 +96,41 @@ def test_part_with_residual_sums_has_the_sites_that_it_has_as_a_model():
     assert part == [(f"net.{name}", f"net.{layer}", num_samples) for name, layer, num_samples in whole]
 
 
+class Pooled(nn.Module):
+    """A residual sum and a norm, and behind them a layer of the same width with an activation, as BERT's pooler has."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.dense, self.pooler, self.head = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norm, self.relu, self.tanh = nn.LayerNorm(WIDTH), nn.ReLU(), nn.Tanh()
+
+    def forward(self, x):
+        x = self.norm(x + self.dense(self.relu(self.inner(x))))
+        return self.head(self.tanh(self.pooler(x[:, 0])))
+
+
+def test_activation_belongs_to_the_layer_before_it_not_to_one_of_its_width_before_that():
+    sites = watched(Pooled(), lambda model: model(torch.randn(4, 3, WIDTH)))
+    assert [(name, layer) for name, layer, _ in sites] == [("relu", "inner"), ("tanh", "pooler")]
+
+
+def test_layer_called_aside_in_a_forward_feeds_nothing():
+    class Aside(Parts):
+        def forward(self, x):
+            z = self.fc1(x)
+            self.fc2(z)
+            return self.head(self.act(z))
+
+    def without_gradients(model):
+        with torch.no_grad():
+            model(batch())
+
+    for use in (lambda model: model(batch()), without_gradients):
+        with Watch(model := Aside(), activation_sites(model)) as watch:
+            use(model)
+        assert [(site.name, site.layer) for site in watch.sites] == [("act", "fc1")]
+
+
 def test_forward_that_skips_a_layer_counts_for_those_it_has():
     class Skipping(Parts):
         skips = False

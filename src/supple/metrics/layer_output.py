@@ -1,7 +1,7 @@
-"""LayerOutput: what a layer put out, and which outputs a later value was computed from, as autograd tells."""
+"""LayerOutput: what a layer put out, and which outputs a later value was computed from, as far as can be told."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from torch import Tensor
@@ -13,11 +13,13 @@ MAX_NODES = 64
 
 
 class LayerOutput(NamedTuple):
-    """Where the units lie, counted from the end, how many there are, and how autograd knows the output."""
+    """Where the units lie, counted from the end, how many there are, and how the output is known again."""
 
     axis: int
     width: int
-    node: Node | None  # None where no gradient flows
+    node: Node | None  # of autograd; None where no gradient flows
+    tensor: Callable[[], Tensor | None]  # the output, or what a norm made of it, as long as the forward has it
+    fed_layer: bool = False  # whether that went into another layer
 
 
 def outputs_behind(z: Tensor, outputs: Mapping[str, LayerOutput]) -> dict[str, LayerOutput]:
@@ -30,3 +32,9 @@ def outputs_behind(z: Tensor, outputs: Mapping[str, LayerOutput]) -> dict[str, L
         elif node is not None:
             behind += [source for source, _ in node.next_functions if source is not None and source not in behind]
     return {name: output for name, output in outputs.items() if output.node in met}
+
+
+def outputs_likely_behind(z: Tensor, outputs: Mapping[str, LayerOutput]) -> dict[str, LayerOutput]:
+    """A guess without autograd: the output that z itself is; else those that fed no layer between; else all."""
+    itself = {name: output for name, output in outputs.items() if output.tensor() is z}
+    return itself or {name: output for name, output in outputs.items() if not output.fed_layer} or dict(outputs)

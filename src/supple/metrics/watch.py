@@ -6,10 +6,14 @@ Where a site's units lie, a unit graph says; without one the last norm before th
 
 A forward is a call of the model. Parts that are called outside one (an agent's get_value) do not say where a forward
 begins and ends, so there an activation is one site for each layer that feeds it, over all its calls: uses that share
-that layer, or have none that is known, come together in one site. What feeds it is then asked of autograd. An
-activation behind the last layer counts as hidden there.
+that layer, or have none that is known, come together in one site. An activation behind the last layer counts as hidden
+there.
+
+What feeds an activation is asked of autograd; in a forward without gradients it is the first of the layers called
+before it that has its width and did not feed another layer, as it was or through a norm.
 """
 
+import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
@@ -19,7 +23,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from supple.conversion.forms import writes_in_place
-from supple.metrics.layer_output import LayerOutput, outputs_behind
+from supple.metrics.layer_output import LayerOutput, outputs_behind, outputs_likely_behind
 from supple.metrics.site import Site
 from supple.metrics.sites import MASKED_ACTIVATIONS, Sites, plain_named_modules
 from supple.metrics.unit_axis import columns_last, has_unit_entries, norm_axis, unit_axis
@@ -150,15 +154,17 @@ class Watch:
     def _enter_layer(self, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.listens(layer) and inputs and isinstance(inputs[0], Tensor):
             self.entered = (self.layer_names[layer], layer, inputs[0])
+            for name, output in self.fresh.items():
+                if output.tensor() is inputs[0]:
+                    self.fresh[name] = output._replace(fed_layer=True)
 
     def _leave_layer(self, layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if self.listens(layer) and isinstance(output, Tensor):
             name, axis = self.layer_names[layer], unit_axis(layer)
             self.called.setdefault(name, layer)
-            node = None if self.in_forward else output.grad_fn  # not asked for there, and it keeps a graph alive
-            if not self.in_forward and node is None:
+            if not self.in_forward and output.grad_fn is None:
                 self.fresh.clear()  # nothing but the order of calls could tell what it feeds from what they do
-            self.fresh[name] = LayerOutput(axis, output.shape[axis], node)
+            self.fresh[name] = LayerOutput(axis, output.shape[axis], output.grad_fn, weakref.ref(output))
             self.axis_by_ndim[output.dim()] = axis
             self.normed = None
             self._settle_latest()
@@ -166,6 +172,9 @@ class Watch:
     def _leave_norm(self, norm: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if self.listens(norm) and isinstance(output, Tensor):
             self.normed = norm_axis(norm, output), output.shape
+            for name, given in self.fresh.items():
+                if inputs and given.tensor() is inputs[0]:
+                    self.fresh[name] = given._replace(tensor=weakref.ref(output))
 
     def _enter_site(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.listens(module) and inputs and isinstance(inputs[0], Tensor) and inputs[0].numel():
@@ -208,13 +217,16 @@ class Watch:
         return name, layer.unit_dim - z.dim()
 
     def _producer(self, z: Tensor) -> tuple[str | None, int]:
-        """The first layer since the last site that has z's width, and where z's units lie."""
+        """The first layer since the last site that z comes from and that has its width, and where z's units lie."""
         normed = self._normed_axis(z)
-        fresh = self.fresh if self.in_forward else outputs_behind(z, self.fresh.copy())  # other threads may add to it
-        for name, output in fresh.items():
+        fresh = self.fresh.copy()  # other threads may add to it
+        behind = outputs_behind(z, fresh)
+        if self.in_forward and not (z.requires_grad and behind):
+            behind = outputs_likely_behind(z, fresh)
+        for name, output in behind.items():
             if normed is not None and z.shape[normed] == output.width:
                 return name, normed  # what the layer put last may have been moved before the norm
-        for name, output in fresh.items():
+        for name, output in behind.items():
             if -output.axis <= z.dim() and z.shape[output.axis] == output.width:
                 return name, output.axis
         return None, self.axis_by_ndim.get(z.dim(), 1 - z.dim()) if normed is None else normed
