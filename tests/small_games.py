@@ -23,7 +23,7 @@ from supple_lab.runs.store import Store
 
 needs_ale = pytest.mark.skipif(
     not all(map(find_spec, ("ale_py", "cv2"))),
-    reason="ale-py or opencv is missing: pip install '.[rl]' in a checkout",
+    reason="ale-py or opencv is missing: pip install -e '.[rl]' in a checkout",
 )
 CPU = torch.device("cpu")
 ON_CHAIN = DQN(

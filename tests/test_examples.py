@@ -28,7 +28,7 @@ def main_of(name):
 
 def require(*packages):
     for package in packages:
-        pytest.importorskip(package, reason=f"{package} is not installed (pip install '.[integrations]')")
+        pytest.importorskip(package, reason=f"{package} is not installed (pip install -e '.[integrations]')")
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

@@ -1,15 +1,23 @@
 """docs/results: each study's report can be made again from what it tells of its runs."""
 
+import errno
 import importlib.util
 import json
+import os
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from supple_lab import lookup
+from supple_lab.atomic_write import StorageError
 from supple_lab.commands.report import make_report
+from supple_lab.report.panel import NO_EPOCHS
+from supple_lab.runs.index import entries
+from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
 
 ROOT = Path(__file__).parent.parent
@@ -66,15 +74,126 @@ def test_all_studies_with_results_are_looked_at():
     assert {path.stem for path in PUBLISHED} >= {"supervised", "trainability", "continual_full", "warm_start", "atari"}
 
 
-def test_store_is_never_made_over_another(tmp_path, monkeypatch):
+def refused(name, *arguments, monkeypatch, capsys):
+    """The one sentence that the tool says on the error stream as it ends with exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["tool", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        tool(name).main()
+    told = capsys.readouterr()
+    assert (ended.value.code, told.out, told.err.count("\n")) == (2, "", 1)
+    return told.err
+
+
+def made_report(**parts):
+    """A report of nothing, in part otherwise."""
+    return json.dumps({"study": "quickstart", "command": "supple run quickstart", "runs": [], "series": [], **parts})
+
+
+def smallest():
+    """The report of the fewest runs."""
+    return json.loads(min(PUBLISHED, key=lambda path: path.stat().st_size).read_bytes())
+
+
+def test_store_is_never_made_over_another(tmp_path, monkeypatch, capsys):
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr(sys, "argv", ["tool", str(PUBLISHED[0]), str(tmp_path / "out")])
-    with pytest.raises(SystemExit, match="is there already"):
-        tool("store_from_report").main()
+    told = refused("store_from_report", PUBLISHED[0], tmp_path / "out", monkeypatch=monkeypatch, capsys=capsys)
+    assert "is there already" in told
+    assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_run_of_another_version_is_refused(tmp_path):
-    published = json.loads(PUBLISHED[0].read_bytes())
+@pytest.mark.parametrize("name", ["store_from_report", "publish_report"])
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_missing_arguments_are_answered_with_the_usage(name, arguments, monkeypatch, capsys):
+    assert refused(name, *arguments, monkeypatch=monkeypatch, capsys=capsys).startswith("usage: python tools/" + name)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot read .*: No such file"),
+        ('{"study": "theo', "is no JSON, or not the whole of it"),
+        ("[]", "is no report of a study"),
+        ('{"benchmark": "kernels", "rows": []}', "is no report of a study"),
+        (made_report(runs=[{}]), "the report is not as supple writes it: KeyError"),
+        (made_report(study="of_the_future"), "no study named 'of_the_future'"),
+        (made_report(command="supple run '"), "No closing quotation"),
+        (made_report(command="supple run quickstart --of-the-future"), "that is no `supple run`"),
+        (made_report(command="my own words"), "that is no `supple run`"),
+        (made_report(command="supple list"), "that is no `supple run`"),
+        (made_report(command="supple run quickstart --plugin gone.py"), "there is no file 'gone.py'"),
+    ],
+)
+def test_what_is_no_report_is_refused_and_leaves_nothing(content, words, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "report.json"
+    if content is not None:
+        path.write_text(content)
+    told = refused("store_from_report", path, tmp_path / "out", monkeypatch=monkeypatch, capsys=capsys)
+    assert re.search(words, told), told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("at", ["runs", "studies"])
+def test_folder_that_may_not_be_written_is_refused_and_nothing_half_made_stays(at, tmp_path, monkeypatch, capsys):
+    make = Path.mkdir
+
+    def mkdir(path, *arguments, **options):
+        if path.name == at:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        make(path, *arguments, **options)
+
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(smallest()))
+    monkeypatch.setattr(Path, "mkdir", mkdir)  # for the administrator, who may run this, may write everywhere
+    told = refused("store_from_report", path, tmp_path / "out", monkeypatch=monkeypatch, capsys=capsys)
+    assert "Permission denied" in told
+    assert "--out" not in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_of_another_version_is_refused_and_leaves_nothing(tmp_path):
+    published = smallest()
     published["runs"][0]["spec"]["seed"] = 7
-    with pytest.raises(SystemExit, match="another version"):
+    with pytest.raises(StorageError, match="another version"):
         tool("store_from_report").store_from_report(published, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_finished_runs_of_the_store_are_shown_as_wholly_done(tmp_path):
+    tool("store_from_report").store_from_report(smallest(), tmp_path / "out")
+    found = entries(Store.open(tmp_path / "out"))
+    assert found
+    assert {(entry.state, entry.progress) for entry in found} == {("done", 1.0)}
+
+
+@pytest.mark.parametrize("only", ["a && b", "&&", " && ", "it's && 'so", "plain"])
+def test_commands_are_told_apart_from_arguments_that_look_like_their_joint(only):
+    commands = [shlex.join(["supple", "run", "supervised", "--only", only]), "supple run supervised"]
+    assert tool("store_from_report").commands_in(" && ".join(commands)) == commands
+
+
+def test_figures_over_epochs_say_that_logs_are_missing_and_not_runs(tmp_path):
+    (published,) = (path for path in PUBLISHED if path.stem == "supervised")
+    tool("store_from_report").store_from_report(json.loads(published.read_bytes()), tmp_path / "out")
+    drawing, page = make_report(lookup.find(Study, "supervised")(), tmp_path / "out")
+    said = {panel.nothing for figure in drawing.figures for panel in figure.panels if panel.title.startswith("CNN")}
+    assert said == {NO_EPOCHS}
+    assert NO_EPOCHS in page.read_text()
+
+
+def test_report_of_a_plugins_method_becomes_a_store(tmp_path):
+    plugin = str(ROOT / "examples/own_method.py")
+    run = ["run", "quickstart", "--plugin", plugin, "--scale", "smoke", "--methods", "soft_reset", "--seeds", "1"]
+    supple = ["-c", "from supple_lab.cli import main; main()"]
+    alone(*supple, *run, "--engine", "inline", "--quiet", "--out", str(tmp_path / "first"))
+    report = str(tmp_path / "first/report/quickstart.json")
+    told = alone(str(ROOT / "tools/store_from_report.py"), report, str(tmp_path / "again"))
+    assert told == f"1 runs in {tmp_path / 'again'}\n"
+    (before,), (after,) = ((tmp_path / name).glob("runs/*/spec.json") for name in ("first", "again"))
+    assert before.read_bytes() == after.read_bytes()
+
+
+def alone(*arguments):
+    """What Python prints in a process of its own: what a plugin defines stays in the process that read it."""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -9,14 +9,19 @@ import shutil
 import sys
 from pathlib import Path
 
+from supple_lab.commands.base import BAD_USAGE
 from supple_lab.studies.manifest import studies_in
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
+USAGE = "usage: python tools/publish_report.py FOLDER STUDY, the folder of the runs and a study that is reported there."
 LINK_TO_MARKDOWN = re.compile(r'<a href="\w+\.md">Markdown</a>, ')
 
 
 def main() -> None:
     """Take the study that the second argument names from the store that the first does."""
+    if len(sys.argv) != 3:
+        print(USAGE, file=sys.stderr)
+        sys.exit(BAD_USAGE)
     out, study = Path(sys.argv[1]), sys.argv[2]
     if not (out / "report" / f"{study}.html").exists():
         sys.exit(f"{out} has no report of {study}: supple report {study} --out {out}")

@@ -4,18 +4,25 @@
     supple run continual_full --scale paper --device cuda --only CNN --seeds 4 --out out/more
 
 The second command runs what is missing, here a fourth seed, and reports all. A report has its values to six digits and
-no logs of epochs, and so does the store.
+no logs of epochs, and so does the store. The file of a --plugin must lie where the report's commands name it.
 """
 
 import json
 import shlex
+import shutil
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from supple_lab import lookup
+from supple_lab.atomic_write import StorageError
 from supple_lab.cli import command_of
+from supple_lab.commands.base import BAD_USAGE, BadUsage, Command
 from supple_lab.commands.run import Run
+from supple_lab.commands.telling import advising, refusals_told
 from supple_lab.report.load import FACTS
 from supple_lab.runs.quarantine import ENDED, digests
 from supple_lab.runs.record_log import Record, line_of
@@ -23,27 +30,123 @@ from supple_lab.runs.spec import RunSpec
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
 from supple_lab.studies.manifest import add_to_manifest
+from supple_lab.studies.order import Order
 
+USAGE = "usage: python tools/store_from_report.py STUDY.json FOLDER, the one there already and the other not yet."
+PARTS = {"study": str, "command": str, "runs": list, "series": list}  # of a report, those that a store is made of
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ordered:
+    """What a command asked of the study."""
+
+    command: str
+    order: Order
+    specs: list[RunSpec]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that ended, as the report tells of it."""
+
+    spec: RunSpec
+    told: Json
+    records: list[Record]
+
+
 def main() -> None:
-    """Read the file that the first argument names, fill the folder that the second does."""
-    report, out = Path(sys.argv[1]), Path(sys.argv[2])
-    if out.exists():
-        sys.exit(f"{out} is there already: choose a folder that is not.")
-    print(f"{store_from_report(json.loads(report.read_bytes()), out)} runs in {out}")
+    """Read the file that the first argument names, fill the folder that the second does; or say why not."""
+    try:
+        if len(sys.argv) != 3:
+            raise BadUsage(USAGE)
+        report, out = Path(sys.argv[1]), Path(sys.argv[2])
+        with refusals_told(), advising("Choose a folder that you may write to."):
+            print(f"{store_from_report(read_report(report), out)} runs in {out}")
+    except (StorageError, BadUsage, lookup.UnknownName) as error:
+        print(error, file=sys.stderr)
+        sys.exit(BAD_USAGE)
+
+
+def read_report(path: Path) -> Json:
+    """The report, or StorageError where the file holds none."""
+    try:
+        report = json.loads(path.read_bytes())
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"{path} is no JSON, or not the whole of it: {error}.") from error
+    if not isinstance(report, dict) or not all(isinstance(report.get(name), kind) for name, kind in PARTS.items()):
+        raise StorageError(f"{path} is no report of a study: that is an object with {', '.join(PARTS)}.")
+    return report
 
 
 def store_from_report(report: Json, out: Path) -> int:
-    """How many runs the store has after it."""
-    store, records = Store.create(out), records_by_run(report["series"])
-    ended = [run for run in report["runs"] if run["status"] in ENDED]
-    for run in ended:
-        write_run(store, run, list(records.get(run["id"], {}).values()))
-    for command in report["command"].split(" && "):
-        order_again(store.root, report["study"], command)
-    return len(ended)
+    """How many runs the store has after it. All is read before anything is written, and nothing half-made stays."""
+    if out.exists():
+        raise StorageError(f"{out} is there already: choose a folder that is not.")
+    try:
+        orders = [ordered_by(command, report["study"]) for command in commands_in(report["command"])]
+        runs = ended_runs(report)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StorageError(f"the report is not as supple writes it: {type(error).__name__}: {error}.") from error
+    try:
+        fill(out, report["study"], orders=orders, runs=runs)
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
+    return len(runs)
+
+
+def commands_in(joined: str) -> list[str]:
+    """The commands that " && " joins: an argument that holds it is in quotes, which a cut would leave open."""
+    commands: list[str] = []
+    for part in joined.split(" && "):
+        if commands and not is_whole(commands[-1]):
+            commands[-1] += f" && {part}"
+        else:
+            commands.append(part)
+    return commands
+
+
+def is_whole(command: str) -> bool:
+    """Whether every quote is closed."""
+    try:
+        shlex.split(command)
+    except ValueError:
+        return False
+    return True
+
+
+def ordered_by(command: str, study: str) -> Ordered:
+    """The command's order. From here on, what the plugin that it names defines is found."""
+    try:
+        run = read_command(command)
+        if not isinstance(run, Run):
+            raise StorageError("that is no `supple run` of this version's.")
+        order = run.order()
+        return Ordered(command=command, order=order, specs=lookup.find(Study, study)().specs(order))
+    except (StorageError, BadUsage, lookup.UnknownName) as error:
+        raise StorageError(f"cannot order again what the report's command did ({command}): {error}") from error
+
+
+def read_command(command: str) -> Command | None:
+    """The command; None where the parser refuses it, whose words would be about a command that nobody typed."""
+    try:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            return command_of(shlex.split(command)[1:])
+    except SystemExit:
+        return None
+
+
+def ended_runs(report: Json) -> list[Ended]:
+    """The report's runs that ended."""
+    records = records_by_run(report["series"])
+    return [
+        Ended(spec=spec_of(run), told=run, records=list(records.get(run["id"], {}).values()))
+        for run in report["runs"]
+        if run["status"] in ENDED
+    ]
 
 
 def records_by_run(series: list[Json]) -> dict[str, dict[int, Record]]:
@@ -56,24 +159,32 @@ def records_by_run(series: list[Json]) -> dict[str, dict[int, Record]]:
     return runs
 
 
-def write_run(store: Store, run: Json, records: list[Record]) -> None:
-    """The folder of a run that ended, as the run would have left it."""
+def spec_of(run: Json) -> RunSpec:
+    """The run's spec, or StorageError where it is that of another run here."""
     spec = RunSpec.from_json(json.dumps(run["spec"]))
     if spec.run_id != run["id"]:
-        sys.exit(f"{run['id']} has another id here, {spec.run_id}: another version of supple made the report.")
-    folder = store.folder(spec)
-    folder.create(spec)
-    folder.stage_log.path.write_bytes(b"".join(map(line_of, records)))
-    facts = {name: run[name] for name in (*FACTS, "seconds", "device") if name in run}
-    folder.write_status(run["status"], **facts, num_records=len(records), digests=digests(folder.path))
+        raise StorageError(f"{run['id']} is {spec.run_id} here: another version of supple made the report.")
+    return spec
 
 
-def order_again(out: Path, study: str, command: str) -> None:
-    """Note the order that the command gave."""
-    run = command_of(shlex.split(command)[1:])
-    assert isinstance(run, Run), "only `supple run` orders a study"
-    order = run.order()
-    add_to_manifest(out, study, order=order, command=command, specs=lookup.find(Study, study)().specs(order))
+def fill(out: Path, study: str, *, orders: list[Ordered], runs: list[Ended]) -> None:
+    """Make the store."""
+    store = Store.create(out)
+    for run in runs:
+        write_run(store, run)
+    for one in orders:
+        add_to_manifest(out, study, order=one.order, command=one.command, specs=one.specs)
+
+
+def write_run(store: Store, run: Ended) -> None:
+    """The folder of a run that ended, as the run would have left it."""
+    folder, state = store.folder(run.spec), run.told["status"]
+    folder.create(run.spec)
+    folder.stage_log.path.write_bytes(b"".join(map(line_of, run.records)))
+    facts = {name: run.told[name] for name in (*FACTS, "seconds", "device") if name in run.told}
+    if state == "done":
+        facts["progress"] = 1.0
+    folder.write_status(state, **facts, num_records=len(run.records), digests=digests(folder.path))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+CHOOSE_FOLDER = "Choose a folder you may write to with --out DIR."
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PART = re.compile(r"\..+\.([0-9a-f]{8})\.[0-9a-f]{8}\.part")
 SECONDS_TO_DEATH = (
@@ -128,4 +129,4 @@ def storage_error(error: OSError, path: Path) -> StorageError:
             f"no space left to write {path}. Nothing already written is lost: free some space, and the same command "
             "continues from the last checkpoint."
         )
-    return StorageError(f"cannot write {path}: {error.strerror}. Choose a folder you may write to with --out DIR.")
+    return StorageError(f"cannot write {path}: {error.strerror}. {CHOOSE_FOLDER}")

@@ -28,5 +28,5 @@ def how_to_install(missing: str) -> str:
     """What to do about a missing package."""
     return (
         f"the command line needs the laboratory, whose package {missing!r} is not installed. Install it with: "
-        "pip install '.[lab]' in a checkout. The library itself, `import supple`, works without."
+        "pip install -e '.[lab]' in a checkout. The library itself, `import supple`, works without."
     )

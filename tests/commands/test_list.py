@@ -56,6 +56,13 @@ def test_state_progress_time_left_and_reason_are_told(capsys, out, monkeypatch, 
     assert told.err.startswith("3 runs: 1 ")
 
 
+def test_accuracy_is_called_what_it_is(capsys, out):
+    _, told = listed(capsys, out, "--method", "aid")
+    heading, row = told.out.splitlines()
+    online = Store.open(out).folder(SPECS[0]).epochs()[-1]["online_accuracy"]
+    assert row[heading.index("online accuracy") :].startswith(f"{online:.3f}")
+
+
 def test_unknown_state_is_answered_with_those_there_are(capsys, out):
     assert supple(["list", "runs", "--out", str(out), "--state", "finished"]) == 2
     assert "no state named 'finished'" in capsys.readouterr().err

@@ -148,7 +148,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentenc
 @pytest.mark.usefixtures("no_ale")
 def test_atari_without_ale_py_is_refused_with_the_way_to_install_it(capsys, tmp_path):
     assert obey(f"--game Breakout --out {tmp_path / 'out'}") == 2
-    assert "pip install '.[rl]' in a checkout" in capsys.readouterr().err
+    assert "pip install -e '.[rl]' in a checkout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -1,8 +1,11 @@
 """supple report: whole folders, folders of other versions, and what cannot be read."""
 
+import errno
 import json
+import os
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +104,34 @@ def test_labels_of_latex_tables_differ_between_studies(out):
     assert len(labels) > 3
     assert all(len(found) == 1 for found in labels)
     assert len({found for (found,) in labels}) == len(labels)
+
+
+def test_damaged_runs_are_told_on_the_screen_and_do_not_fail_the_report(out, capsys):
+    specs = Quickstart().specs(ORDER)
+    for spec in specs[:2]:
+        folder = Store.open(out).folder(spec)
+        folder.create(spec)
+        folder.write_status("done", num_records=1)
+    assert supple(["report", str(out)]) == 0
+    page = out / "report" / "index.html"
+    told = f"note: 2 of {len(specs)} runs are damaged and count for nothing; {page}#missing lists them.\n"
+    assert capsys.readouterr().err == told
+    assert 'id="missing"' in page.read_text()
+
+
+def test_report_that_may_not_be_written_names_a_way_out_that_is_one(out, capsys, monkeypatch):
+    make = Path.mkdir
+
+    def mkdir(path, *arguments, **options):
+        if path.name == "cards":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        make(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)  # for the administrator, who may run this, may write everywhere
+    assert supple(["report", "quickstart", "--out", str(out)]) == 2
+    told = capsys.readouterr().err
+    assert f"supple: cannot write {out / 'report'}: Permission denied. Copy {out} to a place you may write to" in told
+    assert "--out" not in told
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_engine_that_is_not_installed_is_refused_before_anything_is_written(caps
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     assert supple([*SMOKE, "--engine", "ray"]) == 2
-    assert "pip install '.[ray]' in a checkout" in capsys.readouterr().err
+    assert "pip install -e '.[ray]' in a checkout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -108,6 +108,24 @@ def test_traceback_of_a_failed_run_is_told(tmp_path, capsys, monkeypatch):
     assert "failed: aid, seed 0" in error
     assert "in broken" in error
     assert 'raise RuntimeError("planted")' in error
+
+
+def test_run_that_failed_before_is_not_told_as_if_it_had_been_tried_again(tmp_path, capsys, monkeypatch):
+    from supple_lab.runs import run
+
+    def broken(*_):
+        raise RuntimeError("planted")
+
+    command = [*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]
+    with monkeypatch.context() as planted:
+        planted.setattr(run, "_train", broken)
+        assert supple(command) == 1
+    assert "--retry-failed" not in capsys.readouterr().err
+    assert supple(command) == 1
+    error = capsys.readouterr().err
+    assert "failed before, not tried again: aid, seed 0" in error
+    assert "note: 1 run was not tried again after failing before; --retry-failed tries it.\n" in error
+    assert supple([*command, "--retry-failed"]) == 0
 
 
 @pytest.fixture

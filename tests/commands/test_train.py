@@ -172,7 +172,7 @@ def test_finished_run_is_told_again_and_not_run_again(tmp_path, capsys):
 def test_of_many_stages_the_first_and_the_last_are_shown(tmp_path, capsys):
     many = SMALL.replace("--scenario.num-stages 3", "--scenario.num-stages 20").replace("epochs 2", "epochs 1")
     assert obey(f"{many} --out {tmp_path} --quiet") == 0
-    table = capsys.readouterr().out.partition("accuracy at the end of each stage\n")[2]
+    table = capsys.readouterr().out.partition("accuracy at the end of each stage (online: over all of it)\n")[2]
     assert [line.split()[0] for line in table.splitlines()[1:9]] == ["1", "2", "...", "16", "17", "18", "19", "20"]
 
 

@@ -49,7 +49,7 @@ def test_version_is_the_same_in_code_metadata_and_command(environment):
 def test_command_says_how_to_install_the_laboratory(environment):
     done = environment.run("supple", "list")
     assert done.returncode == 2
-    assert "pip install '.[lab]' in a checkout" in done.stderr
+    assert "pip install -e '.[lab]' in a checkout" in done.stderr
     assert "Traceback" not in done.stderr
 
 

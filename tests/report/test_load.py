@@ -14,6 +14,7 @@ from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.report.load import load_results, records_in
 from supple_lab.report.remarks import remarks
+from supple_lab.runs.quarantine import digests
 from supple_lab.runs.record_log import RecordLog
 from supple_lab.runs.run import execute
 from supple_lab.runs.store import Store
@@ -124,7 +125,7 @@ def test_a_folder_in_place_of_the_epochs_is_told_when_they_are_read(store):
     path.unlink()
     path.mkdir()
     results = load_results(store, SPECS)
-    assert results.epoch_matrix("test_loss").shape == (2, 2)
+    assert results.epoch_matrix("test_loss").shape == (1, 2)
     (remark,) = remarks(results, versions=VERSIONS)
     assert "its epochs.jsonl cannot be read." in remark
 
@@ -140,10 +141,23 @@ def test_a_damaged_log_of_epochs_is_left_out_when_it_is_read_and_told_after(stor
     tamper(store, 1, "epochs.jsonl", lambda text: text.replace(b"0.5", b"0.1"))
     results = load_results(store, SPECS)
     assert remarks(results, versions=VERSIONS) == []
-    np.testing.assert_allclose(results.epoch_matrix("test_loss"), [[0.5, 0.4], [np.nan, np.nan]])
+    np.testing.assert_allclose(results.epoch_matrix("test_loss"), [[0.5, 0.4]])
     (remark,) = remarks(results, versions=VERSIONS)
     assert SPECS[1].run_id in remark
     assert "epochs.jsonl is not what the run wrote" in remark
+
+
+def test_runs_without_a_log_of_epochs_are_left_out_and_told_together(store):
+    for index in (0, 1):
+        path = store.folder(SPECS[index]).path
+        (path / "epochs.jsonl").unlink()
+        store.folder(SPECS[index]).write_status("done", num_records=2, digests=digests(path))
+    results = load_results(store, SPECS)
+    assert results.epoch_matrix("test_loss").shape == (0, 0)
+    (remark,) = remarks(results, versions=VERSIONS)
+    assert remark.startswith(
+        f"Runs {SPECS[0].run_id}, {SPECS[1].run_id}: their epochs.jsonl is not there. They are left"
+    )
 
 
 @pytest.mark.parametrize(("asked", "told"), [("default", "fp32"), ("bf16", "bf16")])

@@ -11,7 +11,7 @@ from test_page import Elements, data_of, render
 from supple_lab.report.axes import axes_of
 from supple_lab.report.intervals import SEED, bootstrap_interval, mean_interval
 from supple_lab.report.legend import legend_of
-from supple_lab.report.panel import Curve, Estimate, Level
+from supple_lab.report.panel import NO_EPOCHS, Curve, Estimate, Level
 from supple_lab.report.plots.picture import picture, picture_files, thumbnail
 from supple_lab.report.shades import DARK_INK, LIGHT_INK, cells, lightness, shade, shade_range
 from supple_lab.report.slots import bar_slots, violins
@@ -56,6 +56,13 @@ def test_every_kind_without_runs_says_so(kind):
     made = figure(EMPTY[kind])
     assert "no finished runs yet" in [text.get_text() for text in picture(made).axes[0].texts]
     assert "no finished runs yet" in "".join(Elements(render(made)).text)
+
+
+def test_finished_runs_without_logs_of_epochs_are_not_called_unfinished():
+    made = figure(replace(EMPTY["curves"], nothing=NO_EPOCHS))
+    assert NO_EPOCHS in [text.get_text() for text in picture(made).axes[0].texts]
+    assert NO_EPOCHS in "".join(Elements(render(made)).text)
+    assert "finished runs yet" not in render(made).lower()
 
 
 def test_panels_fill_a_grid_of_the_asked_number_of_columns():
@@ -231,6 +238,12 @@ def test_what_was_not_run_is_named_in_the_caption_and_not_drawn(kind):
 def test_what_was_not_run_is_told_from_a_drawn_panel_of_the_same_title():
     full, other = panel(curve(), title="CNN"), replace(panel(title="CNN"), y_label="loss")
     assert figure(full, other).filled().caption.endswith("nothing of it has been run: CNN (loss).")
+
+
+def test_panels_are_left_out_each_for_its_own_reason():
+    lost = replace(panel(title="lost"), nothing=NO_EPOCHS)
+    caption = figure(panel(curve()), panel(title="never run"), lost).filled().caption
+    assert "for nothing of it has been run: never run. Left out, for there are finished runs, but no logs" in caption
 
 
 @pytest.mark.parametrize("kind", EMPTY)

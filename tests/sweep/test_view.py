@@ -33,7 +33,8 @@ def test_runs_that_end_are_told_once_in_plain_lines(store, capsys):
         lines.show(lines.look())
     told = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in told] == ["aid", "vanilla"]
-    assert told[0].startswith("aid, seed 0: done, accuracy 0.")
+    online = store.folder(SPECS[0]).epochs()[-1]["online_accuracy"]
+    assert told[0] == f"aid, seed 0: done, online accuracy {online:.3f} in its last epoch"
     assert told[1] == "vanilla, seed 0: failed"
 
 
@@ -72,6 +73,7 @@ def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypat
     console.print(table.table(table.look()))
     lines = console.export_text().splitlines()
     held.release()
+    assert lines[0].rstrip().endswith("  online accuracy")
     assert lines[1].split()[:4] == ["vanilla,", "seed", "3", "running"]
     assert "20%" in lines[1]
     assert "20 min" in lines[1]

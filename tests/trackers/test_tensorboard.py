@@ -155,7 +155,7 @@ def test_tracker_that_is_not_there_is_refused_before_anything_is_written(command
     assert "no tracker named 'tensorbord'. Did you mean 'tensorboard'?" in capsys.readouterr().err
     monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
     assert supple([*command, "--track", "tensorboard"]) == 2
-    assert "pip install '.[tensorboard]' in a checkout" in capsys.readouterr().err
+    assert "pip install -e '.[tensorboard]' in a checkout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

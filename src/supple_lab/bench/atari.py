@@ -40,7 +40,7 @@ CAPACITY = 4_000  # frames; more change the memory that is taken, not the time
 AT_ONCE = (1, 4, 8, 12)  # runs on one GPU
 SECONDS_TO_PREPARE = 300.0  # processes that each import torch, fill a replay and capture
 SECONDS_BETWEEN_LOOKS = 0.5  # at whether a process has died
-NEEDED = "the comparison needs gymnasium. Install it with: pip install '.[rl]' in a checkout"
+NEEDED = "the comparison needs gymnasium. Install it with: pip install -e '.[rl]' in a checkout"
 
 
 @dataclass(frozen=True)

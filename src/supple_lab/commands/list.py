@@ -40,7 +40,7 @@ KINDS: dict[str, type] = {
     "engines": Executor,
     "trackers": Tracker,
 }
-HEADINGS = ("run", "method", "scenario", "dataset", "seed", "state", "progress", "left", "accuracy", "reason")
+HEADINGS = ("run", "method", "scenario", "dataset", "seed", "state", "progress", "left", "online accuracy", "reason")
 NAMED: dict[str, tuple[type, ...]] = {"method": (Method,), "scenario": (Scenario, Problem), "dataset": (Dataset, Game)}
 FILTERS = ("method", "scenario", "dataset", "state", "seed")
 MAX_REASON = 60  # characters; the whole of it is in the run's status.json

@@ -42,7 +42,7 @@ the 6.25e-4 that it prints is taken for a slip). Game, model, method and optimiz
 fields of its own. Below are the fields of the parts that are named on this command line; for others name them, as in:
 supple play --game Pong --method redo --help
 
-Atari games need ale-py and opencv: pip install '.[rl]' in a checkout. The game chain needs
+Atari games need ale-py and opencv: pip install -e '.[rl]' in a checkout. The game chain needs
 neither; play it with --model mlp."""
 
     rules: DQN

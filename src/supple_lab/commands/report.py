@@ -15,11 +15,12 @@ from supple_lab.atomic_write import StorageError
 from supple_lab.commands.base import DONE, FAILED, Command
 from supple_lab.commands.form import values_of
 from supple_lab.commands.screen import print_drawing
-from supple_lab.commands.telling import refusals_told
+from supple_lab.commands.telling import advising, refusals_told
 from supple_lab.report.about import About
 from supple_lab.report.figure import Drawing, Finding
 from supple_lab.report.load import load_results
 from supple_lab.report.remarks import MAX_NAMED
+from supple_lab.report.results import Results
 from supple_lab.report.write import write_report
 from supple_lab.report.written_spec import Written, id_of, method_of, name_of
 from supple_lab.runs.spec import RunSpec
@@ -85,8 +86,10 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
         command=" && ".join(manifest.commands),
         notes=(*notes_of_unknown(manifest, unknown), *notes_of(strangers_in(manifest, grid, unknown=unknown))),
     )
-    page = write_report(out / "report", about, results=results, drawing=drawing)
-    for note in notes_of_unknown(manifest, unknown):  # what the reader of the screen can mend at once
+    with advising(f"Copy {out} to a place you may write to, and report the copy: supple report COPY."):
+        page = write_report(out / "report", about, results=results, drawing=drawing)
+    # What the reader of the screen can mend at once.
+    for note in (*notes_of_unknown(manifest, unknown), *notes_of_damage(results, page)):
         print(f"note: {note}", file=sys.stderr)
     return drawing, page
 
@@ -132,6 +135,15 @@ def notes_of_unknown(manifest: Manifest, unknown: Sequence[str]) -> tuple[str, .
         f"no method named {names} is known here, so its runs are left out{f': {left_out}' if left_out else ''}. "
         f"What is in a file of your own is found with --plugin FILE{before}.",
     )
+
+
+def notes_of_damage(results: Results, page: Path) -> tuple[str, ...]:
+    """How many runs are damaged, and where it says which."""
+    number = sum(run.state == "damaged" for run in results.runs)
+    if not number:
+        return ()
+    are, them = ("is damaged and counts", "it") if number == 1 else ("are damaged and count", "them")
+    return (f"{number} of {len(results.runs)} runs {are} for nothing; {page}#missing lists {them}.",)
 
 
 def plugins_in(command: str) -> list[str]:

@@ -3,8 +3,8 @@
 import math
 import shlex
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -113,7 +113,7 @@ class Run(Command):
         could_not = self.sweep(todo, store, engine) if todo else []
         tell_damage(store, todo)
         tell_notes(store, todo)
-        return self.tell_end(study, store, could_not + failures(store, specs))
+        return self.tell_end(study, store, could_not + failures_of(store, specs, tried=frozenset(todo)))
 
     def tell_beginning(self, order: Order, replaced: Order | None) -> None:
         """What may not be meant, on the error stream."""
@@ -222,6 +222,11 @@ class Run(Command):
             slurm=self.slurm,
             retry_failed=self.retry_failed,
         )
+
+
+def failures_of(store: Store, specs: Iterable[RunSpec], *, tried: Collection[RunSpec]) -> list[Failure]:
+    """The runs that have failed, those of now and those of before."""
+    return [replace(failure, before=failure.spec not in tried) for failure in failures(store, specs)]
 
 
 def check_data(specs: Iterable[RunSpec]) -> None:

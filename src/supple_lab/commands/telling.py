@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from supple_lab.atomic_write import DISK_FULL, StorageError, storage_error
+from supple_lab.atomic_write import CHOOSE_FOLDER, DISK_FULL, StorageError, storage_error
 from supple_lab.commands.base import DONE, FAILED
 from supple_lab.runs.journal import NOT_CAPTURED
 from supple_lab.runs.spec import RunSpec
@@ -50,7 +50,7 @@ def tell_failures(failed: list[Failure]) -> int:
     """Name what failed, on the error stream; why, once where it is the same."""
     told: set[tuple[str, str]] = set()
     for failure in failed:
-        what = "not finished here" if failure.busy else "failed"
+        what = "not finished here" if failure.busy else "failed before, not tried again" if failure.before else "failed"
         run, why = f"{title_of(failure.spec)} (run {failure.spec.run_id})", (failure.reason, failure.traceback)
         if why in told:
             print(f"{what}: {run}: likewise", file=sys.stderr)
@@ -59,6 +59,9 @@ def tell_failures(failed: list[Failure]) -> int:
         print(f"{what}: {run}: {failure.reason}", file=sys.stderr)
         for line in failure.traceback.strip().splitlines()[-NUM_TRACEBACK_LINES:]:
             print(f"    {line}", file=sys.stderr)
+    if num_before := sum(failure.before for failure in failed):
+        were, them = ("1 run was", "it") if num_before == 1 else (f"{num_before:,} runs were", "them")
+        print(f"note: {were} not tried again after failing before; --retry-failed tries {them}.", file=sys.stderr)
     return FAILED if failed else DONE
 
 
@@ -74,6 +77,15 @@ def refusals_told() -> Iterator[None]:
         if error.filename is None:  # it is about no file
             raise
         raise refusal(error, Path(os.fsdecode(error.filename))) from error
+
+
+@contextmanager
+def advising(way_out: str) -> Iterator[None]:
+    """Have a refusal to write end with this advice, where --out is not the folder that is written to."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(str(error).replace(CHOOSE_FOLDER, way_out)) from error
 
 
 def refusal(error: OSError, path: Path) -> StorageError:

@@ -86,4 +86,4 @@ each stage; --metrics adds more."""
         names = [name for name in records[-1] if name.endswith("_accuracy")]
         rows = [(str(record["stage"] + 1), *(f"{record[name]:.4f}" for name in names)) for record in records]
         header = ("stage", *(name.removesuffix("_accuracy") for name in names))
-        print_stages(header, rows, title="accuracy at the end of each stage")
+        print_stages(header, rows, title="accuracy at the end of each stage (online: over all of it)")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from supple_lab.report.panel import AnyPanel
+from supple_lab.report.panel import NOTHING_YET, AnyPanel
 
 Verdict = Literal["holds", "fails", "not decided", "not run"]
 Place = tuple[int, int]  # row and column of a cell, counted from 0, the header not counted
@@ -24,13 +24,18 @@ class Figure:
         if len(drawn) in (0, len(self.panels)):
             return self
         titles = {panel.title for panel in drawn}
-        empty = (
-            f"{panel.title} ({panel.y_label})" if panel.title in titles else panel.title
-            for panel in self.panels
-            if panel.is_empty
-        )
-        caption = f"{self.caption} Left out, for nothing of it has been run: {', '.join(dict.fromkeys(empty))}."
-        return replace(self, caption=caption, panels=drawn)
+        left_out: dict[str, dict[str, None]] = {}
+        for panel in self.panels:
+            if panel.is_empty:
+                name = f"{panel.title} ({panel.y_label})" if panel.title in titles else panel.title
+                left_out.setdefault(panel.nothing, {})[name] = None
+        words = (f" Left out, for {why_empty(said)}: {', '.join(names)}." for said, names in left_out.items())
+        return replace(self, caption=self.caption + "".join(words), panels=drawn)
+
+
+def why_empty(said: str) -> str:
+    """What a panel that has nothing to show says, as a clause."""
+    return "nothing of it has been run" if said == NOTHING_YET else f"there are {said}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from supple_lab.report.intervals import SEED, bootstrap_interval, bootstrap_inte
 Scale = Literal["linear", "log", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
 Band = Literal["range", "deviation", "interval"]  # lowest to highest seed, one standard deviation, 95% of the mean
 Range = tuple[float, float]
+NOTHING_YET = "no finished runs yet"  # what an empty panel says
+NO_EPOCHS = "finished runs, but no logs of epochs"  # as where a store was made of a report
 Ends = tuple[np.ndarray, np.ndarray]  # lower and upper, (positions,)
 
 
@@ -132,6 +134,7 @@ class Panel:
     y_label: str
     curves: tuple[Line, ...]
     levels: tuple[Level, ...] = ()
+    nothing: str = NOTHING_YET  # said where there are no curves
     y_range: Range | None = None
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
@@ -145,6 +148,8 @@ class Panel:
 @dataclass(frozen=True, kw_only=True)
 class Bars:
     """Groups of bars with error bars: at each position one bar a method."""
+
+    nothing: ClassVar[str] = NOTHING_YET
 
     title: str
     x_label: str
@@ -177,6 +182,8 @@ class Histogram:
 class Distribution:
     """Histograms on their sides, at several positions, with their quartiles marked."""
 
+    nothing: ClassVar[str] = NOTHING_YET
+
     title: str
     x_label: str
     y_label: str
@@ -199,6 +206,8 @@ class Distribution:
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
     """A mean over seeds in each cell of a grid, as colour and as text."""
+
+    nothing: ClassVar[str] = NOTHING_YET
 
     title: str
     x_label: str

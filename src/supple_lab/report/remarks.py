@@ -17,7 +17,7 @@ def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
     """
     return [
         *_damaged(results.runs),
-        *_damaged_epochs(results.runs),
+        *_without_epochs(results.runs),
         *listed([stray.words() for stray in results.strays], "folders of the store"),
         *_not_captured(results.runs),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
@@ -36,10 +36,16 @@ def _damaged(runs: Sequence[RunResult]) -> Iterator[str]:
         )
 
 
-def _damaged_epochs(runs: Sequence[RunResult]) -> list[str]:
-    left_out = "It is left out of all that is drawn over epochs."
-    complaints = [f"Run {run.spec.run_id}: its {said} {left_out}" for run in runs for said in run.complaints]
-    return listed(complaints, "logs of epochs")
+def _without_epochs(runs: Sequence[RunResult]) -> Iterator[str]:
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for said in run.complaints:
+            found.setdefault(said, []).append(run.spec.run_id)
+    for said, names in found.items():
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        who, its, it_is = ("Run", "its", "It is") if len(names) == 1 else ("Runs", "their", "They are")
+        told = f"{who} {', '.join(names[:MAX_NAMED])}{more}: {its} {said}"
+        yield f"{told} {it_is} left out of all that is drawn over epochs."
 
 
 def _not_captured(runs: Sequence[RunResult]) -> list[str]:

@@ -45,16 +45,19 @@ class RunResult:
     facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: load.FACTS
     written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
     read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
-    complaints: list[str] = field(default_factory=list, compare=False)  # of what turned out damaged when it was read
+    complaints: list[str] = field(default_factory=list, compare=False)  # of what was damaged or not there when read
 
     @cached_property
     def epochs(self) -> tuple[Record, ...]:
         """One record an epoch, read when first asked for: a summary does without them. None where they are damaged."""
         try:
-            return tuple(self.read_epochs())
+            found = tuple(self.read_epochs())
         except DamagedLog as damage:
             self.complaints.append(str(damage))
             return ()
+        if not found and self.state == "done":
+            self.complaints.append("epochs.jsonl is not there.")
+        return found
 
     @property
     def called(self) -> str:
@@ -91,6 +94,11 @@ class Results:
     def drawn(self) -> tuple[RunResult, ...]:
         """The runs that curves are drawn from: those that ended, or else those under way."""
         return self.ended or tuple(run for run in self.runs if run.records)
+
+    @property
+    def drawn_over_epochs(self) -> tuple[RunResult, ...]:
+        """Those of them that curves over epochs are drawn from: not those that are done and have no log of epochs."""
+        return tuple(run for run in self.drawn if run.epochs or run.state != "done")
 
     def methods(self) -> list[str]:
         """Names of the methods there is anything to draw of, in the order the study named them."""
@@ -129,7 +137,7 @@ class Results:
 
     def epoch_matrix(self, metric: str) -> np.ndarray:
         """Drawn runs by epochs, all stages one after the other; reads every run's log of epochs."""
-        rows = [[record.get(metric, np.nan) for record in run.epochs] for run in self.drawn]
+        rows = [[record.get(metric, np.nan) for record in run.epochs] for run in self.drawn_over_epochs]
         width = max((len(row) for row in rows), default=0)
         return np.array([row + [np.nan] * (width - len(row)) for row in rows], dtype=float).reshape(len(rows), width)
 

@@ -14,7 +14,7 @@ FRAME_SKIP = 4  # emulator frames per step
 FRAME_SIDE = 84
 IDLE = 0  # the emulator's code for no action
 MAX_SEED = 2**31  # the emulator's seeds are non-negative 32-bit integers
-NEEDED = "Atari games need ale-py (it brings the games) and opencv: pip install '.[rl]' in a checkout"
+NEEDED = "Atari games need ale-py (it brings the games) and opencv: pip install -e '.[rl]' in a checkout"
 
 
 @dataclass(frozen=True, kw_only=True)

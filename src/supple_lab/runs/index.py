@@ -35,7 +35,7 @@ class Entry:
     state: State
     progress: float
     seconds: float
-    accuracy: float | None
+    accuracy: float | None  # online, of the last epoch
     reason: str
     is_damaged: bool  # its spec cannot be read
 

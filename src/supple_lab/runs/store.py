@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from supple_lab.atomic_write import StorageError, atomic_write, remove_dead_parts, storage_error
+from supple_lab.atomic_write import CHOOSE_FOLDER, StorageError, atomic_write, remove_dead_parts, storage_error
 from supple_lab.runs.mirror import Mirror
 from supple_lab.runs.run_folder import RunFolder
 from supple_lab.runs.spec import RunSpec
@@ -28,7 +28,7 @@ class Store:
         except OSError as error:
             raise storage_error(error, root) from error
         if not os.access(root / "runs", os.W_OK | os.X_OK):
-            raise StorageError(f"cannot write to {root}. Choose a folder you may write to with --out DIR.")
+            raise StorageError(f"cannot write to {root}. {CHOOSE_FOLDER}")
         for folder in (root, root / "studies", root / "report"):  # a run's own folder is seen to by whoever holds it
             remove_dead_parts(folder)
         if not (root / "format.json").exists():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from supple_lab.report.panel import NO_EPOCHS, NOTHING_YET
 from supple_lab.report.results import Key, Results
 from supple_lab.report.select import Rule, select
 from supple_lab.studies.condition import Condition
@@ -35,3 +36,9 @@ def chosen(
         if selection.num_configurations > 1
     )
     return Chosen({name: selection.chosen for name, selection in selections.items()}, notes)
+
+
+def nothing_over_epochs(*groups: Chosen) -> str:
+    """What a panel over epochs says where it has no curves: nothing is finished, or what is has no log of epochs."""
+    finished = any(runs.finished for group in groups for runs in group.by_method.values())
+    return NO_EPOCHS if finished else NOTHING_YET

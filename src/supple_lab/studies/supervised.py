@@ -13,7 +13,7 @@ from supple_lab.report.tables import ABSENT, best_of_columns
 from supple_lab.report.verdict import claim_difference_below, claim_equal
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.studies.base import Study
-from supple_lab.studies.chosen import Chosen
+from supple_lab.studies.chosen import Chosen, nothing_over_epochs
 from supple_lab.studies.claims import SUPERVISED_TABLE
 from supple_lab.studies.comparison import (
     Groups,
@@ -106,7 +106,13 @@ def learning_curves(groups: Groups, quantity: str) -> Figure:
 def epoch_panel(label: str, group: Chosen, metric: str, y_label: str) -> Panel:
     """A metric over the epochs."""
     curves = (epoch_curve(name, runs, metric) for name, runs in group.by_method.items() if runs.drawn)
-    return Panel(title=label, x_label="epoch", y_label=y_label, curves=tuple(curve for curve in curves if len(curve.x)))
+    return Panel(
+        title=label,
+        x_label="epoch",
+        y_label=y_label,
+        curves=tuple(curve for curve in curves if len(curve.x)),
+        nothing=nothing_over_epochs(group),
+    )
 
 
 def epoch_curve(method: str, runs: Results, metric: str) -> Curve:

@@ -15,7 +15,7 @@ from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart as Warm
 from supple_lab.studies.base import Study
-from supple_lab.studies.chosen import Chosen, chosen
+from supple_lab.studies.chosen import Chosen, chosen, nothing_over_epochs
 from supple_lab.studies.comparison import final_accuracy, shown
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import words_of
@@ -116,7 +116,11 @@ def accuracy_figure(starts: Starts) -> Figure:
         if (curve := last_stage_curve(method, runs, how)) is not None
     )
     panel = Panel(
-        title="Test accuracy, cold and warm", x_label="epoch on all data", y_label="test accuracy", curves=tuple(curves)
+        title="Test accuracy, cold and warm",
+        x_label="epoch on all data",
+        y_label="test accuracy",
+        curves=tuple(curves),
+        nothing=nothing_over_epochs(starts.cold, starts.warm),
     )
     caption = "Test accuracy after each epoch on all data; line: mean over seeds, band: one standard deviation."
     return Figure(name="warm_start", caption=caption, panels=(panel,))
@@ -124,7 +128,7 @@ def accuracy_figure(starts: Starts) -> Figure:
 
 def last_stage_curve(method: str, runs: Results, how: str) -> Curve | None:
     """A method's accuracy after each epoch of the stage that has all data, or None where none has come so far."""
-    rows = [accuracies_on_all(run) for run in runs.drawn]
+    rows = [accuracies_on_all(run) for run in runs.drawn_over_epochs]
     length = max(map(len, rows), default=0)
     if not length:
         return None

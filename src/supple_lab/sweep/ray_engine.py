@@ -51,7 +51,7 @@ class Ray(Executor):
     @classmethod
     def check_installed(cls) -> None:
         if find_spec("ray") is None:
-            raise EngineMissing("the engine ray needs the package ray: pip install '.[ray]' in a checkout.")
+            raise EngineMissing("the engine ray needs the package ray: pip install -e '.[ray]' in a checkout.")
         if " " in sys.executable:  # Ray cuts the command of its workers at spaces, and waits for them for ever
             raise EngineMissing(
                 f"Ray cannot start workers of a Python under a path with spaces ({sys.executable}). Install supple "

@@ -41,7 +41,7 @@ class Slurm(Executor):
     @classmethod
     def check_installed(cls) -> None:
         if find_spec("submitit") is None:
-            raise EngineMissing("the engine slurm needs the package submitit: pip install '.[slurm]' in a checkout.")
+            raise EngineMissing("the engine slurm needs the package submitit: pip install -e '.[slurm]' in a checkout.")
         if shutil.which("sbatch") is None or shutil.which("srun") is None:
             raise EngineMissing("the engine slurm needs sbatch and srun: start it where jobs are submitted.")
 

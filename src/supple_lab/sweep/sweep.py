@@ -19,12 +19,13 @@ NUM_COPIERS = 16  # threads that wait for a mirror's answers
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that did not end well, and why; ``busy`` where another process is at work on it."""
+    """A run that did not end well, and why."""
 
     spec: RunSpec
     reason: str
     traceback: str = ""  # where the run itself raised
-    busy: bool = False
+    busy: bool = False  # another process is at work on it
+    before: bool = False  # it failed before, and was not tried again
 
 
 def unfinished(store: Store, specs: Iterable[RunSpec], *, retry_failed: bool) -> list[RunSpec]:

@@ -33,7 +33,7 @@ class Glance:
     title: str
     state: State
     progress: float
-    accuracy: float | None
+    accuracy: float | None  # online, of the last epoch
     seconds: float = 0.0
 
     @property
@@ -150,7 +150,7 @@ class LiveTable(View):
         """What is drawn."""
         caption = summary(glances, self.seconds_left(glances), self.runs_per_hour())
         table = Table(caption=caption, box=None, caption_justify="left")
-        for heading in ("run", "state", "progress", "", "left", "accuracy"):
+        for heading in ("run", "state", "progress", "", "left", "online accuracy"):
             table.add_column(heading)
         for glance in sorted(glances, key=lambda glance: ORDER.index(glance.state))[:MAX_ROWS]:
             bar = ProgressBar(total=1.0, completed=glance.progress, width=24)
@@ -215,4 +215,4 @@ def in_words(seconds: float) -> str:
 
 
 def _accuracy(glance: Glance) -> str:
-    return "" if glance.accuracy is None else f", accuracy {glance.accuracy:.3f}"
+    return "" if glance.accuracy is None else f", online accuracy {glance.accuracy:.3f} in its last epoch"

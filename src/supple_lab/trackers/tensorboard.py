@@ -34,7 +34,7 @@ class TensorBoard(Tracker):
     def check_installed(cls) -> None:
         if find_spec("tensorboard") is None:
             raise TrackerMissing(
-                "--track tensorboard needs the package tensorboard: pip install '.[tensorboard]' in a checkout."
+                "--track tensorboard needs the package tensorboard: pip install -e '.[tensorboard]' in a checkout."
             )
 
     def record(self, kind: Kind, values: Mapping[str, float]) -> None:

@@ -10,7 +10,7 @@ from supple_lab.report.axes import axes_of
 from supple_lab.report.colours import Look
 from supple_lab.report.legend import Key, key_of
 from supple_lab.report.panel import Bars
-from supple_lab.report.plots.frame import INK, MUTED, draw_levels_, frame_, say_nothing_yet_
+from supple_lab.report.plots.frame import INK, MUTED, draw_levels_, frame_, say_nothing_
 from supple_lab.report.slots import bar_slots
 
 
@@ -28,7 +28,7 @@ def draw_bars_(canvas: Canvas, panel: Bars, looks: dict[Key, Look]) -> None:
             reach.set(zorder=4, gid="band", path_effects=[withStroke(linewidth=2.6, foreground="white")])
     canvas.axhline(0.0, color=MUTED, linewidth=0.7, zorder=3.5)
     if not panel.bars:
-        say_nothing_yet_(canvas)
+        say_nothing_(canvas, panel)
 
 
 def fill_of(look: Look) -> dict[str, Any]:

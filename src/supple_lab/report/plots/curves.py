@@ -8,7 +8,7 @@ from supple_lab.report.axes import axes_of
 from supple_lab.report.colours import Look, Marker
 from supple_lab.report.legend import Key, band_strength, key_of, marked_positions
 from supple_lab.report.panel import Line, Panel
-from supple_lab.report.plots.frame import draw_levels_, frame_, say_nothing_yet_
+from supple_lab.report.plots.frame import draw_levels_, frame_, say_nothing_
 
 LABEL_GAP = 0.058  # of the axes' height: one line of text
 SHAPES: dict[Marker, str] = {
@@ -37,7 +37,7 @@ def draw_curves_(canvas: Canvas, panel: Panel, looks: dict[Key, Look]) -> None:
         else:
             draw_curve_(canvas, curve, look, strength=band_strength(len(panel.curves)))
     if not panel.curves:
-        say_nothing_yet_(canvas)
+        say_nothing_(canvas, panel)
 
 
 def draw_curve_(canvas: Canvas, curve: Line, look: Look, *, strength: float) -> None:

@@ -6,7 +6,7 @@ from supple_lab.report.axes import axes_of
 from supple_lab.report.colours import Look
 from supple_lab.report.legend import Key, key_of
 from supple_lab.report.panel import Distribution
-from supple_lab.report.plots.frame import INK, draw_levels_, frame_, say_nothing_yet_
+from supple_lab.report.plots.frame import INK, draw_levels_, frame_, say_nothing_
 from supple_lab.report.slots import Violin, violins
 
 
@@ -17,7 +17,7 @@ def draw_distribution_(canvas: Canvas, panel: Distribution, looks: dict[Key, Loo
     for violin in violins(panel):
         draw_violin_(canvas, violin, looks[key_of(violin.histogram)])
     if not panel.histograms:
-        say_nothing_yet_(canvas)
+        say_nothing_(canvas, panel)
 
 
 def draw_violin_(canvas: Canvas, violin: Violin, look: Look) -> None:

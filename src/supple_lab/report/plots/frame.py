@@ -82,7 +82,7 @@ def draw_levels_(canvas: Canvas, levels: tuple[Level, ...], lines: tuple[Line, .
         )
 
 
-def say_nothing_yet_(canvas: Canvas) -> None:
+def say_nothing_(canvas: Canvas, panel: AnyPanel) -> None:
     """A panel that has nothing to show says so."""
     canvas.set_xticks([])
-    canvas.text(0.5, 0.5, "no finished runs yet", color=MUTED, transform=canvas.transAxes, ha="center", va="center")
+    canvas.text(0.5, 0.5, panel.nothing, color=MUTED, transform=canvas.transAxes, ha="center", va="center")

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from supple_lab.report.colours import Look
 from supple_lab.report.legend import Key
 from supple_lab.report.panel import HeatMap
-from supple_lab.report.plots.frame import MUTED, RULE, say_nothing_yet_, title_
+from supple_lab.report.plots.frame import MUTED, RULE, say_nothing_, title_
 from supple_lab.report.shades import MAP, MARK, Cell, cells, shade_range
 
 MAX_LARGE_COLUMNS = 5  # more leave room for small print only
@@ -28,7 +28,7 @@ def draw_heat_map_(canvas: Canvas, panel: HeatMap, looks: dict[Key, Look]) -> No
     for cell in cells(panel):
         draw_cell_(canvas, cell, size=8.0 if num_columns <= MAX_LARGE_COLUMNS else 6.5)
     if not panel.values.size:
-        return say_nothing_yet_(canvas)
+        return say_nothing_(canvas, panel)
     return colour_bar_(canvas, panel)
 
 

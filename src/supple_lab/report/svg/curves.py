@@ -67,7 +67,7 @@ def summary(panel: Panel | Bars, lines: tuple[Line, ...], axes: Axes) -> str:
         for line in lines
         if len(line.middle)
     ]
-    return f"{panel.y_label} against {panel.x_label}. {'; '.join(parts) or 'No finished runs yet'}."
+    return f"{panel.y_label} against {panel.x_label}. {'; '.join(parts) or panel.nothing.capitalize()}."
 
 
 def numbers(panel: Panel | Bars, line: Line, axes: Axes) -> Numbers:
