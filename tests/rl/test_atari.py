@@ -274,5 +274,5 @@ def test_unknown_game_and_preset_are_refused():
 @pytest.mark.parametrize("package", ["ale_py", "cv2"])
 def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[rl\]' in a checkout"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install -e '\.\[rl\]' in a checkout"):
         Atari(title="Pong").start(0)

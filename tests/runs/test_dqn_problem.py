@@ -61,7 +61,7 @@ def test_networks_that_do_not_rescale_bytes_are_refused_for_atari():
 
 @pytest.mark.usefixtures("no_ale")
 def test_atari_without_ale_py_is_refused_with_the_way_to_install_it():
-    with pytest.raises(Unsuitable, match=r"pip install '\.\[rl\]' in a checkout"):
+    with pytest.raises(Unsuitable, match=r"pip install -e '\.\[rl\]' in a checkout"):
         check_suitable(atari_spec(), device="cpu")
 
 

@@ -94,7 +94,7 @@ def test_address_where_nobody_answers_is_refused_with_exit_code_2(tmp_path, monk
 
 def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
-    with pytest.raises(EngineMissing, match=r"pip install '\.\[ray\]' in a checkout"):
+    with pytest.raises(EngineMissing, match=r"pip install -e '\.\[ray\]' in a checkout"):
         Ray.check_installed()
 
 

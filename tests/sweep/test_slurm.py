@@ -152,5 +152,5 @@ def test_machine_without_slurm_is_told_so(monkeypatch):
 
 def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setattr(slurm_engine, "find_spec", lambda name: None)
-    with pytest.raises(EngineMissing, match=r"pip install '\.\[slurm\]' in a checkout"):
+    with pytest.raises(EngineMissing, match=r"pip install -e '\.\[slurm\]' in a checkout"):
         Slurm.check_installed()
