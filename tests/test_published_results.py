@@ -40,6 +40,7 @@ def test_report_is_what_its_runs_say(path, tmp_path):
     for part in ("command", "runs", "series", "missing"):
         assert again[part] == published[part], part
     assert list(map(words_of, again["claims"])) == list(map(words_of, published["claims"]))
+    assert list(numbers_of(again["claims"])) == pytest.approx(list(numbers_of(published["claims"])), rel=1e-3, abs=1e-5)
 
 
 def test_published_page_names_the_files_beside_it_alone(tmp_path):
@@ -70,6 +71,12 @@ def words_of(claim):
     return {name: claim[name] for name in ("claim", "paper", "measured", "n", "verdict")}
 
 
+def numbers_of(claims):
+    for claim in claims:
+        yield from (claim["chance"], *(claim["interval"] or ()))
+        yield from numbers_of(claim["parts"])
+
+
 def test_all_studies_with_results_are_looked_at():
     assert {path.stem for path in PUBLISHED} >= {"supervised", "trainability", "continual_full", "warm_start", "atari"}
 
@@ -86,7 +93,9 @@ def refused(name, *arguments, monkeypatch, capsys):
 
 def made_report(**parts):
     """A report of nothing, in part otherwise."""
-    return json.dumps({"study": "quickstart", "command": "supple run quickstart", "runs": [], "series": [], **parts})
+    return json.dumps(
+        {"study": "quickstart", "command": "supple run quickstart", "runs": [], "series": [], "missing": [], **parts}
+    )
 
 
 def smallest():
@@ -156,6 +165,16 @@ def test_run_of_another_version_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(StorageError, match="another version"):
         tool("store_from_report").store_from_report(published, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_why_a_run_diverged_comes_along(tmp_path):
+    published = smallest()
+    run = published["runs"][0] | {"status": "diverged"}
+    published["runs"][0] = run
+    published["missing"] = [{"id": run["id"], "status": "diverged", "reason": "the loss was no number"}]
+    tool("store_from_report").store_from_report(published, tmp_path / "out")
+    reasons = {entry.run: entry.reason for entry in entries(Store.open(tmp_path / "out"))}
+    assert reasons[run["id"]] == "the loss was no number"
 
 
 def test_finished_runs_of_the_store_are_shown_as_wholly_done(tmp_path):

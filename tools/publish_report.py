@@ -24,7 +24,8 @@ def main() -> None:
         sys.exit(BAD_USAGE)
     out, study = Path(sys.argv[1]), sys.argv[2]
     if not (out / "report" / f"{study}.html").exists():
-        sys.exit(f"{out} has no report of {study}: supple report {study} --out {out}")
+        print(f"{out} has no report of {study}: supple report {study} --out {out}", file=sys.stderr)
+        sys.exit(BAD_USAGE)
     publish(out, study, RESULTS / study)
 
 
@@ -34,7 +35,7 @@ def publish(out: Path, study: str, results: Path) -> None:
     for path in files_of(out, study):
         shutil.copyfile(path, results / path.name)
     page = results / f"{study}.html"
-    page.write_text(LINK_TO_MARKDOWN.sub("", page.read_text()))
+    page.write_text(LINK_TO_MARKDOWN.sub("", page.read_text("utf-8")), "utf-8")
 
 
 def files_of(out: Path, study: str) -> list[Path]:

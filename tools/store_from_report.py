@@ -33,7 +33,8 @@ from supple_lab.studies.manifest import add_to_manifest
 from supple_lab.studies.order import Order
 
 USAGE = "usage: python tools/store_from_report.py STUDY.json FOLDER, the one there already and the other not yet."
-PARTS = {"study": str, "command": str, "runs": list, "series": list}  # of a report, those that a store is made of
+# Of a report, what a store is made of.
+PARTS = {"study": str, "command": str, "runs": list, "series": list, "missing": list}
 Json = dict[str, Any]
 
 
@@ -142,8 +143,9 @@ def read_command(command: str) -> Command | None:
 def ended_runs(report: Json) -> list[Ended]:
     """The report's runs that ended."""
     records = records_by_run(report["series"])
+    told = {run["id"]: run for run in report["missing"]}  # of those that diverged, why
     return [
-        Ended(spec=spec_of(run), told=run, records=list(records.get(run["id"], {}).values()))
+        Ended(spec=spec_of(run), told=told.get(run["id"], {}) | run, records=list(records.get(run["id"], {}).values()))
         for run in report["runs"]
         if run["status"] in ENDED
     ]
@@ -181,7 +183,7 @@ def write_run(store: Store, run: Ended) -> None:
     folder, state = store.folder(run.spec), run.told["status"]
     folder.create(run.spec)
     folder.stage_log.path.write_bytes(b"".join(map(line_of, run.records)))
-    facts = {name: run.told[name] for name in (*FACTS, "seconds", "device") if name in run.told}
+    facts = {name: run.told[name] for name in (*FACTS, "seconds", "device", "reason") if name in run.told}
     if state == "done":
         facts["progress"] = 1.0
     folder.write_status(state, **facts, num_records=len(run.records), digests=digests(folder.path))

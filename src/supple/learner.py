@@ -129,8 +129,9 @@ class Learner:
         if site not in self.features:
             raise RuntimeError(
                 f"no training forward has passed the activation '{site}' since it was last asked for. Call "
-                "method.init(learner) before the first step, and model(x) in training mode with gradients before each "
-                "method.after_step(learner, state); after an exchange of layers make a new Learner."
+                "method.init(learner) before the first step (of a compiled model, before its first forward), and "
+                "model(x) in training mode with gradients before each method.after_step(learner, state); after an "
+                "exchange of layers make a new Learner."
             )
         feature = self.features.pop(site)
         if self._versions[site] not in (None, feature._version):

@@ -89,15 +89,28 @@ def after_steps(model, forward, batches):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
+class AddsInPlace(nn.Module):
+    def forward(self, x):
+        return x.add_(1.0)
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler for C++")
 @pytest.mark.skipif(" " in torch.__file__, reason="torch.compile finds no headers under a path with spaces")
-@pytest.mark.parametrize("follows", [nn.Identity(), nn.Dropout(0.0, inplace=True)])
-def test_cbp_of_a_compiled_network_does_as_that_of_the_network(follows):
-    model = nn.Sequential(nn.Linear(4, 40), nn.Sigmoid(), follows, nn.Linear(40, 3))
-    compiled = copy.deepcopy(model)
-    batches = list(torch.randn(6, 8, 4))
-    expected = after_steps(model, model, batches)
-    assert torch.allclose(after_steps(compiled, torch.compile(compiled), batches), expected, rtol=1e-4, atol=1e-6)
+class TestCompiled:
+    def test_cbp_of_a_compiled_network_does_as_that_of_the_network(self):
+        model = nn.Sequential(nn.Linear(4, 40), nn.Sigmoid(), nn.Linear(40, 3))
+        compiled = copy.deepcopy(model)
+        batches = list(torch.randn(6, 8, 4))
+        expected = after_steps(model, model, batches)
+        assert torch.allclose(after_steps(compiled, torch.compile(compiled), batches), expected, rtol=1e-4, atol=1e-6)
+
+    def test_feature_is_what_the_activation_gave_before_it_is_overwritten(self):
+        model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), AddsInPlace(), nn.Linear(8, 3))
+        x = torch.randn(6, 4)
+        learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=x)
+        assert learner.features == {}
+        torch.compile(model)(x).sum().backward()
+        assert torch.allclose(learner.take_feature("1"), F.gelu(model[0](x)), atol=1e-5)
 
 
 def test_cbp_budget_reaches_one_in_the_step_that_arithmetic_says():

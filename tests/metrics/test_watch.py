@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from networks import ResNet
+from supple.metrics.layer_output import LayerOutput
 from supple.metrics.sites import activation_sites
 from supple.metrics.watch import Watch, training_forwards
 
@@ -34,6 +35,16 @@ def watched(model, use, *, times=2):
         for _ in range(times):
             use(model)
     return [(site.name, site.layer, site.num_samples) for site in watch.sites]
+
+
+def layers_with_and_without_gradients(model):
+    """The layer of the model's one site, in either kind of forward."""
+    found = []
+    for with_gradients in (True, False):
+        with Watch(model, activation_sites(model, ["act"])) as watch, torch.set_grad_enabled(with_gradients):
+            model(batch())
+        found += [site.layer for site in watch.sites]
+    return found
 
 
 def test_part_called_again_is_the_same_site_and_the_head_before_it_feeds_nothing():
@@ -121,14 +132,35 @@ def test_layer_called_aside_in_a_forward_feeds_nothing():
             self.fc2(z)
             return self.head(self.act(z))
 
-    def without_gradients(model):
-        with torch.no_grad():
-            model(batch())
+    assert layers_with_and_without_gradients(Aside()) == ["fc1", "fc1"]
 
-    for use in (lambda model: model(batch()), without_gradients):
-        with Watch(model := Aside(), activation_sites(model)) as watch:
-            use(model)
-        assert [(site.name, site.layer) for site in watch.sites] == [("act", "fc1")]
+
+def test_activation_of_a_sum_with_what_fed_the_branch_belongs_to_the_branch():
+    class Residual(Parts):
+        def forward(self, x):
+            z = self.fc1(x)
+            return self.head(self.act(z + self.fc2(z)))
+
+    assert layers_with_and_without_gradients(Residual()) == ["fc2", "fc2"]
+
+
+def test_activation_of_a_frozen_layer_with_a_branch_beside_it_belongs_to_the_layer():
+    class Adapted(Parts):
+        def forward(self, x):
+            return self.head(self.act(self.fc1(x) + self.body[0](self.fc2(x))))
+
+    model = Adapted()
+    model.fc1.requires_grad_(requires_grad=False)
+    assert layers_with_and_without_gradients(model) == ["fc1", "fc1"]
+
+
+def test_layer_that_another_thread_calls_meanwhile_disturbs_nothing():
+    model = Parts()
+    with Watch(model, activation_sites(model)) as watch:
+        late = LayerOutput(-1, WIDTH, None, lambda: None)
+        watch.fresh["early"] = LayerOutput(-1, WIDTH, None, lambda: watch.fresh.update(late=late))
+        model.fc1(batch())
+    assert "late" in watch.fresh
 
 
 def test_forward_that_skips_a_layer_counts_for_those_it_has():

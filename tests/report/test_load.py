@@ -147,11 +147,12 @@ def test_a_damaged_log_of_epochs_is_left_out_when_it_is_read_and_told_after(stor
     assert "epochs.jsonl is not what the run wrote" in remark
 
 
-def test_runs_without_a_log_of_epochs_are_left_out_and_told_together(store):
+@pytest.mark.parametrize("state", ["done", "diverged"])
+def test_runs_without_a_log_of_epochs_are_left_out_and_told_together(store, state):
     for index in (0, 1):
         path = store.folder(SPECS[index]).path
         (path / "epochs.jsonl").unlink()
-        store.folder(SPECS[index]).write_status("done", num_records=2, digests=digests(path))
+        store.folder(SPECS[index]).write_status(state, num_records=2, digests=digests(path))
     results = load_results(store, SPECS)
     assert results.epoch_matrix("test_loss").shape == (0, 0)
     (remark,) = remarks(results, versions=VERSIONS)

@@ -35,6 +35,9 @@ def outputs_behind(z: Tensor, outputs: Mapping[str, LayerOutput]) -> dict[str, L
 
 
 def outputs_likely_behind(z: Tensor, outputs: Mapping[str, LayerOutput]) -> dict[str, LayerOutput]:
-    """A guess without autograd: the output that z itself is; else those that fed no layer between; else all."""
-    itself = {name: output for name, output in outputs.items() if output.tensor() is z}
-    return itself or {name: output for name, output in outputs.items() if not output.fed_layer} or dict(outputs)
+    """The output that z itself is; else, of those that autograd names or cannot see, the ones that fed no layer."""
+    if itself := {name: output for name, output in outputs.items() if output.tensor() is z}:
+        return itself
+    seen = outputs_behind(z, outputs)
+    maybe = {name: output for name, output in outputs.items() if name in seen or output.node is None} or dict(outputs)
+    return {name: output for name, output in maybe.items() if not output.fed_layer} or maybe

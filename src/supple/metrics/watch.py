@@ -9,8 +9,8 @@ begins and ends, so there an activation is one site for each layer that feeds it
 that layer, or have none that is known, come together in one site. An activation behind the last layer counts as hidden
 there.
 
-What feeds an activation is asked of autograd; in a forward without gradients it is the first of the layers called
-before it that has its width and did not feed another layer, as it was or through a norm.
+What feeds an activation is the layer whose output it is given, as it was or through a norm; else, of those that
+autograd names or cannot see, the first that has its width and did not feed another. Without gradients that is a guess.
 """
 
 import weakref
@@ -154,9 +154,7 @@ class Watch:
     def _enter_layer(self, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.listens(layer) and inputs and isinstance(inputs[0], Tensor):
             self.entered = (self.layer_names[layer], layer, inputs[0])
-            for name, output in self.fresh.items():
-                if output.tensor() is inputs[0]:
-                    self.fresh[name] = output._replace(fed_layer=True)
+            self._note_use(inputs[0], fed_layer=True)
 
     def _leave_layer(self, layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if self.listens(layer) and isinstance(output, Tensor):
@@ -172,9 +170,13 @@ class Watch:
     def _leave_norm(self, norm: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if self.listens(norm) and isinstance(output, Tensor):
             self.normed = norm_axis(norm, output), output.shape
-            for name, given in self.fresh.items():
-                if inputs and given.tensor() is inputs[0]:
-                    self.fresh[name] = given._replace(tensor=weakref.ref(output))
+            self._note_use(inputs[0] if inputs else None, tensor=weakref.ref(output))
+
+    def _note_use(self, given: Any, **known: Any) -> None:
+        """What is known now of the layer that gave this, if one did."""
+        for name, output in self.fresh.copy().items():  # other threads may add to it
+            if given is not None and output.tensor() is given:
+                self.fresh[name] = output._replace(**known)
 
     def _enter_site(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.listens(module) and inputs and isinstance(inputs[0], Tensor) and inputs[0].numel():
@@ -220,9 +222,7 @@ class Watch:
         """The first layer since the last site that z comes from and that has its width, and where z's units lie."""
         normed = self._normed_axis(z)
         fresh = self.fresh.copy()  # other threads may add to it
-        behind = outputs_behind(z, fresh)
-        if self.in_forward and not (z.requires_grad and behind):
-            behind = outputs_likely_behind(z, fresh)
+        behind = outputs_likely_behind(z, fresh) if self.in_forward else outputs_behind(z, fresh)
         for name, output in behind.items():
             if normed is not None and z.shape[normed] == output.width:
                 return name, normed  # what the layer put last may have been moved before the norm

@@ -55,7 +55,7 @@ class RunResult:
         except DamagedLog as damage:
             self.complaints.append(str(damage))
             return ()
-        if not found and self.state == "done":
+        if not found and self.records:
             self.complaints.append("epochs.jsonl is not there.")
         return found
 
@@ -97,8 +97,8 @@ class Results:
 
     @property
     def drawn_over_epochs(self) -> tuple[RunResult, ...]:
-        """Those of them that curves over epochs are drawn from: not those that are done and have no log of epochs."""
-        return tuple(run for run in self.drawn if run.epochs or run.state != "done")
+        """Those of them that curves over epochs are drawn from: not those whose log of epochs is damaged or gone."""
+        return tuple(run for run in self.drawn if run.epochs or not run.complaints)
 
     def methods(self) -> list[str]:
         """Names of the methods there is anything to draw of, in the order the study named them."""
