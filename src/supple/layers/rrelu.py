@@ -15,6 +15,8 @@ class RReLU(nn.RReLU):
             return call_of(self, x)
         if not self.training or becomes_graph(x) or CURRENT.generator is None:
             return super().forward(x)
-        # What F.rrelu calls; it alone takes a generator.
-        noise = torch.empty_like(x)
-        return torch.ops.aten.rrelu_with_noise(x, noise, self.lower, self.upper, True, CURRENT.generator)
+        # What F.rrelu calls; it alone takes a generator. It fills the noise as if it were contiguous, and its backward
+        # reads the noise by its strides.
+        noise = torch.empty_like(x, memory_format=torch.contiguous_format)
+        rrelu = torch.ops.aten.rrelu_with_noise_ if self.inplace else torch.ops.aten.rrelu_with_noise
+        return rrelu(x, noise, self.lower, self.upper, True, CURRENT.generator)
