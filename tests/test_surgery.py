@@ -12,21 +12,13 @@ from supple import surgery
 from supple.surgery import Chosen
 from supple.units import Consumer, UnitGraph
 
-OPTIMIZERS = {
-    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
-    "adam_foreach": lambda p: torch.optim.Adam(p, lr=1e-2, foreach=True),
-    "adam_fused": lambda p: torch.optim.Adam(p, lr=1e-2, fused=True),
-    "adam_amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True),
-    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
-    "sgd": lambda p: torch.optim.SGD(p, lr=1e-2),
-    "sgd_momentum": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
-    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-2, momentum=0.9, centered=True),
-}
-MOMENTS = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"}
-
 
 def chosen(units, due=None):
     return Chosen(torch.tensor(units), torch.tensor(due or [True] * len(units)))
+
+
+def all_of(model):
+    return {id(parameter) for parameter in model.parameters()}
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +31,8 @@ def test_incoming_rows_and_biases_become_what_was_given():
     model = three_units()
     layer = unit_layer(model, 1)
     new = torch.tensor([[9.0, 8.0], [7.0, 6.0]])
-    surgery.reset_incoming_(layer, chosen([2, 0]), weight_KI=new, bias_K=torch.tensor([5.0, 4.0]))
+    bias_K, trained = torch.tensor([5.0, 4.0]), all_of(model)
+    surgery.reset_incoming_(layer, chosen([2, 0]), weight_KI=new, bias_K=bias_K, trained=trained)
     assert model[0].weight.tolist() == [[7.0, 6.0], [2.0, -1.0], [9.0, 8.0]]
     assert model[0].bias.tolist() == [4.0, 0.0, 5.0]
 
@@ -99,7 +92,8 @@ def test_every_consumer_is_cut_off():
 def test_channels_last_weights_are_written_and_keep_their_layout():
     model = conv_net().to(memory_format=torch.channels_last)
     layer, stride = conv_graph(model)["2"], model[0].weight.stride()
-    surgery.reset_incoming_(layer, chosen([1]), weight_KI=torch.full((1, 1, 3, 3), 9.0), bias_K=torch.ones(1))
+    new = torch.full((1, 1, 3, 3), 9.0)
+    surgery.reset_incoming_(layer, chosen([1]), weight_KI=new, bias_K=1.0, trained=all_of(model))
     assert torch.equal(model[0].weight[1], torch.full((1, 3, 3), 9.0))
     assert model[0].weight.stride() == stride
 
@@ -110,7 +104,7 @@ def test_norm_of_a_unit_goes_back_to_identity():
     for tensor in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
         tensor.fill_(7.0)
     norm.num_batches_tracked.fill_(7)
-    surgery.reset_norm_(conv_graph(model)["2"], chosen([1]))
+    surgery.reset_norm_(conv_graph(model)["2"], chosen([1]), trained=all_of(model))
     assert [t.tolist() for t in (norm.weight, norm.bias)] == [[7.0, 1.0], [7.0, 0.0]]
     assert [t.tolist() for t in (norm.running_mean, norm.running_var)] == [[7.0, 0.0], [7.0, 1.0]]
     assert norm.num_batches_tracked == 7
@@ -120,7 +114,7 @@ def test_norm_of_a_unit_goes_back_to_identity():
 def test_norms_without_running_statistics_have_their_affine_part_reset(norm):
     norm.weight.fill_(7.0)
     norm.bias.fill_(7.0)
-    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0, 2]))
+    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0, 2]), trained=all_of(norm))
     assert norm.weight.tolist() == [1.0, 7.0, 1.0]
     assert norm.bias.tolist() == [0.0, 7.0, 0.0]
 
@@ -128,57 +122,28 @@ def test_norms_without_running_statistics_have_their_affine_part_reset(norm):
 def test_norm_without_affine_part_has_its_statistics_reset():
     norm = nn.BatchNorm1d(3, affine=False)
     norm.running_mean.fill_(7.0)
-    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0]))
+    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0]), trained=all_of(norm))
     assert norm.running_mean.tolist() == [0.0, 7.0, 7.0]
 
 
-def trained_conv_net(make_optimizer):
+@pytest.mark.parametrize("how", ["frozen", "foreign"])
+def test_biases_and_norms_that_the_optimizer_does_not_train_keep_every_bit(how):
     model = conv_net()
-    optimizer = make_optimizer(model.parameters())
-    for _ in range(3):
-        with torch.enable_grad():
-            model(torch.randn(8, 1, 4, 4)).square().sum().backward()
-        optimizer.step()
-    return model, optimizer
-
-
-@pytest.mark.parametrize("make_optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_moments_of_a_unit_are_cleared_and_no_others(make_optimizer):
-    model, optimizer = trained_conv_net(make_optimizer)
-    weight, bias, scale, shift, readout, _ = parameters = list(model.parameters())
-    cleared = {p: torch.zeros_like(p, dtype=torch.bool) for p in parameters}
-    for p in (weight, bias, scale, shift):
-        cleared[p][1] = True
-    cleared[readout][:, 4:] = True
-    before = {
-        p: {key: value.clone() for key, value in optimizer.state[p].items() if value is not None} for p in parameters
-    }
-    surgery.clear_moments_(optimizer, conv_graph(model)["2"], chosen([1]))
-    for p in parameters:
-        for key, old in before[p].items():
-            expected = old.masked_fill(cleared[p], 0.0) if key in MOMENTS else old
-            assert torch.equal(optimizer.state[p][key], expected), key
-
-
-@pytest.mark.parametrize("name", ["adam", "adam_foreach", "adam_fused", "adam_amsgrad", "sgd_momentum"])
-def test_optimizers_have_moments_to_clear(name):
-    _, optimizer = trained_conv_net(OPTIMIZERS[name])
-    assert all(MOMENTS & state.keys() for state in optimizer.state.values())
-
-
-def test_steps_restart_for_touched_tensors_alone():
-    model, optimizer = trained_conv_net(OPTIMIZERS["adam"])
-    surgery.restart_steps_(optimizer, conv_graph(model)["2"], chosen([1]))
-    assert [float(optimizer.state[p]["step"]) for p in model.parameters()] == [0.0, 0.0, 0.0, 0.0, 0.0, 3.0]
-
-
-@pytest.mark.parametrize("make_optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_optimizer_without_a_step_taken_is_left_without_state(make_optimizer):
-    model = three_units()
-    optimizer = make_optimizer(model.parameters())
-    surgery.clear_moments_(optimizer, unit_layer(model, 1), chosen([1]))
-    surgery.restart_steps_(optimizer, unit_layer(model, 1), chosen([1]))
-    assert not optimizer.state
+    model[1].running_mean.fill_(7.0)
+    others = [model[0].bias, *model[1].parameters()]
+    for parameter in others:
+        parameter.fill_(7.0)
+        parameter.requires_grad_(how == "foreign")
+    held = model.parameters() if how == "frozen" else [model[0].weight, *model[5].parameters()]
+    surgery.renew_(
+        conv_graph(model)["2"],
+        chosen([1]),
+        weight_KI=torch.full((1, 1, 3, 3), 9.0),
+        bias_K=0.0,
+        optimizer=torch.optim.SGD(held),
+    )
+    assert (model[0].weight[1] == 9.0).all()
+    assert all((tensor == 7.0).all() for tensor in (*others, model[1].running_mean))
 
 
 def test_layers_that_can_be_renewed_come_in_order():

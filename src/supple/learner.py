@@ -146,9 +146,13 @@ class Learner:
         named = [(name, p, p.grad) for name, p in self.model.named_parameters() if p.grad is not None]
         return [name for name, _, _ in named], [p for _, p, _ in named], [gradient for _, _, gradient in named]
 
+    def name_of(self, parameter: Tensor) -> str:
+        """The parameter's name in the model."""
+        return next(name for name, own in self.model.named_parameters() if own is parameter)
+
     def initial_of(self, parameter: Tensor) -> Tensor:
         """What the parameter was when the Learner was made."""
-        return next(self.initial[name] for name, own in self.model.named_parameters() if own is parameter)
+        return self.initial[self.name_of(parameter)]
 
     def loss(self, batch: Batch) -> Tensor:
         """Forward and loss of one batch, for methods that need gradients of their own."""

@@ -1,4 +1,4 @@
-"""Surgery on units: the only code that writes to weights, norms and optimizer state of single units.
+"""Surgery on units: the only code that writes to weights and norms of single units.
 
 Everything is written through index_copy_, for `weight[units].zero_()` and its like change a copy and nothing else. A
 fixed number K of units is picked together with a mask of those that are due, so that no shape depends on a value and a
@@ -41,7 +41,7 @@ class Entries:
     due: Tensor
 
     def of(self, tensor: Tensor) -> "Entries":
-        """The same entries of another tensor of that shape, such as a moment."""
+        """The same entries of another tensor, such as a moment."""
         return Entries(tensor, self.dim, self.indices, self.due)
 
     def write_(self, value: Tensor | float) -> None:
@@ -79,8 +79,9 @@ def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str,
 
 
 def trained_by(optimizer: torch.optim.Optimizer) -> set[int]:
-    """The ids of all parameters that the optimizer trains."""
-    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    """The ids of all parameters that the optimizer trains; frozen ones it only holds."""
+    held = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    return {id(parameter) for parameter in held if parameter.requires_grad}
 
 
 def hindrance(layer: UnitLayer, trained: set[int]) -> str:
@@ -103,29 +104,40 @@ def renew_(
     chosen: Chosen,
     *,
     weight_KI: Tensor,
-    bias_K: Tensor,
+    bias_K: Tensor | float,
     optimizer: torch.optim.Optimizer,
 ) -> None:
-    """Make the chosen units new: fresh weights in, a fresh norm, no weights out, and no memory in the optimizer."""
-    reset_incoming_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K)
-    reset_norm_(layer, chosen)
+    """Make the chosen units new: fresh weights in, a fresh norm, no weights out. What is not trained stays."""
+    trained = trained_by(optimizer)
+    reset_incoming_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, trained=trained)
+    reset_norm_(layer, chosen, trained=trained)
     zero_outgoing_(layer, chosen)
-    clear_moments_(optimizer, layer, chosen)
 
 
-def reset_incoming_(layer: UnitLayer, chosen: Chosen, *, weight_KI: Tensor, bias_K: Tensor) -> None:
-    """Give the units these incoming weights and biases; a layer without biases takes none."""
-    weight, *bias = incoming(layer, chosen)
+def reset_incoming_(
+    layer: UnitLayer, chosen: Chosen, *, weight_KI: Tensor, bias_K: Tensor | float, trained: set[int]
+) -> None:
+    """Give the units these incoming weights and biases; a layer without trained biases takes none."""
+    weight, *bias = incoming(layer, chosen, trained)
     weight.write_(weight_KI)
     for entries in bias:
         entries.write_(bias_K)
 
 
-def reset_norm_(layer: UnitLayer, chosen: Chosen) -> None:
-    """Put the norm between weights and activation back to identity: scale 1, shift 0, mean 0, variance 1."""
-    for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
-        for entries in norm_entries(layer, chosen, name):
+def reset_norm_(layer: UnitLayer, chosen: Chosen, *, trained: set[int]) -> None:
+    """Put the norm between weights and activation back to identity: scale 1, shift 0, mean 0, variance 1.
+
+    Its statistics stay if a part of it is frozen: then they belong to what stays.
+    """
+    for name, value in (("weight", 1.0), ("bias", 0.0)):
+        for entries in norm_entries(layer, chosen, name, trained):
             entries.write_(value)
+    if layer.norm is None or any(id(parameter) not in trained for parameter in layer.norm.parameters()):
+        return
+    for name, value in (("running_mean", 0.0), ("running_var", 1.0)):
+        statistics = getattr(layer.norm, name, None)
+        if statistics is not None:
+            Entries(statistics, 0, chosen.units_K, chosen.due_K).write_(value)
 
 
 def zero_outgoing_(layer: UnitLayer, chosen: Chosen) -> None:
@@ -134,39 +146,20 @@ def zero_outgoing_(layer: UnitLayer, chosen: Chosen) -> None:
         entries.write_(0.0)
 
 
-def clear_moments_(optimizer: torch.optim.Optimizer, layer: UnitLayer, chosen: Chosen) -> None:
-    """Forget what the optimizer remembers of the units: momentum, and Adam's moments (amsgrad's too).
-
-    These are the tensors in its state that are shaped as the parameter. There may be none: before the first step, or
-    in plain SGD. The step count is one for the whole parameter and stays; `restart_steps_` is for it.
-    """
-    for entries in trained_entries(layer, chosen):
-        for moment in optimizer.state.get(entries.tensor, {}).values():
-            if isinstance(moment, Tensor) and moment.shape == entries.tensor.shape:
-                entries.of(moment).write_(0.0)
-
-
-def restart_steps_(optimizer: torch.optim.Optimizer, layer: UnitLayer, chosen: Chosen) -> None:
-    """Set the optimizer's step count of every parameter that holds a part of the units to 0."""
-    for entries in trained_entries(layer, chosen):
-        state = optimizer.state.get(entries.tensor, {})
-        if "step" in state:  # a tensor in Adam of today, a number in older ones
-            state["step"] = state["step"].zero_() if isinstance(state["step"], Tensor) else 0
-
-
-def trained_entries(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
-    """All that belongs to the units and that an optimizer trains."""
-    yield from incoming(layer, chosen)
-    yield from norm_entries(layer, chosen, "weight")
-    yield from norm_entries(layer, chosen, "bias")
+def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+    """All that belongs to the units and that the optimizer trains."""
+    yield from incoming(layer, chosen, trained)
+    yield from norm_entries(layer, chosen, "weight", trained)
+    yield from norm_entries(layer, chosen, "bias", trained)
     yield from outgoing(layer, chosen)
 
 
-def incoming(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
-    """The units' rows of the weight, then their biases if there are any."""
-    for tensor in (producer_of(layer).weight, producer_of(layer).bias):
-        if tensor is not None:
-            yield Entries(tensor, 0, chosen.units_K, chosen.due_K)
+def incoming(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+    """The units' rows of the weight, then their biases if there are any that are trained."""
+    producer = producer_of(layer)
+    yield Entries(producer.weight, 0, chosen.units_K, chosen.due_K)
+    if producer.bias is not None and id(producer.bias) in trained:
+        yield Entries(producer.bias, 0, chosen.units_K, chosen.due_K)
 
 
 def producer_of(layer: UnitLayer) -> Layer:
@@ -175,11 +168,11 @@ def producer_of(layer: UnitLayer) -> Layer:
     return layer.producer
 
 
-def norm_entries(layer: UnitLayer, chosen: Chosen, name: str) -> Iterator[Entries]:
-    """The units' part of a tensor of the norm, if there is a norm and it has that tensor."""
-    tensor = getattr(layer.norm, name, None)
-    if tensor is not None:
-        yield Entries(tensor, 0, chosen.units_K, chosen.due_K)
+def norm_entries(layer: UnitLayer, chosen: Chosen, name: str, trained: set[int]) -> Iterator[Entries]:
+    """The units' part of a parameter of the norm, if there is a norm and it trains that parameter."""
+    parameter = getattr(layer.norm, name, None)
+    if parameter is not None and id(parameter) in trained:
+        yield Entries(parameter, 0, chosen.units_K, chosen.due_K)
 
 
 def outgoing(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:

@@ -103,10 +103,9 @@ def test_replaced_unit_is_new_and_nothing_else_changes():
     learner, method = learner_of(model, optimizer), CBP(replacement_rate=0.4, maturity=0)
     state, before = method.init(learner), copied_state(model)
     assert [step["1"].tolist() for step in run(method, learner, state, num_steps=1)] == [[False, False, True]]
-    bound = math.sqrt(2) * math.sqrt(3 / 2)
     weight = model[0].weight.detach()
     assert torch.equal(weight[:2], before["0.weight"][:2])
-    assert (weight[2].abs() <= bound).all()
+    assert set(weight[2].tolist()) <= set(before["0.weight"].flatten().tolist())
     assert not torch.equal(weight[2], before["0.weight"][2])
     assert model[0].bias.tolist() == [0.0, 0.0, 0.0]  # 0.5 before, in the third
     assert model[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
@@ -226,16 +225,18 @@ def test_units_are_ranked_by_utility_corrected_for_age():
     assert replaced[0]["1"].tolist() == [True, False, False]
 
 
-def test_fresh_weights_are_uniform_by_fan_in():
+def test_fresh_weights_have_the_law_of_the_initial_ones_and_biases_are_0():
     model = chain(300, 100, 3)
+    with torch.no_grad():
+        model[0].weight.copy_(torch.where(torch.rand(100, 300) < 0.3, 1.0, -2.0))
     learner, method = still(model), CBP(replacement_rate=1.0, maturity=0)
+    share = (learner.initial["0.weight"] == 1.0).double().mean().item()
+    with torch.no_grad():
+        model[0].weight.fill_(9.0)
     run(method, learner, method.init(learner), num_steps=1, inputs=torch.randn(4, 300))
-    weight, bound = model[0].weight.detach().double(), math.sqrt(2) * math.sqrt(3 / 300)
-    n = weight.numel()
-    assert bound * 0.999 < weight.abs().max() <= bound
-    # A uniform variable on (-b, b) has variance b^2 / 3; its square has mean b^2 / 3 and variance 4 b^4 / 45.
-    assert abs(weight.mean()) < 5 * bound / math.sqrt(3 * n)
-    assert abs(weight.square().mean() - bound**2 / 3) < 5 * bound**2 * math.sqrt(4 / 45 / n)
+    drawn = model[0].weight.detach()
+    assert set(drawn.unique().tolist()) == {1.0, -2.0}
+    assert abs((drawn == 1.0).double().mean().item() - share) < 5 * math.sqrt(share * (1 - share) / drawn.numel())
     assert not model[0].bias.any()
 
 

@@ -78,7 +78,7 @@ def test_feature_overwritten_by_what_follows_is_refused():
 
 def after_steps(model, forward, batches):
     """The weights after CBP has followed some steps."""
-    learner = Learner(forward, torch.optim.SGD(model.parameters(), lr=0.1), example_input=batches[0])
+    learner = Learner(forward, torch.optim.SGD(model.parameters(), lr=0.01), example_input=batches[0])
     method = CBP(replacement_rate=0.1, maturity=2)
     state = method.init(learner)
     for x in batches:

@@ -140,21 +140,6 @@ def test_recycled_unit_can_fire_again():
     assert model[:3](torch.randn(16, 1, 4, 4))[:, 1].any()
 
 
-def test_optimizer_forgets_the_recycled_entries_and_restarts_the_touched_tensors():
-    model, learner = dead_conv_net()
-    state = learner.optimizer.state
-    before = [state[p]["exp_avg_sq"].clone() for p in model.parameters()]
-    ReDo().end_stage(learner, {}, [(torch.randn(16, 1, 4, 4), None)])
-    kept = [torch.ones_like(p, dtype=torch.bool) for p in model.parameters()]
-    for mask in kept[:4]:
-        mask[1] = False
-    kept[4][:, 4:] = False
-    for p, old, mask in zip(model.parameters(), before, kept, strict=True):
-        assert torch.equal(state[p]["exp_avg_sq"], old * mask)
-        assert not state[p]["exp_avg"][~mask].any()
-    assert [state[p]["step"].item() for p in model.parameters()] == [0.0] * 5 + [3.0]
-
-
 def test_scoring_leaves_mode_statistics_features_and_random_streams_alone():
     model, learner = dead_conv_net()
     learner.features  # noqa: B018

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from supple import AID, CReLU, Fourier
+from supple.layers.identity import Identity
 from supple_lab.models.mlp import MLP
 
 
@@ -47,6 +48,19 @@ def test_initialisation_is_kaiming_uniform_with_zero_biases():
         # A uniform's standard deviation is bound / sqrt(3); its own relative error over n draws is sqrt(0.2 / n).
         assert abs(layer.weight.std() * math.sqrt(3) / bound - 1) < 5 * math.sqrt(0.2 / layer.weight.numel())
         assert layer.bias.abs().max() == 0
+
+
+@pytest.mark.parametrize(
+    ("activation", "gain"),
+    [(nn.Tanh, 5 / 3), (nn.Sigmoid, 1.0), (Identity, 1.0), (nn.ReLU, math.sqrt(2)), (AID, math.sqrt(2))],
+)
+def test_gain_of_hidden_layers_is_that_of_the_activation(activation, gain):
+    torch.manual_seed(0)
+    hidden, output = [m for m in build(MLP(width=500, num_hidden=1), activation) if isinstance(m, nn.Linear)]
+    for layer, its_gain in ((hidden, gain), (output, 1.0)):
+        # The largest of n uniform draws falls short of the bound by a share of 1 / n on average.
+        shortfall = 1 - layer.weight.abs().max().item() / (its_gain * math.sqrt(3 / layer.in_features))
+        assert -1e-6 < shortfall < 20 / layer.weight.numel() + 1e-6
 
 
 def test_width_below_one_is_refused():

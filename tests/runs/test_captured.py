@@ -8,7 +8,7 @@ import torch
 from small_runs import small_scenario_spec, small_spec
 from small_trainees import assert_captured, needs_gpu, trainee_of, weights
 from supple.mask_stream import mask_stream
-from supple.methods import cbp
+from supple.methods import renewal
 from supple.methods.activations import UseAID, UseDropout, UseRReLU
 from supple.methods.base import Method
 from supple.methods.cbp import CBP
@@ -49,10 +49,10 @@ OPTIMIZERS = pytest.mark.parametrize(
 def certain_fresh_weights(monkeypatch):
     """A captured step draws them from another offset than an eager one: those of CBP are all alike here."""
 
-    def alike(layer, num_rows, generator):
-        return layer.weight.new_full((num_rows, *layer.weight.shape[1:]), 0.05), layer.weight.new_zeros(num_rows)
+    def alike(learner, parameter, num_rows):
+        return parameter.new_full((num_rows, *parameter.shape[1:]), 0.05)
 
-    monkeypatch.setattr(cbp, "kaiming_uniform", alike)
+    monkeypatch.setattr(renewal, "draw", alike)
 
 
 class TestOnAGpu:

@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from small_runs import small_spec
-from supple.methods.activations import UseAID
+from supple.methods.activations import UseAID, UseIdentity, UseRReLU, UseSigmoid, UseTanh
 from supple.methods.base import Method
+from supple.methods.cbp import CBP
 from supple.methods.full_reset import FullReset
+from supple.methods.redo import ReDo
 from supple.metrics.dormant import DormantRatio
 from supple.metrics.preactivation import PreactivationQuartiles
 from supple_lab.data.digits import Digits
@@ -56,6 +58,25 @@ class Grown:
 def test_field_added_later_leaves_the_json_alone_at_its_default():
     assert encode(Grown()) == encode(Old())
     assert encode(Grown(momentum=0.5)) == {"kind": "grown_in_test", "strength": 1.0, "momentum": 0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrected:
+    name = "grown_in_test"
+    strength: float = 1.0
+    revision: int = field(default=2, metadata={"later": True, "absent": 1})
+
+
+def test_spec_of_before_a_correction_is_read_as_what_it_was_and_is_another_run():
+    old = decode(Corrected, {"strength": 1.0})
+    assert old == Corrected(revision=1)
+    assert encode(old) == encode(Old())
+    assert encode(Corrected()) == {"kind": "grown_in_test", "strength": 1.0, "revision": 2}
+
+
+@pytest.mark.parametrize("method", [CBP(), ReDo(), UseRReLU(), UseTanh(), UseSigmoid(), UseIdentity()])
+def test_corrected_methods_are_other_runs_than_before(method):
+    assert small_spec(method).run_id != small_spec(dataclasses.replace(method, revision=1)).run_id
 
 
 def test_unknown_kind_in_a_stored_spec_is_named():

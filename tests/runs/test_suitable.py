@@ -9,6 +9,7 @@ from torch import nn
 from small_runs import small_scenario_spec
 from supple.methods.activations import UseAID, UseCReLU
 from supple.methods.base import Method
+from supple.methods.cbp import CBP
 from supple.methods.full_reset import FullReset
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple_lab import lookup
@@ -119,3 +120,9 @@ def test_remarks_name_what_may_not_be_meant():
     )
     assert "ONEDNN_MAX_CPU_ISA" in remarks(spec_of(Stationary(), precision="bf16"), device="cpu")[0]
     assert not remarks(spec_of(Stationary(), precision="bf16"), device="cuda")
+
+
+def test_run_of_before_a_correction_is_not_made_again():
+    spec = dataclasses.replace(small_scenario_spec(RandomLabel()), method=CBP(revision=1))
+    with pytest.raises(Unsuitable, match="cbp was corrected since revision 1.*leave method.revision out"):
+        check_suitable(spec, device="cpu")

@@ -4,7 +4,7 @@ Defaults are the paper's best on random-label MNIST with Adam at 1e-3, where not
 setting (appendix tables).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -68,6 +68,7 @@ class UseRReLU(Method):
     name = "rrelu"
     lower_slope: float = 0.0625
     upper_slope: float = 0.125  # 0.125 and 0.333, torch's defaults, in the paper's generalizability settings
+    revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: wrong gradients in channels_last
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.lower_slope <= self.upper_slope <= 1.0:
@@ -105,6 +106,7 @@ class UseIdentity(Method):
     """No nonlinearity: the deep linear network of the appendix."""
 
     name = "identity"
+    revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: MLPs had ReLU's gain
 
     def activation(self) -> nn.Module:
         return Identity()
@@ -115,6 +117,7 @@ class UseSigmoid(Method):
     """The logistic sigmoid of the appendix."""
 
     name = "sigmoid"
+    revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: MLPs had ReLU's gain
 
     def activation(self) -> nn.Module:
         return nn.Sigmoid()
@@ -125,6 +128,7 @@ class UseTanh(Method):
     """The hyperbolic tangent of the appendix."""
 
     name = "tanh"
+    revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: MLPs had ReLU's gain
 
     def activation(self) -> nn.Module:
         return nn.Tanh()

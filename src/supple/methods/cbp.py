@@ -1,7 +1,7 @@
 """Continual Backprop, CBP (Dohare et al. 2024): after every step the least useful of the old units are made new."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -12,12 +12,18 @@ from supple.methods.activity import centred, mean_magnitude, mean_value
 from supple.methods.base import Method, State, decay_rate
 from supple.methods.consecutive import consecutive_layers
 from supple.methods.copies import check_copies
-from supple.surgery import Chosen, Entries, producer_of, renew_, renewable_layers, warn_of_others
-from supple.units import Layer, UnitLayer
+from supple.methods.renewal import (
+    Moments,
+    first_clocks,
+    renew_units_,
+    take_own_steps_,
+    warn_of_optimizer,
+)
+from supple.surgery import Chosen, Entries, producer_of, renewable_layers, warn_of_others
+from supple.units import UnitLayer
 
 UTILITIES = ("contribution", "adaptable_contribution")
 RESIDUALS = ("one_consumer", "all")
-RELU_GAIN = math.sqrt(2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +33,9 @@ class CBP(Method):
     The utility of a unit, its contribution, is mean |w_out| * mean |h| over the batch of the step, averaged over steps
     with ``utility_decay`` and corrected for the unit's age. "adaptable_contribution" has |h - mean h| in place of |h|
     and divides by mean |w_in|. Units not older than ``maturity`` steps are safe, and do not count for the rate. A
-    replaced unit gets Kaiming-uniform incoming weights, bias 0, outgoing weights 0, its norm back at identity, age and
-    utility 0, and no moments in the optimizer (whose step count stays). Of units equal in utility any may go first.
+    replaced unit gets incoming weights drawn from its layer's initial ones, bias 0, outgoing weights 0, its norm back
+    at identity, age and utility 0. What the optimizer remembers of it is up to ``moments`` (see renewal.py). Of units
+    equal in utility any may go first.
 
     To capture a step in a CUDA graph, capture its forward and this together, and tell the graph of the stream that
     fresh weights are drawn from: ``graph.register_generator_state(learner.generator)``.
@@ -40,6 +47,8 @@ class CBP(Method):
     utility_decay: float = 0.99  # eta, as in Dohare et al.
     utility: str = "contribution"  # the text of Dohare et al.; their permuted-MNIST runs have the other
     residual: str = "one_consumer"  # "all": residual units too, as the authors' ResNet does (see consecutive.py)
+    moments: Moments = field(default="per_entry", metadata={"later": True, "absent": "clear"})
+    revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: fresh weights by ReLU's gain
 
     def __post_init__(self) -> None:
         SF.probability(self.replacement_rate, "CBP.replacement_rate is the share of mature units replaced per step")
@@ -53,9 +62,10 @@ class CBP(Method):
 
     def init(self, learner: Learner) -> State:
         check_copies(learner.model, "CBP")
+        warn_of_optimizer(learner.optimizer, self.moments, "CBP")
         learner.features  # noqa: B018  # watch the activations from now on
         warn_of_others(learner.units, learner.optimizer, "CBP", served=self.layers(learner))
-        state: State = {}
+        state = first_clocks(learner, self.layers(learner), self.moments)
         for layer in self.layers(learner):
             state |= self.first_record(layer, learner.device)
         return state
@@ -82,6 +92,7 @@ class CBP(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
+        take_own_steps_(learner, state)
         layers = self.layers(learner)
         # Those that were no part of the forward, as another task's head, have no step; none at all is an error.
         for layer in [layer for layer in layers if layer.name in learner.features] or layers[:1]:
@@ -90,8 +101,7 @@ class CBP(Method):
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}
             self.rate_units_(layer, record, learner.take_feature(layer.name))
             chosen = self.units_due(record)
-            weight_KI, bias_K = kaiming_uniform(producer_of(layer), len(chosen.units_K), learner.generator)
-            renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer)
+            renew_units_(learner, state, layer, chosen, bias_K=0.0, moments=self.moments)
             for key in ("age", *self.running_means):
                 Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
 
@@ -144,10 +154,3 @@ def outgoing_magnitude(layer: UnitLayer) -> Tensor:
 def incoming_magnitude(layer: UnitLayer) -> Tensor:
     """mean |w| over the weights that feed a unit, unit by unit."""
     return producer_of(layer).weight.abs().flatten(1).mean(dim=1, dtype=torch.float32)
-
-
-def kaiming_uniform(layer: Layer, num_rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Fresh rows of a layer's weight by its fan-in with ReLU's gain, and biases 0."""
-    weight_KI = layer.weight.new_empty((num_rows, *layer.weight.shape[1:]))
-    bound = RELU_GAIN * math.sqrt(3.0 / weight_KI[0].numel())
-    return weight_KI.uniform_(-bound, bound, generator=generator), weight_KI.new_zeros(num_rows)

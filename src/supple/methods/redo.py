@@ -1,7 +1,7 @@
 """ReDo (Sokar et al. 2023): units that hardly fire are made new at the end of a stage."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -12,8 +12,15 @@ from supple.loader_generators import undisturbed_reading
 from supple.methods.activity import mean_magnitudes, num_examples_of
 from supple.methods.base import Method, State
 from supple.methods.copies import check_copies
-from supple.surgery import Chosen, producer_of, renew_, renewable_layers, restart_steps_, warn_of_others
-from supple.units import Layer, UnitLayer
+from supple.methods.renewal import (
+    Moments,
+    draw,
+    first_clocks,
+    renew_units_,
+    take_own_steps_,
+    warn_of_optimizer,
+)
+from supple.surgery import Chosen, producer_of, renewable_layers, warn_of_others
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
 EPSILON = 1e-9  # a layer that gives nothing has mean 0; its scores are 0, not 0/0
@@ -25,18 +32,21 @@ class ReDo(Method):
 
     Scores have mean 1, so a threshold of 1 recycles about half of the units, 50 nearly all. They are taken once, in
     evaluation mode, from the post-activations. Then, from the first hidden layer to the last, a dormant unit gets fresh
-    incoming weights and biases, its outgoing weights become 0, and the optimizer forgets both, with the step count of
-    each tensor that was touched. In this order a network whose units are all recycled is a fresh network with a zero
+    incoming weights and biases and its outgoing weights become 0; what the optimizer remembers of it is up to
+    ``moments`` (see renewal.py). In this order a network whose units are all recycled is a fresh network with a zero
     output layer, and learns; all incoming first, then all outgoing, would leave every layer but the first at 0.
 
-    Fresh weights are drawn with replacement from the layer's own initial weights (biases from its initial biases): the
-    law of the initialisation whichever it was, with no assumption. A norm before the activation is put back to scale 1
-    and shift 0, for a unit that died by its norm would stay dead. Residual units, which share what they write to, stay.
+    Fresh weights are drawn from the layer's own initial weights, biases from its initial biases. A norm before the
+    activation is put back to scale 1 and shift 0, because a unit that died by its norm would stay dead. Residual units,
+    which share what they write to, stay.
     """
 
     name = "redo"
     threshold: float = 0.0  # tau; the paper's best on random-label MNIST with Adam at 1e-3 (50 on permuted MNIST)
     num_examples: int = 2000  # of the finished stage, at most: all of random-label MNIST's 1,600
+    moments: Moments = field(default="per_entry", metadata={"later": True, "absent": "clear"})
+    # 1: moments were cleared and the whole tensor's step count restarted
+    revision: int = field(default=2, metadata={"later": True, "absent": 1})
 
     def __post_init__(self) -> None:
         if not self.threshold >= 0.0:
@@ -50,7 +60,11 @@ class ReDo(Method):
         check_copies(learner.model, "ReDo")
         layers = renewable_layers(learner.units, learner.optimizer, "ReDo")
         warn_of_others(learner.units, learner.optimizer, "ReDo", served=layers)
-        return {}
+        warn_of_optimizer(learner.optimizer, self.moments, "ReDo")
+        return first_clocks(learner, layers, self.moments)
+
+    def after_step(self, learner: Learner, state: State) -> None:
+        take_own_steps_(learner, state)
 
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
@@ -58,22 +72,16 @@ class ReDo(Method):
         with undisturbed_reading(data, learner.device):
             magnitudes = mean_magnitudes(learner, layers, first_inputs(data, self.num_examples))
         for layer in layers:
-            recycle_(learner, layer, Chosen.all_of(self.dormant(magnitudes[layer.name])))
+            chosen = Chosen.all_of(self.dormant(magnitudes[layer.name]))
+            if len(chosen.units_K):
+                bias = producer_of(layer).bias
+                bias_K = 0.0 if bias is None else draw(learner, bias, len(chosen.units_K))
+                renew_units_(learner, state, layer, chosen, bias_K=bias_K, moments=self.moments)
 
     def dormant(self, magnitude_U: Tensor) -> Tensor:
         """Which units of a layer are dormant, by their mean |h|."""
         score_U = magnitude_U / (magnitude_U.mean() + EPSILON)
         return score_U <= max(self.threshold, ZERO)
-
-
-def recycle_(learner: Learner, layer: UnitLayer, chosen: Chosen) -> None:
-    """Make the units new, and restart the optimizer's clock for what they are made of."""
-    if not len(chosen.units_K):
-        return
-    weight_KI, bias_K = resampled(learner, producer_of(layer), len(chosen.units_K))
-    renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer)
-    # Without this the bias correction of an old tensor would make the first steps of fresh entries 3 times too large.
-    restart_steps_(learner.optimizer, layer, chosen)
 
 
 def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Inputs]:
@@ -84,17 +92,3 @@ def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Inputs]:
         num_examples -= num_examples_of(inputs)
         if num_examples <= 0:
             return
-
-
-def resampled(learner: Learner, layer: Layer, num_rows: int) -> tuple[Tensor, Tensor]:
-    """Fresh rows of a layer's weight and bias, each entry drawn from the initial ones."""
-    weight_OI = learner.initial_of(layer.weight)
-    weight_KI = draw(weight_OI, (num_rows, *weight_OI.shape[1:]), learner.generator)
-    if layer.bias is None:
-        return weight_KI, weight_KI.new_zeros(num_rows)
-    return weight_KI, draw(learner.initial_of(layer.bias), (num_rows,), learner.generator)
-
-
-def draw(values: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """A tensor of entries of ``values``, each drawn with replacement."""
-    return values.flatten()[torch.randint(values.numel(), shape, generator=generator, device=values.device)]

@@ -6,12 +6,16 @@ from typing import Literal
 
 from torch import nn
 
+from supple.layers.identity import Identity
 from supple_lab.models.base import Activation, Model, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(Model):
     """Flatten, ``num_hidden`` times linear and activation, linear.
+
+    Weights are Kaiming-uniform with the gain of the activation, as in Dohare et al.'s code: 5/3 for tanh, 1 for the
+    sigmoid, the identity and the output layer, ReLU's for all others.
 
     Under an activation that gives two values for one (CReLU, Fourier) the layers are narrower, by one of the paper's
     two rules: "matched" keeps the number of parameters (trainability), "halved" the width after the activation.
@@ -33,7 +37,7 @@ class MLP(Model):
         width = self.width_for(expansion, num_inputs=num_features, num_classes=num_classes)
         layers: list[nn.Module] = [nn.Flatten()]
         for site in sites:
-            layers += [self.linear(num_features, width, gain=math.sqrt(2)), site]
+            layers += [self.linear(num_features, width, gain=GAINS.get(type(site), math.sqrt(2))), site]
             num_features = width * expansion
         return nn.Sequential(*layers, self.linear(num_features, num_classes, gain=1.0))
 
@@ -58,6 +62,9 @@ class MLP(Model):
 
         wanted = num_parameters(self.width, 1)
         return min(range(1, self.width + 1), key=lambda width: abs(num_parameters(width, expansion) - wanted))
+
+
+GAINS = {nn.Tanh: 5 / 3, nn.Sigmoid: 1.0, Identity: 1.0}  # as nn.init.calculate_gain has them; others: ReLU's
 
 
 def kaiming_linear(num_inputs: int, num_outputs: int, *, gain: float) -> nn.Linear:

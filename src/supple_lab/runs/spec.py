@@ -2,7 +2,9 @@
 
 A part of a spec (a method, a scenario, ...) is written as its fields and its name under "kind". A field added to a part
 later carries ``metadata={"later": True}``: its default is the old behaviour, and at that value it is left out of the
-JSON, so that finished runs keep their ids.
+JSON, so that finished runs keep their ids. If the default is not the old behaviour, ``"absent"`` in the metadata is the
+value that is left out, and that a spec without the field has. So a correction that moves numbers moves run ids: the
+field ``revision`` of the part it concerns, whose default counts the corrections.
 """
 
 import dataclasses
@@ -71,12 +73,12 @@ def encode(value: Any) -> Any:
 
 
 def encode_fields(part: Any) -> dict[str, Any]:
-    """The fields of a part, but for those added later that are at their default."""
+    """The fields of a part, but for those added later that are as they were before."""
     values = [(field, getattr(part, field.name)) for field in fields_of(part.__class__)]
     return {
         field.name: encode(value)
         for field, value in values
-        if not (field.metadata.get("later") and value == field.default)
+        if not (field.metadata.get("later") and value == field.metadata.get("absent", field.default))
     }
 
 
@@ -104,4 +106,5 @@ def decode(cls: Any, value: Any) -> Any:
         base = next((part for part in get_args(cls) if part is not type(None)), cls)  # of X | None
         cls = lookup.find(base, fields.pop("kind"))
     hints = hints_of(cls)
-    return cls(**{name: decode(hints.get(name, object), part) for name, part in fields.items()})
+    absent = {field.name: field.metadata["absent"] for field in fields_of(cls) if "absent" in field.metadata}
+    return cls(**absent | {name: decode(hints.get(name, object), part) for name, part in fields.items()})

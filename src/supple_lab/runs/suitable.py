@@ -1,5 +1,6 @@
 """Suitable: whether the parts of a run go together, asked before anything is loaded or written."""
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,6 +38,7 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
         raise Unsuitable(
             "precision tf32 is a way in which CUDA GPUs multiply; on a CPU it changes nothing. Leave it out there."
         )
+    check_current(spec.method)
     if isinstance(spec.problem, DQN):
         check_playable(spec, spec.problem)
     if not isinstance(spec.problem, Supervised):
@@ -47,6 +49,17 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
     if spec.problem.subnetworks:
         check_subnetworks(spec)
     num_parameters(spec.model, spec.method, dataset.facts, smallest_batch(scenario, dataset.facts))
+
+
+def check_current(method: Method) -> None:
+    """Refuse what a method was before a correction: it can be read, not run."""
+    for field in dataclasses.fields(method):  # type: ignore[arg-type]
+        revision = getattr(method, field.name)
+        if field.name == "revision" and revision != field.default:
+            raise Unsuitable(
+                f"{method.name} was corrected since revision {revision}, "
+                f"and only revision {field.default} can be run; leave method.revision out."
+            )
 
 
 def extent_of(spec: RunSpec, problem: Supervised) -> Extent:

@@ -1,0 +1,188 @@
+"""Renewal: units are made new, and the optimizer takes their weights for new ones (CBP, ReDo).
+
+Adam's moments start at 0, and it divides them by 1 - beta^t to make up for that. It has one step count t for a whole
+tensor, so entries whose moments are cleared later start at 0 without the division: their first steps are two to three
+times as long as a new optimizer's. ``moments`` says what happens instead:
+
+- "per_entry": cleared, and counted from 0. After each step, entries younger than their tensor get the update of their
+  own age in place of the one that Adam gave them; all others keep every bit. As in Dohare et al.'s own Adam.
+- "keep": the optimizer's state stays as it is.
+- "clear": cleared, and counted on from the tensor's t. As in Sokar et al.'s code.
+
+An entry belongs to the unit of its row and to the unit of its column, and is as old as the younger of them.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from supple.learner import Learner
+from supple.methods.base import State
+from supple.surgery import Chosen, Entries, producer_of, renew_, trained_by, trained_entries
+from supple.units import UnitLayer
+
+Moments = Literal["per_entry", "keep", "clear"]
+
+COUNT_STEPS = (torch.optim.Adam, torch.optim.AdamW)  # those whose update of a young entry is known here
+NO_COUNT = (torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adadelta, torch.optim.Rprop)  # cleared is as new
+OTHERS = (
+    torch.optim.Adagrad,
+    torch.optim.Adamax,
+    torch.optim.NAdam,
+    torch.optim.RAdam,
+    torch.optim.ASGD,
+    torch.optim.Adafactor,
+)
+
+
+def warn_of_optimizer(optimizer: torch.optim.Optimizer, moments: Moments, who: str) -> None:
+    """Name an optimizer whose memory of a unit cannot be made what a new one has."""
+    kind, name = type(optimizer), type(optimizer).__name__
+    if moments == "keep" or kind in (*COUNT_STEPS, *NO_COUNT):
+        return
+    if kind not in OTHERS:
+        warnings.warn(
+            f"{who} does not know {name}: of what it remembers of a renewed unit, tensors in the shape of the weights "
+            f'become 0, and all else stays. Use moments="keep" to leave it alone.',
+            stacklevel=3,
+        )
+    elif moments == "per_entry":
+        warnings.warn(
+            f"{who}'s moments=\"per_entry\" needs Adam or AdamW. {name}'s memory of a renewed unit is cleared and its "
+            "step count stays, so that the unit's first steps can be longer than a new optimizer's.",
+            stacklevel=3,
+        )
+
+
+def renew_units_(
+    learner: Learner, state: State, layer: UnitLayer, chosen: Chosen, *, bias_K: Tensor | float, moments: Moments
+) -> None:
+    """Make the units new, with incoming weights drawn from the layer's initial ones."""
+    weight_KI = draw(learner, producer_of(layer).weight, len(chosen.units_K))
+    renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer)
+    if moments == "keep":
+        return
+    for entries in trained_entries(layer, chosen, trained_by(learner.optimizer)):
+        clear_(entries, learner.optimizer)
+        if moments == "per_entry" and type(learner.optimizer) in COUNT_STEPS:
+            restart_(entries, learner, state)
+
+
+def draw(learner: Learner, parameter: Tensor, num_rows: int) -> Tensor:
+    """Fresh rows of a parameter, each entry one of its initial entries, drawn with replacement.
+
+    This is the law of the initialisation, whichever it was, with no assumption.
+    """
+    initial = learner.initial_of(parameter)
+    shape = (num_rows, *initial.shape[1:])
+    at = torch.randint(initial.numel(), shape, generator=learner.generator, device=initial.device)
+    return initial.take(at)  # not flatten()[at], which copies a channels_last weight
+
+
+def clear_(entries: Entries, optimizer: torch.optim.Optimizer) -> None:
+    """Give the optimizer's memory of the entries the value that it begins with. There may be no memory yet."""
+    parameter = entries.tensor
+    for key, moment in optimizer.state.get(parameter, {}).items():
+        # Adafactor's two factors have length 1 along the dimensions that they sum over.
+        if isinstance(moment, Tensor) and moment.dim() == parameter.dim() and holds(moment, entries):
+            entries.of(moment).write_(first_value(optimizer, key, entries))
+
+
+def holds(moment: Tensor, entries: Entries) -> bool:
+    """Whether the moment has a place for each index of the entries."""
+    return moment.shape[entries.dim] == entries.tensor.shape[entries.dim]
+
+
+def first_value(optimizer: torch.optim.Optimizer, key: str, entries: Entries) -> Tensor | float:
+    """What the optimizer begins with under this key."""
+    group = next(g for g in optimizer.param_groups if any(p is entries.tensor for p in g["params"]))
+    if isinstance(optimizer, torch.optim.Rprop) and key == "step_size":
+        return group["lr"]
+    if isinstance(optimizer, torch.optim.Adagrad) and key == "sum":
+        return group["initial_accumulator_value"]
+    if isinstance(optimizer, torch.optim.ASGD) and key == "ax":  # the running mean of the weights
+        return entries.tensor.index_select(entries.dim, entries.indices)
+    return 0.0
+
+
+def first_clocks(learner: Learner, layers: Iterable[UnitLayer], moments: Moments) -> State:
+    """What is remembered from the start of all that may be renewed: the tensor's last step, and its entries' births."""
+    state: State = {}
+    nobody = Chosen.all_of(torch.zeros(1, dtype=torch.bool, device=learner.device))
+    if moments == "per_entry" and type(learner.optimizer) in COUNT_STEPS:
+        for layer in layers:
+            for entries in trained_entries(layer, nobody, trained_by(learner.optimizer)):
+                clock_of(entries, learner, state)
+    return state
+
+
+def clock_of(entries: Entries, learner: Learner, state: State) -> Tensor:
+    """At which of the tensor's steps each index along the dimension of the entries was born; 0 for never renewed."""
+    name, parameter = learner.name_of(entries.tensor), entries.tensor
+    count = torch.zeros((), device=parameter.device, dtype=torch.float32)  # as Adam's own count
+    state.setdefault(f"step.{name}", count)
+    return state.setdefault(f"born.{entries.dim}.{name}", count.repeat(parameter.shape[entries.dim]))
+
+
+def restart_(entries: Entries, learner: Learner, state: State) -> None:
+    """Note that the entries are born at the tensor's present step; before its first one the whole tensor is new."""
+    step = learner.optimizer.state.get(entries.tensor, {}).get("step")
+    if step is not None:
+        born = clock_of(entries, learner, state)
+        Entries(born, 0, entries.indices, entries.due).write_(step.to(born.device))
+
+
+@torch.no_grad()
+def take_own_steps_(learner: Learner, state: State) -> None:
+    """Give entries younger than their tensor the update of their own age, in place of the one that Adam gave them."""
+    if type(learner.optimizer) not in COUNT_STEPS:
+        return
+    for group in learner.optimizer.param_groups:
+        for parameter, name in named(group["params"], learner):
+            borns = {dim: state[key] for dim in (0, 1) if (key := f"born.{dim}.{name}") in state}
+            memory = learner.optimizer.state.get(parameter)
+            if borns and memory:
+                correct_(parameter, memory, group, borns=borns, last_step=state[f"step.{name}"])
+
+
+def named(parameters: Iterable[nn.Parameter], learner: Learner) -> Iterator[tuple[nn.Parameter, str]]:
+    """Those of the parameters that are the model's, with their names."""
+    names = {id(parameter): name for name, parameter in learner.model.named_parameters()}
+    return ((parameter, names[id(parameter)]) for parameter in parameters if id(parameter) in names)
+
+
+def correct_(
+    parameter: Tensor, memory: dict[str, Any], group: dict[str, Any], *, borns: dict[int, Tensor], last_step: Tensor
+) -> None:
+    """The update of each entry's own age, less the one of the tensor's age, which Adam has made."""
+    step = memory["step"].to(parameter.device)
+    is_stepped = step != last_step  # not if it had no gradient
+    last_step.copy_(step)
+    ages = []
+    for dim, born in borns.items():
+        born.masked_fill_(born > step, 0)  # the optimizer was started anew since then
+        ages.append((step - born).view([-1 if at == dim else 1 for at in range(parameter.dim())]))
+    is_young, first, second = corrections(ages, group["betas"], step=step, dtype=parameter.dtype)
+    _, tensors_first, tensors_second = corrections([step], group["betas"], step=step, dtype=parameter.dtype)
+    mean, root = memory["exp_avg"], memory["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"].sqrt()
+    own = mean / first / (root / second + group["eps"])
+    tensors = mean / tensors_first / (root / tensors_second + group["eps"])
+    parameter.sub_(group["lr"] * (own - tensors).masked_fill_(~(is_young & is_stepped), 0.0))
+
+
+def corrections(
+    ages: list[Tensor], betas: tuple[float, float], *, step: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each entry by its least age k: whether 0 < k < step, 1 - beta1^k, and the root of 1 - beta2^k."""
+    terms = []
+    for age in ages:  # in float64: 1 - 0.999 has lost five digits in float32
+        first, second = (1.0 - beta ** age.double() for beta in betas)
+        terms.append(((age > 0) & (age < step), first.to(dtype), second.sqrt().to(dtype)))
+    if len(terms) == 1:
+        return terms[0]
+    is_row_younger = ages[0] <= ages[1]
+    young, first, second = (torch.where(is_row_younger, row, column) for row, column in zip(*terms, strict=True))
+    return young, first, second

@@ -1,0 +1,281 @@
+"""Renewal: the optimizer takes a renewed unit's weights for new ones, and nothing else moves."""
+
+import math
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from by_hand import conv_net, learner_of, three_units, train_step
+from supple.learner import Learner
+from supple.methods import CBP, ReDo
+from supple.methods.renewal import clear_
+from supple.surgery import Chosen, trained_by, trained_entries
+
+ADAMS = {
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
+    "foreach": lambda p: torch.optim.Adam(p, lr=1e-2, foreach=True),
+    "fused": lambda p: torch.optim.Adam(p, lr=1e-2, fused=True),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True),
+    "eps": lambda p: torch.optim.Adam(p, lr=1e-2, eps=1e-2),
+    "decayed": lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1, maximize=True),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1, betas=(0.5, 0.9)),
+}
+
+
+class AdamPerEntry:
+    """Adam from its formulas, with a step count for each entry."""
+
+    def __init__(self, group, *, is_decoupled):
+        self.group, self.is_decoupled = group, is_decoupled
+        self.memory = {p: [torch.zeros_like(p) for _ in "kmvx"] for p in group["params"]}
+
+    def update(self, p):
+        count, mean, square, largest = self.memory[p]
+        lr, decay, (beta1, beta2) = self.group["lr"], self.group["weight_decay"], self.group["betas"]
+        theta, gradient = p.detach().clone(), -p.grad if self.group["maximize"] else p.grad
+        if self.is_decoupled:
+            theta *= 1 - lr * decay
+        else:
+            gradient = gradient + decay * theta
+        count += 1
+        mean.copy_(beta1 * mean + (1 - beta1) * gradient)
+        square.copy_(beta2 * square + (1 - beta2) * gradient**2)
+        largest.copy_(torch.maximum(largest, square))
+        chosen = largest if self.group["amsgrad"] else square
+        root = (chosen / (1 - beta2**count)).sqrt()
+        return theta - lr * (mean / (1 - beta1**count)) / (root + self.group["eps"])
+
+    def forget(self, p, mask):
+        for part in self.memory[p]:
+            part[mask] = 0.0
+
+
+def two_hidden_layers():
+    """With a norm, whose layer has no bias: its gradient would be rounding alone."""
+    layers = [nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 10, bias=False), nn.BatchNorm1d(10), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(10, 3)).double()
+
+
+def renewed_entries(model, is_new):
+    """A mask for each parameter of ``two_hidden_layers``, from those of the units of both layers."""
+    masks = {p: torch.zeros_like(p, dtype=torch.bool) for p in model.parameters()}
+    for units, fed_by, read_by in zip(is_new, ([0], [2, 3]), (2, 5), strict=True):
+        for p in (p for index in fed_by for p in model[index].parameters()):
+            masks[p][units] = True
+        masks[model[read_by].weight][:, units] = True
+    return masks
+
+
+@pytest.mark.parametrize(("name", "moments"), [*((name, "per_entry") for name in ADAMS), ("adam", "clear")])
+def test_young_entries_take_the_steps_of_an_adam_that_counts_each_of_them(name, moments):
+    torch.manual_seed(0)
+    model = two_hidden_layers()
+    optimizer = ADAMS[name](model.parameters())
+    learner = Learner(model, optimizer, example_input=torch.randn(16, 6, dtype=torch.float64), seed=1)
+    method = CBP(replacement_rate=0.05, maturity=3, moments=moments)
+    state = method.init(learner)
+    reference = AdamPerEntry(optimizer.param_groups[0], is_decoupled=isinstance(optimizer, torch.optim.AdamW))
+    largest_error, num_renewed = 0.0, 0
+    for _ in range(40):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(16, 6, dtype=torch.float64)), torch.randint(3, (16,))).backward()
+        expected = {p: reference.update(p) for p in model.parameters()}
+        optimizer.step()
+        method.after_step(learner, state)
+        masks = renewed_entries(model, [state["age.1"] == 0, state["age.4"] == 0])
+        for p, mask in masks.items():
+            error = (p.detach() - expected[p])[~mask].abs()
+            largest_error = max(largest_error, error.max().item())
+            reference.forget(p, mask)
+        num_renewed += sum(int((state[f"age.{site}"] == 0).sum()) for site in "14")
+    assert num_renewed > 10
+    if moments == "clear":  # what the reference notices
+        assert largest_error > 1e-3
+    else:  # some dozen roundings of weights of order 1 in each of 40 steps
+        assert largest_error < 40 * 50 * torch.finfo(torch.float64).eps
+
+
+def test_redo_with_a_clock_for_each_entry_takes_those_steps_too():
+    torch.manual_seed(0)
+    model = two_hidden_layers()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    learner = Learner(model, optimizer, example_input=torch.randn(16, 6, dtype=torch.float64), seed=1)
+    method = ReDo(threshold=0.8)
+    state = method.init(learner)
+    reference = AdamPerEntry(optimizer.param_groups[0], is_decoupled=False)
+    num_renewed = 0
+    for step in range(1, 61):
+        x = torch.randn(16, 6, dtype=torch.float64)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), torch.randint(3, (16,))).backward()
+        expected = {p: reference.update(p) for p in model.parameters()}
+        optimizer.step()
+        method.after_step(learner, state)
+        bound = 40 * 50 * torch.finfo(torch.float64).eps
+        assert all((p.detach() - expected[p]).abs().max() < bound for p in model.parameters())
+        if step % 15 == 0:
+            method.end_stage(learner, state, [(x, None)])
+            for p in model.parameters():
+                mask = (optimizer.state[p]["exp_avg_sq"] == 0) & (reference.memory[p][2] != 0)
+                reference.forget(p, mask)
+                num_renewed += int(mask.sum())
+    assert num_renewed > 100
+
+
+def is_as_before(before, optimizer):
+    return all(
+        torch.equal(value, before[p][key]) for p, memory in optimizer.state.items() for key, value in memory.items()
+    )
+
+
+@pytest.mark.parametrize("method", [CBP(replacement_rate=0.4, maturity=0, moments="keep"), ReDo(moments="keep")])
+def test_kept_moments_keep_every_bit(method):
+    model = three_units()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    learner = learner_of(model, optimizer)
+    state = method.init(learner)
+    train_step(learner, torch.ones(4, 2))
+    before = {p: {key: value.clone() for key, value in optimizer.state[p].items()} for p in model.parameters()}
+    method.after_step(learner, state)
+    method.end_stage(learner, state, [(torch.ones(4, 2), None)])
+    assert not model[2].weight[:, 2].any()  # the dead unit was renewed
+    assert is_as_before(before, optimizer)
+
+
+def test_network_without_renewed_units_trains_as_without_the_method():
+    torch.manual_seed(0)
+    inputs, results = torch.randn(20, 8, 1, 4, 4), []
+    for method in (ReDo(), None):
+        torch.manual_seed(1)
+        model = conv_net()
+        learner = learner_of(model, torch.optim.Adam(model.parameters(), lr=1e-2))
+        state = method.init(learner) if method else {}
+        for x in inputs:
+            train_step(learner, x)
+            if method:
+                method.after_step(learner, state)
+        results.append(model.state_dict())
+    assert all(torch.equal(results[0][name], tensor) for name, tensor in results[1].items())
+
+
+def test_young_entries_of_a_tensor_without_a_gradient_stay():
+    model = three_units()
+    learner = learner_of(model, torch.optim.Adam(model.parameters(), lr=1e-2))
+    method = ReDo()
+    state = method.init(learner)
+    for _ in range(3):
+        train_step(learner, torch.randn(4, 2))
+        method.after_step(learner, state)
+    method.end_stage(learner, state, [(torch.ones(4, 2), None)])
+    train_step(learner, torch.randn(4, 2))
+    method.after_step(learner, state)
+    before = model[0].weight.detach().clone()
+    learner.optimizer.zero_grad()
+    learner.optimizer.step()
+    method.after_step(learner, state)
+    assert torch.equal(model[0].weight, before)
+
+
+def test_clocks_begin_anew_with_the_optimizer():
+    model = three_units()
+    learner = learner_of(model, torch.optim.Adam(model.parameters(), lr=1e-2))
+    method = ReDo(threshold=math.inf)
+    state = method.init(learner)
+    for _ in range(5):
+        train_step(learner, torch.randn(4, 2))
+        method.after_step(learner, state)
+    method.end_stage(learner, state, [(torch.ones(4, 2), None)])
+    assert state["born.0.0.weight"].tolist() == [5.0, 5.0, 5.0]
+    learner.optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(7):
+        train_step(learner, torch.randn(4, 2))
+        before = model[0].weight.detach().clone()
+        method.after_step(learner, state)
+        assert torch.equal(model[0].weight, before)
+
+
+OPTIMIZERS = {
+    "adam": lambda p: torch.optim.Adam(p),
+    "amsgrad": lambda p: torch.optim.Adam(p, amsgrad=True),
+    "fused": lambda p: torch.optim.Adam(p, fused=True),
+    "adamw": lambda p: torch.optim.AdamW(p),
+    "adamax": lambda p: torch.optim.Adamax(p),
+    "nadam": lambda p: torch.optim.NAdam(p),
+    "radam": lambda p: torch.optim.RAdam(p),
+    "sgd": lambda p: torch.optim.SGD(p, lr=1e-2),
+    "momentum": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, momentum=0.9, centered=True),
+    "adadelta": lambda p: torch.optim.Adadelta(p),
+    "adagrad": lambda p: torch.optim.Adagrad(p, initial_accumulator_value=0.25),
+    "rprop": lambda p: torch.optim.Rprop(p, lr=1e-2),
+    "asgd": lambda p: torch.optim.ASGD(p),
+    "adafactor": lambda p: torch.optim.Adafactor(p),
+}
+FIRST = {("adagrad", "sum"): 0.25, ("rprop", "step_size"): 1e-2}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_memory_of_a_unit_is_a_new_optimizers_and_that_of_others_stays(name):
+    model = conv_net()
+    optimizer = OPTIMIZERS[name](model.parameters())
+    learner = learner_of(model, optimizer)
+    for _ in range(3):
+        train_step(learner, torch.randn(8, 1, 4, 4))
+    before = {p: {k: v.clone() for k, v in optimizer.state[p].items() if v is not None} for p in model.parameters()}
+    assert name == "sgd" or all(before.values())
+    (layer,) = learner.units
+    chosen = Chosen(torch.tensor([1]), torch.tensor([True]))
+    for entries in trained_entries(layer, chosen, trained_by(optimizer)):
+        clear_(entries, optimizer)
+    is_new = {p: torch.zeros_like(p, dtype=torch.bool) for p in model.parameters()}
+    for p in (*model[0].parameters(), *model[1].parameters()):
+        is_new[p][1] = True
+    is_new[model[5].weight][:, 4:] = True
+    for p, memory in before.items():
+        for key, old in memory.items():
+            now, mask = optimizer.state[p][key], is_new[p]
+            if old.dim() != p.dim():  # counts of the whole tensor
+                assert torch.equal(now, old)
+                continue
+            for dim in (d for d in range(p.dim()) if old.shape[d] == 1 != p.shape[d]):  # Adafactor sums over it
+                mask = mask.all(dim, keepdim=True)
+            fresh = p.detach() if (name, key) == ("asgd", "ax") else torch.tensor(FIRST.get((name, key), 0.0))
+            assert torch.equal(now, torch.where(mask, fresh.to(now.dtype), old)), key
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizer_without_a_step_taken_is_left_without_memory(name):
+    model = three_units()
+    optimizer = OPTIMIZERS[name](model.parameters())
+    memory = len(optimizer.state)  # Adagrad's begins with its constructor
+    method = ReDo()
+    with warnings.catch_warnings(action="ignore"):
+        learner = learner_of(model, optimizer)
+        method.end_stage(learner, method.init(learner), [(torch.ones(4, 2), None)])
+    assert len(optimizer.state) == memory
+
+
+class Foreign(torch.optim.SGD):
+    """An optimizer that supple has never heard of."""
+
+
+@pytest.mark.parametrize("method", [CBP, ReDo])
+def test_optimizer_whose_memory_cannot_be_made_new_is_named(method):
+    model = three_units()
+    for make, moments, words in (
+        (Foreign, "clear", "does not know Foreign"),
+        (torch.optim.RAdam, "per_entry", "needs Adam or AdamW. RAdam's memory"),
+    ):
+        learner = learner_of(model, make(model.parameters()))
+        with pytest.warns(UserWarning, match=f"^{method.__name__}.*{words}"):
+            method(moments=moments).init(learner)
+
+
+@pytest.mark.parametrize(("make", "moments"), [(Foreign, "keep"), (torch.optim.SGD, "per_entry")])
+def test_optimizer_that_is_served_in_full_is_not_named(make, moments):
+    model = three_units()
+    with warnings.catch_warnings(action="error"):
+        CBP(moments=moments).init(learner_of(model, make(model.parameters())))
