@@ -1,7 +1,10 @@
+import contextlib
 import threading
 
 import pytest
 import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import supple.functional as SF
 from supple import AID
@@ -78,3 +81,63 @@ def test_stream_holds_while_another_thread_exports_a_network(name):
 
     network = StopsInForward(crossing)
     assert torch.equal(crossing.run(lambda: trace_units(network, torch.zeros(2, 4)), draw), alone)
+
+
+CHECKPOINTS = pytest.mark.parametrize("use_reentrant", [True, False], ids=["reentrant", "not_reentrant"])
+REFUSAL = r"^masks of mask_stream and generator= cannot be drawn inside torch\.utils\.checkpoint, .* torch\.manual_seed"
+
+
+def deep_network(name):
+    return nn.Sequential(nn.Linear(20, 30), LAYERS[name], nn.Linear(30, 5), LAYERS[name])
+
+
+@CHECKPOINTS
+@pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_checkpoint_is_refused_inside_a_stream(name, grad, use_reentrant):
+    x = torch.randn(40, 20, requires_grad=True)
+    with torch.set_grad_enabled(grad), mask_stream(stream(1)), pytest.raises(RuntimeError, match=REFUSAL):
+        checkpoint(deep_network(name), x, use_reentrant=use_reentrant)
+
+
+@CHECKPOINTS
+@pytest.mark.parametrize("name", LAYERS)
+def test_checkpoint_is_refused_when_the_stream_is_opened_before_backward(name, use_reentrant):
+    x = torch.randn(40, 20, requires_grad=True)
+    y = checkpoint(deep_network(name), x, use_reentrant=use_reentrant)
+    with mask_stream(stream(1)), pytest.raises(RuntimeError, match=REFUSAL):
+        y.sum().backward()
+
+
+@CHECKPOINTS
+def test_checkpoint_is_refused_for_a_generator_that_is_passed(use_reentrant):
+    x, generator = torch.randn(100, requires_grad=True), stream(1)
+    with pytest.raises(RuntimeError, match=REFUSAL):
+        checkpoint(lambda x: SF.aid(x, generator=generator), x, use_reentrant=use_reentrant)
+
+
+@CHECKPOINTS
+@pytest.mark.parametrize("name", LAYERS)
+def test_checkpointed_gradients_without_a_stream_and_in_evaluation_are_the_plain_ones(name, use_reentrant):
+    net, x = deep_network(name), torch.randn(40, 20, requires_grad=True)
+    for training in (True, False):
+        net.train(training)
+        gradients = []
+        for call in (lambda x: net(x), lambda x: checkpoint(net, x, use_reentrant=use_reentrant)):
+            torch.manual_seed(1)
+            x.grad = None
+            with contextlib.nullcontext() if training else mask_stream(stream(1)):
+                call(x).square().sum().backward()
+            gradients.append(x.grad)
+        assert torch.equal(*gradients)
+    net.train()
+
+
+def test_stream_draws_under_no_grad_and_saved_tensor_hooks_outside_a_checkpoint():
+    x = torch.randn(1000, requires_grad=True)
+    with mask_stream(stream(7)):
+        expected = LAYERS["aid"](x)
+    with mask_stream(stream(7)), torch.no_grad():
+        assert torch.equal(LAYERS["aid"](x), expected)
+    with mask_stream(stream(7)), torch.autograd.graph.save_on_cpu():
+        assert torch.equal(LAYERS["aid"](x), expected)

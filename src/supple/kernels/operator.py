@@ -12,7 +12,7 @@ from torch.autograd.function import FunctionCtx
 
 from supple import kernels
 from supple.kernels.base import Intervals
-from supple.mask_stream import CURRENT, becomes_graph
+from supple.mask_stream import becomes_graph, source_of_masks
 
 
 def interval_dropout(
@@ -23,7 +23,7 @@ def interval_dropout(
         if inplace:
             require_not_leaf(x)
         apply = EagerIntervalDropout.apply if torch._C._are_functorch_transforms_active() else apply_plainly
-        return apply(x, intervals, CURRENT.generator if generator is None else generator, inplace)
+        return apply(x, intervals, source_of_masks(generator), inplace)
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
     y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)

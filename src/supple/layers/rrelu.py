@@ -1,10 +1,10 @@
-"""Randomised leaky ReLU (Xu et al. 2015): torch's own, drawing from the mask stream where there is one."""
+"""Randomised leaky ReLU (Xu et al. 2015): the slopes that torch draws, from the mask stream where there is one."""
 
 import torch
 from torch import Tensor, nn
 
 from supple.layers.fx_leaf import call_of, is_traced
-from supple.mask_stream import CURRENT, becomes_graph
+from supple.mask_stream import becomes_graph, source_of_masks
 
 
 class RReLU(nn.RReLU):
@@ -13,10 +13,11 @@ class RReLU(nn.RReLU):
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):
             return call_of(self, x)
-        if not self.training or becomes_graph(x) or CURRENT.generator is None:
+        if not self.training or becomes_graph(x):
             return super().forward(x)
-        # What F.rrelu calls; it alone takes a generator. It fills the noise as if it were contiguous, and its backward
-        # reads the noise by its strides.
-        noise = torch.empty_like(x, memory_format=torch.contiguous_format)
-        rrelu = torch.ops.aten.rrelu_with_noise_ if self.inplace else torch.ops.aten.rrelu_with_noise
-        return rrelu(x, noise, self.lower, self.upper, True, CURRENT.generator)
+        # What F.rrelu calls, which alone takes a generator. It fills the slopes as if they were contiguous. Its own
+        # backward would keep them before they are filled, and torch.utils.checkpoint stop there and read zeros.
+        slopes = torch.empty_like(x, memory_format=torch.contiguous_format)
+        with torch.no_grad():
+            torch.ops.aten.rrelu_with_noise(x, slopes, self.lower, self.upper, True, source_of_masks(None))
+        return x.mul_(slopes) if self.inplace else x * slopes
