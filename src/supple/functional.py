@@ -162,6 +162,6 @@ def require_numbers(values: object, what: str) -> None:
 
 
 def require_floating_point(x: Tensor, who: str) -> None:
-    """Refuse integers, for which a scaled mean would be truncated to zero."""
-    if not x.is_floating_point():
+    """Refuse integers: a scaled mean would be truncated to zero, and the negative of a uint8 wraps around."""
+    if not isinstance(x, fx.Proxy) and not x.is_floating_point():
         raise TypeError(f"{who} needs a floating-point tensor; got {x.dtype}. Convert with x.float().")

@@ -1,5 +1,6 @@
 """The laws every kernel obeys: keep rates, edges, independence, values, layout. Each takes the kernel on trial."""
 
+import itertools
 import math
 
 import torch
@@ -208,6 +209,44 @@ def check_gate_passes_where_the_output_is_not_zero(
         assert gated.stride() == torch.empty_like(grad).stride(), "compiled code expects the layout of grad"
 
 
+ZERO_INSIDE = (((), (0.3,)), ((-1.0, 1.0), (0.2, 0.6, 0.9)), ((0.5,), (0.6, 0.3)), ((-0.5,), (0.3, 0.6)))
+
+
+def check_an_element_equal_to_zero_gives_minus_zero_if_zero_lies_inside_an_interval(
+    kernel: Kernel, *, dtype: torch.dtype, device: torch.device = CPU
+) -> None:
+    """And no other element does, kept or dropped, even if its product underflows; in place too."""
+    subnormal = torch.nextafter(torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)).item()
+    values = torch.tensor([0.0, -0.0, subnormal, -subnormal, 2.0, -2.0], dtype=dtype, device=device)
+    for (edges, drop), scale in itertools.product(ZERO_INSIDE, (1.0, 1.0 / 64)):
+        x, intervals = values.repeat(1001), Intervals(edges, drop, scale)
+        y = draw(kernel, x, intervals, seed=4)
+        assert torch.equal((y == 0) & y.signbit(), x == 0)
+        assert {value / scale for value in y[x == 2].tolist()} == {0.0, 2.0}
+        kernel.drop(x, intervals, generator=torch.Generator(device).manual_seed(4), out=x)
+        assert torch.equal(x.signbit(), y.signbit())
+        assert torch.equal(x, y)
+
+
+def check_gate_multiplies_by_the_slope_at_zero_where_the_output_is_minus_zero(
+    kernel: Kernel, *, dtype: torch.dtype, device: torch.device = CPU
+) -> None:
+    y = torch.tensor([-0.0, 0.0, 1.0, -1.0, NAN, INF, -0.0, -0.0], dtype=dtype, device=device).repeat(201)
+    grad = torch.randn(y.shape, device=device).to(dtype)
+    grad[-8:] = INF
+    for scale, at_zero in ((1.0, 0.7), (1.0 / 0.7, 0.3)):
+        expected = torch.where(y != 0, grad * scale, torch.where(y.signbit(), grad * at_zero, torch.zeros_like(grad)))
+        for g, out, wanted in (
+            (grad, y, expected),
+            (grad.view(201, 8).t(), y.view(201, 8).t(), expected.view(201, 8).t()),
+            (grad.view(201, 8), y.view(201, 8).t().contiguous().t(), expected.view(201, 8)),
+            (grad[:1].expand_as(y), y, torch.where(y != 0, grad[0] * scale, (grad[0] * at_zero) * y.signbit())),
+        ):
+            gated = kernel.gate(g, out, scale, at_zero)
+            torch.testing.assert_close(gated, wanted, rtol=0, atol=0, equal_nan=True)
+            assert gated.stride() == torch.empty_like(g).stride(), "compiled code expects the layout of grad"
+
+
 EVERY_DTYPE = (
     check_keep_rates_per_sign,
     check_keep_rates_per_interval,
@@ -217,6 +256,8 @@ EVERY_DTYPE = (
     check_output_is_the_scaled_input_or_zero,
     check_nan_stays_and_infinities_drop_to_zero,
     check_gate_passes_where_the_output_is_not_zero,
+    check_an_element_equal_to_zero_gives_minus_zero_if_zero_lies_inside_an_interval,
+    check_gate_multiplies_by_the_slope_at_zero_where_the_output_is_minus_zero,
 )
 ONE_DTYPE = (
     check_elements_are_independent,

@@ -31,7 +31,7 @@ def test_registered_interval_dropout_passes_opcheck(intervals: Intervals, layout
 def test_registered_gate_passes_opcheck(layout: int):
     y = layouts()[layout]
     for grad in (torch.randn_like(y), torch.randn(y.shape)):
-        torch.library.opcheck(torch.ops.supple.gate.default, (grad.requires_grad_(), y, 2.0))
+        torch.library.opcheck(torch.ops.supple.gate.default, (grad.requires_grad_(), y, 2.0, 0.5))
 
 
 @BOTH
@@ -53,10 +53,63 @@ def test_gradient_is_the_scale_where_the_value_passed(intervals: Intervals):
 
 
 @BOTH
-def test_gradient_is_zero_at_zero(intervals: Intervals):
+def test_gradient_is_zero_at_zero_if_zero_is_an_edge(intervals: Intervals):
     x = torch.zeros(1000, requires_grad=True)
     interval_dropout(x, intervals).sum().backward()
     assert not x.grad.any()
+
+
+INSIDE = Intervals((-1.0, 0.5), (0.2, 0.75, 0.4), 2.0)  # 0 lies in the second: keep rate 1/4, times 2
+
+
+def gradient(x: torch.Tensor, *, inplace: bool = False) -> torch.Tensor:
+    leaf = x.clone(memory_format=torch.preserve_format).requires_grad_()
+    interval_dropout(leaf * 1.0, INSIDE, inplace=inplace).sum().backward()
+    return leaf.grad
+
+
+def compiled_gradient(x: torch.Tensor) -> torch.Tensor:
+    leaf = x.clone().requires_grad_()
+    torch.compile(lambda t: interval_dropout(t, INSIDE), fullgraph=True, backend="aot_eager")(leaf).sum().backward()
+    return leaf.grad
+
+
+def second_gradient(x: torch.Tensor) -> torch.Tensor:
+    """Of y * y / 2 at y = 0, where the slope counts twice."""
+    leaf = x.clone().requires_grad_()
+    (first,) = torch.autograd.grad(interval_dropout(leaf, INSIDE).square().sum() / 2, leaf, create_graph=True)
+    return torch.autograd.grad(first.sum(), leaf)[0].sqrt()
+
+
+GRADIENTS = {
+    "eager": gradient,
+    "inplace": lambda x: gradient(x, inplace=True),
+    "channels_last": lambda x: gradient(x.view(5, 4, 2, 25).to(memory_format=torch.channels_last)),
+    "expanded gradient of one": lambda x: gradient(x[:1]),
+    "functional": torch.func.grad(lambda t: interval_dropout(t, INSIDE).sum()),
+    "vmap": lambda x: torch.func.vmap(GRADIENTS["functional"], randomness="different")(x.view(10, 100)),
+    "compiled": compiled_gradient,
+    "second": second_gradient,
+}
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("way", GRADIENTS)
+def test_gradient_at_zero_is_the_mean_of_the_mask_if_zero_lies_inside_an_interval(way: str, zero: float):
+    got = GRADIENTS[way](torch.full((1000,), zero))
+    assert torch.equal(got, torch.full_like(got, 0.5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_an_edge_that_rounds_to_zero_is_an_edge_at_zero(dtype: torch.dtype):
+    least = torch.nextafter(torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)).double().item()
+    for edge in (0.0, least, 0.51 * least, 0.5 * least, 0.49 * least, -0.5 * least, -0.51 * least, 1e-310):
+        for intervals in (Intervals((edge,), (0.25, 0.5)), Intervals((-1.0, edge), (1.0, 0.25, 0.5))):
+            rounded = torch.tensor(edge, dtype=torch.float64).to(dtype).item()
+            x = torch.zeros(100, dtype=dtype, requires_grad=True)
+            interval_dropout(x, intervals).sum().backward()
+            expected = 0.0 if rounded == 0 else 0.75 if rounded > 0 else 0.5
+            assert torch.equal(x.grad, torch.full_like(x, expected)), (edge, intervals)
 
 
 @BOTH

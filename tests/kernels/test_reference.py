@@ -89,13 +89,35 @@ class IgnoresGenerator(Planted):
 
 
 class UngatedScale(Planted):
-    def gate(self, grad, y, scale):
-        return super().gate(grad, y, 1.0)
+    def gate(self, grad, y, scale, at_zero=0.0):
+        return super().gate(grad, y, 1.0, at_zero)
 
 
 class MultipliedGate(Planted):
-    def gate(self, grad, y, scale):
+    def gate(self, grad, y, scale, at_zero=0.0):
         return grad * scale * (y != 0)
+
+
+class UnmarkedZero(Planted):
+    def drop(self, x, intervals, *, generator, out):
+        y = super().drop(x, intervals, generator=generator, out=None) + 0.0
+        return y if out is None else out.copy_(y)
+
+
+class MarkedUnderflow(Planted):
+    def drop(self, x, intervals, *, generator, out):
+        y = super().drop(x, intervals, generator=generator, out=None)
+        y = torch.where((y == 0) & (x < 0), -0.0, y)
+        return y if out is None else out.copy_(y)
+
+
+class GateOfAnyZero(Planted):
+    def gate(self, grad, y, scale, at_zero=0.0):
+        return torch.where(y == 0, grad * at_zero, grad * scale)
+
+
+MARK = laws.check_an_element_equal_to_zero_gives_minus_zero_if_zero_lies_inside_an_interval
+SLOPE = laws.check_gate_multiplies_by_the_slope_at_zero_where_the_output_is_minus_zero
 
 
 @pytest.mark.parametrize(
@@ -119,6 +141,8 @@ class MultipliedGate(Planted):
         (UngatedScale(), lambda k: laws.check_gate_passes_where_the_output_is_not_zero(k, dtype=torch.float32)),
         (MultipliedGate(), lambda k: laws.check_gate_passes_where_the_output_is_not_zero(k, dtype=torch.float32)),
         (UngatedScale(), laws.check_empty_and_scalar_tensors_pass),
+        *((kernel, lambda k: MARK(k, dtype=torch.float32)) for kernel in (UnmarkedZero(), MarkedUnderflow())),
+        *((kernel, lambda k: SLOPE(k, dtype=torch.float32)) for kernel in (GateOfAnyZero(), MultipliedGate())),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Kernel) else "",
 )

@@ -36,6 +36,16 @@ def test_triton_obeys_the_law(law: Callable):
     law(KERNEL, device=GPU)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("dtype", laws.DTYPES, ids=str)
+def test_gradient_at_zero_is_the_keep_rate_of_the_interval_that_zero_lies_inside(dtype: torch.dtype, inplace: bool):
+    leaf = torch.tensor([0.0, -0.0, 3.0], dtype=dtype, device=GPU).repeat(1001).requires_grad_()
+    y = SF.interval_dropout(leaf * 1.0, (-1.0, 1.0), (0.5, 0.3, 0.0), inplace=inplace)
+    y.sum().backward()
+    assert torch.equal(y, leaf)
+    assert torch.equal(leaf.grad, torch.where(leaf == 0, 0.7, 1.0).to(dtype))
+
+
 def test_triton_serves_cuda_and_the_description_says_so():
     assert isinstance(kernels.kernel_for(GPU), TritonKernel)
     assert "cuda: triton" in kernels.describe()

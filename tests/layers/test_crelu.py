@@ -26,6 +26,20 @@ def test_expansion_tells_the_output_width():
     assert CReLU()(x).shape[1] == CReLU.expansion * x.shape[1]
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.bool], ids=str)
+def test_integers_are_refused_with_a_way_out(dtype: torch.dtype):
+    message = rf"^CReLU needs a floating-point tensor; got {dtype}\. Convert with x\.float\(\)\.$"
+    with pytest.raises(TypeError, match=message):
+        CReLU()(torch.ones(2, 3, dtype=dtype))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_symbolic_trace_and_script_equal_the_layer():
+    x = torch.randn(3, 4)
+    for made in (torch.fx.symbolic_trace(CReLU()), torch.jit.script(CReLU())):
+        assert torch.equal(made(x), CReLU()(x))
+
+
 def test_training_and_eval_agree_and_there_is_no_state():
     layer, x = CReLU(), torch.randn(2, 6)
     assert torch.equal(layer(x), layer.eval()(x))

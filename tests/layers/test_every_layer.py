@@ -85,12 +85,13 @@ def test_gradient_is_the_scale_where_the_value_passed(layer: nn.Module, dtype: t
     assert torch.equal(x.grad, torch.where(y != 0, grad * scale(layer), torch.zeros((), dtype=dtype)))
 
 
-def test_gradient_is_zero_at_zero_in_training(layer: nn.Module):
+def test_gradient_at_zero_in_training_is_zero_at_an_edge_and_the_keep_rate_inside_an_interval(layer: nn.Module):
     x = torch.tensor([0.0, -0.0]).repeat(500).requires_grad_()
     y = layer(x)
     y.sum().backward()
     assert not y.any()
-    assert not x.grad.any()
+    keep = 1.0 - layer.drop[1] if isinstance(layer, IntervalDropout) else 0.0
+    assert torch.equal(x.grad, torch.full_like(x, keep))
 
 
 def test_eval_is_the_mean_of_many_training_draws(layer: nn.Module):

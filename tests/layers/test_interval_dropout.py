@@ -75,10 +75,24 @@ def test_edges_beyond_the_range_of_the_dtype_leave_one_interval_empty():
     assert torch.equal(layer.eval()(x), x)
 
 
-def test_gradient_at_zero_is_zero_even_inside_an_interval():
-    x = torch.zeros(1000, requires_grad=True)
-    IntervalDropout((-1.0, 1.0), (0.5, 0.0, 0.5))(x).sum().backward()
-    assert not x.grad.any()
+@DTYPES
+@pytest.mark.parametrize("training", [True, False])
+def test_gradient_at_zero_is_the_keep_rate_of_the_interval_that_zero_lies_inside(training: bool, dtype: torch.dtype):
+    x = torch.tensor([0.0, -0.0], dtype=dtype).repeat(500).requires_grad_()
+    y = IntervalDropout((-1.0, 1.0), (0.5, 0.3, 0.5)).train(training)(x)
+    y.sum().backward()
+    assert not y.any()
+    assert torch.equal(x.grad, torch.full_like(x, 0.7))
+
+
+def test_gradient_of_what_relu_gives_has_the_same_mean_in_training_and_evaluation():
+    layer, means = IntervalDropout((1.0,), (0.4, 0.8)), []
+    for training in (True, False):
+        x = torch.randn(N).relu().requires_grad_()  # half of it zeros
+        layer.train(training)(x).sum().backward()
+        means.append(x.grad.double().mean())
+    # Each gradient lies in [0, 1], so that its standard deviation is at most a half, in either mode.
+    assert abs(means[0] - means[1]) < 5 * math.sqrt(2 * 0.5**2 / N)
 
 
 def test_everything_dropped_in_eval_still_backpropagates_zero():

@@ -1,6 +1,7 @@
 """What a kernel is: interval-wise dropout forward, the gate of its backward, and the intervals both work on."""
 
 from abc import ABC, abstractmethod
+from bisect import bisect
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +24,16 @@ class Intervals:
         """Whether the fast path serves: one edge, and it is zero."""
         return self.edges == (0.0,)
 
+    def slope_at_zero(self, dtype: torch.dtype) -> float:
+        """The gradient at x == 0: the mask's mean times the scale if 0 lies inside an interval, 0 if it is an edge."""
+        if self.two_at_zero:
+            return 0.0
+        info = torch.finfo(dtype)
+        rounds_to_zero = info.smallest_normal * info.eps / 2  # half the least positive number, which rounds to even
+        if any(abs(edge) <= rounds_to_zero for edge in self.edges):
+            return 0.0
+        return (1.0 - self.drop[bisect(self.edges, 0.0)]) * self.scale
+
 
 class Kernel(ABC):
     """The operator on one kind of device. Masks follow the device's own generator, or the one passed."""
@@ -31,8 +42,14 @@ class Kernel(ABC):
 
     @abstractmethod
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
-        """Each element times ``scale`` with the keep rate of its interval, else 0; NaN stays NaN. ``out`` may be x."""
+        """Each element times ``scale`` with the keep rate of its interval, else 0; NaN stays NaN. ``out`` may be x.
+
+        If the slope at 0 is not 0, elements equal to 0 give -0 and all other zeros are +0, for the gate to tell apart.
+        """
 
     @abstractmethod
-    def gate(self, grad: Tensor, y: Tensor, scale: float) -> Tensor:
-        """``grad * scale`` where y is not zero, else 0: the backward, which needs no mask and not the input."""
+    def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
+        """The backward, which needs no mask and not the input: ``grad * scale`` where y is not zero, else 0.
+
+        Where y is -0 it is ``grad * at_zero``, the slope there.
+        """

@@ -31,6 +31,7 @@ enum { FLIP, SELECT, GENERAL }; /* see kind_of() */
 typedef struct {
     int dtype, kind, scaled, count;
     double scale;
+    double at_zero; /* the slope at 0: if it is not 0, the output of 0 is -0, and all other zeros are +0 */
     int64_t nan_above;              /* the bits of infinity: a magnitude above it is NaN */
     uint64_t rates[MOST_INTERVALS]; /* drop rates in units of 2^-64 */
     char certain[MOST_INTERVALS];   /* whether the rate is 1, which has no such unit */
@@ -187,12 +188,14 @@ EXPORT int supple_law_size(void) {
 }
 
 /* count rates, and count - 1 edges as keys. */
-EXPORT void supple_prepare(Law *law, int dtype, const int64_t *edges, const double *rates, int count, double scale) {
+EXPORT void supple_prepare(Law *law, int dtype, const int64_t *edges, const double *rates, int count, double scale,
+                           double at_zero) {
     law->kind = kind_of(edges, rates, count, scale);
     law->dtype = dtype;
     law->count = count;
     law->scale = scale;
     law->scaled = scale != 1;
+    law->at_zero = at_zero;
     law->nan_above = infinity_key(dtype);
     for (int j = 0; j < count; j++) {
         law->certain[j] = rates[j] >= 1;
@@ -208,7 +211,8 @@ EXPORT void supple_drop(void *out, const void *x, int64_t num_elements, const La
     run(levels[level].drop, &job, num_threads);
 }
 
-/* out = grad * scale where y is not 0, with the scale and dtype of the law; broadcast: grad is a single element. */
+/* out = grad * scale where y is not 0, grad * at_zero where it is -0, with the scales and dtype of the law; broadcast:
+   grad is a single element. */
 EXPORT void supple_gate(void *out, const void *grad, const void *y, int64_t num_elements, const Law *law, int broadcast,
                         int num_threads) {
     Job job = {.out = out, .x = grad, .y = y, .num_elements = num_elements, .broadcast = broadcast, .law = law};
@@ -414,9 +418,9 @@ TARGET INLINE Word NAME(rounded)(Float single) { /* float32 to bfloat16, still i
     return ((nan & (bits | 0x400000u)) | (~nan & (bits + 0x7fffu + (bits >> 16 & 1u)))) & 0xffff0000u;
 }
 
-TARGET INLINE U SIZED(scaled)(U v, const Law *law) {
+TARGET INLINE U SIZED(times)(U v, double factor, const Law *law) {
     Word pair = (Word)v;
-    float scale = (float)law->scale;
+    float scale = (float)factor;
     if (law->dtype == BFLOAT16) {
         Float low = (Float)(pair << 16) * scale, high = (Float)(pair & 0xffff0000u) * scale;
         return (U)(NAME(rounded)(high) | NAME(rounded)(low) >> 16);
@@ -425,17 +429,22 @@ TARGET INLINE U SIZED(scaled)(U v, const Law *law) {
     return (U)(NAME(narrowed)(high) << 16 | NAME(narrowed)(low));
 }
 #elif WIDTH == 32
-TARGET INLINE U SIZED(scaled)(U v, const Law *law) {
-    return (U)((Float)v * (float)law->scale);
+TARGET INLINE U SIZED(times)(U v, double factor, const Law *law) {
+    (void)law;
+    return (U)((Float)v * (float)factor);
 }
 #else
-TARGET INLINE U SIZED(scaled)(U v, const Law *law) {
-    return (U)((Float)v * law->scale);
+TARGET INLINE U SIZED(times)(U v, double factor, const Law *law) {
+    (void)law;
+    return (U)((Float)v * factor);
 }
 #endif
 
-TARGET INLINE void SIZED(store)(char *to, U v, U keep, const Law *law) {
-    v = (law->scaled ? SIZED(scaled)(v, law) : v) & keep;
+TARGET INLINE U SIZED(scaled)(U v, U keep, const Law *law) {
+    return (law->scaled ? SIZED(times)(v, law->scale, law) : v) & keep;
+}
+
+TARGET INLINE void SIZED(store)(char *to, U v) {
     memcpy(to, &v, sizeof v);
 }
 
@@ -448,8 +457,7 @@ TARGET INLINE void SIZED(flip_group)(const Law *law, State *state, char *out, co
         for (int i = 0; i < PARTS; i++) {
             U v = SIZED(load)(x + row * ROW + i * VECTOR), mask = (U)below[i];
             U keep = (U)((S)((v - 1) ^ mask) < 0) | (U)SIZED(is_nan)(v, law);
-            v &= keep;
-            memcpy(out + row * ROW + i * VECTOR, &v, sizeof v);
+            SIZED(store)(out + row * ROW + i * VECTOR, v & keep);
             below[i] = (Word)(mask + mask);
         }
     }
@@ -468,7 +476,7 @@ TARGET INLINE void SIZED(select_group)(const Law *law, State *state, char *out, 
         for (int i = 0; i < PARTS; i++) {
             U v = SIZED(load)(x + row * ROW + i * VECTOR), mask = (U)positive[i], change = (U)differ[i];
             U keep = (U)((S)(mask ^ ((v - 1) & change)) < 0) | (U)SIZED(is_nan)(v, law);
-            SIZED(store)(out + row * ROW + i * VECTOR, v, keep, law);
+            SIZED(store)(out + row * ROW + i * VECTOR, SIZED(scaled)(v, keep, law));
             positive[i] = (Word)(mask + mask);
             differ[i] = (Word)(change + change);
         }
@@ -486,8 +494,11 @@ TARGET INLINE void SIZED(general_group)(const Law *law, int count, State *state,
                 U edge = (U){0} + (JOIN_TYPE(uint, WIDTH))law->edges[j - 1];
                 drop ^= (drop ^ (U)dropped[j][i]) & (U)((S)key >= (S)edge);
             }
-            U keep = (U)((S)drop >= 0) | (U)SIZED(is_nan)(v, law);
-            SIZED(store)(out + row * ROW + i * VECTOR, v, keep, law);
+            U keep = (U)((S)drop >= 0) | (U)SIZED(is_nan)(v, law), result = SIZED(scaled)(v, keep, law);
+            if (law->at_zero != 0) { /* a product that underflows to -0 is no mark */
+                result = (result & (U)(result != TOP)) | ((U)((v + v) == 0) & TOP);
+            }
+            SIZED(store)(out + row * ROW + i * VECTOR, result);
             for (int j = 0; j < count; j++) {
                 dropped[j][i] = (Word)((U)dropped[j][i] + (U)dropped[j][i]);
             }
@@ -537,8 +548,11 @@ TARGET static void SIZED(drop)(const Job *job, int64_t first_block, int64_t last
 }
 
 TARGET INLINE void SIZED(gate_vector)(const Law *law, char *out, U grad, const char *y) {
-    U v = SIZED(load)(y);
-    SIZED(store)(out, grad, (U)((v + v) != 0), law);
+    U v = SIZED(load)(y), result = SIZED(scaled)(grad, (U)((v + v) != 0), law);
+    if (law->at_zero != 0) {
+        result |= SIZED(times)(grad, law->at_zero, law) & (U)(v == TOP);
+    }
+    SIZED(store)(out, result);
 }
 
 TARGET static void SIZED(gate)(const Job *job, int64_t first_block, int64_t last_block) {

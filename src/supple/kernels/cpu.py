@@ -28,7 +28,7 @@ SIGNATURES = {
     "supple_use_level": ([INT], None),
     "supple_use_pool": ([POINTER] * 3, None),
     "supple_law_size": ([], INT),
-    "supple_prepare": ([POINTER, INT, POINTER, POINTER, INT, DOUBLE], None),
+    "supple_prepare": ([POINTER, INT, POINTER, POINTER, INT, DOUBLE, DOUBLE], None),
     "supple_drop": ([POINTER, POINTER, LONG, POINTER, POINTER, INT], None),
     "supple_gate": ([POINTER, POINTER, POINTER, LONG, POINTER, INT, INT], None),
 }
@@ -88,23 +88,23 @@ class CpuKernel(Kernel):
         self.c_drop(y.data_ptr(), x.data_ptr(), x.numel(), law, self.seed.draw(generator), torch.get_num_threads())
         return y
 
-    def gate(self, grad: Tensor, y: Tensor, scale: float) -> Tensor:
+    def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
         if not is_flat(grad) or not is_flat(y) or grad.shape != y.shape or grad.dtype != y.dtype:
-            return self.gate_strided(grad, y, scale)
-        law = self.law_of((), (0.0,), scale, y.dtype)
+            return self.gate_strided(grad, y, scale, at_zero)
+        law = self.law_of((), (0.0,), scale, y.dtype, at_zero)
         if law is None:
-            return self.reference.gate(grad, y, scale)
+            return self.reference.gate(grad, y, scale, at_zero)
         out = torch.empty_like(grad)
         pointers = out.data_ptr(), grad.data_ptr(), y.data_ptr()
         self.c_gate(*pointers, out.numel(), law, False, torch.get_num_threads())
         return out
 
-    def gate_strided(self, grad: Tensor, y: Tensor, scale: float) -> Tensor:
+    def gate_strided(self, grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
         """The result lies as grad does, if grad has no gaps; what lies otherwise is copied first."""
         alike = has_memory(grad) and has_memory(y) and grad.shape == y.shape and grad.dtype == y.dtype
-        law = self.law_of((), (0.0,), scale, y.dtype) if alike else None
+        law = self.law_of((), (0.0,), scale, y.dtype, at_zero) if alike else None
         if law is None:
-            return self.reference.gate(grad, y, scale)
+            return self.reference.gate(grad, y, scale, at_zero)
         out = torch.empty_like(grad)
         y = y if share_layout(y, out) else torch.empty_like(out).copy_(y)
         # sum() sends back one number, expanded with no memory behind it.
@@ -116,15 +116,22 @@ class CpuKernel(Kernel):
         return out
 
     def prepare(
-        self, edges: tuple[float, ...], rates: tuple[float, ...], scale: float, dtype: torch.dtype
+        self,
+        edges: tuple[float, ...],
+        rates: tuple[float, ...],
+        scale: float,
+        dtype: torch.dtype,
+        at_zero: float | None = None,
     ) -> ctypes.Array | None:
-        """The law as the library reads it, or None if it cannot."""
+        """The law as the library reads it, or None if it cannot; at_zero replaces the intervals' own slope at 0."""
         if dtype not in CODES or len(rates) > self.library.supple_most_intervals():
             return None
+        if at_zero is None:
+            at_zero = Intervals(edges, rates, scale).slope_at_zero(dtype)
         law = ctypes.create_string_buffer(self.library.supple_law_size())
         keys = edge_keys(edges, dtype)
         arrays = (LONG * len(keys))(*keys), (DOUBLE * len(rates))(*rates)
-        self.library.supple_prepare(law, CODES[dtype], *arrays, len(rates), scale)
+        self.library.supple_prepare(law, CODES[dtype], *arrays, len(rates), scale, at_zero)
         return law
 
 

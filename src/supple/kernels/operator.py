@@ -1,7 +1,8 @@
 """Interval-wise dropout as one differentiable operator: a Function in eager mode, a registered op in compiled code.
 
 Backward keeps the output alone. Since y is either ``scale * x`` or 0, the gradient is ``scale * grad`` where y is not
-0; at x == 0 that gives 0, as the paper's listing does.
+0. At x == 0 that gives 0, as the paper's listing does. If 0 lies inside an interval it is the mean of the mask instead,
+and an output of -0 says that x was 0.
 """
 
 from typing import Any
@@ -41,22 +42,24 @@ class EagerGate(torch.autograd.Function):
     """The backward of the operator, linear in the gradient, so that a double backward is the same gate again."""
 
     @staticmethod
-    def forward(grad: Tensor, y: Tensor, scale: float) -> Tensor:
-        return kernels.kernel_for(grad.device).gate(grad, y, scale)
+    def forward(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
+        return kernels.kernel_for(grad.device).gate(grad, y, scale, at_zero)
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, float, float], output: Tensor) -> None:
         ctx.save_for_backward(inputs[1])
-        ctx.scale = inputs[2]  # type: ignore[attr-defined]
+        ctx.slopes = inputs[2:]  # type: ignore[attr-defined]
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return EagerGate.apply(grad, ctx.saved_tensors[0], ctx.scale), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        return EagerGate.apply(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], grad: Tensor, y: Tensor, scale: float) -> tuple[Tensor, int]:
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], grad: Tensor, y: Tensor, scale: float, at_zero: float
+    ) -> tuple[Tensor, int]:
         grad, y = (_batch_first(t, dim, info.batch_size) for t, dim in zip((grad, y), in_dims, strict=False))
-        return EagerGate.apply(grad, y, scale), 0
+        return EagerGate.apply(grad, y, scale, at_zero), 0
 
 
 class PlainIntervalDropout(torch.autograd.Function):
@@ -70,7 +73,7 @@ class PlainIntervalDropout(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
         if inplace:
             ctx.mark_dirty(x)
-        ctx.kernel, ctx.scale = kernels.kernel_for(x.device), intervals.scale
+        ctx.kernel, ctx.slopes = kernels.kernel_for(x.device), (intervals.scale, intervals.slope_at_zero(x.dtype))
         y = ctx.kernel.drop(x, intervals, generator=generator, out=x if inplace else None)
         ctx.save_for_backward(y)
         return y
@@ -79,8 +82,8 @@ class PlainIntervalDropout(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (y,) = ctx.saved_tensors
         if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling():
-            return differentiable_gate(grad, y, ctx.scale), None, None, None
-        return ctx.kernel.gate(grad, y, ctx.scale), None, None, None
+            return differentiable_gate(grad, y, *ctx.slopes), None, None, None
+        return ctx.kernel.gate(grad, y, *ctx.slopes), None, None, None
 
 
 # What Function.apply comes down to when no torch.func transform is active; its checks for one cost 20 us between two
@@ -88,11 +91,11 @@ class PlainIntervalDropout(torch.autograd.Function):
 apply_plainly = super(torch.autograd.Function, PlainIntervalDropout).apply
 
 
-def differentiable_gate(grad: Tensor, y: Tensor, scale: float) -> Tensor:
+def differentiable_gate(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
     """The gradient of the operator, where somebody will differentiate, map or compile it."""
     if torch.compiler.is_compiling():
-        return torch.ops.supple.gate(grad, y, scale)
-    return EagerGate.apply(grad, y, scale)
+        return torch.ops.supple.gate(grad, y, scale, at_zero)
+    return EagerGate.apply(grad, y, scale, at_zero)
 
 
 class EagerIntervalDropout(torch.autograd.Function):
@@ -107,11 +110,11 @@ class EagerIntervalDropout(torch.autograd.Function):
         if inputs[3]:
             ctx.mark_dirty(inputs[0])
         ctx.save_for_backward(output)
-        ctx.scale = inputs[1].scale  # type: ignore[attr-defined]
+        ctx.slopes = (inputs[1].scale, inputs[1].slope_at_zero(output.dtype))  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return EagerGate.apply(grad, ctx.saved_tensors[0], ctx.scale), None, None, None
+        return EagerGate.apply(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
     @staticmethod
     def vmap(
@@ -143,7 +146,7 @@ LIBRARY.define(
     "interval_dropout(Tensor x, float[] edges, float[] drop, float scale) -> Tensor",
     tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
 )
-LIBRARY.define("gate(Tensor grad, Tensor y, float scale) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+LIBRARY.define("gate(Tensor grad, Tensor y, float scale, float at_zero) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 
 
 @torch.library.impl(LIBRARY, "interval_dropout", "CompositeExplicitAutograd")
@@ -153,8 +156,8 @@ def registered_interval_dropout(x: Tensor, edges: list[float], drop: list[float]
 
 
 @torch.library.impl(LIBRARY, "gate", "CompositeExplicitAutograd")
-def registered_gate(grad: Tensor, y: Tensor, scale: float) -> Tensor:
-    return kernels.kernel_for(grad.device).gate(grad, y, scale)
+def registered_gate(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
+    return kernels.kernel_for(grad.device).gate(grad, y, scale, at_zero)
 
 
 @torch.library.register_fake("supple::interval_dropout", lib=LIBRARY)
@@ -163,26 +166,27 @@ def _(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
 
 
 @torch.library.register_fake("supple::gate", lib=LIBRARY)
-def _(grad: Tensor, y: Tensor, scale: float) -> Tensor:
+def _(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
     return torch.empty_like(grad)
 
 
 def _keep_output(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(output)
-    ctx.scale = inputs[3]
+    _, edges, drop, scale = inputs
+    ctx.slopes = (scale, Intervals(tuple(edges), tuple(drop), scale).slope_at_zero(output.dtype))
 
 
 def _interval_dropout_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], ctx.scale), None, None, None
+    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
 
 def _keep_gate(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(inputs[1])
-    ctx.scale = inputs[2]
+    ctx.slopes = inputs[2:]
 
 
-def _gate_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], ctx.scale), None, None
+def _gate_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
 
 torch.library.register_autograd(

@@ -85,9 +85,9 @@ class PortableKernel(Kernel):
         write(in_memory_order(x), law, generator=generator, out=in_memory_order(y))
         return y if intervals.scale == 1.0 else y.mul_(intervals.scale)
 
-    def gate(self, grad: Tensor, y: Tensor, scale: float) -> Tensor:
-        if not has_memory(grad) or not has_memory(y):
-            return self.reference.gate(grad, y, scale)
+    def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
+        if at_zero != 0.0 or not has_memory(grad) or not has_memory(y):
+            return self.reference.gate(grad, y, scale, at_zero)
         # threshold_backward makes the gradient 0 where |y| <= 0, and lets it pass elsewhere, at NaN too.
         out = torch.abs(y, out=torch.empty_like(grad))
         torch.ops.aten.threshold_backward.grad_input(grad, out, 0.0, grad_input=out)

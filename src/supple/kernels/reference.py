@@ -25,7 +25,12 @@ class ReferenceKernel(Kernel):
         kept = (uniform >= rate_of(x, intervals.edges, intervals.drop)) | x.isnan()
         # Select, never multiply by the mask: a dropped infinity is 0, not NaN.
         y = torch.where(kept, x * intervals.scale, torch.zeros((), dtype=x.dtype, device=x.device))
+        if intervals.slope_at_zero(x.dtype) != 0.0:
+            y = (y + 0.0).masked_fill_(x == 0, -0.0)  # -0 + 0 is +0: a product that underflows is no mark
         return y if out is None else out.copy_(y)
 
-    def gate(self, grad: Tensor, y: Tensor, scale: float) -> Tensor:
-        return (grad * scale).masked_fill_(y == 0, 0.0)
+    def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
+        gated = (grad * scale).masked_fill_(y == 0, 0.0)
+        if at_zero != 0.0:
+            gated += (grad * at_zero).masked_fill_((y != 0) | ~y.signbit(), 0.0)
+        return gated

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from supple.kernels.base import Intervals, Kernel
 from supple.kernels.cuda_seed import CudaSeeds
+from supple.kernels.reference import ReferenceKernel
 from supple.kernels.triton_programs import OWN_BITS, SHARED_BITS, drop_kernel, gate_kernel
 
 # The best of nine forward and seven backward shapes on an H200 (torch 2.11, Triton 3.6, medians of 50), by the time of
@@ -29,6 +30,7 @@ class TritonKernel(Kernel):
     def __init__(self) -> None:
         self.seeds: dict[int, CudaSeeds] = {}
         self.compiled: dict[Hashable, Any] = {}
+        self.reference = ReferenceKernel()
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
         if generator is not None and generator.device.type != "cuda":
@@ -40,7 +42,9 @@ class TritonKernel(Kernel):
             on_device_of(x, self._launch_drop, x, y, intervals, generator)
         return y if out is None or out is y else out.copy_(y)
 
-    def gate(self, grad: Tensor, y: Tensor, scale: float) -> Tensor:
+    def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
+        if at_zero != 0.0:  # rare enough for torch's own launches
+            return self.reference.gate(grad, y, scale, at_zero)
         fused = scale != 1.0 or torch.cuda.is_current_stream_capturing()
         if fused and grad.stride() == y.stride() and y.numel() > 0 and is_dense(y):
             out = torch.empty_like(grad)
@@ -51,11 +55,11 @@ class TritonKernel(Kernel):
 
     def _launch_drop(self, x: Tensor, y: Tensor, intervals: Intervals, generator: torch.Generator | None) -> None:
         start, numel = self._seeds_of(x).start(generator), x.numel()
-        edges, rates, scaled = plan(intervals, x.dtype)
+        edges, rates, scaled, marked = plan(intervals, x.dtype)
         overlap = start.slot is not None and can_overlap(x)
         bits = (start.seed, start.stream, start.slot)
-        told = (x, y, numel, *bits, rates, intervals.scale, edges, scaled, GROUPS, overlap)
-        key = (x.dtype, edges, scaled, start.slot is None, overlap)
+        told = (x, y, numel, *bits, rates, intervals.scale, edges, scaled, marked, GROUPS, overlap)
+        key = (x.dtype, edges, scaled, marked, start.slot is None, overlap)
         self._launch(drop_kernel, told, key, num_programs=-(-numel // (8 * GROUPS)), num_warps=DROP_WARPS)
 
     def _launch_gate(self, grad: Tensor, y: Tensor, out: Tensor, scale: float) -> None:
@@ -117,14 +121,14 @@ def is_dense(x: Tensor) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def plan(intervals: Intervals, dtype: torch.dtype) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
-    """What a program is told: edges rounded to the dtype as torch's comparisons do, keep rates in two parts, scaled."""
+def plan(intervals: Intervals, dtype: torch.dtype) -> tuple[tuple[float, ...], tuple[float, ...], bool, bool]:
+    """What a program is told: edges rounded to the dtype as torch's comparisons do, keep rates in two parts, flags."""
     edges = tuple(torch.tensor(intervals.edges, dtype=torch.float64).to(dtype).tolist())
     rates: list[float] = []
     for rate in intervals.drop:
         own, shared = divmod(round((1.0 - rate) * 2 ** (OWN_BITS + SHARED_BITS)), 2**SHARED_BITS)
         rates += [float(own), float(shared)]
-    return edges, tuple(rates), intervals.scale != 1.0
+    return edges, tuple(rates), intervals.scale != 1.0, intervals.slope_at_zero(dtype) != 0.0
 
 
 def obstacle(device: torch.device) -> str | None:

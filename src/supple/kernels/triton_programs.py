@@ -61,6 +61,7 @@ def dropped(
     scale: tl.tensor,
     EDGES: tl.constexpr,
     SCALED: tl.constexpr,
+    MARKED: tl.constexpr,
 ) -> tl.tensor:
     """x where its half-word is below its interval's threshold, else 0. Selected, not multiplied: inf * 0 is NaN."""
     value = x.to(tl.float32) if x.dtype.primitive_bitwidth < 32 else x
@@ -71,6 +72,8 @@ def dropped(
     kept = (half.to(tl.int32) < threshold) | (value != value)
     if SCALED:
         x = (value * tl.cast(scale, value.dtype)).to(x.dtype)
+    if MARKED:  # -0 for an element equal to 0, +0 for all other zeros. Triton writes a literal -0.0 as +0.
+        return tl.where(value == 0, (tl.abs(value) * -1.0).to(x.dtype), tl.where(kept & (x != 0), x, 0.0))
     return tl.where(kept, x, 0.0)
 
 
@@ -86,6 +89,7 @@ def drop_block(
     scale: tl.tensor,
     EDGES: tl.constexpr,
     SCALED: tl.constexpr,
+    MARKED: tl.constexpr,
     GROUPS: tl.constexpr,
     WHOLE: tl.constexpr,
 ) -> None:
@@ -102,8 +106,10 @@ def drop_block(
     w0, w1, w2, w3 = philox(seed, stream, block, GROUPS)
     shared = shared_bits(w0, w1, w2, w3)
     words = tl.reshape(tl.join(tl.join(w0, w2), tl.join(w1, w3)), [HALF])
-    tl.store(y_ptr + upper, dropped(x_upper, words >> 16, shared, rates, scale, EDGES, SCALED), mask=upper_mask)
-    tl.store(y_ptr + lower, dropped(x_lower, words & 0xFFFF, shared, rates, scale, EDGES, SCALED), mask=lower_mask)
+    tl.store(y_ptr + upper, dropped(x_upper, words >> 16, shared, rates, scale, EDGES, SCALED, MARKED), mask=upper_mask)
+    tl.store(
+        y_ptr + lower, dropped(x_lower, words & 0xFFFF, shared, rates, scale, EDGES, SCALED, MARKED), mask=lower_mask
+    )
 
 
 @triton.jit(do_not_specialize=["numel", "seed", "stream", "seed_ptr"])
@@ -118,6 +124,7 @@ def drop_kernel(
     scale: tl.float64,
     EDGES: tl.constexpr,
     SCALED: tl.constexpr,
+    MARKED: tl.constexpr,
     GROUPS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ) -> None:
@@ -131,9 +138,13 @@ def drop_kernel(
         seed = tl.load(seed_ptr)
     # The last block apart: a mask in the others would cost the wide loads wherever 16 does not divide numel.
     if left >= GROUPS * 8:
-        drop_block(x_ptr + start, y_ptr + start, left, seed, stream, block, rates, scale, EDGES, SCALED, GROUPS, True)
+        drop_block(
+            x_ptr + start, y_ptr + start, left, seed, stream, block, rates, scale, EDGES, SCALED, MARKED, GROUPS, True
+        )
     else:
-        drop_block(x_ptr + start, y_ptr + start, left, seed, stream, block, rates, scale, EDGES, SCALED, GROUPS, False)
+        drop_block(
+            x_ptr + start, y_ptr + start, left, seed, stream, block, rates, scale, EDGES, SCALED, MARKED, GROUPS, False
+        )
 
 
 @triton.jit

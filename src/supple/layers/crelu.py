@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from supple.functional import require_floating_point
+
 
 class CReLU(nn.Module):
     """[relu(x), relu(-x)] along dimension 1, features of a linear layer and channels of a convolution alike."""
@@ -10,4 +12,6 @@ class CReLU(nn.Module):
     expansion = 2
 
     def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            require_floating_point(x, "CReLU")
         return torch.cat((torch.relu(x), torch.relu(-x)), dim=1)

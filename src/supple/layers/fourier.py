@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from supple.functional import require_floating_point
+
 
 class Fourier(nn.Module):
     """[sin(x), cos(x)] along dimension 1, features of a linear layer and channels of a convolution alike."""
@@ -10,4 +12,6 @@ class Fourier(nn.Module):
     expansion = 2
 
     def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            require_floating_point(x, "Fourier")
         return torch.cat((torch.sin(x), torch.cos(x)), dim=1)
