@@ -43,7 +43,7 @@ def test_gradient_at_zero_is_the_keep_rate_of_the_interval_that_zero_lies_inside
     y = SF.interval_dropout(leaf * 1.0, (-1.0, 1.0), (0.5, 0.3, 0.0), inplace=inplace)
     y.sum().backward()
     assert torch.equal(y, leaf)
-    assert torch.equal(leaf.grad, torch.where(leaf == 0, 0.7, 1.0).to(dtype))
+    assert torch.equal(leaf.grad, torch.where(leaf == 0, torch.tensor(0.7, dtype=dtype, device=GPU), 1.0))
 
 
 def test_triton_serves_cuda_and_the_description_says_so():
