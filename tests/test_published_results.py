@@ -1,11 +1,12 @@
 """docs/results: each study's report can be made again from what it tells of its runs."""
 
 import errno
-import importlib.util
+import importlib
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,28 +14,29 @@ from pathlib import Path
 import pytest
 
 from supple_lab import lookup
-from supple_lab.atomic_write import StorageError
 from supple_lab.commands.report import make_report
 from supple_lab.report.panel import NO_EPOCHS
 from supple_lab.runs.index import entries
+from supple_lab.runs.quarantine import digests
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
+from supple_lab.studies.manifest import studies_in
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = sorted(path for path in (ROOT / "docs/results").glob("*/*.json") if path.stem == path.parent.name)
 
 
+sys.path.append(str(ROOT / "tools"))  # where one tool finds another, as a script does
+
+
 def tool(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(name)
 
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
 def test_report_is_what_its_runs_say(path, tmp_path):
     published = json.loads(path.read_bytes())
-    tool("store_from_report").store_from_report(published, tmp_path / "out")
+    tool("store_from_report").store_from_reports([published], tmp_path / "out")
     make_report(lookup.find(Study, path.stem)(), tmp_path / "out")
     again = json.loads((tmp_path / "out/report" / path.name).read_bytes())
     for part in ("command", "runs", "series", "missing"):
@@ -45,7 +47,7 @@ def test_report_is_what_its_runs_say(path, tmp_path):
 
 def test_published_page_names_the_files_beside_it_alone(tmp_path):
     published = PUBLISHED[0]
-    tool("store_from_report").store_from_report(json.loads(published.read_bytes()), tmp_path / "out")
+    tool("store_from_report").store_from_reports([json.loads(published.read_bytes())], tmp_path / "out")
     make_report(lookup.find(Study, published.stem)(), tmp_path / "out")
     assert list((tmp_path / "out/report").glob("*.md"))
     tool("publish_report").publish(tmp_path / "out", published.stem, tmp_path / "results")
@@ -159,12 +161,102 @@ def test_folder_that_may_not_be_written_is_refused_and_nothing_half_made_stays(a
     assert not (tmp_path / "out").exists()
 
 
-def test_run_of_another_version_is_refused_and_leaves_nothing(tmp_path):
+def test_runs_that_the_commands_would_not_order_today_are_left_out(tmp_path, monkeypatch, capsys):
     published = smallest()
-    published["runs"][0]["spec"]["seed"] = 7
-    with pytest.raises(StorageError, match="another version"):
-        tool("store_from_report").store_from_report(published, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    done = [run for run in published["runs"] if run["status"] == "done"]
+    done[0]["id"] = "0" * 16
+    (tmp_path / "report.json").write_text(json.dumps(published))
+    monkeypatch.setattr(sys, "argv", ["tool", str(tmp_path / "report.json"), str(tmp_path / "out")])
+    tool("store_from_report").main()
+    assert capsys.readouterr().out.startswith(f"{len(done) - 1} runs in {tmp_path / 'out'}; 1 left out")
+    assert {folder.path.name for folder in Store.open(tmp_path / "out").folders()} == {run["id"] for run in done[1:]}
+
+
+def test_store_of_several_reports_has_the_runs_of_all(tmp_path):
+    reports = sorted(PUBLISHED, key=lambda path: path.stat().st_size)[:2]
+    parts = [json.loads(path.read_bytes()) for path in reports]
+    tool("store_from_report").store_from_reports(parts, tmp_path / "out")
+    done = {run["id"] for part in parts for run in part["runs"] if run["status"] == "done"}
+    assert {folder.path.name for folder in Store.open(tmp_path / "out").folders()} == done
+    assert studies_in(tmp_path / "out") == sorted(path.stem for path in reports)
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder of published reports of our own, and in it the smallest report without its first run that is done."""
+    report = smallest()
+    lost = next(run for run in report["runs"] if run["status"] == "done")
+    lost["status"] = "waiting"
+    report["series"] = [point for point in report["series"] if point["run"] != lost["id"]]
+    (tmp_path / "results" / report["study"]).mkdir(parents=True)
+    (tmp_path / "results" / report["study"] / f"{report['study']}.json").write_text(json.dumps(report))
+    monkeypatch.setattr(tool("publish_report"), "RESULTS", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def publish_again(results, *folders, monkeypatch):
+    """Call the tool for the smallest report; the report that it published."""
+    study = smallest()["study"]
+    monkeypatch.setattr(sys, "argv", ["tool", study, *map(str, folders)])
+    tool("publish_report").main()
+    return json.loads((results / study / f"{study}.json").read_bytes())
+
+
+def test_new_runs_are_added_to_those_that_are_published(results, tmp_path, monkeypatch, capsys):
+    whole = smallest()
+    tool("store_from_report").store_from_reports([whole], tmp_path / "new")
+    kept = {run["id"] for run in whole["runs"] if run["status"] == "done"}
+    for run in sorted(kept)[1:]:
+        if run != next(run["id"] for run in whole["runs"] if run["status"] == "done"):
+            shutil.rmtree(tmp_path / "new/runs" / run)
+    again = publish_again(results, tmp_path / "new", monkeypatch=monkeypatch)
+    assert capsys.readouterr().out == f"{whole['study']}: {len(kept)} runs, 1 of them new; 0 dropped out\n"
+    assert (again["runs"], again["series"], again["command"]) == (whole["runs"], whole["series"], whole["command"])
+
+
+def test_commands_of_new_runs_follow_those_that_are_published(results, tmp_path, monkeypatch):
+    whole = smallest()
+    whole["command"] += " --jobs 7"
+    tool("store_from_report").store_from_reports([whole], tmp_path / "new")
+    again = publish_again(results, tmp_path / "new", monkeypatch=monkeypatch)
+    assert again["command"] == f"{smallest()['command']} && {whole['command']}"
+
+
+def test_published_runs_that_are_no_longer_the_studys_drop_out(results, monkeypatch, capsys):
+    study = smallest()["study"]
+    report = json.loads((results / study / f"{study}.json").read_bytes())
+    withdrawn = next(run for run in report["runs"] if run["status"] == "done")
+    before, withdrawn["id"] = withdrawn["id"], "0" * 16
+    (results / study / f"{study}.json").write_text(json.dumps(report))
+    again = publish_again(results, monkeypatch=monkeypatch)
+    assert capsys.readouterr().out.endswith("0 of them new; 1 dropped out\n")
+    assert {run["id"]: run["status"] for run in again["runs"]}[before] == "waiting"
+    assert not [point for point in again["series"] if point["run"] == before]
+
+
+def test_logs_of_epochs_come_with_new_runs(tmp_path):
+    report = smallest()
+    tool("store_from_report").store_from_reports([report], tmp_path / "new")
+    (folder, *_) = Store.open(tmp_path / "new").folders()
+    folder.epoch_log.path.write_bytes(b'{"epoch": 1}\n')
+    folder.write_status(**folder.status() | {"digests": digests(folder.path)})
+    (tmp_path / "results").mkdir()
+    (tmp_path / f"results/{report['study']}.json").write_text(json.dumps(report))
+    tool("publish_report").merge(
+        report["study"], [tmp_path / "new"], results=tmp_path / "results", out=tmp_path / "merged"
+    )
+    merged = Store.open(tmp_path / "merged").folder(folder.spec())
+    assert (merged.epochs(), merged.state()) == ([{"epoch": 1}], "done")
+
+
+def test_unfinished_runs_are_not_published(results, tmp_path, monkeypatch, capsys):
+    whole = smallest()
+    tool("store_from_report").store_from_reports([whole], tmp_path / "new")
+    lost = next(run["id"] for run in whole["runs"] if run["status"] == "done")
+    (tmp_path / "new/runs" / lost / "records.jsonl").write_text("")
+    again = publish_again(results, tmp_path / "new", monkeypatch=monkeypatch)
+    assert ", 0 of them new" in capsys.readouterr().out
+    assert {run["id"]: run["status"] for run in again["runs"]}[lost] == "waiting"
 
 
 def test_why_a_run_diverged_comes_along(tmp_path):
@@ -172,13 +264,13 @@ def test_why_a_run_diverged_comes_along(tmp_path):
     run = published["runs"][0] | {"status": "diverged"}
     published["runs"][0] = run
     published["missing"] = [{"id": run["id"], "status": "diverged", "reason": "the loss was no number"}]
-    tool("store_from_report").store_from_report(published, tmp_path / "out")
+    tool("store_from_report").store_from_reports([published], tmp_path / "out")
     reasons = {entry.run: entry.reason for entry in entries(Store.open(tmp_path / "out"))}
     assert reasons[run["id"]] == "the loss was no number"
 
 
 def test_finished_runs_of_the_store_are_shown_as_wholly_done(tmp_path):
-    tool("store_from_report").store_from_report(smallest(), tmp_path / "out")
+    tool("store_from_report").store_from_reports([smallest()], tmp_path / "out")
     found = entries(Store.open(tmp_path / "out"))
     assert found
     assert {(entry.state, entry.progress) for entry in found} == {("done", 1.0)}
@@ -192,7 +284,7 @@ def test_commands_are_told_apart_from_arguments_that_look_like_their_joint(only)
 
 def test_figures_over_epochs_say_that_logs_are_missing_and_not_runs(tmp_path):
     (published,) = (path for path in PUBLISHED if path.stem == "supervised")
-    tool("store_from_report").store_from_report(json.loads(published.read_bytes()), tmp_path / "out")
+    tool("store_from_report").store_from_reports([json.loads(published.read_bytes())], tmp_path / "out")
     drawing, page = make_report(lookup.find(Study, "supervised")(), tmp_path / "out")
     said = {panel.nothing for figure in drawing.figures for panel in figure.panels if panel.title.startswith("CNN")}
     assert said == {NO_EPOCHS}

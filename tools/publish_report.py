@@ -1,32 +1,79 @@
-"""Puts a report where the documentation shows it: all of its files but tables in Markdown, which would be pages.
+"""Adds runs to a published report, and puts what the documentation shows of it into docs/results.
 
-supple report out/more
-python tools/publish_report.py out/more continual_full
+    python tools/publish_report.py continual_full out/more
+
+The report is made of the runs that docs/results has of the study and of those that ended in the folders; a run of both
+is the folder's. Runs that are none of the study's any more drop out; without a folder this is all that changes. All
+files of the report are published but tables in Markdown, which would be pages.
 """
 
 import re
 import shutil
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from supple_lab.commands.base import BAD_USAGE
-from supple_lab.studies.manifest import studies_in
+from store_from_report import add_order, ordered_by, read_report, store_from_reports
+
+from supple_lab import lookup
+from supple_lab.atomic_write import StorageError
+from supple_lab.commands.base import BAD_USAGE, BadUsage
+from supple_lab.commands.report import make_report
+from supple_lab.commands.telling import advising, refusals_told
+from supple_lab.runs.quarantine import ENDED, LOGS
+from supple_lab.runs.store import Store
+from supple_lab.studies.base import Study
+from supple_lab.studies.manifest import read_manifest, studies_in
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
-USAGE = "usage: python tools/publish_report.py FOLDER STUDY, the folder of the runs and a study that is reported there."
+USAGE = "usage: python tools/publish_report.py STUDY [FOLDER...], a study and the folders of its new runs."
 LINK_TO_MARKDOWN = re.compile(r'<a href="\w+\.md">Markdown</a>, ')
 
 
 def main() -> None:
-    """Take the study that the second argument names from the store that the first does."""
-    if len(sys.argv) != 3:
-        print(USAGE, file=sys.stderr)
+    """Publish the study that the first argument names with the runs of the stores that the others do."""
+    try:
+        if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+            raise BadUsage(USAGE)
+        study, folders = sys.argv[1], [Path(name) for name in sys.argv[2:]]
+        with refusals_told(), advising("Choose a folder that you may write to."), tempfile.TemporaryDirectory() as made:
+            print(merge(study, folders, results=RESULTS / study, out=Path(made) / "out"))
+            publish(Path(made) / "out", study, RESULTS / study)
+    except (StorageError, BadUsage, lookup.UnknownName) as error:
+        print(error, file=sys.stderr)
         sys.exit(BAD_USAGE)
-    out, study = Path(sys.argv[1]), sys.argv[2]
-    if not (out / "report" / f"{study}.html").exists():
-        print(f"{out} has no report of {study}: supple report {study} --out {out}", file=sys.stderr)
-        sys.exit(BAD_USAGE)
-    publish(out, study, RESULTS / study)
+
+
+def merge(study: str, folders: Sequence[Path], *, results: Path, out: Path) -> str:
+    """Report in `out` on what is published and on the folders' runs; what changed, in words."""
+    before = results / f"{study}.json"
+    known: set[str] = set()
+    if before.exists():
+        report = read_report(before)
+        known = {run["id"] for run in report["runs"] if run["status"] in ENDED}
+        store_from_reports([report], out)
+    store = Store.create(out)
+    for folder in folders:
+        adopt(study, folder, store)
+    make_report(lookup.find(Study, study)(), out)
+    there = {folder.path.name for folder in store.folders()}
+    return f"{study}: {len(there)} runs, {len(there - known)} of them new; {len(known - there)} dropped out"
+
+
+def adopt(study: str, folder: Path, store: Store) -> None:
+    """Add the folder's orders of the study, and its runs that ended."""
+    source = Store.open(folder)
+    for command in read_manifest(folder, study).commands:
+        add_order(store.root, ordered_by(command, study))
+    for spec in lookup.find(Study, study)().specs(read_manifest(store.root, study).order):
+        run, own = source.folder(spec), store.folder(spec)
+        if run.state() in ENDED:
+            own.create(spec)
+            for name in (*LOGS, "status.json"):
+                (own.path / name).unlink(missing_ok=True)  # of the published run, which has no log of epochs
+                if (run.path / name).exists():
+                    shutil.copyfile(run.path / name, own.path / name)
 
 
 def publish(out: Path, study: str, results: Path) -> None:

@@ -1,16 +1,18 @@
-"""Makes a store of a report's STUDY.json: the runs that ended, and the commands that ordered them. Add to it as to any.
+"""Makes a store of reports' STUDY.json: the runs that ended, and the commands that ordered them. Add to it as to any.
 
     python tools/store_from_report.py docs/results/continual_full/continual_full.json out/more
     supple run continual_full --scale paper --device cuda --only CNN --seeds 4 --out out/more
 
 The second command runs what is missing, here a fourth seed, and reports all. A report has its values to six digits and
-no logs of epochs, and so does the store. The file of a --plugin must lie where the report's commands name it.
+no logs of epochs, and so does the store. Runs that the commands would not order today, because a method or a study has
+changed since, are left out. The file of a --plugin must lie where the report's commands name it.
 """
 
 import json
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -32,7 +34,7 @@ from supple_lab.studies.base import Study
 from supple_lab.studies.manifest import add_to_manifest
 from supple_lab.studies.order import Order
 
-USAGE = "usage: python tools/store_from_report.py STUDY.json FOLDER, the one there already and the other not yet."
+USAGE = "usage: python tools/store_from_report.py STUDY.json... FOLDER, the ones there already and the last not yet."
 # Of a report, what a store is made of.
 PARTS = {"study": str, "command": str, "runs": list, "series": list, "missing": list}
 Json = dict[str, Any]
@@ -40,8 +42,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Ordered:
-    """What a command asked of the study."""
+    """What a command asked of a study."""
 
+    study: str
     command: str
     order: Order
     specs: list[RunSpec]
@@ -57,13 +60,15 @@ class Ended:
 
 
 def main() -> None:
-    """Read the file that the first argument names, fill the folder that the second does; or say why not."""
+    """Read the files that the arguments name, fill the folder that the last one does; or say why not."""
     try:
-        if len(sys.argv) != 3:
+        if len(sys.argv) < 3:
             raise BadUsage(USAGE)
-        report, out = Path(sys.argv[1]), Path(sys.argv[2])
+        *paths, out = map(Path, sys.argv[1:])
         with refusals_told(), advising("Choose a folder that you may write to."):
-            print(f"{store_from_report(read_report(report), out)} runs in {out}")
+            reports = [read_report(path) for path in paths]
+            num_runs = store_from_reports(reports, out)
+            print(f"{num_runs} runs in {out}{words_of_withdrawn(reports, num_runs)}")
     except (StorageError, BadUsage, lookup.UnknownName) as error:
         print(error, file=sys.stderr)
         sys.exit(BAD_USAGE)
@@ -82,17 +87,26 @@ def read_report(path: Path) -> Json:
     return report
 
 
-def store_from_report(report: Json, out: Path) -> int:
+def words_of_withdrawn(reports: Sequence[Json], num_runs: int) -> str:
+    """How many runs of the reports are not in the store, if any."""
+    withdrawn = len({run["id"] for report in reports for run in report["runs"] if run["status"] in ENDED}) - num_runs
+    return f"; {withdrawn} left out, which are no runs of their studies any more" if withdrawn else ""
+
+
+def store_from_reports(reports: Sequence[Json], out: Path) -> int:
     """How many runs the store has after it. All is read before anything is written, and nothing half-made stays."""
     if out.exists():
         raise StorageError(f"{out} is there already: choose a folder that is not.")
     try:
-        orders = [ordered_by(command, report["study"]) for command in commands_in(report["command"])]
-        runs = ended_runs(report)
+        orders = [
+            ordered_by(command, report["study"]) for report in reports for command in commands_in(report["command"])
+        ]
+        specs = {spec.run_id: spec for one in orders for spec in one.specs}
+        runs = {run.spec.run_id: run for report in reports for run in ended_runs(report, specs)}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StorageError(f"the report is not as supple writes it: {type(error).__name__}: {error}.") from error
     try:
-        fill(out, report["study"], orders=orders, runs=runs)
+        fill(out, orders=orders, runs=runs.values())
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
@@ -126,7 +140,7 @@ def ordered_by(command: str, study: str) -> Ordered:
         if not isinstance(run, Run):
             raise StorageError("that is no `supple run` of this version's.")
         order = run.order()
-        return Ordered(command=command, order=order, specs=lookup.find(Study, study)().specs(order))
+        return Ordered(study=study, command=command, order=order, specs=lookup.find(Study, study)().specs(order))
     except (StorageError, BadUsage, lookup.UnknownName) as error:
         raise StorageError(f"cannot order again what the report's command did ({command}): {error}") from error
 
@@ -140,14 +154,18 @@ def read_command(command: str) -> Command | None:
         return None
 
 
-def ended_runs(report: Json) -> list[Ended]:
-    """The report's runs that ended."""
+def ended_runs(report: Json, specs: Mapping[str, RunSpec]) -> list[Ended]:
+    """The report's runs that ended, of those whose specs are given by their ids."""
     records = records_by_run(report["series"])
     told = {run["id"]: run for run in report["missing"]}  # of those that diverged, why
     return [
-        Ended(spec=spec_of(run), told=told.get(run["id"], {}) | run, records=list(records.get(run["id"], {}).values()))
+        Ended(
+            spec=specs[run["id"]],
+            told=told.get(run["id"], {}) | run,
+            records=list(records.get(run["id"], {}).values()),
+        )
         for run in report["runs"]
-        if run["status"] in ENDED
+        if run["status"] in ENDED and run["id"] in specs
     ]
 
 
@@ -161,21 +179,18 @@ def records_by_run(series: list[Json]) -> dict[str, dict[int, Record]]:
     return runs
 
 
-def spec_of(run: Json) -> RunSpec:
-    """The run's spec, or StorageError where it is that of another run here."""
-    spec = RunSpec.from_json(json.dumps(run["spec"]))
-    if spec.run_id != run["id"]:
-        raise StorageError(f"{run['id']} is {spec.run_id} here: another version of supple made the report.")
-    return spec
-
-
-def fill(out: Path, study: str, *, orders: list[Ordered], runs: list[Ended]) -> None:
+def fill(out: Path, *, orders: Iterable[Ordered], runs: Iterable[Ended]) -> None:
     """Make the store."""
     store = Store.create(out)
     for run in runs:
         write_run(store, run)
     for one in orders:
-        add_to_manifest(out, study, order=one.order, command=one.command, specs=one.specs)
+        add_order(out, one)
+
+
+def add_order(out: Path, one: Ordered) -> None:
+    """Note in a store what a command asked for."""
+    add_to_manifest(out, one.study, order=one.order, command=one.command, specs=one.specs)
 
 
 def write_run(store: Store, run: Ended) -> None:

@@ -1,0 +1,120 @@
+"""tools/gpu_queue.py: the paper's runs that are not published, as commands that fit into some minutes."""
+
+import importlib
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from supple_lab import lookup
+from supple_lab.cli import command_of
+from supple_lab.runs.store import Store
+from supple_lab.studies.base import Study
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "tools"))  # where one tool finds another, as a script does
+queue = importlib.import_module("gpu_queue")
+MINUTES = 9
+
+
+@pytest.fixture(scope="module")
+def missing():
+    """What is missing if nothing is published."""
+    return queue.missing_runs(ROOT / "of nothing", "paper")
+
+
+@pytest.fixture(scope="module")
+def calls(missing):
+    """The parts of each call until nothing is left."""
+    calls = []
+    while parts := queue.next_parts(missing, 60 * MINUTES):
+        calls.append(parts)
+        missing = queue.without(missing, [spec for part in parts for spec in part.specs])
+    return calls
+
+
+def test_every_missing_run_comes_up_once(missing, calls):
+    planned = [spec.run_id for parts in calls for part in parts for spec in part.specs]
+    wanted = [spec.run_id for specs in missing.values() for spec in specs]
+    assert sorted(planned) == sorted(set(wanted))
+    assert len(wanted) == len(set(wanted))
+
+
+def test_a_call_takes_longer_than_it_may_only_with_one_seed_of_one_method(calls):
+    too_long = [parts for parts in calls if sum(part.seconds for part in parts) > 60 * MINUTES]
+    assert all(len(parts) == 1 for parts in too_long)
+    assert all(len({(spec.method.name, spec.seed) for spec in parts[0].specs}) == 1 for parts in too_long)
+    assert len(too_long) < len(calls) / 2
+
+
+def test_the_first_call_begins_with_the_queues_first_entry(calls):
+    assert calls[0][0].wanted == queue.QUEUE[0]
+
+
+def test_commands_start_what_was_planned_and_nothing_else(calls):
+    done, seen = set(), set()
+    for part in (part for parts in calls for part in parts):
+        if (part.wanted, part.methods) not in seen:  # to read a command takes its time
+            order = command_of(shlex.split(part.command("paper", "cuda"))).order()
+            ordered = {spec.run_id for spec in lookup.find(Study, part.wanted.study)().specs(order)}
+            assert ordered - done == {spec.run_id for spec in part.specs}
+        seen.add((part.wanted, part.methods))
+        done |= {spec.run_id for spec in part.specs}
+
+
+def test_cbp_shares_no_command_with_others(calls):
+    methods = [{spec.method.name for spec in part.specs} for parts in calls for part in parts]
+    assert {"cbp"} in methods
+    assert all(names == {"cbp"} for names in methods if "cbp" in names)
+
+
+def test_published_runs_are_missing_if_their_ids_have_changed(tmp_path):
+    path = ROOT / "docs/results/continual_limited/continual_limited.json"
+    report = json.loads(path.read_bytes())
+    done = [run for run in report["runs"] if run["status"] == "done"]
+    known = done[0]["id"]
+    done[1]["id"] = "0" * 16
+    (tmp_path / "continual_limited").mkdir()
+    (tmp_path / "continual_limited/continual_limited.json").write_text(json.dumps(report))
+    limited = [wanted for wanted in queue.QUEUE if (wanted.study, wanted.only) == ("continual_limited", "CNN")]
+    ids = {wanted: {spec.run_id for spec in wanted.specs("paper")} for wanted in limited}
+    left = queue.missing_runs(tmp_path, "paper")
+    found = {spec.run_id for wanted in limited for spec in left[wanted]}
+    everything = set().union(*ids.values())
+    assert everything - found == everything & {run["id"] for run in done}
+    assert known in everything - found
+
+
+def test_runs_that_ended_in_a_store_are_not_missing(tmp_path, missing):
+    store = Store.create(tmp_path)
+    ended, failed, *_ = missing[queue.QUEUE[0]]
+    for spec, state in ((ended, "done"), (failed, "failed")):
+        store.folder(spec).create(spec)
+        store.folder(spec).write_status(state, num_records=0)
+    left = queue.missing_runs(ROOT / "of nothing", "paper", [tmp_path])
+    assert set(missing[queue.QUEUE[0]]) - set(left[queue.QUEUE[0]]) == {ended}
+
+
+def test_script_is_bash_and_names_the_published_reports(calls):
+    reports = queue.reports_in(queue.RESULTS)
+    text = queue.script(calls[0], minutes=MINUTES, scale="paper", device="cuda", reports=reports)
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    assert "store_from_report.py docs/results/continual_full/continual_full.json " in text
+
+
+def test_archive_has_small_checkpoints_of_unfinished_runs_alone(tmp_path, missing):
+    pack = importlib.import_module("pack_store")
+    store = Store.create(tmp_path)
+    done, small, large, *_ = missing[queue.QUEUE[0]]
+    for spec, state, size in ((done, "done", 9), (small, "running", 9), (large, "running", pack.MAX_CHECKPOINT + 1)):
+        folder = store.folder(spec)
+        folder.create(spec)
+        folder.write_status(state)
+        for serial in (1, 2):
+            (folder.path / f"checkpoint-{serial:06d}.pt").write_bytes(bytes(size))
+    files = {str(path.relative_to(tmp_path)) for path in pack.files_of(tmp_path)}
+    runs = {f"runs/{spec.run_id}/{name}" for spec in (done, small, large) for name in ("spec.json", "status.json")}
+    assert files == {"format.json", *runs, f"runs/{small.run_id}/checkpoint-000002.pt"}

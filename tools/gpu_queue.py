@@ -1,0 +1,304 @@
+"""Prints the paper's next runs that docs/results lacks, as a script that fits into some minutes on one GPU.
+
+    python tools/gpu_queue.py --list                    # what is missing, in hours of an H200
+    python tools/gpu_queue.py --minutes 9 > next.sh     # then on the GPU's machine, in a checkout: bash next.sh
+
+The script needs the data in $SUPPLE_DATA and no network. It adds to the store out/queue, which it makes of the
+published reports, and leaves it as $OUT/store.tar.xz (default: out/store.tar.xz). Unpack that and publish each study:
+python tools/publish_report.py STUDY FOLDER. A run is missing if no published report has it ended under its id, so that
+runs whose specs have changed since are run again. Runs that were cut off continue where their checkpoints are.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from supple_lab import lookup
+from supple_lab.provenance import gather_provenance
+from supple_lab.runs.index import entries
+from supple_lab.runs.precision import Precision
+from supple_lab.runs.problem import Supervised
+from supple_lab.runs.quarantine import ENDED
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.studies.base import Study
+from supple_lab.studies.order import Order, Scale
+
+RESULTS = Path(__file__).parent.parent / "docs/results"
+STORE = "out/queue"
+NUM_SEEDS = 5  # the paper's
+SUPPLE = "python3 -c 'from supple_lab.cli import main; main()'"
+# Seconds besides the runs': not measured, a guess with room for slow imports.
+SECONDS_OF_A_SCRIPT = 30
+SECONDS_OF_A_COMMAND = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Runs of a study that are to be published."""
+
+    study: str
+    only: str = ""  # as in --only
+    methods: tuple[str, ...] = ()  # none: the study's own
+    precision: Precision = "default"
+
+    def specs(self, scale: Scale, methods: tuple[str, ...] = ()) -> list[RunSpec]:
+        """All of its runs, published or not, or those of some methods."""
+        order = Order(
+            scale=scale,
+            num_seeds=NUM_SEEDS,
+            only=self.only,
+            methods=methods or self.methods,
+            precision=self.precision,
+        )
+        return lookup.find(Study, self.study)().specs(order)
+
+
+RANDOM_LABEL, PERMUTED = "random label, Adam 1e-3", "permuted input, Adam 1e-3"
+DECISIVE = ("vanilla", "dropout", "aid", "cbp", "redo", "crelu", "fourier", "drop_relu", "rrelu")  # named in claims
+WARM = ("vanilla", "dropout", "aid", "shrink_perturb", "dash")
+QUEUE = (
+    Wanted(study="continual_full", only="CNN", methods=("rrelu", "cbp")),
+    Wanted(study="continual_limited", only="CNN", methods=("rrelu", "cbp")),
+    Wanted(study="continual_full", only="CNN"),
+    Wanted(study="continual_limited", only="CNN"),
+    Wanted(study="trainability", only=RANDOM_LABEL, methods=DECISIVE),
+    # tf32 as the CNN's runs: a report is of one precision.
+    Wanted(study="supervised", only="ResNet"),
+    Wanted(study="warm_start", methods=WARM, precision="bf16"),
+    Wanted(study="trainability", only=PERMUTED, methods=("vanilla", "dropout", "aid")),
+    Wanted(study="trainability", only="permuted input, Adam 1e-4", methods=("vanilla", "dropout", "aid")),
+    Wanted(study="dropout_fails", only="random labels"),
+    Wanted(study="preactivation_shift"),
+    Wanted(study="trainability_metrics"),
+    Wanted(study="generalizability_gap", only="CNN"),
+    Wanted(study="sensitivity", only="CNN"),
+    Wanted(study="trainability", only=PERMUTED),
+    Wanted(study="trainability", only="permuted input"),
+    Wanted(study="trainability", only="random label"),
+    Wanted(study="continual_full", only="ResNet"),
+)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Milliseconds of a step on an H200: of a run alone, and a run's share among as many as run at once."""
+
+    alone: float
+    shared: float
+    at_once: int
+
+
+# docs/results/training.md, and of sweeps docs/results/training/sweeps.json, if nothing else is said.
+CNN, MLP_64, MLP_512 = Speed(0.53, 0.33, 12), Speed(0.29, 0.18, 12), Speed(0.41, 0.29, 12)
+LIMITED = Speed(0.73, 0.73, 12)  # docs/results/continual_limited: 174 s for 20,000 steps of 12 runs at once
+RESNET_BF16, RESNET = Speed(5.2, 4.3, 3), Speed(7.9, 7.9, 2)  # of ResNet-18 in tf32 one was measured alone
+VGG = Speed(17.3, 17.3, 1)
+# CBP is hundreds of small kernels, each of which waits for room: 20 ms a step beside eleven others. It runs by itself;
+# what five of them take from each other was not measured: twice the time is assumed.
+CBP_CNN, CBP_MLP = Speed(2 * 1.41, 2 * 1.41 / 5, 5), Speed(2 * 1.11, 2 * 1.11 / 5, 5)
+
+
+def speed_of(spec: RunSpec) -> Speed:
+    """How fast the run is on an H200, by what was published of such runs."""
+    assert isinstance(spec.problem, Supervised)
+    kind, is_cbp = spec.model.name, spec.method.name == "cbp"
+    if kind == "cnn" and is_cbp:
+        return CBP_CNN
+    if kind == "cnn":
+        return LIMITED if spec.problem.scenario.name == "continual_limited" else CNN
+    if kind == "mlp" and is_cbp:
+        return CBP_MLP
+    if kind == "mlp":
+        return MLP_64 if spec.problem.scenario.name == "random_label" else MLP_512
+    if kind == "resnet18":
+        return RESNET_BF16 if spec.precision == "bf16" else RESNET
+    return VGG
+
+
+@cache
+def num_steps(problem: Supervised) -> int:
+    """Training steps of a whole run."""
+    scenario, facts = problem.scenario, problem.dataset.facts
+    return sum(scenario.size(stage, facts).num_steps for stage in range(scenario.num_stages))
+
+
+def seconds_of(specs: Iterable[RunSpec]) -> float:
+    """How long the runs take side by side: no less than the longest alone."""
+    work = [(num_steps(spec.problem) / 1000, speed_of(spec)) for spec in specs if isinstance(spec.problem, Supervised)]
+    shared = sum(steps * speed.shared for steps, speed in work)
+    return max([shared, *(steps * speed.alone for steps, speed in work)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Runs that one command starts: those of some methods up to a number of seeds that are missing."""
+
+    wanted: Wanted
+    num_seeds: int
+    methods: tuple[str, ...]
+    specs: tuple[RunSpec, ...]  # the missing ones
+
+    @property
+    def seconds(self) -> float:
+        """How long the command takes."""
+        return SECONDS_OF_A_COMMAND + seconds_of(self.specs)
+
+    def command(self, scale: Scale, device: str) -> str:
+        """The arguments of `supple`. The report shows them, so the data's place is left to $SUPPLE_DATA."""
+        words = ["run", self.wanted.study, "--scale", scale, "--device", device]
+        words += ["--only", self.wanted.only] if self.wanted.only else []
+        if set(self.specs) <= set(self.wanted.specs(scale, self.methods)):  # no other runs by being named
+            words += ["--methods", *self.methods]
+        words += ["--seeds", str(self.num_seeds)]
+        words += ["--precision", self.wanted.precision] if self.wanted.precision != "default" else []
+        if device == "cuda":
+            at_once = min(len(self.specs), *(speed_of(spec).at_once for spec in self.specs))
+            words += ["--per-gpu", str(at_once)]
+        return shlex.join([*words, "--out", STORE, "--quiet"])
+
+
+def next_parts(missing: dict[Wanted, list[RunSpec]], budget: float) -> list[Part]:
+    """The parts to run next, in the order of the queue; if nothing fits, the smallest of the first entry."""
+    parts: list[Part] = []
+    for wanted, specs in missing.items():
+        for kind in by_kind(specs):
+            part = largest_part(wanted, kind, budget - sum(part.seconds for part in parts))
+            if part is not None:
+                parts.append(part)
+    return parts or [smallest_part(wanted, specs) for wanted, specs in missing.items() if specs][:1]
+
+
+def smallest_part(wanted: Wanted, specs: Sequence[RunSpec]) -> Part:
+    """The first run, with those of its method and seed that the same command starts."""
+    method, seed = specs[0].method.name, specs[0].seed
+    own = tuple(spec for spec in specs if spec.method.name == method and spec.seed <= seed)
+    return Part(wanted=wanted, num_seeds=seed + 1, methods=(method,), specs=own)
+
+
+def by_kind(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
+    """The runs of CBP after all others: they would wait beside them."""
+    kinds = [spec for spec in specs if spec.method.name != "cbp"], [spec for spec in specs if spec.method.name == "cbp"]
+    return [kind for kind in kinds if kind]
+
+
+def largest_part(wanted: Wanted, specs: Sequence[RunSpec], budget: float) -> Part | None:
+    """Seed after seed as long as all methods fit; of the first seed that does not fit, the methods that do."""
+    best: Part | None = None
+    for num_seeds in sorted({spec.seed + 1 for spec in specs}):
+        part = part_of(wanted, specs, num_seeds=num_seeds, budget=budget)
+        if part is None or (best is not None and len(part.methods) < len(best.methods)):
+            break
+        best = part
+        if set(part.methods) != {spec.method.name for spec in specs if spec.seed < num_seeds}:
+            break
+    return best
+
+
+def part_of(wanted: Wanted, specs: Sequence[RunSpec], *, num_seeds: int, budget: float) -> Part | None:
+    """The methods that fit, each with all that is missing of so many seeds."""
+    part = Part(wanted=wanted, num_seeds=num_seeds, methods=(), specs=())
+    early = [spec for spec in specs if spec.seed < num_seeds]
+    for method in dict.fromkeys(spec.method.name for spec in early):
+        own = tuple(spec for spec in early if spec.method.name == method)
+        more = replace(part, methods=(*part.methods, method), specs=(*part.specs, *own))
+        if more.seconds <= budget:
+            part = more
+    return part if part.specs else None
+
+
+def reports_in(results: Path) -> list[Path]:
+    """The published reports of the queue's studies."""
+    studies = dict.fromkeys(wanted.study for wanted in QUEUE)
+    return [path for study in studies if (path := results / study / f"{study}.json").exists()]
+
+
+def published(results: Path) -> set[str]:
+    """The ids of the runs that ended, by the reports."""
+    runs = (run for path in reports_in(results) for run in json.loads(path.read_bytes())["runs"])
+    return {run["id"] for run in runs if run["status"] in ENDED}
+
+
+def missing_runs(results: Path, scale: Scale, stores: Iterable[Path] = ()) -> dict[Wanted, list[RunSpec]]:
+    """What is missing of each entry of the queue, without what an earlier entry has."""
+    known = {entry.run for store in stores for entry in entries(Store.open(store)) if entry.state in ENDED}
+    known |= published(results)
+    missing: dict[Wanted, list[RunSpec]] = {}
+    for wanted in QUEUE:
+        missing[wanted] = [spec for spec in wanted.specs(scale) if spec.run_id not in known]
+        known |= {spec.run_id for spec in missing[wanted]}
+    return missing
+
+
+def without(missing: dict[Wanted, list[RunSpec]], ran: Collection[RunSpec]) -> dict[Wanted, list[RunSpec]]:
+    """What is missing after some have been run."""
+    ids = {spec.run_id for spec in ran}
+    return {wanted: [spec for spec in specs if spec.run_id not in ids] for wanted, specs in missing.items()}
+
+
+def script(parts: Sequence[Part], *, minutes: float, scale: Scale, device: str, reports: Iterable[Path]) -> str:
+    """The parts in Bash, each with the time that is left, and the archive of the store at the end."""
+    seconds = sum(part.seconds for part in parts)
+    lines = [
+        f"# {sum(len(part.specs) for part in parts)} runs, about {(SECONDS_OF_A_SCRIPT + seconds) / 60:.1f} minutes",
+        f"export PYTHONPATH=src:$PYTHONPATH SUPPLE_COMMIT={gather_provenance().commit or ''}",
+        f"left() {{ echo $(({int(60 * minutes) - SECONDS_OF_A_SCRIPT // 2} - SECONDS)); }}",
+    ]
+    if named := " ".join(map(relative, reports)):
+        lines.append(f"test -d {STORE} || python3 tools/store_from_report.py {named} {STORE}")
+    for part in parts:
+        lines.append(f"# {len(part.specs)} runs, {part.seconds:.0f} s")
+        lines.append(f"[ $(left) -gt 0 ] && timeout -s INT -k 15 $(left) {SUPPLE} {part.command(scale, device)}")
+    lines.append(f'python3 tools/pack_store.py {STORE} "${{OUT:-out}}/store.tar.xz"')
+    return "\n".join(lines)
+
+
+def relative(path: Path) -> str:
+    """The path as seen from a checkout, if it lies in this one."""
+    root = RESULTS.parent.parent
+    return shlex.quote(str(path.relative_to(root) if path.is_relative_to(root) else path))
+
+
+def overview(missing: dict[Wanted, list[RunSpec]], scale: Scale) -> str:
+    """A line for each entry of the queue: how much of it is missing."""
+    lines = []
+    for wanted, specs in missing.items():
+        hours = seconds_of(specs) / 3600 if specs else 0.0
+        words = " ".join((wanted.study, wanted.only, *wanted.methods)).replace("  ", " ")
+        lines.append(f"{len(specs):4} of {len(wanted.specs(scale)):4} runs missing, {hours:5.2f} h: {words}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Read the options, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stores", nargs="*", type=Path, help="folders with runs that are not published yet")
+    parser.add_argument("--minutes", type=float, default=9.0, help="how long the script may take")
+    parser.add_argument("--calls", type=int, default=1, help="scripts to print, each after the ones before")
+    parser.add_argument("--list", action="store_true", help="show what is missing, and run nothing")
+    parser.add_argument("--scale", default="paper", choices=("smoke", "paper"))
+    parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the published reports")
+    options = parser.parse_args()
+    missing = missing_runs(options.results, options.scale, options.stores)
+    if options.list:
+        print(overview(missing, options.scale))
+        return
+    for call in range(options.calls):
+        parts = next_parts(missing, 60 * options.minutes - SECONDS_OF_A_SCRIPT)
+        if not parts:
+            print("Nothing of the queue is missing.", file=sys.stderr)
+            return
+        print(f"# call {call + 1}")
+        reports = reports_in(options.results)
+        print(script(parts, minutes=options.minutes, scale=options.scale, device=options.device, reports=reports))
+        missing = without(missing, [spec for part in parts for spec in part.specs])
+
+
+if __name__ == "__main__":
+    main()
