@@ -11,6 +11,7 @@ import pytest
 
 from supple_lab import lookup
 from supple_lab.cli import command_of
+from supple_lab.data.mnist import MNIST
 from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
 
@@ -94,13 +95,21 @@ def test_runs_that_ended_in_a_store_are_not_missing(tmp_path, missing):
     for spec, state in ((ended, "done"), (failed, "failed")):
         store.folder(spec).create(spec)
         store.folder(spec).write_status(state, num_records=0)
-    left = queue.missing_runs(ROOT / "of nothing", "paper", [tmp_path])
+    left = queue.missing_runs(ROOT / "of nothing", "paper", tmp_path)
     assert set(missing[queue.QUEUE[0]]) - set(left[queue.QUEUE[0]]) == {ended}
 
 
+def test_runs_whose_data_are_elsewhere_can_be_left_out(tmp_path, monkeypatch, missing):
+    monkeypatch.setattr(MNIST, "check_here", lambda self: None)
+    monkeypatch.setenv("SUPPLE_DATA", str(tmp_path))
+    left = queue.with_data(missing)
+    assert {spec.problem.dataset for specs in left.values() for spec in specs} == {MNIST()}
+    assert all(left[wanted] == missing[wanted] for wanted in queue.QUEUE if wanted.study == "trainability")
+
+
 def test_script_is_bash_and_names_the_published_reports(calls):
-    reports = queue.reports_in(queue.RESULTS)
-    text = queue.script(calls[0], minutes=MINUTES, scale="paper", device="cuda", reports=reports)
+    commands = [part.command("paper", "cuda") for part in calls[0]]
+    text = queue.script(calls[0], commands, minutes=MINUTES, reports=queue.reports_in(queue.RESULTS))
     subprocess.run(["bash", "-n"], input=text, text=True, check=True)
     assert "store_from_report.py docs/results/continual_full/continual_full.json " in text
 

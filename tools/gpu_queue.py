@@ -5,8 +5,9 @@
 
 The script needs the data in $SUPPLE_DATA and no network. It adds to the store out/queue, which it makes of the
 published reports, and leaves it as $OUT/store.tar.xz (default: out/store.tar.xz). Unpack that and publish each study:
-python tools/publish_report.py STUDY FOLDER. A run is missing if no published report has it ended under its id, so that
-runs whose specs have changed since are run again. Runs that were cut off continue where their checkpoints are.
+python tools/publish_report.py STUDY FOLDER. A run is missing if neither a published report nor out/queue has it ended
+under its id, so that runs whose specs have changed since are run again. Runs that were cut off continue from their
+checkpoints; --calls 2 prints what comes next, too, for the time that is left if the estimates were high.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from supple_lab import lookup
+from supple_lab.data.base import DataError
 from supple_lab.provenance import gather_provenance
 from supple_lab.runs.index import entries
 from supple_lab.runs.precision import Precision
@@ -106,19 +108,24 @@ CBP_CNN, CBP_MLP = Speed(2 * 1.41, 2 * 1.41 / 5, 5), Speed(2 * 1.11, 2 * 1.11 / 
 
 def speed_of(spec: RunSpec) -> Speed:
     """How fast the run is on an H200, by what was published of such runs."""
-    assert isinstance(spec.problem, Supervised)
     kind, is_cbp = spec.model.name, spec.method.name == "cbp"
     if kind == "cnn" and is_cbp:
         return CBP_CNN
     if kind == "cnn":
-        return LIMITED if spec.problem.scenario.name == "continual_limited" else CNN
+        return LIMITED if problem_of(spec).scenario.name == "continual_limited" else CNN
     if kind == "mlp" and is_cbp:
         return CBP_MLP
     if kind == "mlp":
-        return MLP_64 if spec.problem.scenario.name == "random_label" else MLP_512
+        return MLP_64 if problem_of(spec).scenario.name == "random_label" else MLP_512
     if kind == "resnet18":
         return RESNET_BF16 if spec.precision == "bf16" else RESNET
     return VGG
+
+
+def problem_of(spec: RunSpec) -> Supervised:
+    """What the run learns; no study of the queue plays games."""
+    assert isinstance(spec.problem, Supervised)
+    return spec.problem
 
 
 @cache
@@ -130,7 +137,7 @@ def num_steps(problem: Supervised) -> int:
 
 def seconds_of(specs: Iterable[RunSpec]) -> float:
     """How long the runs take side by side: no less than the longest alone."""
-    work = [(num_steps(spec.problem) / 1000, speed_of(spec)) for spec in specs if isinstance(spec.problem, Supervised)]
+    work = [(num_steps(problem_of(spec)) / 1000, speed_of(spec)) for spec in specs]
     shared = sum(steps * speed.shared for steps, speed in work)
     return max([shared, *(steps * speed.alone for steps, speed in work)])
 
@@ -149,7 +156,7 @@ class Part:
         """How long the command takes."""
         return SECONDS_OF_A_COMMAND + seconds_of(self.specs)
 
-    def command(self, scale: Scale, device: str) -> str:
+    def command(self, scale: Scale, device: str, engine: str = "process") -> str:
         """The arguments of `supple`. The report shows them, so the data's place is left to $SUPPLE_DATA."""
         words = ["run", self.wanted.study, "--scale", scale, "--device", device]
         words += ["--only", self.wanted.only] if self.wanted.only else []
@@ -159,7 +166,7 @@ class Part:
         words += ["--precision", self.wanted.precision] if self.wanted.precision != "default" else []
         if device == "cuda":
             at_once = min(len(self.specs), *(speed_of(spec).at_once for spec in self.specs))
-            words += ["--per-gpu", str(at_once)]
+            words += ["--engine", engine, "--jobs" if engine == "packed" else "--per-gpu", str(at_once)]
         return shlex.join([*words, "--out", STORE, "--quiet"])
 
 
@@ -224,10 +231,11 @@ def published(results: Path) -> set[str]:
     return {run["id"] for run in runs if run["status"] in ENDED}
 
 
-def missing_runs(results: Path, scale: Scale, stores: Iterable[Path] = ()) -> dict[Wanted, list[RunSpec]]:
+def missing_runs(results: Path, scale: Scale, store: Path | None = None) -> dict[Wanted, list[RunSpec]]:
     """What is missing of each entry of the queue, without what an earlier entry has."""
-    known = {entry.run for store in stores for entry in entries(Store.open(store)) if entry.state in ENDED}
-    known |= published(results)
+    known = published(results)
+    if store is not None and store.exists():
+        known |= {entry.run for entry in entries(Store.open(store)) if entry.state in ENDED}
     missing: dict[Wanted, list[RunSpec]] = {}
     for wanted in QUEUE:
         missing[wanted] = [spec for spec in wanted.specs(scale) if spec.run_id not in known]
@@ -241,8 +249,23 @@ def without(missing: dict[Wanted, list[RunSpec]], ran: Collection[RunSpec]) -> d
     return {wanted: [spec for spec in specs if spec.run_id not in ids] for wanted, specs in missing.items()}
 
 
-def script(parts: Sequence[Part], *, minutes: float, scale: Scale, device: str, reports: Iterable[Path]) -> str:
-    """The parts in Bash, each with the time that is left, and the archive of the store at the end."""
+def with_data(missing: dict[Wanted, list[RunSpec]]) -> dict[Wanted, list[RunSpec]]:
+    """Those whose data are on this machine."""
+    return {wanted: [spec for spec in specs if has_data(problem_of(spec))] for wanted, specs in missing.items()}
+
+
+@cache
+def has_data(problem: Supervised) -> bool:
+    """Whether the problem's data are on this machine."""
+    try:
+        problem.dataset.check_here()
+    except DataError:
+        return False
+    return True
+
+
+def script(parts: Sequence[Part], commands: Iterable[str], *, minutes: float, reports: Iterable[Path]) -> str:
+    """The parts' commands in Bash, each with the time that is left, and the archive of the store at the end."""
     seconds = sum(part.seconds for part in parts)
     lines = [
         f"# {sum(len(part.specs) for part in parts)} runs, about {(SECONDS_OF_A_SCRIPT + seconds) / 60:.1f} minutes",
@@ -251,9 +274,9 @@ def script(parts: Sequence[Part], *, minutes: float, scale: Scale, device: str, 
     ]
     if named := " ".join(map(relative, reports)):
         lines.append(f"test -d {STORE} || python3 tools/store_from_report.py {named} {STORE}")
-    for part in parts:
+    for part, command in zip(parts, commands, strict=True):
         lines.append(f"# {len(part.specs)} runs, {part.seconds:.0f} s")
-        lines.append(f"[ $(left) -gt 0 ] && timeout -s INT -k 15 $(left) {SUPPLE} {part.command(scale, device)}")
+        lines.append(f"[ $(left) -gt 0 ] && timeout -s INT -k 15 $(left) {SUPPLE} {command}")
     lines.append(f'python3 tools/pack_store.py {STORE} "${{OUT:-out}}/store.tar.xz"')
     return "\n".join(lines)
 
@@ -277,15 +300,17 @@ def overview(missing: dict[Wanted, list[RunSpec]], scale: Scale) -> str:
 def main() -> None:
     """Read the options, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stores", nargs="*", type=Path, help="folders with runs that are not published yet")
     parser.add_argument("--minutes", type=float, default=9.0, help="how long the script may take")
-    parser.add_argument("--calls", type=int, default=1, help="scripts to print, each after the ones before")
+    parser.add_argument("--calls", type=int, default=1, help="plan so many, each after the ones before")
+    parser.add_argument("--engine", default="process", choices=("process", "packed"), help="of the runs on a GPU")
+    parser.add_argument("--here", action="store_true", help="only runs whose data are on this machine")
     parser.add_argument("--list", action="store_true", help="show what is missing, and run nothing")
     parser.add_argument("--scale", default="paper", choices=("smoke", "paper"))
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--results", type=Path, default=RESULTS, help="the published reports")
     options = parser.parse_args()
-    missing = missing_runs(options.results, options.scale, options.stores)
+    missing = missing_runs(options.results, options.scale, Path(STORE))
+    missing = with_data(missing) if options.here else missing
     if options.list:
         print(overview(missing, options.scale))
         return
@@ -295,8 +320,8 @@ def main() -> None:
             print("Nothing of the queue is missing.", file=sys.stderr)
             return
         print(f"# call {call + 1}")
-        reports = reports_in(options.results)
-        print(script(parts, minutes=options.minutes, scale=options.scale, device=options.device, reports=reports))
+        commands = [part.command(options.scale, options.device, options.engine) for part in parts]
+        print(script(parts, commands, minutes=options.minutes, reports=reports_in(options.results)))
         missing = without(missing, [spec for part in parts for spec in part.specs])
 
 
