@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # Each entry may import the ones before it, never those after. Entries in one tuple do not import each other.
 LIBRARY = [
-    ("version", "mask_stream", "default_generator", "fresh_state", "batch", "saved"),
+    ("version", "mask_stream", "default_generator", "fresh_state", "batch", "saved", "fields"),
     ("loader_generators",),
     ("kernels",),
     ("functional",),

@@ -452,6 +452,15 @@ def test_wrong_probe_is_refused_at_once():
     [
         ({"model": "resnet18"}, TypeError, "Monitor needs the model as an nn.Module; got str"),
         ({"model": MLP(), "every": 0}, ValueError, "Monitor.every is a number of steps, at least 1; got 0"),
+        ({"model": MLP(), "every": "a"}, TypeError, "Monitor.every must be a whole number; got 'a', a str."),
+        ({"model": MLP(), "every": True}, TypeError, "Monitor.every must be a whole number; got True, a bool."),
+        ({"model": MLP(), "history": 0}, ValueError, "Monitor.history is a number of rows, at least 1; got 0."),
+        ({"model": MLP(), "history": 2.5}, TypeError, "Monitor.history must be a whole number; got 2.5, a float."),
+        (
+            {"model": MLP(), "metrics": ["srank"]},
+            TypeError,
+            "Monitor.metrics must hold metrics, e.g. .*; got 'srank', a str.",
+        ),
         ({"model": MLP(), "writer": 3}, TypeError, "writer must have add_scalar.* or be a function .* got int"),
     ],
 )

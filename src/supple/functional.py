@@ -6,6 +6,7 @@ replaces the device's own random stream; ``inplace`` writes into x, as in ``torc
 
 import itertools
 import math
+import sys
 from collections.abc import Sequence
 
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor, fx
 
 from supple.kernels.base import Intervals
 from supple.kernels.operator import interval_dropout as drop_intervals
+
+LARGEST = sys.float_info.max
 
 
 def aid(
@@ -129,8 +132,13 @@ def probability(value: float, what: str) -> float:
 
 
 def is_number(value: object) -> bool:
-    """Whether it stands for a number, as a scalar of numpy or a tensor does and a string does not."""
-    return isinstance(value, (int, float)) or (not isinstance(value, str) and hasattr(value, "__float__"))
+    """Whether a float can stand for it, as for a scalar of numpy or torch; for a string, a bool or 10**400 none can."""
+    if isinstance(value, float):
+        return True
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= LARGEST
+    is_bool = str(getattr(value, "dtype", "")).endswith(("bool", "bool_"))
+    return hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0 and not is_bool
 
 
 def sorted_edges(edges: Sequence[float]) -> tuple[float, ...]:
@@ -157,7 +165,8 @@ def drop_rates(drop: Sequence[float], *, num_edges: int) -> tuple[float, ...]:
 
 def require_numbers(values: object, what: str) -> None:
     """Refuse what is no sequence of numbers."""
-    if isinstance(values, (str, int, float)) or not all(is_number(value) for value in values):  # type: ignore[attr-defined]
+    is_array = getattr(values, "ndim", 0) == 1
+    if not (isinstance(values, (tuple, list)) or is_array) or not all(is_number(value) for value in values):  # type: ignore[attr-defined]
         raise TypeError(f"{what} must be a sequence of numbers, such as (0.0,); got {values!r}.")
 
 

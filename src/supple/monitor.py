@@ -8,6 +8,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from supple.convert import is_compiled
+from supple.fields import checked, shown
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observation import Inputs, Observation, eager, observe_sites
 from supple.metrics.site import MAX_ROWS
@@ -22,6 +23,7 @@ from supple.units import UnitGraph
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and
 # four steps of 1 ms on three layers of 100 units, where it is mostly torch's overhead: 2% or less at this interval.
 DEFAULT_EVERY = 200
+COUNTED = {"every": "steps", "history": "rows"}
 PROBE_BATCH = 256  # samples run at once; the numbers do not depend on it, the memory does
 NO_FORWARD = (
     "no training forward of the model was seen at step {step}. The Monitor reads forwards in train mode, with "
@@ -57,8 +59,12 @@ class Monitor:
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"Monitor needs the model as an nn.Module; got {type(model).__name__}.")
-        if every < 1:
-            raise ValueError(f"Monitor.every is a number of steps, at least 1; got {every}.")
+        for name, value in (("every", every), ("history", history)):
+            if checked(value, int, f"Monitor.{name}") < 1:
+                raise ValueError(f"Monitor.{name} is a number of {COUNTED[name]}, at least 1; got {value}.")
+        for metric in metrics or ():
+            if not isinstance(metric, Metric):
+                raise TypeError(f"Monitor.metrics must hold metrics, e.g. [DormantRatio()]; got {shown(metric)}.")
         self.model, self.probe, self.every, self.initial = model, probe, every, initial
         self.sites = sites if sites is None or isinstance(sites, UnitGraph) else tuple(sites)
         self.metrics = [m for m in every_metric() if m.stands_alone] if metrics is None else list(metrics)

@@ -129,7 +129,7 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
             "DQN.capacity counts frames, at least 6, two more than are stacked; got 5.",
         ),
         ("--game chain --model mlp --num-stacked 257", "DQN.num_stacked must be at most 256; got 257."),
-        ("--game chain --model mlp --seed 9223372036854775808", "RunSpec.seed is a whole number of 64 bits"),
+        ("--game chain --model mlp --seed 9223372036854775808", "RunSpec.seed must be a number that 64 bits can hold"),
         ("--game chain --model mlp --metrics dormnt", "Did you mean 'dormant'?"),
         ("--game chain --model mlp --method redo --num-iterations 1 --steps-per-iteration 20500", "it would not act"),
         ("--game chain --model mlp --checkpoint-seconds -1", "must be at least 0"),

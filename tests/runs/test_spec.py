@@ -86,7 +86,7 @@ def test_unknown_kind_in_a_stored_spec_is_named():
 
 @pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
 def test_seed_that_no_index_could_hold_is_refused(seed):
-    with pytest.raises(ValueError, match=r"RunSpec\.seed is a whole number of 64 bits"):
+    with pytest.raises(ValueError, match=r"RunSpec\.seed must be a number that 64 bits can hold"):
         small_spec(seed=seed)
 
 

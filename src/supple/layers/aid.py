@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from supple import functional as SF
+from supple.fields import checked
 from supple.layers.fx_leaf import call_of, is_traced
 
 
@@ -16,7 +17,7 @@ class AID(nn.Module):
     def __init__(self, p: float = 0.9, inplace: bool = False) -> None:
         super().__init__()
         self.p = SF.probability(p, "AID.p is the probability of the ReLU branch")
-        self.inplace = inplace
+        self.inplace = checked(inplace, bool, "AID.inplace")
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):

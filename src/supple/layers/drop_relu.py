@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from supple import functional as SF
+from supple.fields import checked
 from supple.layers.fx_leaf import call_of, is_traced
 
 
@@ -12,7 +13,7 @@ class DropReLU(nn.Module):
     def __init__(self, relu_prob: float = 0.95, inplace: bool = False) -> None:  # 0.95: the default of its paper
         super().__init__()
         self.relu_prob = SF.probability(relu_prob, "DropReLU.relu_prob is the probability of the ReLU branch")
-        self.inplace = inplace
+        self.inplace = checked(inplace, bool, "DropReLU.inplace")
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):

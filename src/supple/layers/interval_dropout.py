@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from supple import functional as SF
+from supple.fields import checked
 from supple.layers.fx_leaf import call_of, is_traced
 
 
@@ -18,7 +19,7 @@ class IntervalDropout(nn.Module):
         super().__init__()
         self.edges = SF.sorted_edges(edges)
         self.drop = SF.drop_rates(drop, num_edges=len(self.edges))
-        self.inplace = inplace
+        self.inplace = checked(inplace, bool, "IntervalDropout.inplace")
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from supple import functional as SF
+from supple.fields import checked
 from supple.layers.fx_leaf import call_of, is_traced
 
 
@@ -13,7 +14,7 @@ class ReLUDropout(nn.Module):
         super().__init__()
         what = "ReLUDropout.drop_positive is the drop rate of positive values"
         self.drop_positive = SF.probability(drop_positive, what)
-        self.inplace = inplace
+        self.inplace = checked(inplace, bool, "ReLUDropout.inplace")
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):

@@ -3,12 +3,17 @@
 import torch
 from torch import Tensor, nn
 
+from supple.fields import checked
 from supple.layers.fx_leaf import call_of, is_traced
 from supple.mask_stream import becomes_graph, source_of_masks
 
 
 class RReLU(nn.RReLU):
     """Negative slopes drawn per element from U(lower, upper); in evaluation their mean."""
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        checked(inplace, bool, "RReLU.inplace")
+        super().__init__(checked(lower, float, "RReLU.lower"), checked(upper, float, "RReLU.upper"), inplace)
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):

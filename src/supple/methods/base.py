@@ -3,19 +3,18 @@
 import math
 from abc import ABC
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from supple.batch import Batch
-from supple.functional import is_number
+from supple.fields import Checked
 from supple.learner import Learner
 
 State = dict[str, Tensor]
 
 
-class Method(ABC):
+class Method(Checked, ABC):
     """A frozen dataclass in every subclass; its fields are its hyperparameters, its memory is the ``state`` dict.
 
     A method is stateless, so one piece of code checkpoints, resumes and moves them all. The two hooks inside a step
@@ -23,19 +22,6 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
-
-    def __new__(cls, *args: object, **values: object) -> Self:
-        """Refuse what is no number where the default is one, before a rule on the number can fail on it."""
-        defaults: dict[str, object] = {}
-        if is_dataclass(cls):
-            defaults = {field.name: field.default for field in fields(cls)}
-        for name, value in values.items():
-            if is_number(defaults.get(name)) and not is_number(value):
-                raise TypeError(
-                    f"{cls.__name__}.{name} must be a number, as its default {defaults[name]} is; got {value!r}, "
-                    f"a {type(value).__name__}."
-                )
-        return super().__new__(cls)
 
     def activation(self) -> nn.Module:
         """What the network is built with, or converted to; called once per activation site."""
@@ -45,16 +31,16 @@ class Method(ABC):
         """What the method must remember: tensors, updated in place."""
         return {}
 
-    def after_backward(self, learner: Learner, state: State) -> None:  # noqa: B027
+    def after_backward(self, learner: Learner, state: State) -> None:
         """May edit gradients, before clipping."""
 
-    def after_step(self, learner: Learner, state: State) -> None:  # noqa: B027
+    def after_step(self, learner: Learner, state: State) -> None:
         """After each optimizer step."""
 
-    def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:  # noqa: B027
+    def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
         """With the data of the stage just finished; not after the last stage."""
 
-    def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:  # noqa: B027
+    def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
         """Before stage >= 1, with its data, after the optimizer was started anew (where it is)."""
 
 

@@ -42,7 +42,8 @@ class ReDo(Method):
     """
 
     name = "redo"
-    threshold: float = 0.0  # tau; the paper's best on random-label MNIST with Adam at 1e-3 (50 on permuted MNIST)
+    # tau; the paper's best on random-label MNIST with Adam at 1e-3 (50 on permuted MNIST); inf: all units
+    threshold: float = field(default=0.0, metadata={"infinite": True})
     num_examples: int = 2000  # of the finished stage, at most: all of random-label MNIST's 1,600
     moments: Moments = field(default="per_entry", metadata={"later": True, "absent": "clear"})
     # 1: moments were cleared and the whole tensor's step count restarted

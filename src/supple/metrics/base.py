@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from supple.fields import Checked
 from supple.metrics.observation import Observation
 
 
-class Metric(ABC):
+class Metric(Checked, ABC):
     """A frozen dataclass in every subclass; its fields are its thresholds."""
 
     name: ClassVar[str]

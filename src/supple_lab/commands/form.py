@@ -57,10 +57,16 @@ def form_of(
             parts.append((part.name, inner, start_of(part, inner) if name == default else field()))
     # Fields of the last base come first: the names stand at the head of the help.
     first = make_dataclass("Names", names, frozen=True, kw_only=True)
-    own = {"__post_init__": lambda self: None} | {key: vars(cls)[key] for key in OF_THE_SOURCE if key in vars(cls)}
+    own = {key: vars(cls)[key] for key in OF_THE_SOURCE if key in vars(cls)}
+    own |= {"__new__": unchecked, "__post_init__": lambda self: None}
     form = make_dataclass(cls.__name__, parts, bases=(cls, first), namespace=own, frozen=True, kw_only=True)
     form.__module__ = cls.__module__
     return form
+
+
+def unchecked(cls: type, **values: Any) -> Any:
+    """A new form, whatever it is to hold."""
+    return object.__new__(cls)
 
 
 def filled(form: Any) -> Any:

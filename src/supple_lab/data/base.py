@@ -7,6 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from supple.fields import Checked
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -91,7 +93,7 @@ class DataError(Exception):
     """Data that is missing, incomplete or damaged; the message names the file, what was wanted, and what to do."""
 
 
-class Dataset(ABC):
+class Dataset(Checked, ABC):
     """A frozen dataclass in every subclass; its fields say which form of the data."""
 
     name: ClassVar[str]
@@ -101,7 +103,7 @@ class Dataset(ABC):
     def facts(self) -> Facts:
         """What the dataset is like, known without its files."""
 
-    def check_here(self) -> None:  # noqa: B027
+    def check_here(self) -> None:
         """Raise DataError where the dataset needs files and there are none; whether they are whole, `load` finds."""
 
     @abstractmethod

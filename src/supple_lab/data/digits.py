@@ -20,10 +20,6 @@ class Digits(Dataset):
     image: Literal["1x8x8", "3x32x32"] = field(default="1x8x8", metadata={"later": True})
     """3x32x32 shows every pixel as 4x4 equal ones, in three equal channels."""
 
-    def __post_init__(self) -> None:
-        if self.image not in SHAPES:
-            raise ValueError(f"Digits.image is one of {', '.join(SHAPES)}; got {self.image!r}.")
-
     @property
     def facts(self) -> Facts:
         return Facts(image_shape=SHAPES[self.image], num_train=NUM_TRAIN, num_test=NUM_TEST, num_classes=10)

@@ -7,12 +7,13 @@ from typing import ClassVar
 from torch import nn
 
 from supple.convert import wants_average_pools
+from supple.fields import Checked
 from supple_lab.models.average_pool import AveragePool2d
 
 Activation = Callable[[], nn.Module]
 
 
-class Model(ABC):
+class Model(Checked, ABC):
     """A frozen dataclass in every subclass; its fields are the architecture."""
 
     name: ClassVar[str]

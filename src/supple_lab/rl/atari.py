@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,8 +51,6 @@ class Atari(Game):
     def __post_init__(self) -> None:
         if self.title not in GAMES:
             raise UnknownName(no_such("Atari game", self.title, GAMES))
-        if self.preset not in PRESETS:
-            raise ValueError(f"Atari.preset is one of {', '.join(get_args(PresetName))}; got {self.preset!r}.")
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"Atari.max_steps is a number of steps, at least 1; got {self.max_steps}.")
         if self.sticky is not None and not 0 <= self.sticky <= 1:

@@ -6,6 +6,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from supple.fields import Checked
+
 Frame = npt.NDArray[np.uint8]
 
 
@@ -39,7 +41,7 @@ class Environment(ABC):
         """Take one of ``num_actions`` actions."""
 
 
-class Game(ABC):
+class Game(Checked, ABC):
     """A frozen dataclass in every subclass; its fields say which game by which rules."""
 
     name: ClassVar[str]

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from supple.metrics.base import Metric
 from supple.metrics.dormant import DormantRatio
@@ -56,9 +56,6 @@ class DQN(Problem):
         for name in ("evaluation_epsilon", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
-        for name in ("act_mode", "target_mode"):
-            if getattr(self, name) not in get_args(Mode):
-                raise ValueError(f"DQN.{name} is one of {', '.join(get_args(Mode))}; got {getattr(self, name)!r}.")
         if self.num_stacked > MAX_STACKED:
             raise ValueError(f"DQN.num_stacked must be at most {MAX_STACKED}; got {self.num_stacked}.")
         # At worst the newest frame begins a game and the one before ended one: the stack before those must be there.

@@ -9,11 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from supple.fields import Checked
 from supple.fresh_state import forget_, starts_from_zeros
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimizer(ABC):
+class Optimizer(Checked, ABC):
     """A frozen dataclass in every subclass; its fields are its settings."""
 
     name: ClassVar[str]

@@ -4,12 +4,13 @@ from abc import ABC
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from supple.fields import Checked
 from supple.metrics.base import Metric
 from supple_lab.data.base import Dataset
 from supple_lab.scenarios.base import Scenario
 
 
-class Problem(ABC):
+class Problem(Checked, ABC):
     """A frozen dataclass in every subclass."""
 
     name: ClassVar[str]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, TypeGuard, get_args, get_type_hints
 
+from supple.fields import Checked
 from supple.methods.base import Method
 from supple_lab import lookup
 from supple_lab.models.base import Model
@@ -23,7 +24,7 @@ from supple_lab.runs.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSpec:
+class RunSpec(Checked):
     """One training run. The output folder, the engine and the number of workers are not in it and change no number."""
 
     problem: Problem
@@ -32,12 +33,6 @@ class RunSpec:
     optimizer: Optimizer
     seed: int
     precision: Precision = field(default="default", metadata={"later": True})
-
-    def __post_init__(self) -> None:
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"RunSpec.precision is one of {', '.join(get_args(Precision))}; got {self.precision!r}.")
-        if not is_seed(self.seed):
-            raise ValueError(f"RunSpec.seed is a whole number of 64 bits, from -2^63 to 2^63 - 1; got {self.seed}.")
 
     @cached_property
     def run_id(self) -> str:

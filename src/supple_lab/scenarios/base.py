@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from supple.fields import Checked
 from supple_lab.data.base import Examples, Facts, Splits
 
 DECAY = 0.1  # what the learning rate is multiplied by at each of a stage's milestones
@@ -54,14 +55,14 @@ class Stage:
         return DECAY ** sum(epoch >= milestone for milestone in self.milestones)
 
 
-class Scenario(ABC):
+class Scenario(Checked, ABC):
     """A frozen dataclass in every subclass. Stage k follows from (seed, k) alone, so that a run can resume at any k."""
 
     name: ClassVar[str]
     fresh_optimizer: ClassVar[bool]  # whether each stage starts with a new optimizer
     num_stages: int
 
-    def check(self, facts: Facts) -> None:  # noqa: B027
+    def check(self, facts: Facts) -> None:
         """Raise Unsuitable if the scenario cannot be made from such a dataset."""
 
     @abstractmethod
