@@ -150,3 +150,36 @@ def test_stream_of_another_kind_of_device_is_refused_before_anything_is_changed(
     with pytest.raises(ValueError, match="the random stream was not saved on a cpu device"):
         learner.load_state_dict(saved)
     assert learner.initial
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"optimizer": "adam"}, "Learner.optimizer must be a torch optimizer, e.g. .*; got 'adam', a str."),
+        ({"optimizer": None}, "Learner.optimizer must be a torch optimizer, e.g. .*; got None."),
+        ({"optimizer": torch.optim.Adam}, "Learner.optimizer must be .*; got the class Adam itself."),
+        ({"loss": "mse"}, "Learner.loss must be a function of outputs and targets, or None; got 'mse', a str."),
+        ({"seed": 1.5}, "Learner.seed must be a whole number; got 1.5, a float."),
+        ({"seed": True}, "Learner.seed must be a whole number; got True, a bool."),
+    ],
+    ids=repr,
+)
+def test_arguments_of_the_wrong_type_are_named(given, sentence):
+    model = three_units()
+    with pytest.raises(TypeError, match=f"^{sentence}$"):
+        Learner(**{"model": model, "optimizer": sgd(model), **given})
+
+
+def test_own_parameters_are_those_that_its_optimizer_trains():
+    model = chain(2, 3, 4, 1)
+    optimizer = torch.optim.SGD([*model[0].parameters(), *model[2].parameters()], lr=0.1)
+    model[2].bias.requires_grad_(False)
+    learner = Learner(model, optimizer)
+    assert list(learner.own_parameters()) == ["0.weight", "0.bias", "2.weight"]
+    model(torch.randn(5, 2)).sum().backward()
+    model[0].bias.grad = None
+    model[2].bias.grad = torch.ones(4)  # left from before it was frozen
+    assert learner.trained()[0] == ["0.weight", "2.weight"]
+    model[2].bias.requires_grad_(True)
+    learner.optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
+    assert learner.trained()[0] == ["2.weight", "2.bias"]

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from supple.batch import Batch, Inputs, pair_of
+from supple.fields import checked, shown
 from supple.saved import restore_
+from supple.surgery import trained_by
 from supple.units import UnitGraph
 
 
@@ -35,8 +37,16 @@ class Learner:
     ) -> None:
         if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
             raise TypeError(f"Learner needs a model with parameters, an nn.Module; got {type(model).__name__}.")
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        if not any(id(parameter) in held for parameter in model.parameters()):
+        if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):  # one in a wrapper is one, too
+            raise TypeError(
+                f"Learner.optimizer must be a torch optimizer, e.g. torch.optim.Adam(model.parameters()); "
+                f"got {shown(optimizer)}."
+            )
+        if loss is not None and not callable(loss):
+            raise TypeError(f"Learner.loss must be a function of outputs and targets, or None; got {shown(loss)}.")
+        checked(seed, int, "Learner.seed")
+        trained = trained_by(optimizer)
+        if not any(id(parameter) in trained for parameter in model.parameters()):
             raise ValueError(
                 "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
                 "torch.optim.Adam(model.parameters())."
@@ -141,9 +151,14 @@ class Learner:
             )
         return feature
 
+    def own_parameters(self) -> dict[str, nn.Parameter]:
+        """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
+        trained = trained_by(self.optimizer)
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad and id(p) in trained}
+
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
-        """Names, values and gradients of all parameters that the last backward gave a gradient."""
-        named = [(name, p, p.grad) for name, p in self.model.named_parameters() if p.grad is not None]
+        """Names, values and gradients of those of its own parameters that the last backward gave a gradient."""
+        named = [(name, p, p.grad) for name, p in self.own_parameters().items() if p.grad is not None]
         return [name for name, _, _ in named], [p for _, p, _ in named], [gradient for _, _, gradient in named]
 
     def name_of(self, parameter: Tensor) -> str:

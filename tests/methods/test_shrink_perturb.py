@@ -1,5 +1,7 @@
 """Shrink & Perturb: part of the way back to the start, between stages."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -52,6 +54,18 @@ def test_buffers_and_optimizer_state_stay():
     assert all(torch.equal(buffer, buffers[name]) for name, buffer in model.named_buffers())
     after = [state["exp_avg"] for state in learner.optimizer.state.values()]
     assert all(torch.equal(new, old) for new, old in zip(after, moments, strict=True))
+
+
+def test_cleared_moments_are_those_of_an_optimizer_before_its_first_step():
+    model = net()
+    learner = trained(model, torch.optim.Adam(model.parameters(), lr=0.1))
+    ShrinkPerturb(shrink=0.5, clear_moments=True).begin_stage(learner, {}, [], 1)
+    x, twin = torch.randn(16, 4), copy.deepcopy(model)
+    for network, optimizer in ((model, learner.optimizer), (twin, torch.optim.Adam(twin.parameters(), lr=0.1))):
+        optimizer.zero_grad()
+        network(x).square().mean().backward()
+        optimizer.step()
+    assert all(torch.equal(mine, fresh) for mine, fresh in zip(model.parameters(), twin.parameters(), strict=True))
 
 
 def test_share_out_of_range_is_named():

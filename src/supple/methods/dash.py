@@ -47,20 +47,22 @@ class DASH(Method):
 
     def init(self, learner: Learner) -> State:
         check_copies(learner.model, "DASH")
-        warn_of_others(learner.model)
+        warn_of_others(learner)
         return {}
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
+        if not shrinkable(learner):
+            return
         with undisturbed_reading(data, learner.device):
             directions = self.descent_directions(learner, data)
         with torch.no_grad():
-            for name, tensor in shrinkable(learner.model).items():
+            for name, tensor in shrinkable(learner).items():
                 tensor.mul_(alignment(directions[name], tensor).clamp_(self.floor, 1.0))
 
     def descent_directions(self, learner: Learner, data: Iterable[Batch]) -> dict[str, Tensor]:
         """G of every tensor that can be shrunk, from one pass over the data."""
         twin = copy.deepcopy(learner.model).train()
-        tensors = shrinkable(twin)
+        tensors = {name: twin.get_parameter(name) for name in shrinkable(learner)}
         directions = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
         num_batches = 0
         for batch in data:
@@ -76,18 +78,18 @@ class DASH(Method):
         return directions
 
 
-def shrinkable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Weights and biases of all linear and convolutional layers that are trained, by name."""
-    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)]
+def shrinkable(learner: Learner) -> dict[str, nn.Parameter]:
+    """Weights and biases of all linear and convolutional layers that the learner's optimizer trains, by name."""
+    layers = [m for m in learner.model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)]
     theirs = {id(tensor) for layer in layers for tensor in (layer.weight, layer.bias)}
-    return {name: p for name, p in model.named_parameters() if id(p) in theirs and p.requires_grad}
+    return {name: p for name, p in learner.own_parameters().items() if id(p) in theirs}
 
 
-def warn_of_others(model: nn.Module) -> None:
+def warn_of_others(learner: Learner) -> None:
     """Name the trained weights that stay as they are; vectors and norms do by design."""
-    norms = [module for module in model.modules() if "norm" in type(module).__name__.lower()]
-    known = {id(p) for norm in norms for p in norm.parameters()} | {id(p) for p in shrinkable(model).values()}
-    others = [name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1 and id(p) not in known]
+    norms = [module for module in learner.model.modules() if "norm" in type(module).__name__.lower()]
+    known = {id(p) for norm in norms for p in norm.parameters()} | {id(p) for p in shrinkable(learner).values()}
+    others = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and id(p) not in known]
     if others:
         shown = ", ".join(others[:MAX_SHOWN]) + (", ..." if len(others) > MAX_SHOWN else "")
         warnings.warn(

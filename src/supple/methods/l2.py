@@ -25,4 +25,5 @@ class L2(Method):
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
         _, thetas, gradients = learner.trained()
-        torch._foreach_add_(gradients, thetas, alpha=self.strength)
+        if gradients:  # torch's loops over tensors refuse to be empty
+            torch._foreach_add_(gradients, thetas, alpha=self.strength)

@@ -25,5 +25,7 @@ class L2Init(Method):
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
         names, thetas, gradients = learner.trained()
+        if not names:  # torch's loops over tensors refuse to be empty
+            return
         away = torch._foreach_sub(thetas, [learner.initial[name] for name in names])
         torch._foreach_add_(gradients, away, alpha=self.strength)

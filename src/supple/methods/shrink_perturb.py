@@ -1,12 +1,13 @@
 """Shrink & Perturb (Ash & Adams 2020) in the paper's form with one parameter: part of the way back to the start."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from supple import functional as SF
 from supple.batch import Batch
+from supple.fresh_state import forget_
 from supple.learner import Learner
 from supple.methods.base import Method, State
 
@@ -21,11 +22,15 @@ class ShrinkPerturb(Method):
 
     name = "shrink_perturb"
     shrink: float = 0.8  # lambda; the paper's best on random-label MNIST with Adam at 1e-3
+    clear_moments: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         SF.probability(self.shrink, "ShrinkPerturb.shrink is the share of the way back to the initial weights (lambda)")
 
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
-        named = {name: p for name, p in learner.model.named_parameters() if p.is_floating_point()}
-        torch._foreach_lerp_(list(named.values()), [learner.initial[name] for name in named], self.shrink)
+        own = learner.own_parameters()
+        if own:  # torch's loops over tensors refuse to be empty
+            torch._foreach_lerp_(list(own.values()), [learner.initial[name] for name in own], self.shrink)
+        if self.clear_moments:
+            forget_(learner.optimizer, own.values())
