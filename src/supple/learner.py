@@ -14,6 +14,10 @@ from supple.saved import restore_
 from supple.surgery import trained_by
 from supple.units import UnitGraph
 
+# Steps after which a method that acts between stages is said to have done nothing: more than an epoch of MNIST in
+# batches of 64, less than most loops that forget the calls between stages.
+PATIENCE = 1000
+
 
 class Learner:
     """A model in training, its optimizer, and the state it started from.
@@ -57,6 +61,7 @@ class Learner:
         tensors = itertools.chain(model.named_parameters(), model.named_buffers())
         self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
+        self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
         self._loss = loss
         self._units: UnitGraph | None = None
         self._unwatch()

@@ -8,7 +8,8 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from supple.integrations.companion import Companion, StageLength
 from supple.integrations.stage_data import StageData, pair
-from supple.methods import CBP, Vanilla
+from supple.learner import PATIENCE
+from supple.methods import CBP, ShrinkPerturb, Vanilla
 
 ADAPTERS = {
     "avalanche": "avalanche-lib",
@@ -122,3 +123,10 @@ def test_batch_that_is_no_pair_says_what_to_do():
     assert torch.equal(pair(list(batches()[0]))[1], batches()[0][1])
     with pytest.raises(TypeError, match="a dict of image, label. Say how to make a pair of it: as_batch="):
         pair({"image": torch.ones(1), "label": torch.ones(1)})
+
+
+def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
+    own = companion(ShrinkPerturb())
+    for _ in range(PATIENCE + 1):
+        own.after_step()
+    assert not recwarn.list

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 from small_runs import small_spec
+from supple.learner import PATIENCE
+from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.methods.vanilla import Vanilla
 from supple.metrics.observation import observe
 from supple_lab.data.digits import Digits
@@ -42,3 +44,11 @@ def test_default_stream_is_not_moved():
     before = torch.get_rng_state()
     weights_of_new_learner(small_spec())
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
+    method = ShrinkPerturb()
+    learner = new_learner(small_spec(method), Digits().load(CPU.device), CPU)
+    for _ in range(PATIENCE + 1):
+        method.after_step(learner, {})
+    assert not recwarn.list

@@ -62,6 +62,7 @@ class Companion:
         self.method, self.monitor, self.length = method, monitor, length or StageLength()
         self.no_example = no_example
         self.learner = Learner(model, optimizer, loss=loss, seed=seed)
+        self.learner.patience = None  # the hooks are called from here
         self.stage = self.num_steps = 0
         self.first_epoch = self.first_step = 0  # of the stage
         self._state: State | None = None

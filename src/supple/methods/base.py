@@ -1,17 +1,20 @@
 """Method: what may be done against plasticity loss, and when (hooks of a training loop, all no-ops by default)."""
 
+import functools
 import math
+import warnings
 from abc import ABC
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from supple.batch import Batch
 from supple.fields import Checked
-from supple.learner import Learner
+from supple.learner import PATIENCE, Learner
 
 State = dict[str, Tensor]
+HOOKS = ("after_backward", "after_step", "end_stage", "begin_stage")
 
 
 class Method(Checked, ABC):
@@ -22,6 +25,12 @@ class Method(Checked, ABC):
     """
 
     name: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for hook in HOOKS:
+            if hook in vars(cls):
+                setattr(cls, hook, noted(vars(cls)[hook]))
 
     def activation(self) -> nn.Module:
         """What the network is built with, or converted to; called once per activation site."""
@@ -36,12 +45,40 @@ class Method(Checked, ABC):
 
     def after_step(self, learner: Learner, state: State) -> None:
         """After each optimizer step."""
+        if learner.patience is not None:
+            warn_if_idle(self, learner)
 
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
         """With the data of the stage just finished; not after the last stage."""
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
         """Before stage >= 1, with its data, after the optimizer was started anew (where it is)."""
+
+
+def noted(hook: Callable[..., None]) -> Callable[..., None]:
+    """The hook of a method, which lets the learner know that it was called."""
+
+    @functools.wraps(hook)
+    def call(self: Method, learner: Learner, *args: Any, **named: Any) -> None:
+        learner.patience = None
+        hook(self, learner, *args, **named)
+
+    return call
+
+
+def warn_if_idle(method: Method, learner: Learner) -> None:
+    """Count a step before which no hook that the method makes use of was called; warn once, when it is late for it."""
+    assert learner.patience is not None
+    own = [hook for hook in HOOKS if getattr(type(method), hook) is not getattr(Method, hook)]
+    waits = bool(own) and own[0].endswith("_stage")  # as the hooks are ordered, it has none inside a step
+    learner.patience = learner.patience - 1 if waits and learner.patience > 1 else None
+    if not own or learner.patience is not None:
+        return
+    calls = " and ".join(f"method.{hook}(...)" for hook in own)
+    since = f"{PATIENCE:,} steps; if the first stage is longer than that, all is well" if waits else "this step"
+    warnings.warn(
+        f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.", stacklevel=3
+    )
 
 
 def non_negative(value: float, what: str) -> float:

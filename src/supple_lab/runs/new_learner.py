@@ -35,4 +35,6 @@ def learner_of(
 ) -> Learner:
     """The network in training, with the optimizer and the method's stream that the run says."""
     optimizer, seed = spec.optimizer.build(model.parameters()), stream_seed(spec.seed, "method")
-    return Learner(model, optimizer, example_input=example_input, loss=loss, seed=seed)
+    learner = Learner(model, optimizer, example_input=example_input, loss=loss, seed=seed)
+    learner.patience = None  # the run's loop calls every hook
+    return learner
