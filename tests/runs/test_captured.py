@@ -18,7 +18,6 @@ from supple_lab.runs import captured, evaluation, supervised
 from supple_lab.runs.captured import MOVED, STEPS_AT_ONCE, CapturedSteps, generators_of, without_trace
 from supple_lab.runs.journal import Pace
 from supple_lab.runs.optimizer import SGD, Adam, set_learning_rate_
-from supple_lab.runs.own_hooks import has_own
 from supple_lab.runs.recording import MAX_THREADS, OWN, end_graphs
 from supple_lab.runs.run import execute
 from supple_lab.runs.step import EagerSteps
@@ -319,7 +318,7 @@ def test_steps_that_cannot_be_captured_are_the_eager_ones_and_say_why(monkeypatc
 
 @OPTIMIZERS
 @pytest.mark.usefixtures("certain_fresh_weights")
-@pytest.mark.parametrize("name", [name for name in METHODS if has_own(METHODS[name](), "after_backward", "after_step")])
+@pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].acts_in("after_backward", "after_step")])
 def test_what_a_method_does_in_a_step_would_be_missed(name, optimizer):
     ends, own = [], CERTAIN.get(name, METHODS[name]())
     for method in (own, Vanilla()):

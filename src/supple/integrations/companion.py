@@ -184,18 +184,13 @@ def is_finite(gradients: Iterable[Tensor]) -> bool:
     return all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
 
 
-def overrides(method: Method, hooks: Iterable[str]) -> bool:
-    """Whether the method does something in one of the hooks."""
-    return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in hooks)
-
-
 def reads_data(method: Method) -> bool:
     """Whether the method is shown the data of a stage, and looks at it."""
-    return overrides(method, HOOKS_WITH_DATA) and not isinstance(method, SAME_EVERYWHERE)
+    return method.acts_in(*HOOKS_WITH_DATA) and not isinstance(method, SAME_EVERYWHERE)
 
 
 def check_processes(method: Method) -> None:
     """Refuse methods that would do different things to each process's copy of the network."""
-    decides_by_data = overrides(method, HOOKS_ON_WEIGHTS) and not isinstance(method, SAME_EVERYWHERE)
+    decides_by_data = method.acts_in(*HOOKS_ON_WEIGHTS) and not isinstance(method, SAME_EVERYWHERE)
     if decides_by_data and in_several_processes():
         raise ValueError(DRIFT.format(type(method).__name__))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from supple.batch import Batch
 from supple.integrations.backward_end import BackwardEnd
-from supple.integrations.companion import Companion, StageLength, overrides
+from supple.integrations.companion import Companion, StageLength
 from supple.integrations.first_forward import FirstForward
 from supple.integrations.stage_data import StageData
 from supple.methods.base import Method
@@ -165,7 +165,7 @@ class PlasticityCallback(TrainerCallback):
     def _after_backward(self, optimizer: Any) -> None:
         if optimizer.gradient_state.sync_gradients:
             assert self.companion is not None
-            if self._is_edited and overrides(self.method, ["after_backward"]):
+            if self._is_edited and self.method.acts_in("after_backward"):
                 raise RuntimeError(SEVERAL_BACKWARDS.format(method=type(self.method).__name__))
             self._is_edited = True
             with unscaled(optimizer.scaler, self.companion.learner.trained()[2]):

@@ -25,12 +25,18 @@ class Method(Checked, ABC):
     """
 
     name: ClassVar[str]
+    follows: ClassVar[tuple[str, ...]] = ()  # hooks in which it only follows the training
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for hook in HOOKS:
-            if hook in vars(cls):
+            if hook in vars(cls) and hook not in cls.follows:
                 setattr(cls, hook, noted(vars(cls)[hook]))
+
+    @classmethod
+    def acts_in(cls, *hooks: str) -> bool:
+        """Whether the method does something of its own in one of these hooks."""
+        return any(getattr(cls, hook) is not getattr(Method, hook) for hook in hooks if hook not in cls.follows)
 
     def activation(self) -> nn.Module:
         """What the network is built with, or converted to; called once per activation site."""
@@ -69,7 +75,7 @@ def noted(hook: Callable[..., None]) -> Callable[..., None]:
 def warn_if_idle(method: Method, learner: Learner) -> None:
     """Count a step before which no hook that the method makes use of was called; warn once, when it is late for it."""
     assert learner.patience is not None
-    own = [hook for hook in HOOKS if getattr(type(method), hook) is not getattr(Method, hook)]
+    own = [hook for hook in HOOKS if method.acts_in(hook)]
     waits = bool(own) and own[0].endswith("_stage")  # as the hooks are ordered, it has none inside a step
     learner.patience = learner.patience - 1 if waits and learner.patience > 1 else None
     if not own or learner.patience is not None:
@@ -77,7 +83,8 @@ def warn_if_idle(method: Method, learner: Learner) -> None:
     calls = " and ".join(f"method.{hook}(...)" for hook in own)
     since = f"{PATIENCE:,} steps; if the first stage is longer than that, all is well" if waits else "this step"
     warnings.warn(
-        f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.", stacklevel=3
+        f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.",
+        stacklevel=4 if "after_step" in method.follows else 3,
     )
 
 

@@ -42,6 +42,7 @@ class ReDo(Method):
     """
 
     name = "redo"
+    follows = ("after_step",)
     # tau; the paper's best on random-label MNIST with Adam at 1e-3 (50 on permuted MNIST); inf: all units
     threshold: float = field(default=0.0, metadata={"infinite": True})
     num_examples: int = 2000  # of the finished stage, at most: all of random-label MNIST's 1,600
@@ -65,6 +66,7 @@ class ReDo(Method):
         return first_clocks(learner, layers, self.moments)
 
     def after_step(self, learner: Learner, state: State) -> None:
+        super().after_step(learner, state)
         take_own_steps_(learner, state)
 
     @torch.no_grad()

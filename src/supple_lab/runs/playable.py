@@ -11,7 +11,6 @@ from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
 from supple_lab.runs.blank_network import Shape, blank_network, size_of
 from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.own_hooks import has_own
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.base import Unsuitable
 
@@ -37,7 +36,7 @@ def check_playable(spec: RunSpec, problem: DQN) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
     sights = sights_of(problem.game)
     check_network(spec, problem, sights)
-    if has_own(spec.method, "begin_stage", "end_stage") and problem.num_updates < problem.boundary_period:
+    if spec.method.acts_in("begin_stage", "end_stage") and problem.num_updates < problem.boundary_period:
         raise Unsuitable(
             f"{spec.method.name} acts every {problem.boundary_period:,} updates, and the run has about "
             f"{problem.num_updates:,}: it would not act. Use `supple play` with a smaller --boundary-period or a "
@@ -65,7 +64,7 @@ def longer_period(problem: DQN) -> str:
 def remarks_on(problem: DQN, method: Method) -> list[str]:
     """What is allowed, but may not be what was meant."""
     found = []
-    if has_own(method, "begin_stage") and outruns_target(problem):
+    if method.acts_in("begin_stage") and outruns_target(problem):
         found.append(
             f"{method.name} changes the network every {problem.boundary_period:,} updates, while the target network is "
             f"renewed every {problem.target_period:,} steps: what was learned may fade before values have spread. "

@@ -14,7 +14,6 @@ from supple_lab.models.base import Model
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.runs.blank_network import Shape, blank_network, shown, size_of
 from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.own_hooks import has_own
 from supple_lab.runs.playable import check_playable, remarks_on
 from supple_lab.runs.precision import Precision
 from supple_lab.runs.problem import Supervised
@@ -99,8 +98,8 @@ def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
 
 def acts_between_stages(method: Method) -> bool:
     """Whether the method does something between stages and nothing inside one."""
-    inside = has_own(method, "after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
-    return has_own(method, "begin_stage", "end_stage") and not inside
+    inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
+    return method.acts_in("begin_stage", "end_stage") and not inside
 
 
 def check_images(model: Model, dataset: Dataset) -> None:
