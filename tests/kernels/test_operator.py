@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
 
 from supple import kernels
@@ -139,6 +140,49 @@ def test_gradgradcheck_passes_with_the_mask_held():
     x = (torch.randn(20, dtype=torch.float64).sign() + 0.1 * torch.randn(20, dtype=torch.float64)).requires_grad_()
     assert torch.autograd.gradcheck(fixed, x)
     assert torch.autograd.gradgradcheck(fixed, x)
+
+
+def dual(x: torch.Tensor, tangent: torch.Tensor) -> torch.Tensor:
+    return forward_ad.make_dual(x.clone(), tangent.clone())
+
+
+@BOTH
+@pytest.mark.parametrize("inplace", [False, True])
+def test_tangent_passes_the_gate_of_the_gradient(intervals: Intervals, inplace: bool):
+    x, tangent = torch.randn(2, 1000)
+    with forward_ad.dual_level():
+        y, pushed = forward_ad.unpack_dual(interval_dropout(dual(x, tangent) * 1.0, intervals, inplace=inplace))
+        assert torch.equal(pushed, torch.where(y != 0, tangent * intervals.scale, torch.zeros(())))
+    assert 0 < (y != 0).sum() < 1000
+
+
+def test_tangent_at_zero_is_the_mean_of_the_mask_if_zero_lies_inside_an_interval():
+    for zero in (0.0, -0.0):
+        _, pushed = torch.func.jvp(
+            lambda t: interval_dropout(t, INSIDE), (torch.full((100,), zero),), (torch.ones(100),)
+        )
+        assert torch.equal(pushed, torch.full((100,), 0.5))
+
+
+@BOTH
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_forward_mode_over_a_gradient_gives_the_second_derivative(intervals: Intervals, create_graph: bool):
+    x, tangent = torch.randn(2, 1000, dtype=torch.float64)
+    with forward_ad.dual_level():
+        leaf = forward_ad.make_dual(x.clone().requires_grad_(), tangent)
+        y = interval_dropout(leaf, intervals)
+        (gradient,) = torch.autograd.grad(y.pow(3).sum(), leaf, create_graph=create_graph)
+        y, pushed = forward_ad.unpack_dual(y).primal.detach(), forward_ad.unpack_dual(gradient).tangent.detach()
+    torch.testing.assert_close(pushed, 6 * y * intervals.scale**2 * tangent)
+
+
+def test_tangent_of_a_gradient_that_arrives_after_the_forward_is_gated():
+    x, grad, tangent = torch.randn(1000, requires_grad=True), *torch.randn(2, 1000)
+    y = interval_dropout(x, TWO)
+    with forward_ad.dual_level():
+        (gradient,) = torch.autograd.grad(y, x, dual(grad, tangent))
+        pushed = forward_ad.unpack_dual(gradient).tangent
+    assert torch.equal(pushed, torch.where(y != 0, tangent * TWO.scale, torch.zeros(())))
 
 
 @BOTH

@@ -26,7 +26,7 @@ class Intervals:
 
     def slope_at_zero(self, dtype: torch.dtype) -> float:
         """The gradient at x == 0: the mask's mean times the scale if 0 lies inside an interval, 0 if it is an edge."""
-        if self.two_at_zero:
+        if self.edges == (0.0,):
             return 0.0
         info = torch.finfo(dtype)
         rounds_to_zero = info.smallest_normal * info.eps / 2  # half the least positive number, which rounds to even

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
 from supple import kernels
@@ -23,12 +24,17 @@ def interval_dropout(
     if not becomes_graph(x):
         if inplace:
             require_not_leaf(x)
-        apply = EagerIntervalDropout.apply if torch._C._are_functorch_transforms_active() else apply_plainly
+        apply = EagerIntervalDropout.apply if is_transformed() else apply_plainly
         return apply(x, intervals, source_of_masks(generator), inplace)
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
     y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
     return x.copy_(y) if inplace else y
+
+
+def is_transformed() -> bool:
+    """Whether torch.func transforms what runs now, or torch.autograd.forward_ad pushes tangents through it."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def require_not_leaf(x: Tensor) -> None:
@@ -39,7 +45,7 @@ def require_not_leaf(x: Tensor) -> None:
 
 
 class EagerGate(torch.autograd.Function):
-    """The backward of the operator, linear in the gradient, so that a double backward is the same gate again."""
+    """The backward of the operator, linear in the gradient, so that its own derivatives are the same gate again."""
 
     @staticmethod
     def forward(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
@@ -48,7 +54,12 @@ class EagerGate(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, float, float], output: Tensor) -> None:
         ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
         ctx.slopes = inputs[2:]  # type: ignore[attr-defined]
+
+    @staticmethod
+    def jvp(ctx: Any, grad_tangent: Tensor, *_: None) -> Tensor:
+        return EagerGate.apply(grad_tangent, ctx.saved_tensors[0], *ctx.slopes)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
@@ -81,7 +92,7 @@ class PlainIntervalDropout(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (y,) = ctx.saved_tensors
-        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling():
+        if torch.is_grad_enabled() or is_transformed() or torch.compiler.is_compiling():
             return differentiable_gate(grad, y, *ctx.slopes), None, None, None
         return ctx.kernel.gate(grad, y, *ctx.slopes), None, None, None
 
@@ -99,7 +110,7 @@ def differentiable_gate(grad: Tensor, y: Tensor, scale: float, at_zero: float) -
 
 
 class EagerIntervalDropout(torch.autograd.Function):
-    """The operator under torch.func transforms, which want forward and setup_context apart."""
+    """The operator under torch.func transforms, which want forward and setup_context apart, and in forward mode."""
 
     @staticmethod
     def forward(x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
@@ -107,10 +118,17 @@ class EagerIntervalDropout(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Intervals, Any, bool], output: Tensor) -> None:
+        ctx.inplace = inputs[3]  # type: ignore[attr-defined]
         if inputs[3]:
             ctx.mark_dirty(inputs[0])
         ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
         ctx.slopes = (inputs[1].scale, inputs[1].slope_at_zero(output.dtype))  # type: ignore[attr-defined]
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        gated = EagerGate.apply(tangent, ctx.saved_tensors[0], *ctx.slopes)
+        return tangent.copy_(gated) if ctx.inplace else gated  # torch wants an in-place tangent for an in-place value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:

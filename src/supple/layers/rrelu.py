@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from supple.fields import checked
 from supple.layers.fx_leaf import call_of, is_traced
@@ -18,7 +19,9 @@ class RReLU(nn.RReLU):
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):
             return call_of(self, x)
-        if not self.training or becomes_graph(x):
+        if not self.training:  # F.rrelu gives this too, but vmap, forward mode and ONNX do not know it
+            return F.leaky_relu(x, (self.lower + self.upper) / 2, self.inplace)
+        if becomes_graph(x) or torch.jit.is_tracing():
             return super().forward(x)
         # What F.rrelu calls, which alone takes a generator. It fills the slopes as if they were contiguous. Its own
         # backward would keep them before they are filled, and torch.utils.checkpoint stop there and read zeros.
