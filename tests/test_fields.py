@@ -94,7 +94,7 @@ def test_every_layer_refuses_what_does_not_suit_its_argument(layer):
         ),
         (
             lambda: replace(small_spec(), precision="half"),
-            "RunSpec.precision is one of default, fp32, tf32, bf16; got 'x'.",
+            "RunSpec.precision is one of default, fp32, tf32, bf16; got 'half'.",
         ),
     ],
     ids=["int", "float in an int", "nan", "None", "part", "class", "literal"],

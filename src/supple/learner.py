@@ -49,8 +49,8 @@ class Learner:
         if loss is not None and not callable(loss):
             raise TypeError(f"Learner.loss must be a function of outputs and targets, or None; got {shown(loss)}.")
         checked(seed, int, "Learner.seed")
-        trained = trained_by(optimizer)
-        if not any(id(parameter) in trained for parameter in model.parameters()):
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if not any(id(parameter) in held for parameter in model.parameters()):
             raise ValueError(
                 "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
                 "torch.optim.Adam(model.parameters())."
@@ -159,7 +159,7 @@ class Learner:
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
         trained = trained_by(self.optimizer)
-        return {name: p for name, p in self.model.named_parameters() if p.requires_grad and id(p) in trained}
+        return {name: p for name, p in self.model.named_parameters() if id(p) in trained}
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
         """Names, values and gradients of those of its own parameters that the last backward gave a gradient."""
