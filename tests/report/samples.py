@@ -147,7 +147,13 @@ RESULTS = Results(
     (
         run(seed=0),
         run(seed=1),
-        run(Vanilla(), seed=0, state="diverged", reason="the loss became nan in epoch 3 of stage 1."),
+        run(
+            Vanilla(),
+            seed=0,
+            state="diverged",
+            reason="the loss became nan in epoch 3 of stage 1.",
+            records=({"stage": 0, "train_accuracy": 0.5},),
+        ),
         run(Vanilla(), seed=1, state="waiting", records=()),
     )
 )

@@ -56,6 +56,20 @@ def test_samples_name_seeds_and_runs_and_have_no_value_for_a_diverged_one():
     assert final.runs == (DONE.spec.run_id, DIVERGED.spec.run_id)
 
 
+def test_the_stages_that_a_diverged_run_recorded_count_and_the_others_are_missing():
+    results = Results((DONE, DIVERGED))
+    np.testing.assert_array_equal(results.first("accuracy").values, [0.9, 0.6])
+    np.testing.assert_array_equal(results.final("accuracy").values, [0.7, np.nan])
+    assert np.isnan(results.stage_mean("accuracy").values[1])  # over all stages, and one is missing
+    np.testing.assert_array_equal(DIVERGED.values("accuracy"), [0.6, np.nan])  # of two stages
+
+
+def test_a_run_that_diverged_in_its_first_stage_has_no_value():
+    at_once = run(seed=1, state="diverged", records=())
+    np.testing.assert_array_equal(at_once.values("accuracy"), [np.nan, np.nan])
+    assert np.isnan(Results((at_once,)).first("accuracy").values).all()
+
+
 def test_first_final_and_mean_are_those_of_the_stages():
     results = Results((DONE,))
     assert results.first("accuracy").values == pytest.approx([0.9])

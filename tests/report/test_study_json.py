@@ -78,7 +78,7 @@ def test_series_hold_every_record_of_every_run():
         {"run": first, "metric": "train_accuracy", "stage": 0, "value": 0.5},
         {"run": first, "metric": "train_accuracy", "stage": 1, "value": 0.75},
     ]
-    assert len(series) == 6
+    assert len(series) == 5
 
 
 def test_run_that_was_not_captured_says_so():

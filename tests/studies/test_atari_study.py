@@ -41,14 +41,14 @@ def as_the_paper_says(spec) -> dict[str, float]:
     return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 100.0 * level + spec.seed}
 
 
-def made(values_of, *, order=PAPER) -> Results:
-    return Results(tuple(made_run(spec, values_of(spec)) for spec in STUDY.specs(order)))
+def made(values_of, *, order=PAPER, num_iterations=NUM_ITERATIONS) -> Results:
+    return Results(tuple(made_run(spec, values_of(spec), num_iterations) for spec in STUDY.specs(order)))
 
 
-def made_run(spec, values) -> RunResult:
+def made_run(spec, values, num_iterations) -> RunResult:
     if values is None:
         return RunResult(spec, "waiting", 0.0, "", ())
-    records = tuple({"stage": k, **values} for k in range(NUM_ITERATIONS))
+    records = tuple({"stage": k, **values} for k in range(num_iterations))
     return RunResult(spec, "done", 1.0, "", records)
 
 
@@ -316,7 +316,7 @@ def test_both_choices_of_p_stand_side_by_side():
 
 
 def test_a_diverged_run_keeps_the_lead_undecided():
-    results = made(as_the_paper_says)
+    results = made(as_the_paper_says, num_iterations=10)
     broken = [
         RunResult(run.spec, "diverged", 1.0, "", run.records[:1])
         if spoken(run.spec) == ("Enduro", "vanilla", EVAL_MODE) and run.spec.seed == 0

@@ -103,6 +103,17 @@ def test_another_method_that_diverged_counts_where_it_ended_and_is_told():
     assert verdicts(STUDY, above, PAPER)[1] == "fails"
 
 
+def test_the_quarter_that_a_method_ended_before_it_diverged_counts():
+    def below_at_first(spec):
+        if spec.method.name != "cbp" or spec.model.name != "resnet18":
+            return accuracies(spec, cbp=(0.05, 0.05))
+        later = float("nan") if spec.seed else RESET + 0.05
+        return [*[wavering(spec, RESET - 0.05)] * 5, *[wavering(spec, later)] * 15]
+
+    row = STUDY.draw(made(STUDY.specs(PAPER), below_at_first), PAPER).claims[1]
+    assert next(part.verdict for part in row.parts if part.name.startswith("CBP")) == "holds"
+
+
 def test_a_method_that_always_diverged_did_not_stay_above():
     results = made(STUDY.specs(PAPER), lambda spec: diverging(spec, "cbp", range(5), cbp=(0.05, 0.05)))
     assert verdicts(STUDY, results, PAPER)[1] == "holds"

@@ -1,8 +1,9 @@
 """Results: the runs a study asked for, as the store has them, finished or not.
 
-Whose numbers count: runs that ended. One that diverged has values up to there and none after; no chance accuracy is
-made up for it. Runs that are interrupted, failed or still going are left out, but where nothing has ended yet, those
-under way are drawn as far as they are. One whose files are not what it wrote counts for nothing. The page lists all.
+Whose numbers count: runs that ended. One that diverged has values up to there, which count, and none after; no chance
+accuracy is made up for it. Runs that are interrupted, failed or still going are left out, but where nothing has ended
+yet, those under way are drawn as far as they are. One whose files are not what it wrote counts for nothing. The page
+lists all.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -65,8 +66,10 @@ class RunResult:
         return self.label or self.spec.method.name
 
     def values(self, metric: str) -> np.ndarray:
-        """The metric at each stage that recorded it, in order."""
-        return np.array([record[metric] for record in self.records if metric in record], dtype=float)
+        """The metric at each stage that recorded it, in order; not a number at each stage after a divergence."""
+        recorded = [record[metric] for record in self.records if metric in record]
+        lost = self.spec.problem.num_records - len(self.records) if self.state == "diverged" else 0
+        return np.array([*recorded, *[np.nan] * lost], dtype=float)
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,9 @@ class Results:
         return self.sample(lambda run: float(np.mean(run.values(metric))) if len(run.values(metric)) else np.nan)
 
     def sample(self, number_of: Callable[[RunResult], float]) -> Sample:
-        """Any number of a run, one an ended run: not a number for one that diverged."""
+        """Any number of a run, one an ended run: not a number for one that diverged before it had it."""
         return Sample(
-            values=np.array([number_of(run) if run.state == "done" else np.nan for run in self.ended], dtype=float),
+            values=np.array([number_of(run) for run in self.ended], dtype=float),
             seeds=tuple(run.spec.seed for run in self.ended),
             runs=tuple(run.spec.run_id for run in self.ended),
         )

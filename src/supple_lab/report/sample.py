@@ -12,7 +12,7 @@ import numpy as np
 class Sample:
     """What a claim is decided by. numpy reads it as an array of its values."""
 
-    values: np.ndarray  # (runs,); not a number for a run that diverged
+    values: np.ndarray  # (runs,); not a number for a run that diverged before it had one
     seeds: tuple[int, ...]
     runs: tuple[str, ...]  # ids, one a value; all that stand behind them where a value is made of several runs
 

@@ -77,6 +77,10 @@ class DQN(Problem):
         _ = self.exploration  # raises where its fields are wrong
 
     @property
+    def num_records(self) -> int:
+        return self.num_iterations
+
+    @property
     def exploration(self) -> Exploration:
         """How often to act at random, by step."""
         return Exploration(

@@ -1,6 +1,6 @@
 """Problem: what is learned in a run. Supervised: a scenario over a dataset."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -14,6 +14,11 @@ class Problem(Checked, ABC):
     """A frozen dataclass in every subclass."""
 
     name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def num_records(self) -> int:
+        """How many records a run leaves that is done: one a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,3 +37,7 @@ class Supervised(Problem):
             raise ValueError(f"Supervised.metrics_every counts stages, at least 1; got {self.metrics_every}.")
         if self.subnetworks < 0:
             raise ValueError(f"Supervised.subnetworks is a number of copies, at least 0; got {self.subnetworks}.")
+
+    @property
+    def num_records(self) -> int:
+        return self.scenario.num_stages

@@ -94,15 +94,21 @@ def below_somewhere(groups: Groups, method: str, num_stages: int) -> ClaimRow:
 
 
 def below_by_quarter(label: str, group: Chosen, method: str, num_stages: int) -> dict[str, ClaimRow]:
-    """The quarters of one network. A seed that diverged did not stay above; where all did, nothing is left to ask."""
+    """The quarters of one network, each in the seeds that ended it; where all diverged, nothing is left to ask."""
     words, final = words_of("only_aid_stays_above_reset"), group.of(method).final(LEARNED)
     if len(final) and not len(where_ended(final)):
         row = replace(not_run(**words), verdict="holds", n=len(final), runs=final.runs)
         return {label: row}
-    ended = Chosen({**group.by_method, method: Results(group.of(method).finished)})
     return {
-        f"{label} (quarter {place})": claim_below(sample, 0.0, quantity=DIFFERENCE, **words)
-        for place, sample in enumerate(differences(ended, method, num_stages), start=1)
+        f"{label} (quarter {place})": claim_below(
+            where_ended(mean_of_stages(group.of(method), LEARNED, part)).minus(
+                mean_of_stages(group.of("full_reset"), LEARNED, part)
+            ),
+            0.0,
+            quantity=DIFFERENCE,
+            **words,
+        )
+        for place, part in enumerate(quarters(num_stages), start=1)
     }
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from supple_lab.report.figure import ClaimRow
+from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
 from supple_lab.report.verdict import Words, claim_above, not_run
 from supple_lab.studies.chosen import Chosen
@@ -40,11 +41,17 @@ def lead_throughout(
     group: Chosen, method: str, *, metric: str, num_stages: int, quantity: str, words: Words
 ) -> dict[str, ClaimRow]:
     """The same by the mean over each quarter of the stages, one claim a quarter."""
-    numbers = [partial(mean_of_stages, metric=metric, stages=part) for part in quarters(num_stages)]
+    numbers = [partial(mean_where_done, metric=metric, stages=part) for part in quarters(num_stages)]
     return {
         f"quarter {place}": lead(group, method, number=number, quantity=f"quarter-mean {quantity}", words=words)
         for place, number in enumerate(numbers, start=1)
     }
+
+
+def mean_where_done(results: Results, metric: str, stages: slice) -> Sample:
+    """The mean over some of the stages; none for a run that diverged at any time: by the rules it lost its seed."""
+    means, is_done = mean_of_stages(results, metric, stages), [run.state == "done" for run in results.ended]
+    return replace(means, values=np.where(is_done, means.values, np.nan))
 
 
 def against(own: Sample, other: Sample, *, quantity: str, words: Words) -> ClaimRow:
@@ -73,6 +80,11 @@ def known_mean(sample: Sample) -> float:
 def divergence(samples: Mapping[str, Sample]) -> str:
     """Which methods diverged in how many seeds, for a row that counts them where they ended; empty where none did."""
     lost = {name: int(np.count_nonzero(~np.isfinite(sample.values))) for name, sample in samples.items()}
-    told = (f"{label_of(name)} in {number} of {len(samples[name])} seeds" for name, number in lost.items() if number)
+    told = (f"{label_of(name)} in {number} of {seeds_in(samples[name])}" for name, number in lost.items() if number)
     words = ", ".join(told)
     return f"diverged and lost there: {words}" if words else ""
+
+
+def seeds_in(sample: Sample) -> str:
+    """How many seeds a sample has, in words."""
+    return "1 seed" if len(sample) == 1 else f"{len(sample)} seeds"
