@@ -298,7 +298,7 @@ def test_report_of_a_plugins_method_becomes_a_store(tmp_path):
     alone(*supple, *run, "--engine", "inline", "--quiet", "--out", str(tmp_path / "first"))
     report = str(tmp_path / "first/report/quickstart.json")
     told = alone(str(ROOT / "tools/store_from_report.py"), report, str(tmp_path / "again"))
-    assert told == f"1 runs in {tmp_path / 'again'}\n"
+    assert told == f"1 run in {tmp_path / 'again'}\n"
     (before,), (after,) = ((tmp_path / name).glob("runs/*/spec.json") for name in ("first", "again"))
     assert before.read_bytes() == after.read_bytes()
 

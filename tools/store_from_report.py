@@ -26,6 +26,7 @@ from supple_lab.commands.base import BAD_USAGE, BadUsage, Command
 from supple_lab.commands.run import Run
 from supple_lab.commands.telling import advising, refusals_told
 from supple_lab.report.load import FACTS
+from supple_lab.report.remarks import counted
 from supple_lab.runs.quarantine import ENDED, digests
 from supple_lab.runs.record_log import Record, line_of
 from supple_lab.runs.spec import RunSpec
@@ -68,7 +69,7 @@ def main() -> None:
         with refusals_told(), advising("Choose a folder that you may write to."):
             reports = [read_report(path) for path in paths]
             num_runs = store_from_reports(reports, out)
-            print(f"{num_runs} runs in {out}{words_of_withdrawn(reports, num_runs)}")
+            print(f"{counted(num_runs)} in {out}{words_of_withdrawn(reports, num_runs)}")
     except (StorageError, BadUsage, lookup.UnknownName) as error:
         print(error, file=sys.stderr)
         sys.exit(BAD_USAGE)

@@ -87,9 +87,17 @@ def test_reason_is_shown_as_it_is(capsys, tmp_path, reason):
     assert reason in listed(capsys, tmp_path)[1].out
 
 
-def test_folder_whose_runs_were_removed_has_none(capsys, tmp_path):
+def test_folder_whose_runs_were_removed_is_an_error(capsys, tmp_path):
     (Store.create(tmp_path).root / "runs").rmdir()
-    assert listed(capsys, tmp_path)[1].err == "0 runs\n"
+    assert supple(["list", "runs", "--out", str(tmp_path)]) == 2
+    assert f"supple: {tmp_path} holds no runs. Make some with `supple run STUDY" in capsys.readouterr().err
+
+
+def test_one_run_is_a_run(capsys, tmp_path):
+    folder = Store.create(tmp_path).folder(SPECS[0])
+    folder.create(SPECS[0])
+    folder.write_status("failed", reason="of the disk")
+    assert listed(capsys, tmp_path)[1].err == "1 run: 1 failed\n"
 
 
 def test_damaged_spec_is_noted_and_the_others_are_listed(capsys, tmp_path):

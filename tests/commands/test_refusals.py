@@ -92,6 +92,10 @@ def test_a_full_disk_is_told_where_a_folder_cannot_be_made(tmp_path, capsys, mon
 
 
 def test_one_study_that_cannot_be_read_does_not_keep_the_others_from_being_reported(out, capsys):
+    spec = Quickstart().specs(ORDER)[0]
+    folder = Store.open(out).folder(spec)
+    folder.create(spec)
+    folder.write_status("running")
     (out / "studies" / "atari.json").mkdir()
     assert supple(["report", str(out)]) == 1
     assert f"no report of atari: cannot use {out / 'studies' / 'atari.json'}: Is a dir" in capsys.readouterr().err

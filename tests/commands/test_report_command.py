@@ -17,17 +17,40 @@ from supple_lab.studies.manifest import add_to_manifest, read_manifest
 from supple_lab.studies.order import Order
 from supple_lab.studies.quickstart import Quickstart
 from supple_lab.studies.sensitivity import Sensitivity
+from supple_lab.studies.supervised import Supervised
 
 ORDER = Order(scale="smoke")
 
 
 @pytest.fixture
 def out(tmp_path):
-    """A folder in which quickstart was ordered, and nothing has run yet."""
-    Store.create(tmp_path)
-    specs = Quickstart().specs(ORDER)
-    add_to_manifest(tmp_path, "quickstart", order=ORDER, command="supple run quickstart", specs=specs)
+    """A folder in which quickstart was ordered, and one run has begun."""
+    begin(ordered(tmp_path, Quickstart(), ORDER)[-1], tmp_path)
     return tmp_path
+
+
+def ordered(out, study, order):
+    """The runs of an order, noted in the folder."""
+    specs = study.specs(order)
+    Store.create(out)
+    add_to_manifest(out, study.name, order=order, command=f"supple run {study.name}", specs=specs)
+    return specs
+
+
+def begin(spec, out):
+    """The folder of a run that was interrupted before its first record."""
+    folder = Store.open(out).folder(spec)
+    folder.create(spec)
+    folder.write_status("running")
+
+
+def finish(spec, out):
+    """The folder of a run that is done."""
+    folder = Store.open(out).folder(spec)
+    folder.create(spec)
+    for stage in range(spec.problem.num_records):
+        folder.stage_log.append({"stage": stage, "train_accuracy": 0.5, "test_accuracy": 0.5})
+    folder.write_status("done", num_records=spec.problem.num_records)
 
 
 def change_manifest(out, study, change):
@@ -85,7 +108,7 @@ def test_a_claim_of_smoke_scale_shows_no_verdict_in_its_parts_either():
 
 def test_report_names_the_condition_of_each_run_that_is_missing(out):
     study = Sensitivity()
-    add_to_manifest(out, study.name, order=ORDER, command="supple run sensitivity", specs=study.specs(ORDER))
+    begin(ordered(out, study, ORDER)[0], out)
     make_report(study, out)
     missing = json.loads((out / "report" / "sensitivity.json").read_text())["missing"]
     labels = conditions_of(study, ORDER)
@@ -98,7 +121,7 @@ def test_report_names_the_condition_of_each_run_that_is_missing(out):
 
 def test_labels_of_latex_tables_differ_between_studies(out):
     study = Sensitivity()
-    add_to_manifest(out, study.name, order=ORDER, command="supple run sensitivity", specs=study.specs(ORDER))
+    begin(ordered(out, study, ORDER)[0], out)
     assert supple(["report", str(out)]) == 0
     labels = [re.findall(r"\\label{(.*?)}", path.read_text()) for path in (out / "report").glob("*.tex")]
     assert len(labels) > 3
@@ -168,3 +191,82 @@ def test_a_folder_of_this_version_has_no_runs_of_another(out):
     study, manifest = Quickstart(), read_manifest(out, "quickstart")
     assert strangers_in(manifest, study.specs(manifest.order)) == []
     assert notes_of([]) == ()
+
+
+def test_nothing_is_said_of_methods_and_seeds_that_were_not_asked_for(tmp_path):
+    for spec in ordered(tmp_path, Quickstart(), Order(scale="quick", methods=("aid",), num_seeds=2)):
+        finish(spec, tmp_path)
+    drawing, page = make_report(Quickstart(), tmp_path)
+    assert [row[0] for row in drawing.tables[0].rows] == ["AID"]
+    assert [row.claim[:3] for row in drawing.claims] == ["AID"]
+    text = page.read_text()
+    assert 'id="missing"' not in text
+    assert "did not finish" not in text
+    assert not re.search("Dropout|not run", re.sub("<(script|style).*?</(script|style)>", "", text, flags=re.DOTALL))
+    assert json.loads((tmp_path / "report" / "quickstart.json").read_text())["missing"] == []
+
+
+def test_nothing_is_said_of_conditions_that_were_not_asked_for(tmp_path):
+    study = Supervised()
+    for spec in ordered(tmp_path, study, Order(scale="quick", only="CNN")):
+        finish(spec, tmp_path)
+    drawing, _ = make_report(study, tmp_path)
+    assert not any("ResNet" in name for table in drawing.tables for name in table.header)
+    assert not any("ResNet" in figure.filled().caption for figure in drawing.figures)
+    assert drawing.claims[1].verdict == "not decided"  # the claim is over three networks, and it names them
+    assert [part.verdict for part in drawing.claims[1].parts].count("not run") == 2
+
+
+def test_what_is_asked_for_part_by_part_is_all_in_the_report(tmp_path):
+    for method in ("aid", "vanilla"):
+        for spec in ordered(tmp_path, Quickstart(), Order(scale="quick", methods=(method,))):
+            finish(spec, tmp_path)
+    drawing, _ = make_report(Quickstart(), tmp_path)
+    assert [row[0] for row in drawing.tables[0].rows] == ["ReLU", "AID"]
+
+
+def test_what_was_asked_for_and_has_not_run_is_missing(tmp_path):
+    first, *_ = ordered(tmp_path, Quickstart(), Order(scale="quick", methods=("aid", "vanilla"), num_seeds=1))
+    finish(first, tmp_path)
+    _, page = make_report(Quickstart(), tmp_path)
+    assert "1 of 2 runs did not finish. <a" in page.read_text()
+
+
+def test_an_order_of_which_no_run_has_begun_is_an_error_that_names_the_command(tmp_path, capsys):
+    ordered(tmp_path, Quickstart(), ORDER)
+    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 2
+    told = f"supple: {tmp_path} holds no run of quickstart: none of those ordered has begun. Begin them: supple run"
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("study", "told"),
+    [
+        ("out/nowhere", "supple: the folder out/nowhere does not exist. Name the folder of the runs, or a study"),
+        ("./quickstart/", "supple: the folder ./quickstart/ does not exist."),
+        ("quickstrat", "supple: there is no folder quickstrat here, and no study named 'quickstrat'. Did you mean"),
+    ],
+)
+def test_a_folder_that_does_not_exist_is_no_misspelt_study(study, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert supple(["report", study]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert ("Known:" in error) == (study == "quickstrat")
+
+
+@pytest.mark.parametrize("command", [["report", "quickstart"], ["list", "runs"]])
+def test_a_folder_of_runs_that_does_not_exist_is_told(command, tmp_path, capsys):
+    assert supple([*command, "--out", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere does not exist, so that it holds no runs. Make some with" in capsys.readouterr().err
+
+
+def test_one_damaged_run_of_one_is_a_run(tmp_path, capsys):
+    (spec,) = ordered(tmp_path, Quickstart(), Order(scale="smoke", methods=("aid",)))
+    folder = Store.open(tmp_path).folder(spec)
+    folder.create(spec)
+    folder.write_status("done", num_records=1)
+    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 0
+    assert "note: 1 of 1 run is damaged and counts for nothing" in capsys.readouterr().err
+    assert "1 of 1 run is damaged." in (tmp_path / "report" / "index.html").read_text()

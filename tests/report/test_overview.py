@@ -57,6 +57,14 @@ def test_index_of_two_studies_lists_every_claim_with_verdict_and_link(tmp_path):
     assert len(text.encode()) < MAX_BYTES
 
 
+def test_one_claim_and_one_run_are_told_as_one(tmp_path):
+    for about, claims in ((ABOUT, (CLAIM,)), (OTHER, ())):
+        write_report(tmp_path, about, results=Results((run(),)), drawing=drawing(FIGURE, claims=claims))
+    words = "".join(Elements((tmp_path / "index.html").read_text()).text)
+    assert "1 claim in 2 studies" in words
+    assert words.count("1 of 1 run finished") == 2
+
+
 def test_links_of_claims_lead_to_their_rows(tmp_path):
     write(tmp_path, ABOUT, claims=(CLAIM, CLAIM))
     ids = {attrs.get("id") for attrs in Elements((tmp_path / "sample.html").read_text()).of("tr")}

@@ -42,6 +42,7 @@ from supple_lab.report.run_lists import (
     run_view,
     short_of,
     show_seconds,
+    trained_on,
 )
 from supple_lab.report.spec_fields import dataset_of
 from supple_lab.report.thinning import MAX_POINTS, thinned
@@ -509,3 +510,8 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="cannot write .*file"):
         write_report(tmp_path / "file", ABOUT, results=RESULTS, drawing=drawing(DEMO))
+
+
+def test_devices_of_one_run_each_are_told_as_such():
+    runs = [run(), replace(run(seed=1), device="cuda"), replace(run(seed=2), device="cuda")]
+    assert trained_on(runs) == "cuda (2 runs); cpu (1 run)"

@@ -64,7 +64,7 @@ def test_configurations_with_fewer_finished_runs_are_not_compared_and_that_is_sa
     selection = select(Results((*unready, *LATE, *EARLY)), "accuracy")
     assert selection.chosen.runs == tuple(LATE)
     assert (selection.num_compared, selection.num_configurations) == (2, 3)
-    assert "1 more have fewer finished runs" in selection.words()
+    assert "1 more has fewer finished runs and was not compared" in selection.words()
 
 
 def test_one_configuration_is_no_selection():

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from made_records import made, verdicts, wavering
 
 from supple_lab.report.intervals import show
@@ -42,6 +43,23 @@ def test_table_has_the_papers_numbers_beside_ours_and_the_best_in_bold():
     assert table.rows[0][:3] == ("ReLU", "0.662 ± 0.002", "0.660 ± 0.006")
     assert table.rows[3][7:9] == ("0.520 ± 0.001", "0.519 ± 0.004")
     assert table.bold == {(3, 1), (3, 4), (3, 7)}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "quick"])
+def test_the_papers_numbers_stand_beside_runs_of_its_protocol_alone(scale):
+    order = Order(scale=scale)
+    table = STUDY.draw(made(STUDY.specs(order), as_in_the_paper), order).tables[0]
+    assert not any("paper" in name for name in table.header)
+    assert table.header[1].endswith("CNN on digits (n = 1)" if scale == "smoke" else "CNN on digits (n = 3)")
+    assert table.header[2].endswith("CNN on digits, training")
+    assert (3, 1) in table.bold
+    assert (3, 3) in table.bold
+
+
+def test_a_network_that_was_not_asked_for_has_no_column():
+    specs = STUDY.specs(Order(scale="paper", only="CNN"))
+    table = STUDY.draw(made(specs, as_in_the_paper), PAPER).tables[0]
+    assert table.header[1:] == ("CNN on CIFAR-10 (n = 5)", "CNN on CIFAR-10, paper", "CNN on CIFAR-10, training")
 
 
 def test_table_shows_the_training_accuracies_that_the_gap_is_taken_from():

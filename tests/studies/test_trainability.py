@@ -10,7 +10,6 @@ from supple.methods.activations import UseAID, UseDropout
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple_lab.data.mnist import MNIST
 from supple_lab.models.mlp import MLP
-from supple_lab.report.results import Results
 from supple_lab.runs.optimizer import SGD, Adam
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
@@ -64,18 +63,26 @@ def test_paper_scale_has_the_rows_of_the_tables():
     assert {UseAID(relu_prob=0.9), UseDropout(drop_positive=0.15)} < by_scenario["random_label"]
 
 
+def waiting(order):
+    """What was asked for, before any of it has run."""
+    return made_stages(STUDY.specs(order), lambda spec: None)
+
+
 def test_slips_are_run_as_printed_on_demand_and_told_either_way():
     slip = ShrinkPerturb(shrink=0.7)  # Table 5's block of Adam 1e-4
     for as_printed, rate in ((False, 1e-4), (True, 1e-3)):
         order = Order(scale="paper", as_printed=as_printed)
         assert {spec.optimizer.learning_rate for spec in STUDY.specs(order) if spec.method == slip} == {rate}
-        assert sum("as printed" in note for note in STUDY.draw(Results(()), order).notes) == 3
+        assert sum("as printed" in note for note in STUDY.draw(waiting(order), order).notes) == 3
 
 
 def test_a_slip_is_told_only_where_it_is_run():
-    notes = [note for note in STUDY.draw(Results(()), Order(scale="quick")).notes if "as printed" in note]
+    order = Order(scale="quick")
+    notes = [note for note in STUDY.draw(waiting(order), order).notes if "as printed" in note]
     assert [note.split(" is run")[0] for note in notes] == ["permuted input: S&P", "random label: S&P"]
     assert all("SGD 3e-2, not SGD 3e-3" in note for note in notes)
+    others = waiting(Order(scale="quick", methods=("vanilla", "aid")))
+    assert not any("as printed" in note for note in STUDY.draw(others, order).notes)
 
 
 def test_search_runs_every_candidate_of_the_paper():

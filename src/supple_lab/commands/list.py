@@ -12,11 +12,13 @@ import tyro
 from supple.methods.base import Method
 from supple.metrics.base import Metric
 from supple_lab import lookup
+from supple_lab.atomic_write import StorageError
 from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.form import names_of
 from supple_lab.commands.screen import print_table
 from supple_lab.data.base import Dataset
 from supple_lab.models.base import Model
+from supple_lab.report.remarks import counted
 from supple_lab.rl.base import Game
 from supple_lab.rl.games import GAMES
 from supple_lab.runs.index import Entry, entries
@@ -83,6 +85,8 @@ class List(Command):
             if state not in get_args(State):
                 raise lookup.UnknownName(lookup.no_such("state", state, get_args(State)))
         found = entries(Store.open(self.out))
+        if not found:
+            raise StorageError(f"{self.out} holds no runs. Make some with `supple run STUDY --out {self.out}`.")
         self.check_names(found)
         wanted = [entry for entry in found if self.is_wanted(entry)]
         print_runs(wanted)
@@ -130,7 +134,7 @@ def counts(wanted: Iterable[Entry]) -> str:
     """How many runs stand how."""
     states = Counter(entry.state for entry in wanted)
     by_state = ", ".join(f"{number:,} {state}" for state, number in states.most_common())
-    return f"{states.total():,} runs" + (f": {by_state}" if by_state else "")
+    return counted(states.total()) + (f": {by_state}" if by_state else "")
 
 
 def rows_of(kind: str) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """supple report: make a study's figures, tables and page from the store alone."""
 
+import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -17,9 +18,10 @@ from supple_lab.commands.form import values_of
 from supple_lab.commands.screen import print_drawing
 from supple_lab.commands.telling import advising, refusals_told
 from supple_lab.report.about import About
+from supple_lab.report.asked import only_asked
 from supple_lab.report.figure import Drawing, Finding
 from supple_lab.report.load import load_results
-from supple_lab.report.remarks import MAX_NAMED
+from supple_lab.report.remarks import MAX_NAMED, counted
 from supple_lab.report.results import Results
 from supple_lab.report.write import write_report
 from supple_lab.report.written_spec import Written, id_of, method_of, name_of
@@ -46,9 +48,20 @@ class Report(Command):
         given = Path(self.study)
         if self.out is None and given.is_dir():
             return report_all(given)
-        study = lookup.find(Study, self.study)()
+        study = (lookup.find(Study, self.study) if self.out else study_or_no_folder(self.study))()
         print_drawing(*make_report(study, self.out or default_out(study)))
         return DONE
+
+
+def study_or_no_folder(name: str) -> type[Study]:
+    """The study of that name; else what is wrong with the name of a study, or of a folder that is not there."""
+    if os.sep in name:
+        what = "is a file" if Path(name).exists() else "does not exist"
+        raise StorageError(f"the folder {name} {what}. Name the folder of the runs, or a study: supple report STUDY.")
+    try:
+        return lookup.find(Study, name)
+    except lookup.UnknownName as error:
+        raise lookup.UnknownName(f"there is no folder {name} here, and {error}") from None
 
 
 def report_all(out: Path) -> int:
@@ -74,8 +87,14 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     unknown = [name for name in manifest.order.also if name not in lookup.known(Method)]
     order = replace(manifest.order, also=tuple(name for name in manifest.order.also if name not in unknown))
     grid = study.specs(order)
-    results = load_results(store, grid, conditions=conditions_of(study, order), methods=LABELS)
+    ordered = {id_of(written) for written in manifest.specs}
+    asked = [spec for spec in grid if spec.run_id in ordered]
+    results = load_results(store, asked, conditions=conditions_of(study, order), methods=LABELS)
+    if grid and all(run.state == "waiting" for run in results.runs):
+        raise StorageError(no_run_of(study, manifest, out))
     drawing = study.draw(results, order)
+    if len(asked) < len(grid):
+        drawing = only_asked(drawing)
     if order.scale == "smoke":
         drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
     about = About(
@@ -92,6 +111,12 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     for note in (*notes_of_unknown(manifest, unknown), *notes_of_damage(results, page)):
         print(f"note: {note}", file=sys.stderr)
     return drawing, page
+
+
+def no_run_of(study: Study, manifest: Manifest, out: Path) -> str:
+    """What to do about an order none of whose runs lies in the folder."""
+    again = manifest.commands[-1] if manifest.commands else f"supple run {study.name} --out {out}"
+    return f"{out} holds no run of {study.name}: none of those ordered has begun. Begin them: {again}"
 
 
 def strangers_in(manifest: Manifest, grid: Iterable[RunSpec], *, unknown: Collection[str] = ()) -> list[Written]:
@@ -143,7 +168,7 @@ def notes_of_damage(results: Results, page: Path) -> tuple[str, ...]:
     if not number:
         return ()
     are, them = ("is damaged and counts", "it") if number == 1 else ("are damaged and count", "them")
-    return (f"{number} of {len(results.runs)} runs {are} for nothing; {page}#missing lists {them}.",)
+    return (f"{number} of {counted(len(results.runs))} {are} for nothing; {page}#missing lists {them}.",)
 
 
 def plugins_in(command: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Figure, table and claim as data: what a study draws, before anything decides how it looks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -47,6 +48,19 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     bold: frozenset[Place] = frozenset()  # cells that stand out, such as the best of a column
+
+    def part(self, *, rows: Sequence[int], columns: Sequence[int]) -> "Table":
+        """Some of the rows and columns, by their places."""
+        return replace(
+            self,
+            header=tuple(self.header[column] for column in columns),
+            rows=tuple(tuple(self.rows[row][column] for column in columns) for row in rows),
+            bold=frozenset(
+                (rows.index(row), columns.index(column))
+                for row, column in self.bold
+                if row in rows and column in columns
+            ),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,8 @@ def damage_of_records(status: dict[str, Any], content: bytes | None, *, num_reco
     if told is not None and hashlib.sha256(content).hexdigest() != told:
         return "its records.jsonl is not what the run wrote: the SHA-256 differs from the one in status.json."
     if status["state"] == "done" and num_records < status.get("num_records", 1):
-        return f"its records.jsonl has {num_records} of {status.get('num_records', 1)} records."
+        told_number = status.get("num_records", 1)
+        return f"its records.jsonl has {num_records} of {told_number} record{'' if told_number == 1 else 's'}."
     return ""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from supple_lab.report.distinctions import distinctions
-from supple_lab.report.remarks import version_of
+from supple_lab.report.remarks import counted, version_of
 from supple_lab.report.results import Results, RunResult, Standing
 from supple_lab.report.spec_fields import dataset_of
 from supple_lab.runs.precision import Numerics
@@ -52,7 +52,7 @@ def run_view(run: RunResult, settings: str) -> View:
 def short_of(results: Results) -> str:
     """How many runs are not there, in a clause."""
     missing, damaged = len(results.missing), sum(run.state == "damaged" for run in results.runs)
-    number = f"{missing} of {len(results.runs)} runs"
+    number = f"{missing} of {counted(len(results.runs))}"
     if damaged and damaged == missing:
         return f"{number} {'is' if damaged == 1 else 'are'} damaged"
     return f"{number} did not finish{' or are damaged' if damaged else ''}"
@@ -63,7 +63,7 @@ def missing_words(results: Results) -> str:
     diverged = sum(run.state == "diverged" for run in results.runs)
     others = len(results.missing) - diverged
     it_has = "it counts up to there and has" if diverged == 1 else "they count up to there and have"
-    lost = f"{diverged} diverged: {it_has} no value after, so that curves break and claims stay undecided."
+    lost = f"{diverged} diverged: {it_has} no value after: curves break there, claims on later stages stay undecided."
     alone, several = ("The other is", "The others are") if diverged else ("It is", "They are")
     left_out = (
         f"{alone if others == 1 else several} in no table or verdict above, and in a curve only where nothing of its "
@@ -118,7 +118,9 @@ def trained_on(runs: Sequence[RunResult]) -> str:
         for run in runs
         if run.device
     )
-    return "; ".join(f"{place} ({number} runs)" if len(places) > 1 else place for place, number in places.most_common())
+    return "; ".join(
+        f"{place} ({counted(number)})" if len(places) > 1 else place for place, number in places.most_common()
+    )
 
 
 def precision_of(run: RunResult) -> str:
@@ -134,7 +136,7 @@ def precision_of(run: RunResult) -> str:
 def precisions_of(runs: Sequence[RunResult]) -> str:
     """The precisions of the runs, most used first; more than one is counted."""
     found = Counter(precision for run in runs if (precision := precision_of(run)))
-    counts = {name: f", {number} run{'' if number == 1 else 's'}" for name, number in found.most_common()}
+    counts = {name: f", {counted(number)}" for name, number in found.most_common()}
     return "; ".join(f"{ROUNDINGS.get(name, name)}{count if len(found) > 1 else ''}" for name, count in counts.items())
 
 

@@ -40,10 +40,12 @@ class Selection:
         if self.num_configurations < 2:
             return "one configuration was run; nothing was selected."
         held = REPORTED_SEEDS if self.on_reported_seeds else "other seeds than those reported"
+        of = "1 configuration" if self.num_compared == 1 else f"{self.num_compared} configurations"
         left = self.num_configurations - self.num_compared
-        unready = f" ({left} more have fewer finished runs and were not compared)" if left else ""
+        have, were = ("has", "was") if left == 1 else ("have", "were")
+        unready = f" ({left} more {have} fewer finished runs and {were} not compared)" if left else ""
         return (
-            f"{self.settings or 'no configuration'}: the best of {self.num_compared} configurations{unready} by "
+            f"{self.settings or 'no configuration'}: the best of {of}{unready} by "
             f"{spoken(self.metric)} at {RULES[self.rule]}, selected on {held} (n = {len(self.selection_seeds)})."
         )
 

@@ -41,7 +41,8 @@ class Store:
         try:
             written_by = json.loads((root / "format.json").read_bytes())["format"]
         except FileNotFoundError:
-            raise StorageError(f"{root} holds no runs. Make some with `supple run STUDY --out {root}`.") from None
+            what = "holds no runs" if root.exists() else "does not exist, so that it holds no runs"
+            raise StorageError(f"{root} {what}. Make some with `supple run STUDY --out {root}`.") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.') from None
         if not isinstance(written_by, int):

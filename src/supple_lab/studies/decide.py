@@ -1,8 +1,8 @@
-"""The words of the paper's claims, as claims.py has them: for the one function of a study that decides each."""
+"""The words of the paper's claims, as claims.py has them, and where its numbers may stand beside ours."""
 
 from dataclasses import replace
 
-from supple_lab.report.figure import ClaimRow
+from supple_lab.report.figure import ClaimRow, Table
 from supple_lab.report.verdict import Words
 from supple_lab.studies.claims import claim_named
 from supple_lab.studies.order import Order
@@ -21,3 +21,11 @@ def at_paper_scale(row: ClaimRow, order: Order) -> ClaimRow:
     if order.scale == "paper" or row.verdict == "not run":
         return row
     return replace(row, verdict="not decided", measured=f"{row.measured}; {PAPERS_NUMBER}", chance=1.0)
+
+
+def beside_the_paper(table: Table, order: Order) -> Table:
+    """The table without the paper's numbers at other scales than its own: they are of its networks and data."""
+    if order.scale == "paper":
+        return table
+    ours = [place for place, name in enumerate(table.header) if not name.endswith("paper")]
+    return table.part(rows=range(len(table.rows)), columns=ours)

@@ -28,7 +28,7 @@ from supple_lab.studies.by_seed import by_seed
 from supple_lab.studies.chosen import chosen
 from supple_lab.studies.comparison import final_accuracy, shown
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.decide import words_of
+from supple_lab.studies.decide import beside_the_paper, words_of
 from supple_lab.studies.fall import FIVE_POINTS, LEARNED, beginnings, claim_kept, ends, falls
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
@@ -91,7 +91,7 @@ class DropoutFails(Study):
                     panels=(degradation_panel(variants), subnetwork_panel(variants), start_panel(starts)),
                 ),
             ),
-            tables=(fall_table(variants), warm_start.gap_table(starts)),
+            tables=(fall_table(variants), beside_the_paper(warm_start.gap_table(starts), order)),
             claims=(more_dropout_falls_further(variants), subnetworks_fall_too(variants), aid_keeps(variants)),
             notes=(
                 *SCALE_NOTES[order.scale],

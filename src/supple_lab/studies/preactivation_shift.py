@@ -18,7 +18,7 @@ from supple_lab.studies.base import Study
 from supple_lab.studies.by_seed import by_seed
 from supple_lab.studies.comparison import shown
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.decide import at_paper_scale, words_of
+from supple_lab.studies.decide import at_paper_scale, beside_the_paper, words_of
 from supple_lab.studies.dropout_fails import DATASETS, MODELS
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
@@ -82,8 +82,8 @@ class PreactivationShift(Study):
         (condition,) = self.conditions(order)
         by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
         return Drawing(
-            figures=(shift_figure(by_method, SHOWN[order.scale]), median_figure(by_method)),
-            tables=(quartile_table(by_method, SHOWN[order.scale]),),
+            figures=(shift_figure(by_method, order), median_figure(by_method)),
+            tables=(beside_the_paper(quartile_table(by_method, SHOWN[order.scale]), order),),
             claims=(
                 shifts_early(by_method),
                 dropout_shift_grows(by_method),
@@ -94,16 +94,16 @@ class PreactivationShift(Study):
         )
 
 
-def shift_figure(by_method: Methods, stages: tuple[int, int, int]) -> Figure:
+def shift_figure(by_method: Methods, order: Order) -> Figure:
     """The first two stages of each method, then the last of all."""
-    first, early, late = stages
+    first, early, late = SHOWN[order.scale]
     shifts = tuple(distribution(label_of(method), {method: runs}, (first, early)) for method, runs in by_method.items())
     last = distribution(f"stage {late}", by_method, (late,))
     return Figure(
         name="preactivation_shift",
         caption="Pre-activations of the last hidden layer over all images and units, in evaluation mode, with their "
         "quartiles; histograms and quartiles are means over seeds.",
-        panels=(*shifts, replace(last, y_scale="symlog", levels=(PAPER,) if late == LATE else ())),
+        panels=(*shifts, replace(last, y_scale="symlog", levels=(PAPER,) if order.scale == "paper" else ())),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from supple_lab.report.results import Results
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.hyperparameters import slips
 from supple_lab.studies.hyperparameters.setting import Slip
@@ -9,15 +10,15 @@ from supple_lab.studies.labels import label_of, label_of_optimizer
 from supple_lab.studies.order import Order
 
 
-def slip_notes(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:
-    """A sentence for each row with a slip that the conditions run; a search does not use the rows."""
+def slip_notes(order: Order, conditions: Iterable[Condition], results: Results) -> tuple[str, ...]:
+    """A sentence for each row with a slip that was asked for; a search does not use the rows."""
     if order.search:
         return ()
     return tuple(
         f"{condition.experiment.replace('_', ' ')}: {_sentence(slip, order)}"
         for condition in conditions
         for slip in slips(condition.experiment, condition.case)
-        if slip.meant.method in [method for method, _ in condition.settings(order)]
+        if slip.meant.method in [run.spec.method for run in condition.of(results, order).runs]
     )
 
 

@@ -27,7 +27,7 @@ from supple_lab.studies.comparison import (
     shown,
 )
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.decide import at_paper_scale, words_of
+from supple_lab.studies.decide import at_paper_scale, beside_the_paper, words_of
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.lead import lead
@@ -67,7 +67,7 @@ class Supervised(Study):
         all_groups = {**groups, **dict.fromkeys(absent, Chosen({}))}
         return Drawing(
             figures=tuple(learning_curves(groups, quantity) for quantity in METRICS),
-            tables=(accuracy_table(groups, cases),),
+            tables=(beside_the_paper(accuracy_table(groups, cases), order),),
             claims=(
                 numbers_come_out(all_groups, {**cases, **absent}, order),
                 aid_leads(of_the_paper(all_groups, "supervised")),
@@ -124,6 +124,7 @@ def epoch_curve(method: str, runs: Results, metric: str) -> Curve:
 
 def accuracy_table(groups: Groups, cases: Mapping[str, str]) -> Table:
     """Final test accuracy beside the paper's and beside the training accuracy that the gap is taken from."""
+    groups = {label: group for label, group in groups.items() if group.by_method}
     methods = methods_of(groups)
     samples = [[final_accuracy(group.of(method)) for group in groups.values()] for method in methods]
     rows = tuple(
@@ -149,8 +150,8 @@ def accuracy_table(groups: Groups, cases: Mapping[str, str]) -> Table:
     )
     return Table(
         name="accuracy",
-        caption="Final test accuracy, ours and the paper's, and ours on the training data; mean ± standard deviation "
-        "over seeds, our best in bold. Both accuracies of ours are taken in evaluation mode.",
+        caption="Final test accuracy, and that on the training data; mean ± standard deviation over seeds, our best in "
+        "bold. Both accuracies of ours are taken in evaluation mode.",
         header=("method", *header),
         rows=rows,
         bold=best_of_columns(means, columns=columns),

@@ -10,7 +10,7 @@ from supple_lab.models.mlp import MLP
 from supple_lab.report.figure import Drawing, Figure, Table
 from supple_lab.report.panel import Panel
 from supple_lab.report.results import Results
-from supple_lab.report.tables import ABSENT, best_of_columns
+from supple_lab.report.tables import best_of_columns
 from supple_lab.runs.optimizer import Optimizer
 from supple_lab.runs.problem import Supervised
 from supple_lab.scenarios.base import Scenario
@@ -107,7 +107,7 @@ class Trainability(Study):
             notes=(
                 *SCALE_NOTES[order.scale],
                 ACCURACIES,
-                *slip_notes(order, self.conditions(order)),
+                *slip_notes(order, self.conditions(order), results),
                 *grid.notes(),
             ),
         )
@@ -183,6 +183,6 @@ def row(grid: Grid, method: str, shown_places: list[Place]) -> tuple[str, ...]:
     cells = (
         cell for place in shown_places for cell in (shown(grid.mean(method, place)), shown(grid.fall(method, place)))
     )
-    counts = {len(grid.mean(method, place)) for place in shown_places}
-    number = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(*counts or (ABSENT,))
+    counts = {len(grid.mean(method, place)) for place in shown_places} - {0} or {0}
+    number = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(*counts)
     return label_of(method), *cells, number

@@ -18,7 +18,7 @@ from supple_lab.studies.base import Study
 from supple_lab.studies.chosen import Chosen, chosen, nothing_over_epochs
 from supple_lab.studies.comparison import final_accuracy, shown
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.decide import words_of
+from supple_lab.studies.decide import beside_the_paper, words_of
 from supple_lab.studies.groups import in_each
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.networks import networks
@@ -78,8 +78,8 @@ class WarmStart(Study):
         }
         starts = Starts(cold=by_start["cold"], warm=by_start["warm"])
         return Drawing(
-            figures=(accuracy_figure(starts), gap_figure(starts)),
-            tables=(gap_table(starts),),
+            figures=(accuracy_figure(starts), gap_figure(starts, order)),
+            tables=(beside_the_paper(gap_table(starts), order),),
             claims=(dropout_improves(starts), dropout_equals_vanilla(starts), aid_is_smaller(starts)),
             notes=(
                 *scale_notes(
@@ -144,32 +144,34 @@ def accuracies_on_all(run: RunResult) -> list[float]:
     return [record["test_accuracy"] for record in run.epochs if record["stage"] == last]
 
 
-def gap_figure(starts: Starts) -> Figure:
-    """The gaps, ours beside the paper's."""
-    bars = tuple(gap_bar(method, starts.gap(method)) for method in starts.methods() if len(starts.gap(method)))
+def gap_figure(starts: Starts, order: Order) -> Figure:
+    """The gaps; at the paper's scale beside the paper's."""
+    sources = ("this study", "paper") if order.scale == "paper" else ("this study",)
+    bars = tuple(
+        gap_bar(method, starts.gap(method), len(sources)) for method in starts.methods() if len(starts.gap(method))
+    )
     panel = Bars(
         title="Warm-start gap",
         x_label="",
         y_label="cold − warm test accuracy",
-        positions=("this study", "paper"),
+        positions=sources,
         bars=bars,
     )
-    caption = (
-        "Final cold minus final warm test accuracy; mean and standard deviation over seeds, and what the paper prints."
-    )
+    printed = ", and what the paper prints" if len(sources) > 1 else ""
+    caption = f"Final cold minus final warm test accuracy; mean and standard deviation over seeds{printed}."
     return Figure(name="warm_start_gap", caption=caption, panels=(panel,))
 
 
-def gap_bar(method: str, gap: Sample) -> Estimate:
-    """One method's gap; the paper prints no deviation."""
+def gap_bar(method: str, gap: Sample, num_sources: int) -> Estimate:
+    """One method's gap, and the paper's as the second source; the paper prints no deviation."""
     (mean, deviation), paper = mean_and_std(gap.values), PAPER_GAPS.get(method, np.nan)
     return Estimate(
         method=method,
         label=label_of(method),
-        x=np.arange(2),
-        middle=np.array([mean, paper]),
-        low=np.array([mean - deviation, np.nan]),
-        high=np.array([mean + deviation, np.nan]),
+        x=np.arange(num_sources),
+        middle=np.array([mean, paper])[:num_sources],
+        low=np.array([mean - deviation, np.nan])[:num_sources],
+        high=np.array([mean + deviation, np.nan])[:num_sources],
         n=len(gap),
         edges=("mean − std", "mean + std"),
     )

@@ -201,7 +201,11 @@ def summary(glances: Sequence[Glance], seconds_left: float | None, runs_per_hour
     states = [glance.state for glance in glances]
     counts = [f"{states.count(state):,} {state}" for state in ORDER if state in states]
     progress = sum(glance.progress for glance in glances) / max(len(glances), 1)
-    rate = "" if runs_per_hour is None else f", {runs_per_hour:,.0f} runs an hour"
+    rate = (
+        ""
+        if runs_per_hour is None
+        else f", {runs_per_hour:,.0f} {'run' if round(runs_per_hour) == 1 else 'runs'} an hour"
+    )
     left = "" if seconds_left is None or progress >= 1 else f", about {in_words(seconds_left)} left"
     return f"{len(glances):,} {'run' if len(glances) == 1 else 'runs'}: {', '.join(counts)}; {progress:.0%}{rate}{left}"
 

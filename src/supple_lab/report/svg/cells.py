@@ -5,6 +5,7 @@ import numpy as np
 from supple_lab.report.colours import Look
 from supple_lab.report.legend import Key
 from supple_lab.report.panel import HeatMap
+from supple_lab.report.remarks import counted
 from supple_lab.report.shades import MARK, Cell, cells, shade, shade_range
 from supple_lab.report.svg.shape import Mark, Numbers, Shape
 
@@ -56,7 +57,9 @@ def _words(panel: HeatMap, cell: Cell) -> str:
     sample = panel.samples[cell.row][cell.column]
     if not cell.shade:
         lost = int(np.count_nonzero(~np.isfinite(sample)))
-        return "\n".join((place, f"{lost} of {len(sample)} runs without a value" if lost else "no finished runs yet"))
+        return "\n".join(
+            (place, f"{lost} of {counted(len(sample))} without a value" if lost else "no finished runs yet")
+        )
     lines = [place, f"{'mean' if len(sample) > 1 else 'value'} {cell.value} {cell.deviation}".strip()]
     lines.append(f"95% bootstrap {interval}, n = {len(sample)}" if (interval := _interval(panel, cell)) else "n = 1")
     if panel.reference is not None:
