@@ -48,6 +48,9 @@ def test_file_has_exactly_the_promised_keys():
             "section",
             "study",
             "rule",
+            "rule_date",
+            "rule_commit",
+            "num_before",
         )
     }
 

@@ -31,6 +31,7 @@ from supple_lab.studies.base import Study
 from supple_lab.studies.labels import LABELS
 from supple_lab.studies.manifest import Manifest, read_manifest, studies_in
 from supple_lab.studies.order import Order
+from supple_lab.studies.register import dated
 
 Found = TypeVar("Found", bound=Finding)
 
@@ -93,6 +94,7 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     if grid and all(run.state == "waiting" for run in results.runs):
         raise StorageError(no_run_of(study, manifest, out))
     drawing = study.draw(results, order)
+    drawing = replace(drawing, claims=tuple(map(dated, drawing.claims)))
     if len(asked) < len(grid):
         drawing = only_asked(drawing)
     if order.scale == "smoke":

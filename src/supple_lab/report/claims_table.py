@@ -15,7 +15,7 @@ def claims_table(claims: Sequence[ClaimRow], *, notes: Sequence[str] = ()) -> Ta
     return Table(
         name="claims",
         caption=caption_with(notes),
-        header=("claim", "section", "paper", "measured", "95% interval", "n", "verdict", "note"),
+        header=("claim", "section", "paper", "measured", "95% interval", "n", "verdict", "rule set", "note"),
         rows=tuple(
             (
                 row.claim,
@@ -25,6 +25,7 @@ def claims_table(claims: Sequence[ClaimRow], *, notes: Sequence[str] = ()) -> Ta
                 show_interval(row.interval),
                 str(row.n),
                 row.verdict,
+                row.rule_set or ABSENT,
                 selection_of(row, notes) or ABSENT,
             )
             for row in claims
@@ -38,8 +39,12 @@ def printed_claims(claims: Sequence[ClaimRow], *, notes: Sequence[str] = ()) -> 
         name="claims",
         caption=caption_with(notes),
         header=("claim", "the paper says", "measured", "verdict"),
-        rows=tuple((row.claim, _said(row), _measured(row), row.verdict) for row in claims),
+        rows=tuple((row.claim, _said(row), _measured(row), _decided(row)) for row in claims),
     )
+
+
+def _decided(row: ClaimRow) -> str:
+    return f"{row.verdict} (rule set {row.after_data})" if row.after_data else row.verdict
 
 
 def _said(row: ClaimRow) -> str:

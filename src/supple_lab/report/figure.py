@@ -111,6 +111,22 @@ class ClaimRow(Finding):
     section: str = ""  # where in the paper it stands
     study: str = ""  # which study tests it
     rule: str = ""  # what decides it
+    rule_date: str = ""  # when that was set; empty where it is not registered
+    rule_commit: str = ""  # the commit that set it
+    num_before: int = 0  # how many of its runs had been made by then
+
+    @property
+    def rule_set(self) -> str:
+        """When the rule was set, and whether that was after the data; empty where it is not registered."""
+        return ", ".join(filter(None, (self.rule_date, self.after_data)))
+
+    @property
+    def after_data(self) -> str:
+        """That the rule is younger than its runs, or some of them; empty where it is not."""
+        if not self.num_before:
+            return ""
+        some = "" if self.num_before == len(self.runs) else f" of {self.num_before} of {len(self.runs)} runs"
+        return f"after the data{some}"
 
 
 @dataclass(frozen=True, kw_only=True)

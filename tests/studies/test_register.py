@@ -1,0 +1,68 @@
+"""Register of rules: no claim without an entry, no changed rule without a new one, a mark where data came first."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from supple_lab.report.claims_table import claims_table, printed_claims
+from supple_lab.report.figure import ClaimRow
+from supple_lab.studies import register
+from supple_lab.studies.claims import CLAIMS, claim_named
+from supple_lab.studies.register import FILE, dated, digest_of, rules, texts
+
+KEY = "drop_relu_and_aid_keep_permuted_online"
+
+
+def row_of(key, runs):
+    claim = claim_named(key)
+    words = {"claim": claim.claim, "paper": claim.paper, "study": claim.study, "rule": claim.test}
+    return ClaimRow(measured="0.1", interval=None, n=len(runs), verdict="fails", runs=tuple(runs), **words)
+
+
+@pytest.mark.parametrize("key", texts())
+def test_every_rule_is_registered_as_it_stands(key):
+    assert key in rules(), "run tools/register_rules.py after the commit that sets the rule"
+    assert rules()[key][-1].digest == digest_of(texts()[key]), "run tools/register_rules.py after the commit"
+
+
+def test_nothing_else_is_registered_and_no_rule_follows_itself():
+    assert set(rules()) == set(texts())
+    for every in rules().values():
+        assert all(digest_of(rule.test) == rule.digest for rule in every)
+        assert all(one.digest != other.digest for one, other in pairwise(every))
+        assert [rule.date for rule in every] == sorted(rule.date for rule in every)
+
+
+def test_a_changed_word_changes_the_digest():
+    before = texts()
+    assert len({digest_of(text) for text in before.values()}) == len(before)
+    assert digest_of(before[KEY]) != digest_of(before[KEY].replace("half", "a third"))
+
+
+def test_a_row_says_how_many_of_its_runs_its_rule_came_after(monkeypatch):
+    rule = replace(rules()[KEY][-1], runs=frozenset({"a", "b"}), date="2026-11-16", commit="7d27f94")
+    monkeypatch.setattr(register, "rules", lambda: {KEY: (rule,)})
+    some, all_, none = (dated(row_of(KEY, runs)) for runs in ("abc", "ab", "cd"))
+    assert (some.rule_date, some.rule_commit, some.num_before) == ("2026-11-16", "7d27f94", 2)
+    assert some.rule_set == "2026-11-16, after the data of 2 of 3 runs"
+    assert all_.rule_set == "2026-11-16, after the data"
+    assert none.rule_set == "2026-11-16"
+    table, printed = claims_table((some, none)), printed_claims((some, none))
+    column = table.header.index("rule set")
+    assert [row[column] for row in table.rows] == [some.rule_set, none.rule_set]
+    assert [row[3] for row in printed.rows] == ["fails (rule set after the data of 2 of 3 runs)", "fails"]
+
+
+def test_a_claim_that_is_not_the_papers_has_no_date():
+    row = replace(row_of(KEY, "a"), claim="Of a plugin's study.")
+    assert dated(row) == row
+    assert claims_table((row,)).rows[0][-2] == "–"
+
+
+def test_runs_are_named_once_and_every_rule_names_known_ones():
+    written = json.loads(FILE.read_text())
+    named = {name for every in written["rules"].values() for rule in every for name in rule["runs"]}
+    assert named == set(written["runs"])
+    assert {claim.key for claim in CLAIMS} < set(written["rules"])

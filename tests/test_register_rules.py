@@ -1,0 +1,65 @@
+"""tools/register_rules.py: what is new or changed gets an entry, once, with the runs that are published."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from supple_lab.studies.register import SHARED, digest_of, texts
+
+ROOT = Path(__file__).parent.parent
+KEY = "aid_leads_continual_full"
+
+
+@pytest.fixture
+def tool():
+    spec = importlib.util.spec_from_file_location("register_rules", ROOT / "tools/register_rules.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def register():
+    return json.loads((ROOT / "src/supple_lab/studies/register.json").read_text())
+
+
+def test_nothing_is_new_here(tool, register):
+    assert tool.changed(register) == []
+
+
+def test_a_new_claim_and_a_changed_rule_are_added_with_the_published_runs(tool, register):
+    del register["rules"][KEY]
+    register["rules"]["theorem_1"][-1]["digest"] = digest_of("an older rule")
+    assert sorted(tool.changed(register)) == [KEY, "theorem_1"]
+    published = {"continual_full": {"runs": [{"id": "a", "status": "done"}, {"id": "b", "status": "waiting"}]}}
+    for key in (KEY, "theorem_1"):
+        tool.new_entry(register, key, commit="abcdef0", date="2026-11-17", published=published)
+    assert tool.changed(register) == []
+    assert register["runs"]["continual_full published by abcdef0"] == ["a"]
+    (entry,) = register["rules"][KEY]
+    assert (entry["commit"], entry["date"], entry["test"]) == ("abcdef0", "2026-11-17", texts()[KEY])
+    assert register["rules"]["theorem_1"][-1]["runs"] == []
+
+
+def test_what_is_said_of_all_rules_is_registered_too(tool, register):
+    del register["rules"][SHARED]
+    assert tool.changed(register) == [SHARED]
+
+
+def test_holms_bounds_stop_at_the_first_that_is_not_met(tool):
+    def row(claim, verdict, chance):
+        return {"claim": claim, "verdict": verdict, "chance": chance, "parts": []}
+
+    claims = [row("a", "holds", 0.02), row("b", "fails", 0.001), row("c", "holds", 0.03), row("d", "not decided", 1.0)]
+    text = tool.error_rate({"theory": {"claims": [*claims, row("e", "not run", 0.0)]}})
+    assert "4 of them were tested" in text
+    assert "0.2 wrong decisions would be expected" in text
+    assert [line.rsplit("| ", 1)[1] for line in text.splitlines()[-3:]] == ["yes |", "no |", "no |"]
+
+
+def test_pages_are_what_the_tool_writes(tool, register):
+    published = tool.reports()
+    assert (ROOT / "docs/register.md").read_text() == tool.page(register, published)
+    assert (ROOT / "docs/verdicts.md").read_text().endswith(f"{tool.HEADING}\n\n{tool.error_rate(published)}")
