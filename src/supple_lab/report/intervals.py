@@ -4,7 +4,7 @@ import math
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 SEED = 0  # of the resamples that tables and pages show: the same values have the same interval everywhere
 POSITIONS_AT_ONCE = 256  # 20 MB of resampled means
@@ -24,7 +24,7 @@ def mean_interval(values: np.ndarray, *, confidence: float = 0.95) -> tuple[floa
     if len(values) < 2:
         return None
     mean, std = mean_and_std(values)
-    reach = float(stats.t.ppf((1.0 + confidence) / 2.0, df=len(values) - 1)) * std / math.sqrt(len(values))
+    reach = float(special.stdtrit(len(values) - 1, (1.0 + confidence) / 2.0)) * std / math.sqrt(len(values))
     return mean - reach, mean + reach
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Required, TypedDict, Unpack
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from supple_lab.report.figure import ClaimRow, Finding, Part, Verdict
 from supple_lab.report.intervals import mean_interval, show
@@ -103,7 +103,7 @@ def chance_of(values: Values, threshold: float) -> float:
     distance, error = abs(numbers.mean() - threshold), numbers.std(ddof=1) / math.sqrt(len(numbers))
     if not error:
         return 0.0 if distance else 1.0
-    return float(2.0 * stats.t.sf(distance / error, df=len(numbers) - 1))
+    return float(2.0 * special.stdtr(len(numbers) - 1, -distance / error))
 
 
 def _interval(values: Values) -> Interval | None:
