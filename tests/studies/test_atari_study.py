@@ -35,7 +35,7 @@ def as_the_paper_says(spec) -> dict[str, float]:
     """AID above the others, but for Pong and Qbert, and for acting in training mode."""
     title, method, mode = spoken(spec)
     random, human = GAMES[title]
-    level = {"vanilla": 0.3, "dropout": 0.31, "aid": 0.6}[method]
+    level = {"vanilla": 0.3, "dropout": 0.32, "aid": 0.6}[method]
     if method == "aid" and (title in ("Pong", "Qbert") or mode == TRAIN_MODE):
         level = 0.2
     return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 100.0 * level + spec.seed}
@@ -48,8 +48,14 @@ def made(values_of, *, order=PAPER, num_iterations=NUM_ITERATIONS) -> Results:
 def made_run(spec, values, num_iterations) -> RunResult:
     if values is None:
         return RunResult(spec, "waiting", 0.0, "", ())
-    records = tuple({"stage": k, **values} for k in range(num_iterations))
+    records = tuple({"stage": k, **at(values, k)} for k in range(num_iterations))
     return RunResult(spec, "done", 1.0, "", records)
+
+
+def at(values, iteration):
+    """The values after an iteration: all ranks are 100 above the last at first."""
+    first = {"srank": values["srank"] + 100.0} if "srank" in values and iteration == 0 else {}
+    return {**values, **first}
 
 
 def verdicts(values_of) -> list[str]:
@@ -78,7 +84,7 @@ def test_as_printed_runs_ten_times_the_rate():
 
 
 def test_all_claims_hold_on_numbers_as_the_paper_describes_them():
-    assert verdicts(as_the_paper_says) == ["holds"] * 5
+    assert verdicts(as_the_paper_says) == ["holds"] * 8
 
 
 def test_the_iqm_and_its_interval_are_called_by_their_names():
@@ -110,10 +116,12 @@ def test_no_lead_is_found_where_there_is_none():
     ("place", "change"),
     [
         (0, lambda title, method, mode: {"level": 0.1} if method == "aid" else None),
-        (1, lambda title, method, mode: {"level": 0.4} if method == "dropout" and title == "BeamRider" else None),
-        (2, lambda title, method, mode: {"level": 0.9} if method == "aid" and title == "Pong" else None),
-        (3, lambda title, method, mode: {"srank": 1.0} if method == "aid" and title == "Asterix" else None),
-        (4, lambda title, method, mode: {"level": 0.9} if mode == TRAIN_MODE else None),
+        (1, lambda title, method, mode: {"level": 0.1} if method == "dropout" else None),
+        (2, lambda title, method, mode: {"level": 0.4} if method == "dropout" and title == "BeamRider" else None),
+        (4, lambda title, method, mode: {"level": 0.9} if method == "aid" and title == "Pong" else None),
+        (5, lambda title, method, mode: {"srank": 1.0} if method == "aid" and title == "Asterix" else None),
+        (6, lambda title, method, mode: {"srank": 2000.0} if method == "dropout" and title == "Asterix" else None),
+        (7, lambda title, method, mode: {"level": 0.9} if mode == TRAIN_MODE else None),
     ],
 )
 def test_each_claim_fails_by_its_own_number(place, change):
@@ -131,7 +139,20 @@ def test_each_claim_fails_by_its_own_number(place, change):
 def test_the_lead_does_not_hold_before_all_games_have_run():
     done = ("Asterix", "Breakout", "Enduro")
     found = verdicts(lambda spec: as_the_paper_says(spec) if spoken(spec)[0] in done else None)
-    assert found[:3] == ["not decided", "not decided", "not run"]
+    assert found[:5] == ["not decided", "not decided", "not decided", "not decided", "not run"]
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(9, "holds"), (8, "fails")])
+def test_most_games_are_nine_of_seventeen(number, verdict):
+    better = sorted(GAMES)[:number]
+
+    def values(spec):
+        title, method, _ = spoken(spec)
+        random, human = GAMES[title]
+        level = 0.3 if method != "aid" else 0.6 if title in better else 0.1
+        return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 10.0}
+
+    assert verdicts(values)[3] == verdict
 
 
 def test_one_game_with_many_seeds_is_not_the_papers_seventeen():

@@ -1,4 +1,4 @@
-"""Continual full: the paper's runs, and its two claims decided by their rules."""
+"""Continual full: the paper's runs, and its three claims decided by their rules."""
 
 from collections import Counter
 
@@ -47,14 +47,14 @@ def test_first_seed_of_everything_comes_first():
 
 def test_both_claims_hold_where_aid_leads_and_the_two_match_reset():
     results = made(STUDY.specs(PAPER), accuracy)
-    first, second = STUDY.draw(results, PAPER).claims
+    first, second, _ = STUDY.draw(results, PAPER).claims
     assert (first.verdict, second.verdict) == ("holds", "holds")
     assert first.measured.startswith("holds in 12 of 12")  # four quarters on each network
 
 
 def test_claims_name_the_runs_they_rest_on():
     results = made(STUDY.specs(PAPER), accuracy)
-    lead, match = STUDY.draw(results, PAPER).claims
+    lead, match, _ = STUDY.draw(results, PAPER).claims
     methods = {run.spec.run_id: run.spec.method.name for run in results.runs}
     assert set(lead.runs) == set(methods)
     assert [len(part.runs) for part in lead.parts] == [12 * 5] * 8 + [12 * 3] * 4
@@ -84,7 +84,33 @@ def test_while_a_method_has_not_run_the_lead_can_fail_but_not_hold(aid, verdict)
 
 def test_one_seed_decides_nothing():
     results = made(STUDY.specs(PAPER), lambda spec: accuracy(spec) if spec.seed == 0 else None)
-    assert verdicts(STUDY, results, PAPER) == ["not decided", "not decided"]
+    assert verdicts(STUDY, results, PAPER) == ["not decided", "not decided", "not run"]
+
+
+WITH_BOTH = Order(scale="paper", also=("l2_init", "redo"))
+
+
+@pytest.mark.parametrize(
+    ("redo", "verdict"), [(0.505, "holds"), (0.52, "fails"), (0.51, "not decided"), (0.3, "holds")]
+)
+def test_l2_init_and_redo_are_no_help_less_than_a_point_above_vanilla(redo, verdict):
+    def noisy(spec):
+        noise = 0.0005 * (-1) ** spec.seed if spec.method.name == "redo" else 0.0
+        return accuracy(spec, l2_init=0.5, redo=redo + noise)
+
+    assert verdicts(STUDY, made(STUDY.specs(WITH_BOTH), noisy), WITH_BOTH) == ["holds", "holds", verdict]
+
+
+def test_l2_init_and_redo_are_run_on_demand_alone_and_the_claim_says_how():
+    assert not {"l2_init", "redo"} & {spec.method.name for spec in STUDY.specs(PAPER)}
+    row = STUDY.draw(made(STUDY.specs(PAPER), accuracy), PAPER).claims[2]
+    assert row.verdict == "not run"
+    assert "supple run continual_full --methods vanilla l2_init redo" in row.measured
+
+
+def test_a_method_outside_the_papers_table_has_no_say_in_aids_lead():
+    results = made(STUDY.specs(WITH_BOTH), lambda spec: accuracy(spec, l2_init=0.9))
+    assert verdicts(STUDY, results, WITH_BOTH)[0] == "holds"
 
 
 def with_l2(spec, level, *, lost):

@@ -6,7 +6,7 @@ from scipy import stats
 
 from supple_lab.report.sample import Sample
 from supple_lab.report.verdict import claim_above, not_run
-from supple_lab.studies.groups import in_each, in_most, in_one
+from supple_lab.studies.groups import in_each, in_most, in_one, provided, under_both
 
 WORDS = {"claim": "it is so", "paper": "yes"}
 NUM_SEEDS = 5
@@ -110,3 +110,46 @@ def test_looking_at_eight_null_conditions_finds_one_no_more_often_than_five_perc
         rows = {f"{place}": claim_above(values, 0.0, quantity="noise", **WORDS) for place, values in enumerate(samples)}
         found += in_one(rows, WORDS).verdict == "holds"
     assert found / number < 0.025 + 5 * (0.025 * 0.975 / number) ** 0.5  # one side of 5%
+
+
+@pytest.mark.parametrize(
+    ("t_values", "verdict"),
+    [((SURE, SURE), "holds"), ((-SURE, -SURE), "fails"), ((SURE, -SURE), "not decided"), ((SURE, 0.0), "not decided")],
+)
+def test_readings_decide_only_where_they_agree(t_values, verdict):
+    row = under_both(rows_at(*t_values), WORDS)
+    assert row.verdict == verdict
+    assert (row.chance == 1.0) == (verdict == "not decided")
+    assert len(row.parts) == 2
+
+
+def test_a_reading_that_has_not_run_leaves_the_other_open():
+    assert under_both({**rows_at(SURE), "waiting": not_run(**WORDS)}, WORDS).verdict == "not decided"
+    row = under_both({"a": not_run(**WORDS), "b": not_run(**WORDS)}, WORDS)
+    assert (row.verdict, row.measured, row.n) == ("not run", "", 0)
+
+
+def test_readings_are_as_unsure_as_the_less_sure_of_them():
+    unsure = 1.5 * bound(0.05)
+    assert under_both(rows_at(SURE, unsure), WORDS).chance == row_at(unsure).chance
+
+
+@pytest.mark.parametrize("t_value", [SURE, -SURE])
+@pytest.mark.parametrize("unmet", [row_at(-SURE), row_at(0.0), not_run(**WORDS)], ids=lambda row: row.verdict)
+def test_a_precondition_that_does_not_hold_leaves_a_claim_open_and_makes_none_fail(t_value, unmet):
+    row = provided(row_at(t_value), {"there is a loss": unmet})
+    assert (row.verdict, row.chance) == ("not decided", 1.0)
+    assert f"precondition there is a loss: {unmet.verdict}" in row.measured
+
+
+@pytest.mark.parametrize(("t_value", "verdict"), [(SURE, "holds"), (-SURE, "fails"), (0.0, "not decided")])
+def test_a_precondition_that_holds_changes_no_verdict_but_its_chance(t_value, verdict):
+    barely = row_at(1.5 * bound(0.05), name="other")
+    row = provided(row_at(t_value), {"there is a loss": barely})
+    assert (row.verdict, row.measured) == (verdict, row_at(t_value).measured)
+    assert row.chance == max(barely.chance, row_at(t_value).chance)
+    assert set(row.runs) == {*row_at(t_value).runs, *barely.runs}
+
+
+def test_what_has_not_run_stays_not_run_whatever_its_precondition():
+    assert provided(not_run(**WORDS), {"there is a loss": row_at(-SURE)}).verdict == "not run"

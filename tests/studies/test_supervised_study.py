@@ -1,11 +1,13 @@
 """Supervised: the paper's runs, its table beside ours, and its three claims decided by their rules."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
-from made_records import made, verdicts, wavering
+from made_records import made, made_run, verdicts, wavering
 
 from supple_lab.report.intervals import show
+from supple_lab.report.results import Results
 from supple_lab.runs.optimizer import Adam
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.studies.claims import SUPERVISED_TABLE
@@ -32,8 +34,8 @@ def test_paper_scale_is_the_papers():
     assert ran == best("supervised", "vgg16")
 
 
-def test_all_three_claims_hold_on_the_papers_numbers():
-    assert verdicts(STUDY, made(STUDY.specs(PAPER), as_in_the_paper), PAPER) == ["holds", "holds", "holds"]
+def test_numbers_and_lead_hold_on_the_papers_numbers():
+    assert verdicts(STUDY, made(STUDY.specs(PAPER), as_in_the_paper), PAPER)[:2] == ["holds", "holds"]
 
 
 def test_table_has_the_papers_numbers_beside_ours_and_the_best_in_bold():
@@ -70,14 +72,60 @@ def test_table_shows_the_training_accuracies_that_the_gap_is_taken_from():
         assert row[9] == show(of_it.final("train_accuracy").values)
 
 
-def test_one_number_off_by_three_points_fails_the_numbers_alone():
-    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec, vanilla=-0.03))
-    assert verdicts(STUDY, results, PAPER) == ["fails", "holds", "holds"]
+def test_one_number_off_by_two_points_fails_the_numbers_alone():
+    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec, vanilla=-0.02))
+    assert verdicts(STUDY, results, PAPER)[:2] == ["fails", "holds"]
 
 
-def test_aid_behind_dropout_fails_lead_and_gap():
+@pytest.mark.parametrize("mistaken", ["vanilla", "l2", "aid"])
+def test_another_methods_row_in_place_of_dropouts_is_no_row_that_comes_out_again(mistaken):
+    def swapped(spec):
+        name = mistaken if spec.method.name == "dropout" else spec.method.name
+        return wavering(spec, SUPERVISED_TABLE[name][spec.model.name][0] - 0.002)  # seeds waver by 0 to 0.004
+
+    assert verdicts(STUDY, made(STUDY.specs(PAPER), swapped), PAPER)[0] == "fails"
+
+
+def gaps(spec, *, in_evaluation, in_training):
+    """A run whose training accuracies are so far above its test accuracy after the last epoch, by mode."""
+    run = made_run(spec, as_in_the_paper(spec))
+    (record,) = run.records
+    test = record["test_accuracy"]
+    log = (
+        {"stage": 0, "epoch": 0, "online_accuracy": 0.1},
+        {"stage": 0, "epoch": 1, "online_accuracy": test + in_training},
+    )
+    return replace(run, records=({**record, "train_accuracy": test + in_evaluation},), read_epochs=lambda: log)
+
+
+@pytest.mark.parametrize(
+    ("in_evaluation", "in_training", "verdict"),
+    [(0.1, 0.1, "holds"), (0.3, 0.3, "fails"), (0.3, 0.1, "not decided"), (0.1, 0.3, "not decided")],
+)
+def test_the_gap_is_judged_in_both_modes_and_they_must_agree(in_evaluation, in_training, verdict):
+    own = {"in_evaluation": in_evaluation, "in_training": in_training}
+    others = {"in_evaluation": 0.2, "in_training": 0.2}
+
+    def gap(spec):
+        return {
+            name: value + 0.001 * spec.seed for name, value in (own if spec.method.name == "aid" else others).items()
+        }
+
+    results = Results(tuple(gaps(spec, **gap(spec)) for spec in STUDY.specs(PAPER)))
+    row = STUDY.draw(results, PAPER).claims[2]
+    assert row.verdict == verdict
+    assert [part.name for part in row.parts] == ["evaluation mode", "training mode"]
+
+
+def test_without_a_log_of_epochs_the_gap_in_training_mode_is_open():
+    runs = [gaps(spec, in_evaluation=0.1 + 0.001 * spec.seed, in_training=0.1) for spec in STUDY.specs(PAPER)]
+    row = STUDY.draw(Results(tuple(replace(run, read_epochs=tuple) for run in runs)), PAPER).claims[2]
+    assert (row.verdict, row.parts[1].verdict) == ("not decided", "not run")
+
+
+def test_aid_behind_dropout_fails_numbers_and_lead():
     results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec, dropout=0.1))
-    assert verdicts(STUDY, results, PAPER) == ["fails", "fails", "fails"]
+    assert verdicts(STUDY, results, PAPER)[:2] == ["fails", "fails"]
 
 
 def test_one_seed_decides_nothing():

@@ -1,7 +1,9 @@
 """Theory: expectations by enumeration equal the closed form, a broken law is seen, the kernels' file is read right."""
 
 import json
+from functools import wraps
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from supple_lab.report.results import Results
 from supple_lab.runs.store import Store
 from supple_lab.studies import theorem
 from supple_lab.studies import theory as study
+from supple_lab.studies.claims import CLAIMS
 from supple_lab.studies.kernel_cost import aid_costs_what_dropout_costs, counts
 from supple_lab.studies.manifest import add_to_manifest
 from supple_lab.studies.order import Order
@@ -111,26 +114,51 @@ def test_theorem_1_fails_on_a_bound_that_is_too_high_and_on_a_penalty_that_shrin
     networks = theorem.random_networks()
     left, right = (theorem.over_p(networks, side) for side in (theorem.enumerated_loss, theory.aid_loss_bound))
     penalty, bound = (theorem.over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
-    assert theorem.theorem_1(left, right, penalty=penalty, bound=bound).verdict == "holds"
-    assert theorem.theorem_1(left, left + 1e-3, penalty=penalty, bound=bound).verdict == "fails"
+    sides = {"penalty": penalty, "bound": bound, "one_unit": np.zeros(3)}
+    assert theorem.theorem_1(left, right, **sides).verdict == "holds"
+    assert theorem.theorem_1(left, left + 1e-3, **sides).verdict == "fails"
+    assert theorem.theorem_1(left, right, **sides | {"one_unit": np.array([0.0, 1e-8])}).verdict == "fails"
     dented = np.where(np.array(theorem.PROBABILITIES) == 0.5, 0.9 * bound, bound)
-    assert theorem.theorem_1(left, right, penalty=penalty, bound=dented).verdict == "fails"
+    assert theorem.theorem_1(left, right, **sides | {"bound": dented}).verdict == "fails"
 
 
-def test_he_moments_fail_six_standard_errors_off():
-    half = np.full(len(study.PROBABILITIES), 0.5)
-    off = half.copy()
-    off[3] += 6 * study.MOMENT_ERROR
-    assert study.he_moments(half, half).verdict == "holds"
-    assert study.he_moments(off, half).verdict == "fails"
-    assert study.he_moments(half, half + 6 * study.SLOPE_ERROR).verdict == "fails"
+@pytest.mark.parametrize("factor", [1.0, 0.999, 1.001])
+def test_an_error_in_a_bound_is_seen_whatever_its_sign(factor, monkeypatch):
+    """A bound that is too low is a bound, too: only where the inequality is an equality does it show."""
+    for name in ("aid_penalty_bound", "dropout_penalty_bound"):
+        right = getattr(theory, name)
+        planted = wraps(right)(lambda *args, right=right, **options: factor * right(*args, **options))
+        monkeypatch.setattr(theory, name, planted)
+    monkeypatch.setattr(theorem, "NUM_NETWORKS", 6)  # some of them with a unit above zero
+    verdicts = [claim.verdict for claim in study.Theory().draw(Results(()), Order()).claims[1:3]]
+    assert verdicts == ["holds" if factor == 1.0 else "fails"] * 2
 
 
-def test_standard_errors_are_those_of_the_draws():
-    z = torch.randn(100_000, dtype=torch.float64)
-    squares = SF.aid(z, 0.7, training=True).square()
-    # The sample's spread is known to about 5 * sqrt(kurtosis / n) / 2, below 10% here.
-    assert squares.std().item() / study.NUM_NORMAL**0.5 == pytest.approx(study.MOMENT_ERROR, rel=0.1)
+def scaled(x, p, **options):
+    """Divided by p, as Dropout divides by what it keeps."""
+    return SF.aid(x, p, **options) / max(p, 0.5)
+
+
+def leaky(x, p, **options):
+    """Lets a thousandth of what it drops pass."""
+    return SF.aid(x, p, **options) + 0.001 * x
+
+
+def one_sided(x, p, **options):
+    """Never takes the negative branch: Dropout after ReLU."""
+    return torch.relu(SF.aid(x, p, **options))
+
+
+@pytest.mark.parametrize("planted", [None, scaled, leaky, one_sided])
+def test_an_error_in_the_operator_breaks_the_check_of_its_moments(planted, monkeypatch):
+    monkeypatch.setattr(study, "SF", SimpleNamespace(aid=planted or SF.aid))
+    assert study.he_moments(*study.sampled_moments()).verdict == ("fails" if planted else "holds")
+
+
+def test_checks_are_told_from_claims():
+    checks = [claim for claim in CLAIMS if claim.is_check]
+    assert {claim.key for claim in checks} == {"theorem_1", "dropout_has_no_such_pull", "he_moments"}
+    assert all(claim.claim.startswith("Check: ") == claim.is_check for claim in CLAIMS)
 
 
 @pytest.mark.parametrize(("aid", "verdict"), [(1.5, "holds"), (2.5, "fails"), (2.005, "not decided")])

@@ -38,7 +38,11 @@ class Arrival(Study):
 
     @abstractmethod
     def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
-        """The paper's claims, decided on its own methods, by network."""
+        """The paper's claims, by network."""
+
+    def of_the_paper(self, groups: Groups) -> dict[str, Chosen]:
+        """The methods of the paper's table alone."""
+        return of_the_paper(groups, self.name)
 
     def conditions(self, order: Order) -> tuple[Condition, ...]:
         methods = self.quick_methods if order.scale == "quick" else ()
@@ -57,7 +61,7 @@ class Arrival(Study):
                 comparison_table(groups, final_accuracy, name="final", caption="Test accuracy after the last stage"),
                 comparison_table(groups, mean_accuracy, name="mean", caption="Test accuracy, mean over the stages"),
             ),
-            claims=self.claims({**of_the_paper(groups, self.name), **absent}, self.scenarios[order.scale].num_stages),
+            claims=self.claims({**groups, **absent}, self.scenarios[order.scale].num_stages),
             notes=(
                 *scale_notes(order, self.name, quick=self.quick, left_out=untried, conditions=self.conditions(order)),
                 *selection_notes(groups),

@@ -10,9 +10,11 @@ from supple_lab.report.results import Results
 from supple_lab.report.tables import best_of_columns
 from supple_lab.rl.games import GAMES
 from supple_lab.studies.atari_claims import (
+    aid_is_better_in_most_games,
     aid_keeps_rank,
     dropout_fails_in_three_games,
     pong_and_qbert_get_worse,
+    ranks_decline,
     train_mode_destabilises,
 )
 from supple_lab.studies.atari_conditions import RANKED, TITLES, has_own_p, in_training_mode, one_p, per_game
@@ -58,9 +60,12 @@ class Atari(Study):
             tables=(score_table(groups), iqm_table(choices)),
             claims=(
                 claim_lead(choices, "aid", "vanilla", words_of("aid_improves_atari")),
+                claim_lead(choices, "dropout", "vanilla", words_of("small_dropout_improves_atari")),
                 dropout_fails_in_three_games(groups),
+                aid_is_better_in_most_games(groups),
                 pong_and_qbert_get_worse(groups),
                 aid_keeps_rank(groups),
+                ranks_decline(groups),
                 train_mode_destabilises(groups, noisy),
             ),
             notes=(*notes(order, self.conditions(order)), *selection_notes(groups, noisy)),

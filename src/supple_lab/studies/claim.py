@@ -1,4 +1,4 @@
-"""Claim: one sentence of the paper, with the rule that decides it."""
+"""Claim: one sentence of the paper, with the rule that decides it; a check where nothing is measured."""
 
 from dataclasses import dataclass
 
@@ -13,3 +13,4 @@ class Claim:
     paper: str  # what it says, with its numbers
     claim: str
     test: str
+    is_check: bool = False  # of our formulas against themselves: an error of ours can break it, no measurement can

@@ -10,17 +10,29 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="The vanilla network's training accuracy gradually declines with SGD at 3e-2 and with Adam at 1e-3.",
         claim="The vanilla network's accuracy declines over the stages.",
-        test="Its fall on both MNIST problems (permuted: online) with SGD 3e-2 and with Adam 1e-3: above 0 in each.",
+        test="Its last tenth below a fresh vanilla network's accuracy, seed by seed, on both MNIST problems with SGD "
+        "3e-2 and with Adam 1e-3: above 0 in each, by both accuracies. Not decided unless the fresh network is above "
+        "0.15, chance and five points.",
+    ),
+    Claim(
+        key="drop_relu_and_aid_keep_random_label_online",
+        section="5.1.1 Trainability",
+        study="trainability",
+        paper="DropReLU and AID reach a high accuracy in all settings.",
+        claim="DropReLU and AID keep their plasticity on random label MNIST, by online accuracy.",
+        test="By the mean accuracy just before each update on random labels, for both, with each of the four "
+        "optimizers: the last tenth less than 0.02 below a fresh vanilla network, seed by seed; it fails more than "
+        "0.05 below. Not decided unless the fresh network is above 0.15, chance and five points.",
     ),
     Claim(
         key="drop_relu_and_aid_keep_random_label",
         section="5.1.1 Trainability",
         study="trainability",
         paper="DropReLU and AID reach a high accuracy in all settings.",
-        claim="DropReLU and AID keep their plasticity on random label MNIST.",
-        test="For both, with each of the four optimizers: the fall below half of the vanilla network's, seed by seed, "
-        "not decided where that does not fall; and the last tenth above the vanilla network's first tenth minus 0.05; "
-        "that above 0.15, chance and five points, or there is nothing to keep.",
+        claim="DropReLU and AID keep their plasticity on random label MNIST, by accuracy at the end of a stage.",
+        test="By evaluation-mode accuracy after a stage of random labels, for both, with each of the four optimizers: "
+        "the last tenth less than 0.02 below a fresh vanilla network, seed by seed; it fails more than 0.05 below. "
+        "Not decided unless the fresh network is above 0.15, chance and five points.",
     ),
     Claim(
         key="drop_relu_and_aid_keep_permuted_online",
@@ -28,10 +40,9 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="DropReLU and AID reach a high accuracy in all settings.",
         claim="DropReLU and AID keep their plasticity on permuted MNIST, by online accuracy.",
-        test="By the mean accuracy just before each update, for both, with each of the four optimizers: the fall below "
-        "half of the vanilla network's, seed by seed, not decided where that does not fall; and the last tenth above "
-        "the vanilla network's first tenth minus 0.05; that above 0.15, chance and five points, or there is nothing to "
-        "keep.",
+        test="By the mean accuracy just before each update on permuted pixels, for both, with each of the four "
+        "optimizers: the last tenth less than 0.02 below a fresh vanilla network, seed by seed; it fails more than "
+        "0.05 below. Not decided unless the fresh network is above 0.15, chance and five points.",
     ),
     Claim(
         key="drop_relu_and_aid_keep_permuted_at_end",
@@ -39,10 +50,9 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="DropReLU and AID reach a high accuracy in all settings.",
         claim="DropReLU and AID keep their plasticity on permuted MNIST, by accuracy at the end of a stage.",
-        test="By evaluation-mode accuracy after a stage, for both, with each of the four optimizers: the fall below "
-        "half of the vanilla network's, seed by seed, not decided where that does not fall; and the last tenth above "
-        "the vanilla network's first tenth minus 0.05; that above 0.15, chance and five points, or there is nothing to "
-        "keep.",
+        test="By evaluation-mode accuracy after a stage of permuted pixels, for both, with each of the four "
+        "optimizers: the last tenth less than 0.02 below a fresh vanilla network, seed by seed; it fails more than "
+        "0.05 below. Not decided unless the fresh network is above 0.15, chance and five points.",
     ),
     Claim(
         key="designed_methods_beat_vanilla",
@@ -50,7 +60,8 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="Fourier, CReLU, ReDo and CBP improve plasticity under most conditions.",
         claim="Fourier, CReLU, ReDo and CBP each do better than the vanilla network in most conditions.",
-        test="Stage-mean accuracy minus vanilla's, in most of all eight: above 0, for each of the four methods.",
+        test="Stage-mean accuracy minus vanilla's, in most of all eight: above 0, for each of the four methods, by "
+        "both accuracies.",
     ),
     Claim(
         key="designed_methods_fall_somewhere",
@@ -58,8 +69,8 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="The same methods fail to retain accuracy in certain conditions.",
         claim="Fourier, CReLU, ReDo and CBP each lose their plasticity somewhere.",
-        test="The fall in at least one of all eight, for each of the four methods: above half of the vanilla "
-        "network's, seed by seed; not decided where that does not fall.",
+        test="The last tenth in at least one of all eight, for each of the four methods, by both accuracies: more "
+        "than 0.05 below a fresh vanilla network; it fails less than 0.02 below in all.",
     ),
     Claim(
         key="shrink_and_l2_init_fail_at_low_rates",
@@ -67,17 +78,18 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="S&P and L2 Init often struggle at a low learning rate.",
         claim="S&P and L2 Init lose their plasticity at the low learning rates.",
-        test="Their falls with Adam 1e-4 and SGD 3e-3 on both problems, eight in all: above half of the vanilla "
-        "network's, seed by seed, in most; not decided where that does not fall.",
+        test="Their last tenths with Adam 1e-4 and SGD 3e-3 on both problems, eight in all, by both accuracies: more "
+        "than 0.05 below a fresh vanilla network in most; less than 0.02 below counts against it.",
     ),
     Claim(
         key="dropout_does_not_help",
         section="5.1.1 Trainability",
         study="trainability",
         paper="Dropout fails to mitigate the loss in most cases compared to the vanilla network.",
-        claim="Dropout is no better than the vanilla network in most conditions.",
-        test="Stage-mean accuracy of Dropout minus vanilla, in most of all eight, but permuted at the end of a stage, "
-        "where its masks cost it nothing: below 0.01, one point.",
+        claim="Dropout leaves most of the vanilla network's loss in most conditions.",
+        test="How far Dropout's last tenth is below a fresh vanilla network, minus half of how far the vanilla "
+        "network's is: above 0 in most of all eight, by both accuracies. Not decided where the vanilla network's is "
+        "not above 0.",
     ),
     Claim(
         key="identity_keeps_plasticity",
@@ -85,8 +97,8 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="Linear networks do not suffer from plasticity loss.",
         claim="The deep linear network keeps its plasticity, whatever its level.",
-        test="The fall of the identity in all eight: below half of the vanilla network's, seed by seed; not decided "
-        "where that does not fall.",
+        test="The last tenth of the identity in all eight, by both accuracies: less than 0.02 below a fresh linear "
+        "network, the first stage of its own run; it fails more than 0.05 below.",
     ),
     Claim(
         key="stochastic_activations_keep",
@@ -94,19 +106,28 @@ CONTINUAL_LEARNING = (
         study="trainability",
         paper="Stochastic activations such as RReLU, DropReLU and AID show strong trainability across settings.",
         claim="RReLU and DropReLU keep their plasticity, too.",
-        test="In all eight, for both: the fall below half of the vanilla network's, seed by seed, not decided where "
-        "that does not fall; and the last tenth above the vanilla network's first tenth minus 0.05; that above 0.15, "
-        "chance and five points, or there is nothing to keep.",
+        test="For both, in all eight and by both accuracies: the last tenth less than 0.02 below a fresh vanilla "
+        "network, seed by seed; it fails more than 0.05 below.",
     ),
     Claim(
         key="dropout_has_no_effect_on_random_labels",
         section="G.1.2 Analysis of Metrics Contributing to Plasticity Loss",
         study="trainability_metrics",
-        paper="Dropout had no effect on random label MNIST, and only a slight one on permuted MNIST.",
+        paper="Dropout had no effect on random label MNIST.",
         claim="On random labels Dropout does nothing against the loss of plasticity.",
-        test="On random labels: the fall of vanilla's accuracy above 0.05, or there is no loss to do anything against; "
-        "and by how much Dropout is better than vanilla in that fall, in the saturated share and in the sign entropy "
-        "at the last stage: each below 0.05.",
+        test="By how much Dropout is better than vanilla on random labels in the last tenth, by both accuracies, in "
+        "the saturated share and in the sign entropy at the last stage: each below 0.05. Not decided unless vanilla's "
+        "last tenth is more than 0.05 below a fresh vanilla network, by both accuracies.",
+    ),
+    Claim(
+        key="dropout_helps_permuted_only_slightly",
+        section="G.1.2 Analysis of Metrics Contributing to Plasticity Loss",
+        study="trainability_metrics",
+        paper="Dropout provided only a slight improvement in permuted MNIST.",
+        claim="On permuted MNIST Dropout makes up for some of the vanilla network's loss, and for less than half.",
+        test="How far the last tenth on permuted pixels is below a fresh vanilla network: vanilla's minus Dropout's "
+        "above 0, and Dropout's minus half of vanilla's above 0, by both accuracies. Not decided unless vanilla's is "
+        "above 0.",
     ),
     Claim(
         key="aid_prevents_saturation",
@@ -122,16 +143,27 @@ CONTINUAL_LEARNING = (
         section="G.1.2 Analysis of Metrics Contributing to Plasticity Loss",
         study="trainability_metrics",
         paper="AID keeps a consistently higher sign entropy.",
-        claim="AID's units change sign more than those of the vanilla and the Dropout network.",
-        test="Average unit sign entropy at the last stage, AID minus each of the two, on both problems: above 0.",
+        claim="AID's units change sign more than those of the vanilla and the Dropout network throughout.",
+        test="Average unit sign entropy, AID minus each of the two, in each quarter of the stages on both problems: "
+        "above 0, each by its own interval.",
     ),
     Claim(
         key="aid_keeps_effective_rank",
         section="G.1.2 Analysis of Metrics Contributing to Plasticity Loss",
         study="trainability_metrics",
-        paper="AID preserves the effective rank; the vanilla and Dropout networks' rapidly declines.",
-        claim="AID's features keep a higher rank than those of the vanilla and the Dropout network.",
-        test="Effective rank at the last stage, AID minus each of the two, on both problems: above 0.",
+        paper="AID preserves the effective rank throughout training.",
+        claim="AID's features have a higher rank than those of the vanilla and the Dropout network throughout.",
+        test="Effective rank, AID minus each of the two, in each quarter of the stages on both problems: above 0, "
+        "each by its own interval.",
+    ),
+    Claim(
+        key="vanilla_and_dropout_ranks_decline",
+        section="G.1.2 Analysis of Metrics Contributing to Plasticity Loss",
+        study="trainability_metrics",
+        paper="The effective ranks of the vanilla and the Dropout network rapidly decline.",
+        claim="The effective ranks of the vanilla and the Dropout network decline.",
+        test="Effective rank, last tenth of the stages minus nine tenths of that after the first, for both methods on "
+        "both problems: below 0.",
     ),
     Claim(
         key="aid_shifts_early_too",
@@ -188,6 +220,15 @@ CONTINUAL_LEARNING = (
         claim="DASH and S&P match full reset in places.",
         test="Final accuracy minus full reset's, for DASH and for S&P: above -0.01 on at least one of the three; it "
         "fails where it is below that on all.",
+    ),
+    Claim(
+        key="l2_init_and_redo_do_not_generalize",
+        section="5.1.2 Generalizability",
+        study="continual_full",
+        paper="L2 Init and ReDo are left out, as they have no improvement on generalizability.",
+        claim="L2 Init and ReDo are no more accurate than the vanilla network.",
+        test="Final test accuracy of each minus the vanilla network's, on each of the three: below 0.01, one point. "
+        "At their defaults, with the vanilla network's optimizer; run on demand alone, for the paper has no settings.",
     ),
     Claim(
         key="aid_leads_continual_limited",

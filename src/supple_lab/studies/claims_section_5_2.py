@@ -15,12 +15,29 @@ OTHER_LEARNING = (
         "too narrow.",
     ),
     Claim(
+        key="small_dropout_improves_atari",
+        section="5.2 Reinforcement Learning",
+        study="atari",
+        paper="A small Dropout rate slightly improves the score.",
+        claim="Agents with a small Dropout score higher than vanilla DQN.",
+        test="IQM of the final human-normalised scores, Dropout minus vanilla, over the 17 games: above 0, by the "
+        "same bootstrap.",
+    ),
+    Claim(
         key="dropout_fails_in_three_games",
         section="G.4.1 Atari 2600 RAW Scores by Games",
         study="atari",
         paper="In Asterix, BeamRider and DemonAttack, known for plasticity loss, Dropout failed to improve the score.",
         claim="Dropout does not improve the agents where plasticity is lost.",
         test="Final human-normalised score of Dropout minus 1.1 times vanilla's, in each of the three games: below 0.",
+    ),
+    Claim(
+        key="aid_better_in_most_games",
+        section="G.4.1 Atari 2600 RAW Scores by Games",
+        study="atari",
+        paper="AID has advantages in most games.",
+        claim="AID's agents score higher in most games.",
+        test="Final score, AID minus vanilla, in most of the 17 games: above 0.",
     ),
     Claim(
         key="pong_and_qbert_get_worse",
@@ -34,10 +51,19 @@ OTHER_LEARNING = (
         key="aid_keeps_rank_in_atari",
         section="G.4.2 Impact of AID on Effective Rank",
         study="atari",
-        paper="In Asterix, BeamRider and DemonAttack AID keeps a higher feature rank; those of vanilla and Dropout "
-        "decline.",
-        claim="AID's agents keep a higher effective rank.",
-        test="Effective rank at the end, AID minus each of the two, in each of the three games: above 0.",
+        paper="In Asterix, BeamRider and DemonAttack AID consistently maintains a higher feature rank.",
+        claim="AID's agents have a higher effective rank throughout.",
+        test="Effective rank, AID minus each of the two, in each quarter of the run in each of the three games: above "
+        "0, each by its own interval.",
+    ),
+    Claim(
+        key="vanilla_and_dropout_ranks_decline_in_atari",
+        section="G.4.2 Impact of AID on Effective Rank",
+        study="atari",
+        paper="In the three games the feature ranks of vanilla and Dropout steadily decline.",
+        claim="The effective ranks of vanilla and Dropout agents decline.",
+        test="Effective rank at the end minus nine tenths of that after the first iteration, for both methods in each "
+        "of the three games: below 0.",
     ),
     Claim(
         key="train_mode_rollouts_destabilise",
@@ -56,7 +82,7 @@ OTHER_LEARNING = (
         paper="Final test accuracy of vanilla / L2 / Dropout / AID: 0.660 / 0.742 / 0.733 / 0.748 (CNN), 0.581 / "
         "0.574 / 0.651 / 0.690 (ResNet-18), 0.430 / 0.417 / 0.466 / 0.519 (VGG-16).",
         claim="The twelve accuracies of the paper's table come out again.",
-        test="Each of the twelve minus the paper's: the whole interval within 2 points of 0; it fails wholly outside. "
+        test="Each of the twelve minus the paper's: the whole interval within 1 point of 0; it fails wholly outside. "
         "At paper scale alone, for the numbers belong to it.",
     ),
     Claim(
@@ -75,6 +101,8 @@ OTHER_LEARNING = (
         study="supervised",
         paper="AID closes the gap between training and test more than L2 and Dropout do.",
         claim="AID overfits less than L2 and Dropout.",
-        test="Final train accuracy minus test accuracy, AID minus each of the two, on each of the three: below 0.",
+        test="Final train accuracy minus test accuracy, AID minus each of the two, on each of the three: below 0, by "
+        "train accuracy in evaluation mode and by the last epoch's in training mode, which the paper's figure shows: "
+        "it holds or fails only where both agree.",
     ),
 )

@@ -41,7 +41,8 @@ class ContinualLimited(Arrival):
     quick = "5 stages of 50 epochs on 40 images each, batches of 16"
 
     def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
-        return aid_leads("aid_leads_continual_limited", groups, num_stages), family_is_strong(groups)
+        own = self.of_the_paper(groups)
+        return aid_leads("aid_leads_continual_limited", own, num_stages), family_is_strong(own)
 
 
 def family_is_strong(groups: Groups) -> ClaimRow:

@@ -18,7 +18,7 @@ from supple_lab.report.intervals import mean_and_std
 from supple_lab.report.panel import Bars, Curve, Estimate, Level, Panel
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import claim_above, claim_difference_above
+from supple_lab.report.verdict import claim_above
 from supple_lab.runs.problem import Supervised
 from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.random_label import RandomLabel
@@ -29,13 +29,14 @@ from supple_lab.studies.chosen import chosen
 from supple_lab.studies.comparison import final_accuracy, shown
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import beside_the_paper, words_of
-from supple_lab.studies.fall import FIVE_POINTS, LEARNED, beginnings, claim_kept, ends, falls
-from supple_lab.studies.groups import in_each
+from supple_lab.studies.fresh import claim_kept, claim_lost, ends, fresh_accuracy, reference, stand_in_notes
+from supple_lab.studies.groups import in_each, under_both
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
 from supple_lab.studies.scale_notes import slim_settings, sources, unsearched
 
-NETWORK, SUBNETWORKS = "train_accuracy", "subnetwork_accuracy"
+NETWORK, ONLINE, SUBNETWORKS = "train_accuracy", "online_accuracy", "subnetwork_accuracy"
+READINGS = {"online": ONLINE, "at the end of a stage": NETWORK}  # the accuracies of the network that may be the paper's
 MODELS = {
     "smoke": MLP(width=16, num_hidden=7),
     "quick": MLP(width=128, num_hidden=7),
@@ -75,10 +76,12 @@ class DropoutFails(Study):
     )
 
     def conditions(self, order: Order) -> tuple[Condition, ...]:
-        return network_condition(order), *warm_start.conditions(order).values()
+        network = network_condition(order)
+        return network, reference(network, order), *warm_start.conditions(order).values()
 
     def draw(self, results: Results, order: Order) -> Drawing:
         variants = variants_of(network_condition(order).of(results, order))
+        references = reference(network_condition(order), order).of(results, order)
         starts = starts_of(results, order)
         return Drawing(
             figures=(
@@ -91,8 +94,12 @@ class DropoutFails(Study):
                     panels=(degradation_panel(variants), subnetwork_panel(variants), start_panel(starts)),
                 ),
             ),
-            tables=(fall_table(variants), beside_the_paper(warm_start.gap_table(starts), order)),
-            claims=(more_dropout_falls_further(variants), subnetworks_fall_too(variants), aid_keeps(variants)),
+            tables=(loss_table(variants, references), beside_the_paper(warm_start.gap_table(starts), order)),
+            claims=(
+                more_dropout_loses_more(variants),
+                subnetworks_lose_too(variants, references),
+                aid_keeps(variants, references),
+            ),
             notes=(
                 *SCALE_NOTES[order.scale],
                 *warm_start_note(order),
@@ -101,6 +108,7 @@ class DropoutFails(Study):
                 "The claims on the warm start are decided by the study warm_start, from the same runs.",
                 *starts.cold.notes,
                 *starts.warm.notes,
+                *stand_in_notes({network_condition(order).label: (references, of_method(variants, "vanilla"))}),
             ),
         )
 
@@ -221,81 +229,92 @@ def start_bar(arms: tuple[Results, Results]) -> Estimate:
     )
 
 
-def fall_table(variants: Variants) -> Table:
-    """First stage, last stage and fall of the network and of its subnetworks."""
+def loss_table(variants: Variants, references: Results) -> Table:
+    """First stage, last stage and distance from a fresh vanilla network, of the network and of its subnetworks."""
+    fresh = fresh_accuracy(references, of_method(variants, "vanilla"), NETWORK)
     rows = tuple(
         (
             label,
             *(
                 shown(sample)
                 for metric in (NETWORK, SUBNETWORKS)
-                for sample in (results.first(metric), results.final(metric), falls(results, metric))
+                for sample in (results.first(metric), results.final(metric), fresh.minus(ends(results, metric)))
             ),
             str(len(results.ended)),
         )
         for label, results in variants.items()
     )
     return Table(
-        name="falls",
-        caption="Accuracy at the first and the last stage, and the fall from the first tenth of the stages to the "
-        "last; mean ± standard deviation over seeds.",
+        name="losses",
+        caption="Accuracy at the first and the last stage, and how far the last tenth of the stages is below a fresh "
+        "vanilla network; mean ± standard deviation over seeds.",
         header=(
             "variant",
-            *("first", "last", "fall"),
-            *("subnetworks, first", "subnetworks, last", "subnetworks, fall"),
+            *("first", "last", "below fresh"),
+            *("subnetworks, first", "subnetworks, last", "subnetworks, below fresh"),
             "n",
         ),
         rows=rows,
     )
 
 
-def falls_by_rate(variants: Variants, metric: str) -> dict[float, Sample]:
-    """The falls of the vanilla network and of each Dropout network, by rising rate."""
+def of_method(variants: Variants, method: str) -> Results:
+    """The runs of a method that comes in one variant; none if it was not run."""
+    return variants.get(label_of(method), Results(()))
+
+
+def losses_by_rate(variants: Variants, metric: str) -> dict[float, Sample]:
+    """First stage minus the mean over the stages, of the vanilla and of each Dropout network, by rising rate.
+
+    The first stage is that of a fresh network with the same masks, so that what masks cost does not count; the mean
+    over all stages is the lower, the earlier a network collapses.
+    """
     rates = {rate_of(results.runs[0].spec): results for results in variants.values()}
-    return {rate: falls(rates[rate], metric) for rate in sorted(rate for rate in rates if rate is not None)}
+    return {
+        rate: rates[rate].first(metric).minus(rates[rate].stage_mean(metric))
+        for rate in sorted(rate for rate in rates if rate is not None)
+    }
 
 
 def slope(by_rate: Mapping[float, Sample]) -> Sample:
-    """How much further the accuracy falls per unit of the drop rate, by least squares; none from a single rate."""
+    """How much more accuracy is lost per unit of the drop rate, by least squares; none from a single rate."""
     if len(by_rate) < 2:
         return Sample(values=np.array([]), seeds=(), runs=())
     centred = np.array(list(by_rate)) - np.mean(list(by_rate))
     return by_seed(list(by_rate.values()), lambda values: float(centred @ values / (centred @ centred)))
 
 
-def more_dropout_falls_further(variants: Variants) -> ClaimRow:
-    """Does the fall grow with the drop rate?"""
-    growth = slope(falls_by_rate(variants, NETWORK))
-    return claim_above(growth, 0.0, quantity="slope of the fall", **words_of("more_dropout_falls_further"))
-
-
-def subnetworks_fall_too(variants: Variants) -> ClaimRow:
-    """Do subnetworks fall at the highest rate, and the further the higher the rate?"""
-    words, by_rate = words_of("subnetworks_fall_too"), falls_by_rate(variants, SUBNETWORKS)
-    dropped = [sample for rate, sample in by_rate.items() if rate > 0.0]
-    highest = dropped[-1] if dropped else Sample(values=np.array([]), seeds=(), runs=())
+def more_dropout_loses_more(variants: Variants) -> ClaimRow:
+    """Does the loss grow with the drop rate, by both accuracies?"""
+    words = words_of("more_dropout_falls_further")
     rows = {
-        "the fall at the highest rate": claim_above(highest, FIVE_POINTS, quantity="fall", **words),
-        "its slope over the rates": claim_above(slope(by_rate), 0.0, quantity="slope", **words),
+        reading: claim_above(slope(losses_by_rate(variants, metric)), 0.0, quantity="slope of the loss", **words)
+        for reading, metric in READINGS.items()
+    }
+    return under_both(rows, words)
+
+
+def subnetworks_lose_too(variants: Variants, references: Results) -> ClaimRow:
+    """Do subnetworks lose their plasticity at the highest rate, and more the higher the rate?"""
+    words = words_of("subnetworks_fall_too")
+    fresh = fresh_accuracy(references, of_method(variants, "vanilla"), NETWORK)
+    rates = {rate_of(results.runs[0].spec) or 0.0: results for results in variants.values()}
+    highest = rates[max(rates)] if any(rates) else Results(())
+    growth = slope(losses_by_rate(variants, SUBNETWORKS))
+    rows = {
+        "the highest rate": claim_lost(ends(highest, SUBNETWORKS), fresh, **words),
+        "slope over the rates": claim_above(growth, 0.0, quantity="slope of the loss", **words),
     }
     return in_each(rows, words)
 
 
-def aid_keeps(variants: Variants) -> ClaimRow:
-    """Do AID's network and its subnetworks keep their plasticity, and end as high as vanilla began, above chance?"""
+def aid_keeps(variants: Variants, references: Results) -> ClaimRow:
+    """Do AID's network, by both accuracies, and its subnetworks keep their plasticity?"""
     words = words_of("aid_subnetworks_keep")
-    aid, vanilla = (variants.get(label_of(method), Results(())) for method in ("aid", "vanilla"))
-    rows = {}
-    for name, metric in (("the network", NETWORK), ("its subnetworks", SUBNETWORKS)):
-        rows[f"something to keep: {name}"] = claim_above(
-            beginnings(vanilla, metric), LEARNED, quantity="vanilla's first tenth", **words
-        )
-        rows[f"fall of {name}"] = claim_kept(falls(aid, metric), falls(vanilla, metric), **words)
-        rows[f"level of {name}"] = claim_difference_above(
-            ends(aid, metric),
-            beginnings(vanilla, metric),
-            -FIVE_POINTS,
-            quantity="last tenth minus vanilla's first",
-            **words,
-        )
-    return in_each(rows, words)
+    aid, vanilla = (of_method(variants, method) for method in ("aid", "vanilla"))
+
+    def keeps(metric: str, as_good_as: str) -> ClaimRow:
+        return claim_kept(ends(aid, metric), fresh_accuracy(references, vanilla, as_good_as), **words)
+
+    network = under_both({reading: keeps(metric, metric) for reading, metric in READINGS.items()}, words)
+    return in_each({"the network": network, "its subnetworks": keeps(SUBNETWORKS, NETWORK)}, words)

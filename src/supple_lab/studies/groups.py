@@ -39,6 +39,38 @@ def in_at_least(number: int, rows: Mapping[str, ClaimRow], words: Words) -> Clai
     return unless_by_chance(row, joint_chance(ran, row.verdict, needed), looks=len(ran))
 
 
+def under_both(rows: Mapping[str, ClaimRow], words: Words) -> ClaimRow:
+    """Holds when it holds under each reading of the paper, fails when it fails under each: they must agree."""
+    verdicts = {row.verdict for row in rows.values()}
+    verdict = verdicts.pop() if len(verdicts) == 1 else "not decided"
+    is_decided = verdict in ("holds", "fails")
+    number = sum(row.verdict == "holds" for row in rows.values())
+    return replace(
+        claim_in_groups(rows, len(rows), **words),
+        measured="" if verdict == "not run" else f"holds by {number} of {len(rows)} accuracies (all or none?)",
+        verdict=verdict,
+        chance=max(row.chance for row in rows.values()) if is_decided else float(verdict == "not decided"),
+        remark="" if is_decided else remark_of(rows),
+    )
+
+
+def provided(row: ClaimRow, preconditions: Mapping[str, ClaimRow]) -> ClaimRow:
+    """The row if each precondition holds; else not decided: where one fails, the claim is about nothing."""
+    if row.verdict == "not run":
+        return row
+    chance = max(row.chance, *(one.chance for one in preconditions.values()))
+    runs = tuple(dict.fromkeys((*row.runs, *(run for one in preconditions.values() for run in one.runs))))
+    unmet = [
+        ", ".join(filter(None, (f"{name}: {one.verdict}", one.brief)))
+        for name, one in preconditions.items()
+        if one.verdict != "holds"
+    ]
+    if not unmet:
+        return replace(row, chance=chance, runs=runs)
+    measured = "; ".join((row.measured, *(f"precondition {told}" for told in unmet)))
+    return replace(row, verdict="not decided", measured=measured, chance=1.0, runs=runs)
+
+
 def remark_of(rows: Mapping[str, ClaimRow]) -> str:
     """Which groups are open for chance alone, for a claim over them that is open, too; nothing where none is."""
     named = ", ".join(name for name, row in rows.items() if row.remark)

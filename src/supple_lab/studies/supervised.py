@@ -17,6 +17,7 @@ from supple_lab.studies.chosen import Chosen, nothing_over_epochs
 from supple_lab.studies.claims import SUPERVISED_TABLE
 from supple_lab.studies.comparison import (
     Groups,
+    Number,
     compare,
     final_accuracy,
     mean_of,
@@ -28,14 +29,15 @@ from supple_lab.studies.comparison import (
 )
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.decide import at_paper_scale, beside_the_paper, words_of
-from supple_lab.studies.groups import in_each
+from supple_lab.studies.groups import in_each, under_both
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.lead import lead
 from supple_lab.studies.networks import ALL, left_out, networks
 from supple_lab.studies.order import Order
 from supple_lab.studies.scale_notes import TINY, scale_notes
 
-NEAR = 0.02  # two points: seeds of the paper's spread by up to half a point, and its silence on details costs more
+# A point: twice the paper's largest spread over seeds. Two would let AID's row of the CNN pass for Dropout's or L2's.
+NEAR = 0.01
 METRICS = {  # what a figure shows: the metric in training, and that in testing
     "accuracy": ("online_accuracy", "test_accuracy"),
     "loss": ("online_loss", "test_loss"),
@@ -167,7 +169,7 @@ def beside(sample: Sample, method: str, case: str) -> tuple[str, str]:
 
 
 def numbers_come_out(groups: Groups, cases: Mapping[str, str], order: Order) -> ClaimRow:
-    """Is each of the twelve within two points of the paper's? Decided for the paper's own networks and data alone."""
+    """Is each of the twelve within a point of the paper's? Decided for the paper's own networks and data alone."""
     words = words_of("supervised_numbers")
     rows = {
         f"{label}: {label_of(method)}": at_paper_scale(
@@ -180,7 +182,7 @@ def numbers_come_out(groups: Groups, cases: Mapping[str, str], order: Order) -> 
 
 
 def near(sample: Sample, method: str, case: str) -> ClaimRow:
-    """Is the mean within two points of the paper's?"""
+    """Is the mean within a point of the paper's?"""
     mean, _ = SUPERVISED_TABLE[method][case]
     paper = replace(sample, values=np.full(len(sample), mean))
     quantity = f"final test accuracy minus the paper's {mean:.3f}"
@@ -198,21 +200,32 @@ def aid_leads(groups: Groups) -> ClaimRow:
 
 
 def aid_closes_the_gap(groups: Groups) -> ClaimRow:
-    """Is training accuracy above test accuracy by less with AID than with L2 and with Dropout?"""
+    """Is training accuracy above test accuracy by less with AID than with L2 and with Dropout, in both modes?"""
     words = words_of("aid_closes_generalization_gap")
-    rows = {
-        f"{label}: {label_of(other)}": claim_difference_below(
-            excess(group.of("aid")),
-            excess(group.of(other)),
-            quantity=f"final train minus test accuracy, AID minus {label_of(other)}, on {label}",
-            **words,
-        )
-        for label, group in groups.items()
-        for other in ("l2", "dropout")
-    }
-    return in_each(rows, words)
+
+    def closes(excess: Number, mode: str) -> ClaimRow:
+        rows = {
+            f"{label}: {label_of(other)}": claim_difference_below(
+                excess(group.of("aid")),
+                excess(group.of(other)),
+                quantity=f"final train minus test accuracy in {mode}, AID minus {label_of(other)}, on {label}",
+                **words,
+            )
+            for label, group in groups.items()
+            for other in ("l2", "dropout")
+        }
+        return in_each(rows, words)
+
+    modes = {"evaluation mode": excess_in_evaluation, "training mode": excess_in_training}
+    return under_both({mode: closes(excess, mode) for mode, excess in modes.items()}, words)
 
 
-def excess(results: Results) -> Sample:
+def excess_in_evaluation(results: Results) -> Sample:
     """Training accuracy in evaluation mode minus test accuracy, at the end."""
     return results.final("train_accuracy").minus(results.final("test_accuracy"))
+
+
+def excess_in_training(results: Results) -> Sample:
+    """Training accuracy of the last epoch, as the paper's figure has it, minus test accuracy; of runs with a log."""
+    logged = Results(tuple(run for run in results.runs if run.epochs))
+    return logged.sample(lambda run: run.epochs[-1]["online_accuracy"]).minus(results.final("test_accuracy"))

@@ -26,10 +26,10 @@ Network = dict[str, Tensor]
 Side = Callable[..., Tensor]
 
 
-def random_networks() -> list[Network]:
-    """Weights, input and target of two-layer networks, the same every time."""
+def random_networks(num_units: int = NUM_UNITS) -> list[Network]:
+    """Weights, input and target of two-layer networks with so many hidden units, the same every time."""
     generator = torch.Generator().manual_seed(0)
-    shapes = {"W1": (NUM_UNITS, NUM_UNITS), "W2": (NUM_UNITS, NUM_UNITS), "x": (NUM_UNITS,), "y": (NUM_UNITS,)}
+    shapes = {"W1": (num_units, NUM_UNITS), "W2": (NUM_UNITS, num_units), "x": (NUM_UNITS,), "y": (NUM_UNITS,)}
     return [
         {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
         for _ in range(NUM_NETWORKS)
@@ -47,6 +47,15 @@ def over_p(networks: list[Network], side: Side, *, probabilities: tuple[float, .
     )
 
 
+def distances_of_one_unit(left: Side, right: Side, *, probabilities: tuple[float, ...] = PROBABILITIES) -> np.ndarray:
+    """|left - right| / left for networks with one hidden unit, where both inequalities are equalities.
+
+    Cauchy and Schwarz lose nothing over a single unit, so an error on either side shows here, whatever its sign.
+    """
+    sides = [over_p(random_networks(1), side, probabilities=probabilities) for side in (left, right)]
+    return np.abs(sides[0] - sides[1]) / np.maximum(sides[0], 1.0)
+
+
 def corollary_1(networks: list[Network]) -> dict[str, np.ndarray]:
     """Both sides of Corollary 1, and what Dropout and AID add to the loss where all pre-activations are negative."""
     negative = [made_negative(network) for network in networks]
@@ -54,7 +63,8 @@ def corollary_1(networks: list[Network]) -> dict[str, np.ndarray]:
     dropout, aid, bound = (
         over_p(negative, side, probabilities=RATES) for side in (pull_of_dropout, pull_of_aid, theory.aid_penalty_bound)
     )
-    return {"left": left, "right": right, "dropout": dropout, "aid": aid, "bound": bound}
+    one_unit = distances_of_one_unit(enumerated_dropout_loss, dropout_bound, probabilities=RATES)
+    return {"left": left, "right": right, "dropout": dropout, "aid": aid, "bound": bound, "one_unit": one_unit}
 
 
 def target(network: Network, wanted: bool) -> Network:
@@ -153,14 +163,17 @@ def theorem_table(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, b
     )
 
 
-def theorem_1(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> ClaimRow:
-    """Is the left side never below the right, and does the penalty never shrink towards p = 1/2?"""
+def theorem_1(
+    left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray, one_unit: np.ndarray
+) -> ClaimRow:
+    """Is the left side never below the right, equal for one unit, and does the penalty never shrink towards 1/2?"""
     margin = ((left - right) / np.maximum(left, 1.0)).min()
     nearer = np.argsort(-np.abs(np.array(PROBABILITIES) - 0.5), kind="stable")  # from both ends to the middle
     growth = min(float(smallest_step(side[:, nearer])) for side in (penalty, bound))
-    holds = margin >= -ROUNDING and growth >= -ROUNDING
+    holds = margin >= -ROUNDING and growth >= -ROUNDING and one_unit.max() <= ROUNDING
     return ClaimRow(
-        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {growth:.3g}: smallest "
+        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
+        f"largest distance of both for one hidden unit (beyond rounding?); {growth:.3g}: smallest "
         f"relative change of the penalty from a p to one nearer to 1/2 (likewise?); {len(PROBABILITIES)} values of p",
         interval=None,
         n=len(left),
@@ -186,15 +199,23 @@ def pull_figure(dropout: np.ndarray, aid: np.ndarray) -> Figure:
 
 
 def dropout_has_no_pull(
-    left: np.ndarray, right: np.ndarray, *, dropout: np.ndarray, aid: np.ndarray, bound: np.ndarray
+    left: np.ndarray,
+    right: np.ndarray,
+    *,
+    dropout: np.ndarray,
+    aid: np.ndarray,
+    bound: np.ndarray,
+    one_unit: np.ndarray,
 ) -> ClaimRow:
     """Does Corollary 1's inequality hold, and where all is negative, does Dropout add nothing while AID pulls?"""
     margin = ((left - right) / np.maximum(left, 1.0)).min()
     added = (np.abs(dropout) / np.maximum(bound, 1.0)).max()
     excess, least = ((aid - bound) / np.maximum(aid, 1.0)).min(), bound.min()
-    holds = margin >= -ROUNDING and added <= ROUNDING and excess >= -ROUNDING and least > ROUNDING
+    inequality = margin >= -ROUNDING and one_unit.max() <= ROUNDING
+    holds = inequality and added <= ROUNDING and excess >= -ROUNDING and least > ROUNDING
     return ClaimRow(
-        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); with all pre-activations "
+        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
+        "largest distance of both for one hidden unit (beyond rounding?); with all pre-activations "
         f"negative, {added:.3g}: the most that Dropout adds (beyond rounding?); {least:.3g}: the least that AID must "
         f"add by Theorem 1 (above 0?), {aid.min():.3g}: that it does; {len(RATES)} drop rates",
         interval=None,

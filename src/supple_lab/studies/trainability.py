@@ -19,6 +19,7 @@ from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.studies.base import Study
 from supple_lab.studies.comparison import mean_of, shown
 from supple_lab.studies.condition import Condition
+from supple_lab.studies.fresh import reference
 from supple_lab.studies.labels import label_of, label_of_optimizer
 from supple_lab.studies.order import Order
 from supple_lab.studies.slip_notes import slip_notes
@@ -78,9 +79,10 @@ SCALE_NOTES = {
     ),
 }
 ACCURACIES = (
-    "The paper says train accuracy and no more. On permuted pixels we draw two, each with a verdict of its own: "
-    "online, the mean over a stage of the accuracy just before each update, in training mode with its noise; and at "
-    "the end of a stage, in evaluation mode. On random labels: at the end of a stage."
+    "The paper says train accuracy and no more. We draw and judge two: online, the mean over a stage of the accuracy "
+    "just before each update, in training mode, so that its masks count against a method that draws some; and at the "
+    "end of a stage, in evaluation mode. The reference is a fresh vanilla network of the same seed, optimizer and "
+    "learning rate (full reset, a tenth of the stages); it is drawn in no figure."
 )
 
 
@@ -95,11 +97,10 @@ class Trainability(Study):
     )
 
     def conditions(self, order: Order) -> tuple[Condition, ...]:
-        optimizers = HIGH_RATES if order.scale == "quick" else OPTIMIZERS
-        return tuple(condition(problem, optimizer, order) for problem in PROBLEMS for optimizer in optimizers)
+        return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
 
     def draw(self, results: Results, order: Order) -> Drawing:
-        grid = grid_of(results, self.conditions(order), order)
+        grid = grid_of(results, cells(order), order)
         return Drawing(
             figures=figures(grid),
             tables=tuple(table(grid, view) for view in VIEWS),
@@ -107,10 +108,16 @@ class Trainability(Study):
             notes=(
                 *SCALE_NOTES[order.scale],
                 ACCURACIES,
-                *slip_notes(order, self.conditions(order), results),
+                *slip_notes(order, cells(order), results),
                 *grid.notes(),
             ),
         )
+
+
+def cells(order: Order) -> tuple[Condition, ...]:
+    """Both problems under each optimizer of the scale."""
+    optimizers = HIGH_RATES if order.scale == "quick" else OPTIMIZERS
+    return tuple(condition(problem, optimizer, order) for problem in PROBLEMS for optimizer in optimizers)
 
 
 def condition(problem: str, optimizer: Optimizer, order: Order) -> Condition:
@@ -135,11 +142,13 @@ def figures(grid: Grid) -> tuple[Figure, ...]:
         name="trainability_grid",
         caption=f"All optimizers and activations (the paper's appendix G.1.1). {caption}",
         panels=tuple(panel(grid, place) for place in (*main, *rest)),
+        columns=len(VIEWS),
     )
     first = Figure(
         name="trainability",
         caption=f"The higher learning rates (the paper's Figure 3). {caption}",
         panels=tuple(panel(grid, place, left_out=left_out) for place in main),
+        columns=len(VIEWS),
     )
     return (first, whole) if has_rest else (first,)
 
@@ -158,14 +167,14 @@ def panel(grid: Grid, place: Place, *, left_out: tuple[str, ...] = ()) -> Panel:
 
 
 def table(grid: Grid, view: View) -> Table:
-    """Mean over stages and fall under each optimizer, the best mean of each in bold."""
+    """Mean over stages and distance from a fresh network under each optimizer, the best mean of each in bold."""
     methods, shown_places = grid.methods(), [place for place in places((view,), OPTIMIZERS) if grid.has(place)]
     means = [[mean_of(grid.mean(method, place)) for place in shown_places] for method in methods]
     columns = range(1, 2 * len(shown_places) + 1, 2)
     return Table(
         name=view.name,
-        caption=f"{view.title[:1].upper()}{view.title[1:]}: mean over the stages, and the fall from the first tenth of "
-        "them to the last; mean ± standard deviation over seeds, the best mean of each column in bold.",
+        caption=f"{view.title[:1].upper()}{view.title[1:]}: mean over the stages, and how far the last tenth is below "
+        "a fresh vanilla network; mean ± standard deviation over seeds, the best mean of each column in bold.",
         header=("method", *(head for place in shown_places for head in heads(place)), "n"),
         rows=tuple(row(grid, method, shown_places) for method in methods),
         bold=best_of_columns(np.array(means).reshape(len(methods), len(shown_places)), columns=columns),
@@ -175,13 +184,13 @@ def table(grid: Grid, view: View) -> Table:
 def heads(place: Place) -> tuple[str, str]:
     """The two columns of an optimizer."""
     label = label_of_optimizer(place.optimizer)
-    return label, f"{label} fall"
+    return label, f"{label} below fresh"
 
 
 def row(grid: Grid, method: str, shown_places: list[Place]) -> tuple[str, ...]:
     """A method's line of the table, with the number of runs that ended."""
     cells = (
-        cell for place in shown_places for cell in (shown(grid.mean(method, place)), shown(grid.fall(method, place)))
+        cell for place in shown_places for cell in (shown(grid.mean(method, place)), shown(grid.below(method, place)))
     )
     counts = {len(grid.mean(method, place)) for place in shown_places} - {0} or {0}
     number = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(*counts)

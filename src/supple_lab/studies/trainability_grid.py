@@ -1,10 +1,11 @@
 """Trainability grid: two problems by four optimizers, and the runs to report in each (section 5.1.1, appendix G.1.1).
 
-The paper does not say which accuracy it draws. Permuted pixels are seen once, so the accuracy just before each update,
-averaged over a stage, is the natural one; in training mode it is lower for networks that draw masks. The accuracy at
-the end of a stage, in evaluation mode, is shown beside it. On random labels the end of the stage is all that counts.
+The paper does not say which accuracy it draws. Both are shown and judged: online, the accuracy just before each update,
+averaged over a stage, in training mode and so lower for networks that draw masks; and at the end of a stage, in
+evaluation mode.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from supple_lab.report.panel import Level, Range
@@ -13,7 +14,7 @@ from supple_lab.report.sample import Sample
 from supple_lab.runs.optimizer import Optimizer
 from supple_lab.studies.chosen import Chosen, chosen
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.fall import beginnings, ends, falls
+from supple_lab.studies.fresh import ends, first_of, fresh_accuracy, reference, stand_in_notes
 from supple_lab.studies.hyperparameters.search_space import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW
 from supple_lab.studies.labels import label_of_optimizer
 from supple_lab.studies.order import Order
@@ -50,17 +51,32 @@ END_OF_STAGE = View(
     metric="train_accuracy",
     y_label="accuracy after the stage",
 )
+CHANCE = (Level(label="chance", value=0.1),)
+RANDOM_ONLINE = View(
+    name="random_label_online",
+    title="random label online",
+    problem="random_label",
+    metric="online_accuracy",
+    y_label="accuracy before each update",
+    levels=CHANCE,
+    y_range=(0.0, 1.02),  # room for a marker at 1
+)
 RANDOM_LABEL = View(
     name="random_label",
-    title="random label",
+    title="random label at end",
     problem="random_label",
     metric="train_accuracy",
     y_label="accuracy after the stage",
-    levels=(Level(label="chance", value=0.1),),
-    y_range=(0.0, 1.02),  # room for a marker at 1
+    levels=CHANCE,
+    y_range=(0.0, 1.02),
 )
-VIEWS = (ONLINE, END_OF_STAGE, RANDOM_LABEL)
+VIEWS = (ONLINE, END_OF_STAGE, RANDOM_ONLINE, RANDOM_LABEL)
+READINGS = {
+    "online": (ONLINE, RANDOM_ONLINE),
+    "at the end of a stage": (END_OF_STAGE, RANDOM_LABEL),
+}  # of both problems
 SELECTED_BY = {"permuted_input": "online_accuracy", "random_label": "train_accuracy"}  # the mean over stages
+Cell = tuple[str, Optimizer]  # problem, as the hyperparameters call it, and optimizer
 
 
 @dataclass(frozen=True)
@@ -81,15 +97,12 @@ def places(views: tuple[View, ...], optimizers: tuple[Optimizer, ...]) -> tuple[
     return tuple(Place(view, optimizer) for optimizer in optimizers for view in views)
 
 
-ALL_EIGHT = places((ONLINE, RANDOM_LABEL), OPTIMIZERS)
-WITHOUT_MASKS = places((END_OF_STAGE, RANDOM_LABEL), OPTIMIZERS)  # the same eight, in evaluation mode
-
-
 @dataclass(frozen=True)
 class Grid:
     """The runs to report, by problem and optimizer; a cell that the scale leaves out is not there."""
 
-    cells: dict[tuple[str, Optimizer], Chosen]
+    cells: dict[Cell, Chosen]
+    references: dict[Cell, Results]  # fresh vanilla networks
 
     def has(self, place: Place) -> bool:
         """Whether the study runs it at this scale."""
@@ -99,16 +112,21 @@ class Grid:
         """The runs of a panel, by method."""
         return self.cells.get((place.view.problem, place.optimizer), Chosen({}))
 
-    def fall(self, method: str, place: Place) -> Sample:
-        """What a method lost over the stages, a number a run."""
-        return falls(self.at(place).of(method), place.view.metric)
+    def fresh(self, place: Place) -> Sample:
+        """What a fresh vanilla network comes to, a number a seed."""
+        references = self.references.get((place.view.problem, place.optimizer), Results(()))
+        return fresh_accuracy(references, self.at(place).of("vanilla"), place.view.metric)
 
-    def beginning(self, method: str, place: Place) -> Sample:
-        """What a method came to before it could lose anything, a number a run."""
-        return beginnings(self.at(place).of(method), place.view.metric)
+    def below(self, method: str, place: Place) -> Sample:
+        """How far a method ends below a fresh vanilla network, seed by seed."""
+        return self.fresh(place).minus(self.end(method, place))
+
+    def first(self, method: str, place: Place) -> Sample:
+        """What a method comes to on its first stage, a number a run."""
+        return self.at(place).of(method).sample(lambda run: first_of(run.values(place.view.metric)))
 
     def end(self, method: str, place: Place) -> Sample:
-        """What a method came to in the end, a number a run."""
+        """What a method comes to in the end, a number a run."""
         return ends(self.at(place).of(method), place.view.metric)
 
     def mean(self, method: str, place: Place) -> Sample:
@@ -120,18 +138,22 @@ class Grid:
         return list(dict.fromkeys(name for cell in self.cells.values() for name in cell.by_method))
 
     def notes(self) -> tuple[str, ...]:
-        """What was selected how."""
-        return tuple(note for cell in self.cells.values() for note in cell.notes)
+        """What was selected how, and where the reference was not run."""
+        pairs = {
+            f"{problem.replace('_', ' ')}, {label_of_optimizer(optimizer)}": (references, cell.of("vanilla"))
+            for (problem, optimizer), cell in self.cells.items()
+            for references in [self.references[problem, optimizer]]
+        }
+        return (*(note for cell in self.cells.values() for note in cell.notes), *stand_in_notes(pairs))
 
 
-def grid_of(results: Results, conditions: tuple[Condition, ...], order: Order) -> Grid:
-    """The runs of each condition; a search is decided by the mean over stages, the paper's rule for trainability."""
+def grid_of(results: Results, cells: Sequence[Condition], order: Order) -> Grid:
+    """The runs of each cell; a search is decided by the mean over stages, the paper's rule for trainability."""
+    conditions = {(cell.experiment, cell.case): cell for cell in cells if isinstance(cell.case, Optimizer)}
     return Grid(
         {
-            (condition.experiment, condition.case): chosen(
-                results, condition, order=order, metric=SELECTED_BY[condition.experiment], rule="stage_mean"
-            )
-            for condition in conditions
-            if isinstance(condition.case, Optimizer)
-        }
+            name: chosen(results, cell, order=order, metric=SELECTED_BY[cell.experiment], rule="stage_mean")
+            for name, cell in conditions.items()
+        },
+        {name: reference(cell, order).of(results, order) for name, cell in conditions.items()},
     )

@@ -1,6 +1,5 @@
 """Trainability metrics (appendix G.1.2): what happens inside the networks that stop learning?"""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from supple.metrics.base import Metric
@@ -8,30 +7,27 @@ from supple.metrics.dormant import DormantRatio
 from supple.metrics.effective_rank import EffectiveRank
 from supple.metrics.saturation import SaturatedShare
 from supple.metrics.sign_entropy import SignEntropy
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
+from supple_lab.report.figure import Drawing, Figure, Table
 from supple_lab.report.panel import Panel
 from supple_lab.report.results import Results
 from supple_lab.report.sample import Sample
-from supple_lab.report.verdict import Words, claim_above, claim_below, claim_difference_above, claim_difference_below
 from supple_lab.runs.problem import Supervised
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.studies import trainability
 from supple_lab.studies.base import Study
-from supple_lab.studies.chosen import Chosen, chosen
+from supple_lab.studies.chosen import chosen
 from supple_lab.studies.comparison import methods_of, selection_notes, shown
 from supple_lab.studies.condition import Condition
-from supple_lab.studies.decide import words_of
-from supple_lab.studies.fall import FIVE_POINTS, falls
-from supple_lab.studies.groups import in_each
+from supple_lab.studies.fresh import reference, stand_in_notes
 from supple_lab.studies.hyperparameters.search_space import ADAM_HIGH
 from supple_lab.studies.labels import label_of
 from supple_lab.studies.order import Order
 from supple_lab.studies.stage_curves import stage_curves, stage_label
-from supple_lab.studies.trainability_grid import RANDOM_LABEL, SELECTED_BY
+from supple_lab.studies.trainability_grid import SELECTED_BY
+from supple_lab.studies.trainability_metrics_claims import Group, Groups, claims
 
 METHODS = ("vanilla", "dropout", "aid")
-ACCURACY = RANDOM_LABEL.metric
 METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
 # At paper scale the rank of 2,000 units takes as long as several stages of permuted pixels and a part of one of random
 # labels; so about a hundred values of each. Smaller networks are measured at every stage.
@@ -40,7 +36,6 @@ QUICK = {
     "permuted_input": PermutedInput(num_stages=200, batch_size=16),
     "random_label": RandomLabel(num_stages=15, epochs=40),
 }
-Groups = Mapping[str, Chosen]  # by problem, as it is called
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,26 +87,33 @@ class TrainabilityMetrics(Study):
     )
 
     def conditions(self, order: Order) -> tuple[Condition, ...]:
-        return tuple(measured(problem, order) for problem in ("random_label", "permuted_input"))
+        return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
 
     def draw(self, results: Results, order: Order) -> Drawing:
-        groups = {
-            condition.experiment.replace("_", " "): chosen(
-                results, condition, order=order, metric=SELECTED_BY[condition.experiment], rule="stage_mean"
-            )
-            for condition in self.conditions(order)
-        }
+        groups = {cell.experiment.replace("_", " "): group_of(results, cell, order) for cell in cells(order)}
         return Drawing(
             figures=(figure(groups),),
             tables=(table(groups),),
-            claims=(
-                dropout_has_no_effect(groups),
-                aid_prevents_saturation(groups),
-                aid_keeps_sign_entropy(groups),
-                aid_keeps_effective_rank(groups),
+            claims=claims(groups),
+            notes=(
+                *SCALE_NOTES[order.scale],
+                CAVEAT,
+                ENTROPY,
+                *selection_notes({name: group.runs for name, group in groups.items()}),
+                *stand_in_notes({name: (group.references, group.of("vanilla")) for name, group in groups.items()}),
             ),
-            notes=(*SCALE_NOTES[order.scale], CAVEAT, ENTROPY, *selection_notes(groups)),
         )
+
+
+def cells(order: Order) -> tuple[Condition, ...]:
+    """Both problems."""
+    return tuple(measured(problem, order) for problem in ("random_label", "permuted_input"))
+
+
+def group_of(results: Results, cell: Condition, order: Order) -> Group:
+    """The runs of one problem."""
+    runs = chosen(results, cell, order=order, metric=SELECTED_BY[cell.experiment], rule="stage_mean")
+    return Group(runs, reference(cell, order).of(results, order))
 
 
 def measured(problem: str, order: Order) -> Condition:
@@ -136,13 +138,13 @@ def figure(groups: Groups) -> Figure:
     )
 
 
-def panel(name: str, group: Chosen, quantity: Quantity) -> Panel:
+def panel(name: str, group: Group, quantity: Quantity) -> Panel:
     """One number on one problem."""
     return Panel(
         title=f"{name}: {quantity.title}",
-        x_label=stage_label(group.by_method, quantity.metric),
+        x_label=stage_label(group.runs.by_method, quantity.metric),
         y_label=quantity.title + (" (share)" if quantity.metric.endswith(("ratio", "share")) else ""),
-        curves=stage_curves(group.by_method, quantity.metric),
+        curves=stage_curves(group.runs.by_method, quantity.metric),
         y_range=(0.0, 1.02) if quantity.is_share else None,
     )
 
@@ -157,7 +159,7 @@ def table(groups: Groups) -> Table:
             number(group, method),
         )
         for name, group in groups.items()
-        for method in methods_of(groups)
+        for method in methods_of({name: group.runs for name, group in groups.items()})
     )
     return Table(
         name="at_the_end",
@@ -168,69 +170,11 @@ def table(groups: Groups) -> Table:
     )
 
 
-def at_the_end(group: Chosen, method: str, metric: str) -> Sample:
+def at_the_end(group: Group, method: str, metric: str) -> Sample:
     """The number at the last stage, one a run."""
     return group.of(method).final(metric)
 
 
-def number(group: Chosen, method: str) -> str:
+def number(group: Group, method: str) -> str:
     """How many runs ended."""
     return str(len(at_the_end(group, method, "saturated_share")))
-
-
-def dropout_has_no_effect(groups: Groups) -> ClaimRow:
-    """Does vanilla fall on random labels, and is Dropout less than five points better, by accuracy and inside?"""
-    words, group = words_of("dropout_has_no_effect_on_random_labels"), groups.get("random label", Chosen({}))
-    vanilla, dropout = (group.of(method) for method in ("vanilla", "dropout"))
-    better = {
-        "fall of the accuracy": falls(vanilla, ACCURACY).minus(falls(dropout, ACCURACY)),
-        "saturated share": vanilla.final("saturated_share").minus(dropout.final("saturated_share")),
-        "sign entropy": dropout.final("sign_entropy").minus(vanilla.final("sign_entropy")),
-    }
-    lost = claim_above(falls(vanilla, ACCURACY), FIVE_POINTS, quantity="fall of ReLU's accuracy", **words)
-    rows = {
-        name: claim_below(sample, FIVE_POINTS, quantity=f"{name}, Dropout better than ReLU by", **words)
-        for name, sample in better.items()
-    }
-    return in_each({"there is a loss": lost, **rows}, words)
-
-
-def aid_prevents_saturation(groups: Groups) -> ClaimRow:
-    """Are fewer of AID's units saturated than of each of the other two, on both problems?"""
-    words = words_of("aid_prevents_saturation")
-    rows = {
-        f"{name} against {label_of(other)}": claim_difference_below(
-            at_the_end(group, "aid", "saturated_share"),
-            at_the_end(group, other, "saturated_share"),
-            quantity="saturated share, AID minus the other",
-            **words,
-        )
-        for name, group in groups.items()
-        for other in ("vanilla", "dropout")
-    }
-    return in_each(rows, words)
-
-
-def aid_keeps_sign_entropy(groups: Groups) -> ClaimRow:
-    """Do AID's units change sign more than those of each of the other two, on both problems?"""
-    return aid_above(groups, "sign_entropy", words_of("aid_keeps_sign_entropy"))
-
-
-def aid_keeps_effective_rank(groups: Groups) -> ClaimRow:
-    """Have AID's features a higher rank than those of each of the other two, on both problems?"""
-    return aid_above(groups, "srank", words_of("aid_keeps_effective_rank"))
-
-
-def aid_above(groups: Groups, metric: str, words: Words) -> ClaimRow:
-    """The claim that AID's number at the last stage is above each of the other two, on both problems."""
-    rows = {
-        f"{name} against {label_of(other)}": claim_difference_above(
-            at_the_end(group, "aid", metric),
-            at_the_end(group, other, metric),
-            quantity="AID minus the other",
-            **words,
-        )
-        for name, group in groups.items()
-        for other in ("vanilla", "dropout")
-    }
-    return in_each(rows, words)
