@@ -151,5 +151,10 @@ def test_a_precondition_that_holds_changes_no_verdict_but_its_chance(t_value, ve
     assert set(row.runs) == {*row_at(t_value).runs, *barely.runs}
 
 
+def test_of_a_claim_that_is_open_anyway_only_a_precondition_that_fails_is_told():
+    told = [provided(row_at(0.0), {"there is a loss": row_at(t)}).measured for t in (0.0, -SURE)]
+    assert ["precondition" in one for one in told] == [False, True]
+
+
 def test_what_has_not_run_stays_not_run_whatever_its_precondition():
     assert provided(not_run(**WORDS), {"there is a loss": row_at(-SURE)}).verdict == "not run"

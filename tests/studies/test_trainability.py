@@ -287,7 +287,7 @@ def test_a_claim_over_all_eight_is_open_where_the_accuracies_disagree(metric):
     row = next(row for row in claims_on(better_by_one) if row.claim.startswith("Dropout leaves most"))
     assert row.verdict == "not decided"
     assert sorted(part.verdict for part in row.parts) == ["fails", "holds"]
-    assert row.measured == "holds by 1 of 2 accuracies (all or none?)"
+    assert row.measured == "holds by 1 of 2 readings (all or none?)"
 
 
 def test_a_diverged_seed_decides_nothing_where_it_counts():

@@ -47,7 +47,7 @@ def under_both(rows: Mapping[str, ClaimRow], words: Words) -> ClaimRow:
     number = sum(row.verdict == "holds" for row in rows.values())
     return replace(
         claim_in_groups(rows, len(rows), **words),
-        measured="" if verdict == "not run" else f"holds by {number} of {len(rows)} accuracies (all or none?)",
+        measured="" if verdict == "not run" else f"holds by {number} of {len(rows)} readings (all or none?)",
         verdict=verdict,
         chance=max(row.chance for row in rows.values()) if is_decided else float(verdict == "not decided"),
         remark="" if is_decided else remark_of(rows),
@@ -58,17 +58,16 @@ def provided(row: ClaimRow, preconditions: Mapping[str, ClaimRow]) -> ClaimRow:
     """The row if each precondition holds; else not decided: where one fails, the claim is about nothing."""
     if row.verdict == "not run":
         return row
-    chance = max(row.chance, *(one.chance for one in preconditions.values()))
     runs = tuple(dict.fromkeys((*row.runs, *(run for one in preconditions.values() for run in one.runs))))
-    unmet = [
-        ", ".join(filter(None, (f"{name}: {one.verdict}", one.brief)))
-        for name, one in preconditions.items()
-        if one.verdict != "holds"
-    ]
+    unmet = {name: one for name, one in preconditions.items() if one.verdict != "holds"}
     if not unmet:
-        return replace(row, chance=chance, runs=runs)
-    measured = "; ".join((row.measured, *(f"precondition {told}" for told in unmet)))
-    return replace(row, verdict="not decided", measured=measured, chance=1.0, runs=runs)
+        return replace(row, chance=max(row.chance, *(one.chance for one in preconditions.values())), runs=runs)
+    told = [
+        ", ".join(filter(None, (f"precondition {name}: {one.verdict}", one.brief)))
+        for name, one in unmet.items()
+        if one.verdict == "fails" or row.verdict != "not decided"  # what is open anyway is open for its own reason
+    ]
+    return replace(row, verdict="not decided", measured="; ".join((row.measured, *told)), chance=1.0, runs=runs)
 
 
 def remark_of(rows: Mapping[str, ClaimRow]) -> str:
