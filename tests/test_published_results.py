@@ -59,6 +59,38 @@ def test_published_page_names_the_files_beside_it_alone(tmp_path):
     assert not any(name.endswith(".md") for name in files)
 
 
+@pytest.fixture
+def remake(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    return tool("remake_report").remake
+
+
+def test_a_report_is_made_again_without_what_is_withdrawn(remake, tmp_path):
+    results = tmp_path / "atari"
+    shutil.copytree(ROOT / "docs/results/atari", results)
+    remake(results, without=("dropout",))
+    again = json.loads((results / "atari.json").read_bytes())
+    states = {run["method"]: run["status"] for run in again["runs"]}
+    assert states == {"vanilla": "done", "dropout": "waiting", "aid": "done"}
+    assert {point["run"] for point in again["series"]} == {
+        run["id"] for run in again["runs"] if run["status"] == "done"
+    }
+    assert [run["method"] for run in again["missing"]] == ["dropout"]
+
+
+def test_figures_that_need_logs_stay_and_claims_are_made_again(remake, tmp_path):
+    results = tmp_path / "warm_start"
+    shutil.copytree(ROOT / "docs/results/warm_start", results)
+    page, before = results / "warm_start.html", {path.name: path.read_bytes() for path in results.glob("*.p*")}
+    old = page.read_text()
+    page.write_text(
+        re.sub('<section id="claims">.*?</section>', '<section id="claims"></section>', old, flags=re.DOTALL)
+    )
+    remake(results)
+    assert page.read_text() == old
+    assert {path.name: path.read_bytes() for path in results.glob("*.p*")} == before
+
+
 def test_files_of_a_study_are_not_those_of_one_whose_name_begins_alike(tmp_path):
     for study in ("trainability", "trainability_metrics"):
         for path in (tmp_path / f"studies/{study}.json", tmp_path / f"report/{study}.html"):

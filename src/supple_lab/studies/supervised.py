@@ -36,7 +36,7 @@ from supple_lab.studies.networks import ALL, left_out, networks
 from supple_lab.studies.order import Order
 from supple_lab.studies.scale_notes import TINY, scale_notes
 
-# A point: twice the paper's largest spread over seeds. Two would let AID's row of the CNN pass for Dropout's or L2's.
+# A point: about twice the paper's largest spread over seeds. By two, AID's row of the CNN would pass for Dropout's.
 NEAR = 0.01
 METRICS = {  # what a figure shows: the metric in training, and that in testing
     "accuracy": ("online_accuracy", "test_accuracy"),
