@@ -1,0 +1,37 @@
+"""The golden file: run ids, records of small runs and published claims are what they were."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from supple_lab.provenance import cpu_name
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "tools"))
+golden = importlib.import_module("golden")
+EXPECTED = json.loads(golden.FILE.read_bytes())
+
+
+def test_run_ids_are_what_they_were():
+    assert golden.run_ids() == EXPECTED["run_ids"]
+
+
+def test_published_claims_are_what_they_were():
+    assert golden.published_claims() == EXPECTED["claims"]
+
+
+def test_every_small_run_is_kept():
+    assert golden.small_runs().keys() == EXPECTED["records"].keys()
+
+
+@pytest.mark.parametrize("name", EXPECTED["records"])
+def test_records_are_what_they_were(name):
+    records, expected = golden.records_of(golden.small_runs()[name]), EXPECTED["records"][name]
+    if cpu_name() == EXPECTED["cpu"]:
+        assert records == expected
+    assert [record.keys() for record in records] == [record.keys() for record in expected]
+    for now, before in zip(records, expected, strict=True):
+        assert now == pytest.approx(before, rel=1e-6, abs=1e-6, nan_ok=True)

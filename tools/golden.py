@@ -1,0 +1,111 @@
+"""Golden file: what a redesign must not move. Run ids of every study, records of small runs, claims of published reports.
+
+    python tools/golden.py            # writes tests/golden.json; tests/test_golden.py compares
+
+Records are compared byte by byte on the processor that wrote the file, to 1e-6 on others.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))
+
+from small_games import chain_spec
+from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+
+from supple.methods import ReDo, UseAID
+from supple.methods.base import Method
+from supple_lab import lookup
+from supple_lab.provenance import cpu_name
+from supple_lab.runs.optimizer import SGD
+from supple_lab.runs.run import execute
+from supple_lab.runs.spec import RunSpec
+from supple_lab.runs.store import Store
+from supple_lab.studies.base import Study
+from supple_lab.studies.order import Order, Scale
+
+FILE = ROOT / "tests/golden.json"
+ON_CHAIN = ("vanilla", "aid", "dropout", "cbp", "redo", "l2_init", "shrink_perturb", "full_reset")
+ON_IMAGES = ("aid", "rrelu", "crelu", "cbp", "redo", "dash")  # smoke scale of continual full: convolutions
+OF_A_CLAIM = ("claim", "paper", "measured", "interval", "n", "verdict", "chance")
+
+
+def grids() -> Iterator[tuple[str, Order]]:
+    """Every grid of runs that a command can ask for, under a name."""
+    for name in lookup.known(Study):
+        for scale in get_args(Scale):
+            for search in (False, True):
+                for as_printed in (False, True):
+                    order = Order(scale=scale, search=search, as_printed=as_printed)
+                    yield f"{name} {scale}{' search' * search}{' as printed' * as_printed}", order
+
+
+def run_ids() -> dict[str, dict[str, str]]:
+    """For each grid and method the number of runs and the digest of their sorted ids."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for grid, order in grids():
+        for spec in lookup.find(Study, grid.split()[0])().specs(order):  # type: ignore[type-abstract]
+            found.setdefault(grid, {}).setdefault(spec.method.name, []).append(spec.run_id)
+    return {
+        grid: {method: f"{len(ids)} {digest(sorted(ids))}" for method, ids in methods.items()}
+        for grid, methods in found.items()
+    }
+
+
+def small_runs() -> dict[str, RunSpec]:
+    """The runs whose records are kept, by name."""
+    methods = lookup.known(Method)  # type: ignore[type-abstract]
+    study = lookup.find(Study, "continual_full")()  # type: ignore[type-abstract]
+    images = study.specs(Order(scale="smoke", methods=ON_IMAGES, only="resnet"))
+    return {
+        **{f"random labels {name}": small_spec(cls()) for name, cls in methods.items()},
+        **{f"{scenario.name} aid": small_scenario_spec(scenario, UseAID()) for scenario in SMALL_SCENARIOS},
+        **{f"chain {name}": chain_spec(methods[name]()) for name in ON_CHAIN},
+        **{f"images {spec.method.name}": spec for spec in images},
+        "sgd redo": small_spec(ReDo(), optimizer=SGD(learning_rate=0.1)),
+    }
+
+
+def records_of(spec: RunSpec) -> list[dict[str, Any]]:
+    """What the run writes into its log."""
+    with TemporaryDirectory() as folder:
+        store = Store.create(Path(folder))
+        state = execute(spec, store)
+        lines = (store.folder(spec).path / "records.jsonl").read_text().splitlines()
+    assert state in ("done", "diverged"), state
+    return [json.loads(line) for line in lines]
+
+
+def published_claims() -> dict[str, str]:
+    """For each published report the digest of its claims."""
+    reports = sorted(path for path in (ROOT / "docs/results").glob("*/*.json") if path.stem == path.parent.name)
+    return {path.stem: digest(claims_of(json.loads(path.read_bytes()))) for path in reports}
+
+
+def claims_of(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a report decides, without how its rules are worded."""
+    return [{key: claim.get(key) for key in OF_A_CLAIM} for claim in report["claims"]]
+
+
+def digest(value: Any) -> str:
+    """A short hash of a JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def main() -> None:
+    records = {}
+    for name, spec in small_runs().items():
+        records[name] = records_of(spec)
+        print(name, digest(records[name]), flush=True)
+    golden = {"cpu": cpu_name(), "run_ids": run_ids(), "claims": published_claims(), "records": records}
+    FILE.write_text(json.dumps(golden, indent=0, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
