@@ -8,22 +8,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from oracles.networks import (
-    Activation,
-    AvgPool,
-    Conv,
-    Flatten,
-    Linear,
-    MaxPool,
-    Norm,
-    Parts,
-    Residual,
-    named_parts,
-)
+from oracles.networks import Activation, AvgPool, Conv, Flatten, Linear, MaxPool, Norm, Parts, Residual, named_parts
 from oracles.rounding import Rounded
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
-from supple.layers.identity import Identity
-from supple.layers.rrelu import RReLU
+from supple.layers import Identity, RReLU
 
 PLAIN = (Activation("relu"), Activation("tanh"), Activation("sigmoid"), Activation("identity"))
 MASKED = (

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from supple.default_generator import kept_default_generators
-from supple.metrics.observation import observe
-from supple.tracing import trace_units
+from supple.metrics.observe import observe
+from supple.random import kept_default_generators
+from supple.units import trace_units
 
 SECONDS = 0.5  # that one thread waits for the other, which comes in that time if it may and never if it may not
 

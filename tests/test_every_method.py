@@ -16,7 +16,7 @@ import supple.methods
 from supple import Learner
 from supple.methods.base import Method
 from supple.metrics.sites import activation_sites
-from supple.tracing import trace_units
+from supple.units import trace_units
 
 
 def every_method():

@@ -11,7 +11,7 @@ from torch import nn
 from networks import MLP, VGG, ResNet
 from supple import AID, CReLU, Fourier, convert
 from supple.metrics.base import Metric, every_metric
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 from supple_lab import lookup
 
 METRICS = every_metric()

@@ -13,7 +13,7 @@ import torch
 from small_runs import small_spec
 from supple import AID, DropReLU, IntervalDropout, ReLUDropout
 from supple.fields import Checked, kinds_of
-from supple.layers.rrelu import RReLU
+from supple.layers import RReLU
 from supple.methods import CBP, L2, FullReset, ReDo, UseAID
 from supple.methods.base import Method
 from supple.metrics.base import Metric

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.fresh_state import forget_, starts_from_zeros
+from supple.learner import forget_, starts_from_zeros
 
 MAKERS = {
     "adam": (torch.optim.Adam, {}, True),

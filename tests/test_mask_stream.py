@@ -8,10 +8,9 @@ from torch.utils.checkpoint import checkpoint
 
 import supple.functional as SF
 from supple import AID
-from supple.layers.relu_dropout import ReLUDropout
-from supple.layers.rrelu import RReLU
-from supple.mask_stream import mask_stream
-from supple.tracing import trace_units
+from supple.layers import ReLUDropout, RReLU
+from supple.random import mask_stream
+from supple.units import trace_units
 from test_default_generator import Crossing, StopsInForward
 
 LAYERS = {"aid": AID(0.7), "dropout": ReLUDropout(0.3), "rrelu": RReLU(0.1, 0.4)}

@@ -13,9 +13,9 @@ from torch.utils.checkpoint import checkpoint
 
 from networks import MLP, Encoder, FunctionalNet, ResNet
 from supple import AID, Monitor, ReLUDropout, convert
-from supple.metrics.observation import observe
-from supple.metrics.saturation import SaturatedShare
-from supple.tracing import trace_units
+from supple.metrics.observe import observe
+from supple.metrics.units import SaturatedShare
+from supple.units import trace_units
 
 
 def train(network, monitor, inputs, *, num_steps=1):

@@ -8,9 +8,8 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from by_hand import chain, chain_graph, conv_graph, conv_net, copied_state, three_units, unit_layer
-from supple import surgery
-from supple.surgery import Chosen
-from supple.units import Consumer, UnitGraph
+from supple.units import Consumer, UnitGraph, surgery
+from supple.units.surgery import Chosen
 
 
 def chosen(units, due=None):

@@ -13,9 +13,8 @@ import cut_off
 import networks
 import networks_zoo as zoo
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, convert
-from supple.layers.identity import Identity
-from supple.tracing import UntraceableModel, trace_units
-from supple.units import Consumer, columns_of
+from supple.layers import Identity
+from supple.units import Consumer, UntraceableModel, columns_of, trace_units
 
 VECTOR, IMAGE, TOKENS, MAP = (5, 6), (2, 3, 14, 14), (2, 4, 6), (2, 6, 5, 5)
 

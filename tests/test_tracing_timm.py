@@ -6,7 +6,7 @@ from torch import nn
 
 import cut_off
 from supple import AID, convert
-from supple.tracing import trace_units
+from supple.units import trace_units
 from timm_shim import import_timm
 
 try:

@@ -1,25 +1,20 @@
-"""Golden file: what a redesign must not move. Run ids of every study, records of small runs, claims of published reports.
+"""Golden file: what a redesign must not move. Run ids of studies, records of small runs, claims of published reports.
 
-    python tools/golden.py            # writes tests/golden.json; tests/test_golden.py compares
+    PYTHONPATH=tests python tools/golden.py   # writes tests/golden.json; tests/test_golden.py compares
 
 Records are compared byte by byte on the processor that wrote the file, to 1e-6 on others.
 """
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests"))
-
 from small_games import chain_spec
 from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
-
-from supple.methods import ReDo, UseAID
+from supple.methods import CBP, ReDo, UseAID
 from supple.methods.base import Method
 from supple_lab import lookup
 from supple_lab.provenance import cpu_name
@@ -30,6 +25,7 @@ from supple_lab.runs.store import Store
 from supple_lab.studies.base import Study
 from supple_lab.studies.order import Order, Scale
 
+ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "tests/golden.json"
 ON_CHAIN = ("vanilla", "aid", "dropout", "cbp", "redo", "l2_init", "shrink_perturb", "full_reset")
 ON_IMAGES = ("aid", "rrelu", "crelu", "cbp", "redo", "dash")  # smoke scale of continual full: convolutions
@@ -68,6 +64,8 @@ def small_runs() -> dict[str, RunSpec]:
         **{f"{scenario.name} aid": small_scenario_spec(scenario, UseAID()) for scenario in SMALL_SCENARIOS},
         **{f"chain {name}": chain_spec(methods[name]()) for name in ON_CHAIN},
         **{f"images {spec.method.name}": spec for spec in images},
+        "busy cbp": small_spec(CBP(replacement_rate=0.05, maturity=3)),
+        "busy redo": small_spec(ReDo(threshold=0.5)),
         "sgd redo": small_spec(ReDo(), optimizer=SGD(learning_rate=0.1)),
     }
 

@@ -4,8 +4,7 @@ import torch
 from matplotlib.figure import Figure
 from shade import Shade, panels, titled_
 
-from supple.metrics.saturation import saturated_mask
-from supple.metrics.sign_entropy import binary_entropy
+from supple.metrics.units import binary_entropy, saturated_mask
 
 UNITS = {"alive": 0.3, "dead": -3.6, "always on": 3.6}  # mean of z; its standard deviation is 0.8
 NUM_VALUES = 4000

@@ -2,12 +2,7 @@
 
 from supple import functional, kernels
 from supple.convert import conversion_report, convert
-from supple.layers.aid import AID
-from supple.layers.crelu import CReLU
-from supple.layers.drop_relu import DropReLU
-from supple.layers.fourier import Fourier
-from supple.layers.interval_dropout import IntervalDropout
-from supple.layers.relu_dropout import ReLUDropout
+from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 from supple.learner import Learner
 from supple.monitor import Monitor
 from supple.version import __version__

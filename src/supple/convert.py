@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from supple.layers.aid import AID
-from supple.layers.drop_relu import DropReLU
-from supple.layers.fourier import Fourier
+from supple.layers import AID, DropReLU, Fourier
 
 if TYPE_CHECKING:
     from supple.conversion.report import ConversionReport

@@ -1,18 +1,106 @@
-"""Learner: all that a method may touch of somebody's training, whoever wrote the loop."""
+"""Batch: inputs and targets, as loops and data loaders give them; what is neither is refused in words."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from supple.batch import Batch, Inputs, pair_of
 from supple.fields import checked, shown
-from supple.saved import restore_
-from supple.surgery import trained_by
 from supple.units import UnitGraph
+from supple.units.surgery import trained_by
+
+Inputs = Tensor | tuple[Tensor, ...]  # a tuple is several arguments of the forward
+Batch = tuple[Inputs, Tensor]
+
+
+def pair_of(batch: object) -> Batch:
+    """The batch as inputs and targets. Several inputs become a tuple: a DataLoader collates them to a list."""
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        raise TypeError(refusal(described(batch)))
+    inputs, targets = batch
+    if isinstance(inputs, tuple | list) and inputs and all(isinstance(part, Tensor) for part in inputs):
+        return tuple(inputs), targets
+    if hasattr(inputs, "to"):  # a tensor, or a container that goes to a device as one does
+        return inputs, targets
+    raise TypeError(refusal(f"a pair whose inputs are {described(inputs)}"))
+
+
+def refusal(came: str) -> str:
+    """What was wanted, what came, what to do."""
+    return (
+        "a method reads the data of a stage in pairs of inputs and targets, (x, y) or ((x1, x2), y), x as tensors; "
+        f"a batch here is {came}. Pass a list of such pairs, or a DataLoader whose collate_fn makes them."
+    )
+
+
+def described(value: Any) -> str:
+    """What came, in words."""
+    if value is None:
+        return "None"
+    if isinstance(value, dict):
+        return f"a dict of {', '.join(map(str, value))}"
+    size = f" of {len(value)}" if isinstance(value, tuple | list) else ""
+    return f"a {type(value).__name__}{size}"
+
+
+Named = Mapping[str, Tensor]
+
+
+def restore_(tensors: Named, saved: Named) -> None:
+    """Give the tensors their saved values, or say what does not fit."""
+    unlike = [name for name in tensors.keys() | saved.keys() if shape_of(tensors, name) != shape_of(saved, name)]
+    if unlike:
+        raise ValueError(
+            f"the checkpoint is of another network or other settings of the method: '{min(unlike)}' has the shape "
+            f"{shape_of(saved, min(unlike))} in it, and {shape_of(tensors, min(unlike))} here."
+        )
+    for name, tensor in tensors.items():
+        tensor.copy_(saved[name])
+
+
+def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
+    """The shape of a tensor; None if there is none of that name."""
+    return tuple(tensors[name].shape) if name in tensors else None
+
+
+REMEMBER_ZEROS = (
+    torch.optim.Adam,
+    torch.optim.AdamW,
+    torch.optim.Adamax,
+    torch.optim.Adadelta,
+    torch.optim.RMSprop,
+)
+
+
+def starts_from_zeros(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether all it remembers as it takes its first step is zeros, as far as is known here."""
+    if type(optimizer) is torch.optim.SGD:  # without momentum it remembers nothing
+        return all(group["momentum"] == 0 for group in optimizer.param_groups)
+    return type(optimizer) in REMEMBER_ZEROS
+
+
+def forget_(optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]) -> None:
+    """Have it forget the parameters: in place where that means zeros, so that CUDA graphs of its steps stay good."""
+    from_zeros = starts_from_zeros(optimizer)
+    for parameter in parameters:
+        parts = optimizer.state.get(parameter, {}).values()
+        if from_zeros and all(suits(part, parameter) for part in parts):
+            for part in parts:
+                part.zero_()
+        else:
+            optimizer.state.pop(parameter, None)
+
+
+def suits(part: object, parameter: nn.Parameter) -> bool:
+    """Whether it can be what the optimizer itself would remember of the parameter as it is now: it may have changed."""
+    if not isinstance(part, Tensor):
+        return False
+    is_count = part.dim() == 0
+    return is_count or (part.shape, part.dtype, part.device) == (parameter.shape, parameter.dtype, parameter.device)
+
 
 # Steps after which a method that acts between stages is said to have done nothing: more than an epoch of MNIST in
 # batches of 64, less than most loops that forget the calls between stages.
@@ -117,7 +205,7 @@ class Learner:
         self._units = graph
 
     def _traced_units(self) -> UnitGraph:
-        from supple.tracing import trace_units  # here, so that methods without units need no tracer
+        from supple.units import trace_units  # here, so that methods without units need no tracer
 
         if self.example_input is None:
             raise ValueError(

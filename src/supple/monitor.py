@@ -10,14 +10,11 @@ from torch import Tensor, nn
 from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.metrics.base import Metric, every_metric
-from supple.metrics.observation import Inputs, Observation, eager, observe_sites
+from supple.metrics.observe import Inputs, Observation, eager, observe_sites
 from supple.metrics.site import MAX_ROWS
 from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, traced_units
 from supple.metrics.watch import Watch, training_forwards
-from supple.monitoring.reading import Reading, read
-from supple.monitoring.table import table, wrapped
-from supple.monitoring.warning import THRESHOLDS, caveat, warnings_of
-from supple.monitoring.writer import Row, write_of
+from supple.monitor_table import THRESHOLDS, Reading, Row, caveat, read, table, warnings_of, wrapped, write_of
 from supple.units import UnitGraph
 
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and

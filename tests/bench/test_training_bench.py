@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from small_trainees import needs_gpu
-from supple.layers.aid import AID
+from supple.layers import AID
 from supple.methods.activations import UseAID
 from supple_lab.bench import training
 from supple_lab.bench.timing import Timing

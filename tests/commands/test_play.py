@@ -13,7 +13,7 @@ import pytest
 
 from small_games import ON_CHAIN, chain_spec
 from supple.methods.activations import UseAID
-from supple.metrics.dormant import DormantRatio
+from supple.metrics.units import DormantRatio
 from supple_lab.cli import command_of, supple
 from supple_lab.commands.play import Play
 from supple_lab.rl.atari import Atari

@@ -15,7 +15,7 @@ from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
 from supple.metrics.base import every_metric
-from supple.metrics.dormant import DormantRatio
+from supple.metrics.units import DormantRatio
 from supple_lab import lookup
 from supple_lab.cli import command_of, supple
 from supple_lab.commands.train import Train

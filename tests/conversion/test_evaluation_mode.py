@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from by_hand import copied_state
-from supple.conversion.evaluation_mode import evaluation_mode, kept_tensors
 from supple.learner import Learner
 from supple.methods import ReDo
-from supple.metrics.observation import observe
-from supple.tracing import UntraceableModel, trace_units
+from supple.metrics.observe import observe
+from supple.unchanged import evaluation_mode, kept_tensors
+from supple.units import UntraceableModel, trace_units
 
 
 class Adapted(nn.Linear):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.integrations.backward_end import BackwardEnd
+from supple.integrations.stage_data import BackwardEnd
 
 GPU = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
 

@@ -7,8 +7,8 @@ import torch.multiprocessing
 from plain_training import METHODS, adam, examples, network
 from torch.nn.parallel import DistributedDataParallel
 
-from supple.integrations.backward_end import BackwardEnd
 from supple.integrations.companion import Companion
+from supple.integrations.stage_data import BackwardEnd
 from supple.learner import Learner
 
 

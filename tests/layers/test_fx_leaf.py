@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 import networks
 import supple.functional as SF
 from supple import AID, DropReLU, IntervalDropout, ReLUDropout, convert
-from supple.layers.rrelu import RReLU
+from supple.layers import RReLU
 
 LAYERS = [AID(0.7), DropReLU(0.7), IntervalDropout((-1.0, 0.5), (0.2, 0.9, 0.4)), ReLUDropout(0.4), RReLU()]
 every_layer = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from oracles import activations as oracle
 from property_settings import examples
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
-from supple.layers.identity import Identity
-from supple.layers.rrelu import RReLU
-from supple.mask_stream import mask_stream
+from supple.layers import Identity, RReLU
+from supple.random import mask_stream
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 # A rate's complement, its reciprocal, their rounding to the dtype, the product, and its rounding from float32.

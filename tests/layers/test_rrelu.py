@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from supple.layers.rrelu import RReLU
-from supple.mask_stream import mask_stream
+from supple.layers import RReLU
+from supple.random import mask_stream
 
 LOWER, UPPER = 0.1, 0.4
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

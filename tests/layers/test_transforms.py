@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
-from supple.layers.rrelu import RReLU
+from supple.layers import RReLU
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch.jit and torch.onnx about themselves
 

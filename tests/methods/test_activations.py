@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout
-from supple.layers.identity import Identity
-from supple.layers.rrelu import RReLU
+from supple.layers import Identity, RReLU
 from supple.methods import (
     UseAID,
     UseCReLU,

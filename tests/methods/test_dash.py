@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from by_hand import copied_state, linear
-from supple.layers.aid import AID
+from supple.layers import AID
 from supple.learner import Learner
 from supple.methods import DASH, Vanilla
 

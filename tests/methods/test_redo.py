@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from by_hand import chain, chain_graph, conv_net, copied_state, learner_of, linear, three_units, train_step
 from supple.learner import Learner
 from supple.methods import CBP, ReDo
-from supple.tracing import UntraceableModel
+from supple.units import UntraceableModel
 
 ONES = [(torch.ones(4, 2), torch.zeros(4))]  # the units of three_units give 2, 1, 0 on it: scores 2, 1, 0
 

@@ -12,7 +12,7 @@ from by_hand import conv_net, learner_of, three_units, train_step
 from supple.learner import Learner
 from supple.methods import CBP, ReDo
 from supple.methods.renewal import clear_
-from supple.surgery import Chosen, trained_by, trained_entries
+from supple.units.surgery import Chosen, trained_by, trained_entries
 
 ADAMS = {
     "adam": lambda p: torch.optim.Adam(p, lr=1e-2),

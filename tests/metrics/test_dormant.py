@@ -4,8 +4,8 @@ from known import channel_net, unit_net
 from torch import nn
 
 from supple import AID, CReLU, Fourier
-from supple.metrics.dormant import DormantRatio
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
+from supple.metrics.units import DormantRatio
 
 
 def ratios(network, inputs):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple.metrics.effective_rank import EffectiveRank, entropy_rank, singular_values, srank
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
+from supple.metrics.rank import EffectiveRank, entropy_rank, singular_values, srank
 
 
 def ranks_of(features, **fields):

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple.metrics.gradient import DeadGradientShare, GradientNorm
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
+from supple.metrics.weights import DeadGradientShare, GradientNorm
 
 
 def trained(network, inputs):

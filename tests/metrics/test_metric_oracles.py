@@ -12,10 +12,10 @@ from oracles.rounding import Rounded, difference
 from property_settings import examples
 from random_networks import EVERY_ACTIVATION, Network, exact, networks, rounded
 from supple.metrics.base import every_metric, measure
-from supple.metrics.dormant import DormantRatio
-from supple.metrics.effective_rank import EffectiveRank
-from supple.metrics.observation import Observation, observe
+from supple.metrics.observe import Observation, observe
 from supple.metrics.preactivation import PreactivationHistogram
+from supple.metrics.rank import EffectiveRank
+from supple.metrics.units import DormantRatio
 
 NUM_BINS = 7
 TAUS = (0.0, 0.025, 0.1, 1.0)

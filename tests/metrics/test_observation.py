@@ -7,7 +7,7 @@ from torch import nn
 from networks import VGG, Encoder, FunctionalNet, ResNet
 from supple import AID
 from supple.metrics.base import every_metric, measure
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 
 
 class NoisyNet(nn.Module):

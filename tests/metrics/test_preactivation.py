@@ -4,7 +4,7 @@ from known import channel_net, unit_net
 from torch import nn
 
 from supple import CReLU
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
 
 NINE = torch.tensor([[-4.0, -3.0, -2.0], [-1.0, 0.0, 1.0], [2.0, 3.0, 4.0]])

@@ -3,8 +3,8 @@ from known import channel_net, unit_net
 from torch import nn
 
 from supple import AID, CReLU
-from supple.metrics.observation import observe
-from supple.metrics.saturation import SaturatedShare
+from supple.metrics.observe import observe
+from supple.metrics.units import SaturatedShare
 
 # Signs of four units over four samples: never, always, half the time, and zero throughout, which is never above zero.
 INPUTS = torch.tensor([[-1.0, 1.0, 1.0, 0.0], [-2.0, 2.0, -1.0, 0.0], [-1.0, 3.0, 1.0, 0.0], [-4.0, 1.0, -2.0, 0.0]])

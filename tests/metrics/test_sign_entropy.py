@@ -6,8 +6,8 @@ from known import channel_net, unit_net
 from torch import nn
 
 from supple import CReLU, Fourier
-from supple.metrics.observation import observe
-from supple.metrics.sign_entropy import SignEntropy
+from supple.metrics.observe import observe
+from supple.metrics.units import SignEntropy
 
 
 def signs(network, inputs):

@@ -4,11 +4,10 @@ from torch import nn
 
 from networks import MLP, ResNet
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
-from supple.metrics.dormant import DormantRatio
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 from supple.metrics.sites import activation_sites, is_activation, never_silent
-from supple.tracing import trace_units
-from supple.units import UnitGraph, UnitLayer
+from supple.metrics.units import DormantRatio
+from supple.units import UnitGraph, UnitLayer, trace_units
 
 
 class Permute(nn.Module):

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from supple import Learner
-from supple.metrics.observation import observe
-from supple.metrics.weight_norm import DistanceFromInit, WeightNorm, joint_norm
+from supple.metrics.observe import observe
+from supple.metrics.weights import DistanceFromInit, WeightNorm, joint_norm
 
 
 def small_net():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout
-from supple.tracing import trace_units
+from supple.units import trace_units
 from supple_lab import lookup
 from supple_lab.models.base import Model
 from supple_lab.models.cnn import CNN

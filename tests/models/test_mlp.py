@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from supple import AID, CReLU, Fourier
-from supple.layers.identity import Identity
+from supple.layers import Identity
 from supple_lab.models.mlp import MLP
 
 

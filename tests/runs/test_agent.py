@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from small_games import CPU, chain_spec
-from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID
+from supple.random import mask_stream
 from supple_lab.rl.base import Step
 from supple_lab.runs.agent import NUM_AT_BOUNDARY, Agent, Remembered, network_input, read_when_acting
 from supple_lab.runs.captured import places_of, tensors_of

@@ -7,12 +7,12 @@ import torch
 
 from small_runs import small_scenario_spec, small_spec
 from small_trainees import assert_captured, needs_gpu, trainee_of, weights
-from supple.mask_stream import mask_stream
 from supple.methods import renewal
 from supple.methods.activations import UseAID, UseDropout, UseRReLU
 from supple.methods.base import Method
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
+from supple.random import mask_stream
 from supple_lab import lookup
 from supple_lab.runs import captured, evaluation, supervised
 from supple_lab.runs.captured import MOVED, STEPS_AT_ONCE, CapturedSteps, generators_of, without_trace

@@ -14,7 +14,7 @@ from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
 from supple.methods.redo import ReDo
 from supple.metrics.base import measure
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 from supple_lab import lookup
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Environment

@@ -10,13 +10,12 @@ import torch.nn.functional as F
 from small_games import chain_spec, last_checkpoint
 from small_runs import small_spec
 from small_trainees import assert_captured, needs_gpu, trainee_of
-from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID
 from supple.metrics.base import every_metric
-from supple.metrics.gradient import DeadGradientShare, GradientNorm
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 from supple.metrics.preactivation import PreactivationHistogram
-from supple.metrics.weight_norm import WeightNorm
+from supple.metrics.weights import DeadGradientShare, GradientNorm, WeightNorm
+from supple.random import mask_stream
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.rl.q_loss import q_loss
 from supple_lab.runs import dqn

@@ -9,7 +9,7 @@ from small_runs import small_spec
 from supple.learner import PATIENCE
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.methods.vanilla import Vanilla
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 from supple_lab.data.digits import Digits
 from supple_lab.runs.new_learner import new_learner
 from supple_lab.runs.precision import Numerics

@@ -9,8 +9,8 @@ from supple.methods.base import Method
 from supple.methods.cbp import CBP
 from supple.methods.full_reset import FullReset
 from supple.methods.redo import ReDo
-from supple.metrics.dormant import DormantRatio
 from supple.metrics.preactivation import PreactivationQuartiles
+from supple.metrics.units import DormantRatio
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.runs.optimizer import Adam

@@ -10,16 +10,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from small_runs import small_spec
-from supple.default_generator import kept_default_generators
-from supple.layers.aid import AID
-from supple.layers.drop_relu import DropReLU
-from supple.layers.interval_dropout import IntervalDropout
-from supple.layers.relu_dropout import ReLUDropout
-from supple.layers.rrelu import RReLU
+from supple.layers import AID, DropReLU, IntervalDropout, ReLUDropout, RReLU
 from supple.methods.activations import UseAID, UseCReLU, UseDropout, UseDropReLU, UseRReLU, UseTanh
 from supple.methods.cbp import CBP
 from supple.methods.redo import ReDo
 from supple.methods.vanilla import Vanilla
+from supple.random import kept_default_generators
 from supple_lab.data.digits import Digits
 from supple_lab.models.cnn import CNN
 from supple_lab.report.results import Results, RunResult

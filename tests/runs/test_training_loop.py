@@ -7,10 +7,10 @@ import torch
 
 from small_runs import small_scenario_spec, small_spec
 from small_trainees import trainee_of, weights
-from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
+from supple.random import mask_stream
 from supple_lab.models.mlp import MLP
 from supple_lab.runs import supervised
 from supple_lab.runs.captured import without_trace

@@ -5,10 +5,8 @@ from collections import Counter
 import pytest
 from made_stages import made_stages, verdicts
 
-from supple.metrics.dormant import DormantRatio
-from supple.metrics.effective_rank import EffectiveRank
-from supple.metrics.saturation import SaturatedShare
-from supple.metrics.sign_entropy import SignEntropy
+from supple.metrics.rank import EffectiveRank
+from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
 from supple_lab.data.mnist import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.runs.optimizer import Adam

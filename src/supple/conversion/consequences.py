@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from supple.layers.aid import AID
+from supple.layers import AID
 
 # Their outputs lie between bounds that the network may rely on, as a gate or a probability.
 BOUNDED = (nn.Sigmoid, nn.Hardsigmoid, nn.Tanh, nn.Hardtanh, nn.Softsign)

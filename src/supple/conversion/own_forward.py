@@ -23,9 +23,9 @@ from torch.fx.proxy import TraceError
 from torch.overrides import TorchFunctionMode
 
 from supple.conversion.calls import Call, Hole, is_plain, plainest_call
-from supple.conversion.contents import Contents
 from supple.conversion.own_code import is_assertion, own_forward
-from supple.conversion.random_streams import RandomStreams
+from supple.random import RandomStreams
+from supple.unchanged import Contents
 
 NOT_OWN_FOLDERS = (os.path.join(Path(torch.__file__).parent, ""), os.path.join(Path(__file__).parent, ""))
 CHECKPOINT_FILE = str(Path(torch.__file__).parent / "utils" / "checkpoint.py")

@@ -29,7 +29,7 @@ def walk(model: nn.Module, replaced: Sequence[type[nn.Module]]) -> dict[nn.Modul
 
 def is_closed(module: nn.Module) -> bool:
     """Whether its inside is none of a conversion's business: TorchScript, or an activation as a whole."""
-    own = type(module).__module__.startswith("supple.layers.") or class_of_namesake(module) is not None
+    own = type(module).__module__ == "supple.layers" or class_of_namesake(module) is not None
     return own or isinstance(module, torch.jit.ScriptModule) or is_placed(module)
 
 

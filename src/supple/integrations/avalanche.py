@@ -11,14 +11,13 @@ from typing import Any
 
 from torch import Tensor
 
-from supple.batch import Batch
 from supple.integrations.companion import Companion, reads_data
 from supple.integrations.stage_data import StageData
+from supple.learner import Batch, shape_of
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
-from supple.saved import shape_of
-from supple.tracing import trace_units
+from supple.units import trace_units
 
 try:
     from avalanche.models.utils import is_multi_task_module

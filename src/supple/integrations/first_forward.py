@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.batch import Inputs
+from supple.learner import Inputs
 
 Meet = Callable[[tuple[Any, ...], dict[str, Any]], None]
 Accepts = Callable[[tuple[Any, ...], dict[str, Any]], bool]

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.batch import Inputs
 from supple.convert import is_compiled
 from supple.integrations.companion import Companion, StageLength, reads_data
 from supple.integrations.first_forward import FirstForward, positional
 from supple.integrations.stage_data import AsBatch, StageData, pair
+from supple.learner import Inputs
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from supple.layers.aid import AID
+from supple.layers import AID
 
 try:
     from peft import LoraConfig, PeftModel

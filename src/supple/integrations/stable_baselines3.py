@@ -18,14 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from supple.batch import Batch
-from supple.integrations.backward_end import BackwardEnd
 from supple.integrations.companion import Companion, StageLength
-from supple.integrations.stage_data import undisturbed
+from supple.integrations.stage_data import BackwardEnd, undisturbed
+from supple.learner import Batch
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
-from supple.monitoring.writer import Row
+from supple.monitor_table import Row
 
 try:
     import numpy as np

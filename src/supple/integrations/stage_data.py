@@ -1,16 +1,15 @@
-"""Stage data: what a library trains on, read once more for a method without the training noticing."""
+"""Stage data: what a library trains on, read once more for a method, and the end of a backward."""
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from supple.batch import Batch, described
-from supple.conversion.random_streams import RandomStreams
-from supple.loader_generators import kept_loader_generators
+from supple.learner import Batch, described
+from supple.random import RandomStreams, kept_loader_generators
 
 AsBatch = Callable[[Any], Batch]
 
@@ -59,3 +58,35 @@ def undisturbed(loader: Any = None) -> Iterator[None]:
         streams.rewind_()
         if gpus:
             torch.cuda.set_rng_state_all(gpus)
+
+
+class BackwardEnd:
+    """Calls ``act`` at the end of each backward that gave one of the parameters a gradient.
+
+    When it is called all gradients are accumulated, and averaged over processes where DistributedDataParallel does so.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], act: Callable[[], None]) -> None:
+        self.act = act
+        self._backward = -1  # the one that was noticed last; one that fails halfway leaves nothing behind
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        self._handles = [parameter.register_post_accumulate_grad_hook(self._notice) for parameter in trained]
+
+    def close(self) -> None:
+        """Take the hooks off."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _notice(self, parameter: Tensor) -> None:
+        backward = torch._C._current_graph_task_id()
+        if backward != self._backward:
+            self._backward = backward
+            at_the_end(self._requeue)
+
+    def _requeue(self) -> None:
+        at_the_end(self.act)  # behind what DistributedDataParallel queued since, which writes the averages
+
+
+def at_the_end(act: Callable[[], None]) -> None:
+    """Have it called when the backward that is under way has ended."""
+    torch.autograd.Variable._execution_engine.queue_callback(act)

@@ -16,15 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.batch import Batch
-from supple.integrations.backward_end import BackwardEnd
 from supple.integrations.companion import Companion, StageLength
 from supple.integrations.first_forward import FirstForward
-from supple.integrations.stage_data import StageData
+from supple.integrations.stage_data import BackwardEnd, StageData
+from supple.learner import Batch
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
-from supple.monitoring.writer import Row, write_of
+from supple.monitor_table import Row, write_of
 
 try:
     from transformers import TrainerCallback

@@ -14,7 +14,7 @@ from torch.autograd.function import FunctionCtx
 
 from supple import kernels
 from supple.kernels.base import Intervals
-from supple.mask_stream import becomes_graph, source_of_masks
+from supple.random import becomes_graph, source_of_masks
 
 
 def interval_dropout(

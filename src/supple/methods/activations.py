@@ -9,13 +9,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from supple import functional as SF
-from supple.layers.aid import AID
-from supple.layers.crelu import CReLU
-from supple.layers.drop_relu import DropReLU
-from supple.layers.fourier import Fourier
-from supple.layers.identity import Identity
-from supple.layers.relu_dropout import ReLUDropout
-from supple.layers.rrelu import RReLU
+from supple.layers import AID, CReLU, DropReLU, Fourier, Identity, ReLUDropout, RReLU
 from supple.methods.base import Method
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.batch import Inputs
-from supple.conversion.evaluation_mode import evaluation_mode
-from supple.learner import Learner
+from supple.learner import Inputs, Learner
+from supple.unchanged import evaluation_mode
 from supple.units import UnitLayer
 
 

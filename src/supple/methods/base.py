@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from supple.batch import Batch
 from supple.fields import Checked
-from supple.learner import PATIENCE, Learner
+from supple.learner import PATIENCE, Batch, Learner
 
 State = dict[str, Tensor]
 HOOKS = ("after_backward", "after_step", "end_stage", "begin_stage")

@@ -10,17 +10,11 @@ from supple import functional as SF
 from supple.learner import Learner
 from supple.methods.activity import centred, mean_magnitude, mean_value
 from supple.methods.base import Method, State, decay_rate
-from supple.methods.consecutive import consecutive_layers
 from supple.methods.copies import check_copies
-from supple.methods.renewal import (
-    Moments,
-    first_clocks,
-    renew_units_,
-    take_own_steps_,
-    warn_of_optimizer,
-)
-from supple.surgery import Chosen, Entries, producer_of, renewable_layers, warn_of_others
+from supple.methods.renewal import Moments, first_clocks, renew_units_, take_own_steps_, warn_of_optimizer
 from supple.units import UnitLayer
+from supple.units.residual import consecutive_layers
+from supple.units.surgery import Chosen, Entries, producer_of, renewable_layers, warn_of_others
 
 UTILITIES = ("contribution", "adaptable_contribution")
 RESIDUALS = ("one_consumer", "all")

@@ -10,11 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple import functional as SF
-from supple.batch import Batch
-from supple.learner import Learner
-from supple.loader_generators import undisturbed_reading
+from supple.learner import Batch, Learner
 from supple.methods.base import Method, State
 from supple.methods.copies import check_copies
+from supple.random import undisturbed_reading
 
 MAX_SHOWN = 3  # names that a warning can hold
 

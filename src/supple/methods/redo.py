@@ -6,21 +6,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from supple.batch import Batch, Inputs, pair_of
-from supple.learner import Learner
-from supple.loader_generators import undisturbed_reading
+from supple.learner import Batch, Inputs, Learner, pair_of
 from supple.methods.activity import mean_magnitudes, num_examples_of
 from supple.methods.base import Method, State
 from supple.methods.copies import check_copies
-from supple.methods.renewal import (
-    Moments,
-    draw,
-    first_clocks,
-    renew_units_,
-    take_own_steps_,
-    warn_of_optimizer,
-)
-from supple.surgery import Chosen, producer_of, renewable_layers, warn_of_others
+from supple.methods.renewal import Moments, draw, first_clocks, renew_units_, take_own_steps_, warn_of_optimizer
+from supple.random import undisturbed_reading
+from supple.units.surgery import Chosen, producer_of, renewable_layers, warn_of_others
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
 EPSILON = 1e-9  # a layer that gives nothing has mean 0; its scores are 0, not 0/0

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from supple.learner import Learner
 from supple.methods.base import State
-from supple.surgery import Chosen, Entries, producer_of, renew_, trained_by, trained_entries
 from supple.units import UnitLayer
+from supple.units.surgery import Chosen, Entries, producer_of, renew_, trained_by, trained_entries
 
 Moments = Literal["per_entry", "keep", "clear"]
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from supple import functional as SF
-from supple.batch import Batch
-from supple.fresh_state import forget_
-from supple.learner import Learner
+from supple.learner import Batch, Learner, forget_
 from supple.methods.base import Method, State
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from supple.fields import Checked
-from supple.metrics.observation import Observation
+from supple.metrics.observe import Observation
 
 
 class Metric(Checked, ABC):

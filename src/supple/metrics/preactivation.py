@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from supple.metrics.base import Metric
-from supple.metrics.observation import Observation
+from supple.metrics.observe import Observation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,7 @@ from collections.abc import Iterable
 from torch import nn
 
 from supple.conversion.forms import NOT_ACTIVATIONS
-from supple.layers.aid import AID
-from supple.layers.crelu import CReLU
-from supple.layers.drop_relu import DropReLU
-from supple.layers.fourier import Fourier
-from supple.layers.identity import Identity
-from supple.layers.interval_dropout import IntervalDropout
-from supple.layers.relu_dropout import ReLUDropout
+from supple.layers import AID, CReLU, DropReLU, Fourier, Identity, IntervalDropout, ReLUDropout
 from supple.units import UnitGraph, UnitLayer
 
 Sites = dict[nn.Module, str]  # each activation module and its name in the model

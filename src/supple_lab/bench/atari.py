@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
+from supple.random import mask_stream
 from supple_lab.bench.timing import Work, ratio_quartiles, take_turns
 from supple_lab.bench.training import ListingAID
 from supple_lab.models.nature_dqn import NatureDQN

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from supple.mask_stream import mask_stream
 from supple.methods.activations import UseAID
+from supple.random import mask_stream
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.runs.journal import Journal, Pace

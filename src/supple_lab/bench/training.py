@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from supple.layers.aid import AID
-from supple.mask_stream import mask_stream
+from supple.layers import AID
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
+from supple.random import mask_stream
 from supple_lab.bench.kernels import listing
 from supple_lab.bench.timing import ratio_quartiles, take_turns
 from supple_lab.data.base import Examples, Splits

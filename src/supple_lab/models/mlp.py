@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import nn
 
-from supple.layers.identity import Identity
+from supple.layers import Identity
 from supple_lab.models.base import Activation, Model, at_least
 
 

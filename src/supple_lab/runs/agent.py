@@ -10,7 +10,7 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from supple.batch import Batch
+from supple.learner import Batch
 from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.q_loss import huber, q_loss, worth
 from supple_lab.rl.replay import Replay, Transitions

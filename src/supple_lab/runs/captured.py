@@ -14,8 +14,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from supple.fresh_state import starts_from_zeros
 from supple.kernels.cuda_seed import begin_captured_step
+from supple.learner import starts_from_zeros
 from supple_lab.data.base import Examples
 from supple_lab.runs.recording import ONE_CAPTURE, Pool, reason_of, record
 from supple_lab.runs.step import EagerSteps, Trainee, training_step

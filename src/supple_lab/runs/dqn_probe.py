@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from supple.batch import Batch
-from supple.metrics.observation import observe_sites, undisturbed
+from supple.learner import Batch
+from supple.metrics.observe import observe_sites, undisturbed
 from supple_lab.rl.replay import Transitions
 from supple_lab.runs.agent import Agent, network_input, states_and_worths
 from supple_lab.runs.probe_gradients import BATCH_SIZE, measure_on_probe

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from supple.metrics.base import Metric
-from supple.metrics.dormant import DormantRatio
-from supple.metrics.effective_rank import EffectiveRank
-from supple.metrics.saturation import SaturatedShare
-from supple.metrics.sign_entropy import SignEntropy
+from supple.metrics.rank import EffectiveRank
+from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
 from supple_lab.rl.base import Game
 from supple_lab.rl.exploration import Exploration
 from supple_lab.runs.problem import Problem

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.default_generator import kept_default_generators
 from supple.learner import Learner
+from supple.random import kept_default_generators
 from supple_lab.data.base import Splits
 from supple_lab.runs.precision import Numerics
 from supple_lab.runs.spec import RunSpec

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.fields import Checked
-from supple.fresh_state import forget_, starts_from_zeros
+from supple.learner import forget_, starts_from_zeros
 
 
 @dataclass(frozen=True, kw_only=True)

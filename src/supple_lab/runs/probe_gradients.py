@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from supple.batch import Batch
+from supple.learner import Batch
 from supple.metrics.base import Metric, measure
-from supple.metrics.observation import Observation, undisturbed
+from supple.metrics.observe import Observation, undisturbed
 from supple_lab.runs.step import Trainee
 
 BATCH_SIZE = 256  # as the observation's: of a forward with gradients no more need fit the memory than of a step's

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 
 import torch
 
-from supple.mask_stream import mask_stream
+from supple.random import mask_stream
 from supple_lab.atomic_write import StorageError
 from supple_lab.data.base import DataError
 from supple_lab.interrupted import BrokenProcess, Interrupted

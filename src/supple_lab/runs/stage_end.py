@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from supple.metrics.base import Metric
-from supple.metrics.observation import observe
+from supple.metrics.observe import observe
 from supple_lab.runs.cursor import Cursor, online
 from supple_lab.runs.evaluation import Evaluation
 from supple_lab.runs.interim import Interim

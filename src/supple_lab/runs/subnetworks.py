@@ -19,12 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.default_generator import kept_default_generators
-from supple.layers.aid import AID
-from supple.layers.drop_relu import DropReLU
-from supple.layers.relu_dropout import ReLUDropout
+from supple.layers import AID, DropReLU, ReLUDropout
 from supple.learner import Learner
-from supple.mask_stream import mask_stream
+from supple.random import kept_default_generators, mask_stream
 from supple_lab.data.base import Examples
 from supple_lab.data.batches import Batches
 from supple_lab.models.mlp import MLP

@@ -7,14 +7,7 @@ from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
 from supple_lab.studies.base import Study
 from supple_lab.studies.chosen import Chosen
 from supple_lab.studies.class_incremental_claims import LEARNED, claims, mean_learned
-from supple_lab.studies.comparison import (
-    Groups,
-    compare,
-    comparison_table,
-    of_the_paper,
-    selection_notes,
-    stage_panels,
-)
+from supple_lab.studies.comparison import Groups, compare, comparison_table, of_the_paper, selection_notes, stage_panels
 from supple_lab.studies.condition import Condition
 from supple_lab.studies.networks import left_out, networks
 from supple_lab.studies.order import Order

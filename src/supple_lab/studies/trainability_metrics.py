@@ -3,10 +3,8 @@
 from dataclasses import dataclass, replace
 
 from supple.metrics.base import Metric
-from supple.metrics.dormant import DormantRatio
-from supple.metrics.effective_rank import EffectiveRank
-from supple.metrics.saturation import SaturatedShare
-from supple.metrics.sign_entropy import SignEntropy
+from supple.metrics.rank import EffectiveRank
+from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
 from supple_lab.report.figure import Drawing, Figure, Table
 from supple_lab.report.panel import Panel
 from supple_lab.report.results import Results

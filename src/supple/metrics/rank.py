@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from supple.metrics.base import Metric
-from supple.metrics.observation import Observation
+from supple.metrics.observe import Observation
 
 # A sum of rounded shares may miss the threshold that it equals in exact numbers; this is far above float64's rounding
 # and far below what one singular value contributes.

@@ -1,19 +1,13 @@
-"""Dormant ratio (Sokar et al. 2023): the share of hidden units that are silent, measured against their layer's mean.
+"""Metrics of units: dormant ones (Sokar et al. 2023), saturated ones, and the entropy of their signs."""
 
-score_i = E|h_i| / mean_k E|h_k|, over samples and positions, so the scores of a layer have mean 1; a unit is dormant
-where its score is at most tau. A layer whose output is zero everywhere is dormant as a whole. h is the activation's
-output: for AID with 0 < p < 1, DropReLU, RReLU, CReLU and Fourier it is 0 only where z is, so at tau = 0 the ratio is 0
-by construction, and only the sign of z tells (`saturation`, `sign_entropy`). A unit of CReLU and Fourier is scored by
-both columns that it owns.
-"""
-
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from supple.metrics.base import Metric
-from supple.metrics.observation import Observation
+from supple.metrics.observe import Observation
 
 ZERO = 1e-8  # what a score may be and still count as 0
 EPSILON = 1e-9  # keeps the score of a layer that is zero everywhere at 0 (Sokar et al.'s own code)
@@ -50,3 +44,39 @@ def dormant_mask(scores_U: Tensor, tau: float) -> Tensor:
 def key_of(tau: float) -> str:
     """The name of the number."""
     return f"dormant_ratio_{tau:g}" if tau else "dormant_ratio"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaturatedShare(Metric):
+    """The share of all hidden units with q in {0, 1}, q being how often z is above zero."""
+
+    name = "saturation"
+
+    def measure(self, observation: Observation) -> dict[str, float]:
+        if not observation.sites:
+            return {}
+        masks = torch.cat([saturated_mask(site.positive_share) for site in observation.sites])
+        return {"saturated_share": masks.double().mean().item()}
+
+
+def saturated_mask(q_U: Tensor) -> Tensor:
+    """Which units have z above zero always or never."""
+    return (q_U == 0) | (q_U == 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignEntropy(Metric):
+    """``sign_entropy``, the mean of H(q), and ``sign_bias``, the mean of |2q - 1|, over all hidden units."""
+
+    name = "sign_entropy"
+
+    def measure(self, observation: Observation) -> dict[str, float]:
+        if not observation.sites:
+            return {}
+        q = torch.cat([site.positive_share for site in observation.sites])
+        return {"sign_entropy": binary_entropy(q).mean().item(), "sign_bias": (2 * q - 1).abs().mean().item()}
+
+
+def binary_entropy(q: Tensor) -> Tensor:
+    """The entropy, in bits, of a coin that falls on one side with probability q; 0 log 0 is 0."""
+    return -(torch.xlogy(q, q) + torch.xlogy(1 - q, 1 - q)) / math.log(2)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from supple.conversion.evaluation_mode import evaluation_mode
 from supple.convert import is_compiled
-from supple.default_generator import kept_default_generators
 from supple.metrics.site import Site
 from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, plain_name, traced_units
 from supple.metrics.watch import Watch
+from supple.random import kept_default_generators
+from supple.unchanged import evaluation_mode
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]  # one tensor, or the positional or named arguments of the forward
 

@@ -1,7 +1,7 @@
 """The unit graph: which weights feed a hidden unit, which weights it feeds, what norm lies between.
 
 A unit is a neuron of a linear layer or a channel of a convolution, seen at its activation site. The graph is traced
-from the model with an example input (`supple.tracing`), never guessed from the order of modules.
+from the model with an example input (`supple.units`), never guessed from the order of modules.
 """
 
 from collections.abc import Iterator
@@ -75,3 +75,33 @@ class UnitGraph:
 def columns_of(consumer: Consumer, units_K: Tensor) -> Tensor:
     """The input columns that the units own, one after the other."""
     return torch.index_select(consumer.columns_US.to(units_K.device), 0, units_K).flatten()
+
+
+class UntraceableModel(RuntimeError):
+    """The unit graph of a model cannot be had; says which module stopped it and what to do."""
+
+
+def trace_units(model: nn.Module, example_input: Tensor | tuple[Tensor, ...]) -> UnitGraph:
+    """The hidden layers of a model, from its input to its output, as it runs in evaluation mode.
+
+    ``example_input`` is a batch the model takes, or a tuple of its arguments; only shapes and types matter. The model
+    is left as it was. Raises `UntraceableModel` where the forward has no graph, naming the module that stopped it.
+    """
+    # Here, so that `import supple` does not load the tracer.
+    from supple.units.export import export_graph
+    from supple.units.follow import find_sites, incoming_values, unit_layer
+
+    check_model(model)
+    graph = export_graph(model, example_input if isinstance(example_input, tuple) else (example_input,))
+    sites, skipped = find_sites(graph)
+    known, by_node = incoming_values(graph), {node: site for site in sites for node in site.nodes}
+    layers = (unit_layer(graph, site, known=known, sites=by_node) for site in sites)
+    return UnitGraph(tuple(layers), tuple(skipped))
+
+
+def check_model(model: object) -> None:
+    """Refuse what has no Python forward to trace."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"trace_units needs the model as an nn.Module; got {model!r}.")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("trace_units cannot look into TorchScript. Trace the Python model.")

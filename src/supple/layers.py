@@ -1,0 +1,151 @@
+"""Activations as modules: AID and its relatives over one operator, CReLU, Fourier and RReLU."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional as F
+
+from supple import functional as SF
+from supple.fields import checked
+from supple.functional import require_floating_point
+from supple.random import becomes_graph, source_of_masks
+
+
+def is_traced(layer: nn.Module, x: Tensor | fx.Proxy) -> bool:
+    """Whether x is a value in the trace of a model that the layer is a part of; traced alone, it has no caller."""
+    return isinstance(x, fx.Proxy) and getattr(x.tracer, "root", layer) is not layer
+
+
+def call_of(layer: nn.Module, x: Any) -> Any:
+    """The call of the layer on x, as a node of the graph."""
+    return x.tracer.create_proxy("call_module", x.tracer.path_of_module(layer), (x,), {})
+
+
+class AID(nn.Module):
+    """ReLU with probability p, else negative ReLU, for every element; in evaluation r_p, their mean.
+
+    p = 1 is ReLU, p = 0.5 a linear network under dropout. The paper uses 0.9 to 0.99 to keep a network trainable,
+    0.7 to 0.95 for generalisation, 0.99 and 0.999 in reinforcement learning.
+    """
+
+    def __init__(self, p: float = 0.9, inplace: bool = False) -> None:
+        super().__init__()
+        self.p = SF.probability(p, "AID.p is the probability of the ReLU branch")
+        self.inplace = checked(inplace, bool, "AID.inplace")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        return SF.aid(x, self.p, self.training, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p:g}" + (", inplace=True" if self.inplace else "")
+
+
+class IntervalDropout(nn.Module):
+    """Drop an element with the rate of the [l, u) interval it lies in; in evaluation scale it by the keep rate.
+
+    k-1 sorted edges make k intervals. ``IntervalDropout(edges=(0.0,), drop=(q, r))`` is the paper's AID_{r,q}.
+    """
+
+    def __init__(self, edges: Sequence[float], drop: Sequence[float], *, inplace: bool = False) -> None:
+        super().__init__()
+        self.edges = SF.sorted_edges(edges)
+        self.drop = SF.drop_rates(drop, num_edges=len(self.edges))
+        self.inplace = checked(inplace, bool, "IntervalDropout.inplace")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        return SF.interval_dropout(x, self.edges, self.drop, self.training, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"edges={self.edges}, drop={self.drop}" + (", inplace=True" if self.inplace else "")
+
+
+class DropReLU(nn.Module):
+    """ReLU with probability ``relu_prob``, else the identity; in evaluation a leaky ReLU of slope 1 - relu_prob."""
+
+    def __init__(self, relu_prob: float = 0.95, inplace: bool = False) -> None:  # 0.95: the default of its paper
+        super().__init__()
+        self.relu_prob = SF.probability(relu_prob, "DropReLU.relu_prob is the probability of the ReLU branch")
+        self.inplace = checked(inplace, bool, "DropReLU.inplace")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        return SF.drop_relu(x, self.relu_prob, self.training, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"relu_prob={self.relu_prob:g}" + (", inplace=True" if self.inplace else "")
+
+
+class ReLUDropout(nn.Module):
+    """ReLU, then inverted element-wise Dropout of rate ``drop_positive``; in evaluation ReLU."""
+
+    def __init__(self, drop_positive: float = 0.5, inplace: bool = False) -> None:  # 0.5: torch's nn.Dropout
+        super().__init__()
+        what = "ReLUDropout.drop_positive is the drop rate of positive values"
+        self.drop_positive = SF.probability(drop_positive, what)
+        self.inplace = checked(inplace, bool, "ReLUDropout.inplace")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        return SF.relu_dropout(x, self.drop_positive, self.training, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"drop_positive={self.drop_positive:g}" + (", inplace=True" if self.inplace else "")
+
+
+class RReLU(nn.RReLU):
+    """Negative slopes drawn per element from U(lower, upper); in evaluation their mean."""
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        checked(inplace, bool, "RReLU.inplace")
+        super().__init__(checked(lower, float, "RReLU.lower"), checked(upper, float, "RReLU.upper"), inplace)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        if not self.training:  # F.rrelu gives this too, but vmap, forward mode and ONNX do not know it
+            return F.leaky_relu(x, (self.lower + self.upper) / 2, self.inplace)
+        if becomes_graph(x) or torch.jit.is_tracing():
+            return super().forward(x)
+        # What F.rrelu calls, which alone takes a generator. It fills the slopes as if they were contiguous. Its own
+        # backward would keep them before they are filled, and torch.utils.checkpoint stop there and read zeros.
+        slopes = torch.empty_like(x, memory_format=torch.contiguous_format)
+        with torch.no_grad():
+            torch.ops.aten.rrelu_with_noise(x, slopes, self.lower, self.upper, True, source_of_masks(None))
+        return x.mul_(slopes) if self.inplace else x * slopes
+
+
+class CReLU(nn.Module):
+    """[relu(x), relu(-x)] along dimension 1, features of a linear layer and channels of a convolution alike."""
+
+    expansion = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            require_floating_point(x, "CReLU")
+        return torch.cat((torch.relu(x), torch.relu(-x)), dim=1)
+
+
+class Fourier(nn.Module):
+    """[sin(x), cos(x)] along dimension 1, features of a linear layer and channels of a convolution alike."""
+
+    expansion = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            require_floating_point(x, "Fourier")
+        return torch.cat((torch.sin(x), torch.cos(x)), dim=1)
+
+
+class Identity(nn.Module):
+    """x, as a view: unlike nn.Identity's, its output is another tensor than its input, which a trace can tell apart."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.view_as(x)

@@ -1,1 +1,0 @@
-"""Activation layers: thin modules over `supple.functional`."""

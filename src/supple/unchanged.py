@@ -1,0 +1,88 @@
+"""Unchanged: what looking at a model does to it, kept and undone.
+
+Evaluation mode for a while calls eval() and train(): some modules do work there, as adapters that are merged into a
+weight. Setting the flag alone would leave them between two modes. Taking out is not exact, so contents are kept too.
+"""
+
+import contextlib
+import copy
+import itertools
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor, equal, nn
+
+CONTAINERS = (list, dict, set, OrderedDict, defaultdict, deque)
+
+
+class Contents:
+    """The attributes of a module and its descendants as they are now, and the items of lists, dicts and sets there."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.attributes = {part: dict(vars(part)) for part in module.modules()}
+        held = (value for attributes in self.attributes.values() for value in attributes.values())
+        self.containers = [(value, copy.copy(value)) for value in held if type(value) in CONTAINERS]
+
+    def undo_changes_(self) -> list[str]:
+        """Put everything back; the names of the attributes that had changed."""
+        refilled = [pair for pair in self.containers if items(pair[0]) != items(pair[1])]
+        touched = {id(container) for container, _ in refilled}
+        changed: set[str] = set()
+        for part, before in self.attributes.items():
+            now = vars(part)
+            names = [n for n in {*before, *now} if now.get(n, self) is not before.get(n, self)]
+            changed.update(names, (n for n, value in now.items() if id(value) in touched))
+            for name in names:
+                now.pop(name, None)
+            now.update((name, before[name]) for name in names if name in before)
+        for container, kept in refilled:
+            container.clear()
+            (container.update if hasattr(container, "update") else container.extend)(kept)
+        return sorted(changed)
+
+
+def items(container: Any) -> list[Any]:
+    """What the container holds, by identity, for tensors would compare by value."""
+    if isinstance(container, dict):
+        return [(id(key), id(value)) for key, value in container.items()]
+    return sorted(map(id, container)) if isinstance(container, set) else list(map(id, container))
+
+
+@contextlib.contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """While open, all modules evaluate; afterwards each is in its own mode again, and holds what it held."""
+    modes = [(module, module.training) for module in model.modules()]
+    working = [module for module, _ in modes if does_work(module)]
+    contents, tensors = [Contents(module) for module in working], kept_tensors(working)
+    try:
+        model.eval()
+        yield
+    finally:
+        tell_modes_(modes)
+        for content in contents:
+            content.undo_changes_()
+        for tensor, before in tensors:
+            if not equal(tensor, before):
+                tensor.data.copy_(before)  # by .data: a backward that waits for this value may still have it
+
+
+def tell_modes_(modes: Sequence[tuple[nn.Module, bool]]) -> None:
+    """Call train() where a mode is not the one of before; parents come first, for train() reaches all below."""
+    for module, mode in modes:
+        if module.training != mode:
+            module.train(mode)
+    for module, mode in modes:
+        module.training = mode  # of a module in two places, which both parents told
+
+
+def does_work(module: nn.Module) -> bool:
+    """Whether the module's train() or eval() is not torch's, whose own set flags alone."""
+    return any(getattr(act, "__module__", "").partition(".")[0] != "torch" for act in (module.train, module.eval))
+
+
+def kept_tensors(modules: Sequence[nn.Module]) -> list[tuple[Tensor, Tensor]]:
+    """The modules' own parameters and buffers, each with a copy; not those below, which may be a whole network's."""
+    own = ((*module.parameters(recurse=False), *module.buffers(recurse=False)) for module in modules)
+    held = itertools.chain.from_iterable(own)
+    return [(tensor, tensor.detach().clone()) for tensor in {id(tensor): tensor for tensor in held}.values()]

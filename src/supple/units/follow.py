@@ -1,0 +1,400 @@
+"""Following units through the graph: where activations stand, what feeds them, what reads them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from supple.conversion.forms import FORMS, NOT_ACTIVATIONS, form_name
+from supple.units import Consumer, Layer, UnitLayer
+from supple.units.graph import LAYER_OPS, TRANSPOSED_OPS, Graph, is_unread, kind, op_name, operands, shape_of
+from supple.units.moves import (
+    JOINS,
+    NORMS,
+    RESHAPES,
+    SUMS,
+    Blocked,
+    Owner,
+    collapsed,
+    dim_of_norm,
+    first_output,
+    for_outputs,
+    is_foreign,
+    is_pointwise,
+    moved,
+    owners_along,
+    tensor,
+    unit_dim,
+    usual_dim,
+)
+
+ACTIVATIONS_FILE, OWN_LAYERS = nn.ReLU.__module__, "supple.layers"
+NOT_UNIT_WISE = (*NOT_ACTIVATIONS, nn.GLU)  # a unit of a GLU has two rows of weights
+# A module of its own that does nothing else is no activation.
+LINEAR_OPS = {
+    *("add", "sub", "rsub", "mul", "div", "neg", "alias", "clone", "contiguous", "copy", "detach", "to", "_to_copy"),
+    *("dropout", "feature_dropout", "alpha_dropout", "lift_fresh_copy"),
+}
+WRITE_BACK = {*RESHAPES, "alias", "permute", "transpose", "slice_scatter", "select_scatter", "slice", "select"}
+CLASS_OF_OP = {form_name(form).rstrip("_"): cls for cls, forms in FORMS.items() for form in forms}
+FUNCTIONS = {*CLASS_OF_OP, "hardtanh", "celu", "hardsigmoid", "rrelu", "softsign", "log_sigmoid", "threshold"}
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One call of an activation module: the nodes it consists of, what it reads and what others read of it."""
+
+    module: nn.Module
+    nodes: frozenset[Node]
+    input: Node
+    output: Node
+
+
+def find_sites(graph: Graph) -> tuple[list[Site], list[str]]:
+    """The sites in order, and in words the activations that cannot be watched."""
+    calls = activation_calls(graph)
+    num_calls = Counter(module for module, _ in calls)
+    sites = [site for module, call in calls if num_calls[module] == 1 and (site := site_of(graph, module, call))]
+    reused = [reuse_words(graph, module) for module, number in num_calls.items() if number > 1]
+    skipped = [*reused, *functional_words(graph, calls), *idle_words(graph, sites, num_calls)]
+    return sites, list(dict.fromkeys(skipped))
+
+
+def activation_calls(graph: Graph) -> list[tuple[nn.Module, list[Node]]]:
+    """Every call of an activation module with its nodes."""
+    calls: dict[str, tuple[nn.Module, list[Node]]] = {}
+    for node in graph.nodes:
+        if node.op == "call_function" and (call := activation_around(graph, node)):
+            calls.setdefault(call[0], (call[1], []))[1].append(node)
+    trimmed = [(module, without_write_back(nodes)) for module, nodes in calls.values()]
+    return [(module, nodes) for module, nodes in trimmed if is_activation(module) or bends(graph, nodes)]
+
+
+def activation_around(graph: Graph, node: Node) -> tuple[str, nn.Module] | None:
+    """The call of an activation the node is part of, or of a module without parts that may turn out to be one."""
+    calls = list(graph.modules_of(node))
+    if found := next((call for call in calls if is_activation(call[1])), None):
+        return found
+    if not calls or calls[-1][1] is graph.model or any(calls[-1][1].children()):
+        return None
+    return calls[-1]
+
+
+def without_write_back(nodes: list[Node]) -> list[Node]:
+    """The nodes of a call without those that put an in-place result back to where a view came from."""
+    num_own = len(nodes)
+    while num_own > 1 and op_name(nodes[num_own - 1]) in WRITE_BACK:
+        num_own -= 1
+    return nodes[:num_own]
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether the module is, or derives from, one of torch's activations or supple's."""
+    own = type(module).__module__ == OWN_LAYERS
+    torchs = any(cls.__module__ == ACTIVATIONS_FILE for cls in type(module).__mro__)
+    return own or (torchs and not isinstance(module, NOT_UNIT_WISE))
+
+
+def bends(graph: Graph, nodes: list[Node]) -> bool:
+    """Whether the nodes of a module nobody has named are an activation: one tensor in, pointwise, not linear."""
+    own = [node for node in nodes if node in graph.data]
+    if not all(is_pointwise(node) or op_name(node) == "cat" for node in own) or len(inputs_of(graph, own)) != 1:
+        return False
+    return any(op_name(node) not in LINEAR_OPS or len(graph.data_operands(node)) > 1 for node in own)
+
+
+def site_of(graph: Graph, module: nn.Module, nodes: list[Node]) -> Site | None:
+    """The site of a call; None where nobody reads its output, or it has several or reads several tensors."""
+    inputs = inputs_of(graph, nodes)
+    outputs = [node for node in nodes if any(user not in nodes for user in node.users)]
+    if len(inputs) != 1 or len(outputs) != 1:
+        return None
+    return Site(module, frozenset(nodes), inputs[0], outputs[0])
+
+
+def inputs_of(graph: Graph, nodes: list[Node]) -> list[Node]:
+    """The tensors from outside that the nodes read, once each."""
+    return list(dict.fromkeys(o for node in nodes for o in graph.data_operands(node) if o not in nodes))
+
+
+def reuse_words(graph: Graph, module: nn.Module) -> str:
+    """That one instance serves several places."""
+    return (
+        f"{graph.module_name(module)} is called at several places of one forward, and a hook cannot tell them apart: "
+        f"give each its own module; {conversion(type(module))} does where it can."
+    )
+
+
+def functional_words(graph: Graph, calls: list[tuple[nn.Module, list[Node]]]) -> Iterator[str]:
+    """The activations called as functions."""
+    inside = {node for _, nodes in calls for node in nodes}
+    for node in graph.nodes:
+        name = op_name(node)
+        if node.op == "call_function" and node not in inside and name in FUNCTIONS and node in graph.data:
+            cls = CLASS_OF_OP.get(name)
+            way_out = f"; {conversion(cls)} does where it can" if cls else ""
+            yield f"{graph.where(node)} is a function, with no module to watch: hold it as a submodule{way_out}."
+
+
+def idle_words(graph: Graph, sites: list[Site], num_calls: Counter[nn.Module]) -> Iterator[str]:
+    """The activation modules that the graph does not show at work."""
+    watched = {site.module for site in sites}
+    for module in graph.names:
+        if is_activation(module) and module not in watched and num_calls[module] < 2:
+            yield f"{graph.module_name(module)} turns no tensor into another in evaluation mode with this input."
+
+
+def conversion(cls: type[nn.Module]) -> str:
+    """The conversion that gives every call of the activation a module of its own."""
+    name = f"nn.{cls.__name__}" if cls.__module__ == ACTIVATIONS_FILE else cls.__name__
+    return (
+        f"supple.convert(model, {name}())" if cls is nn.ReLU else f"supple.convert(model, {name}(), replace=({name},))"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Incoming:
+    """Where the units of a value come from. ``origin`` is the node that made them: a layer, a sum, a concatenation."""
+
+    owner: Owner
+    origin: Node
+    producer: Layer | None = None
+    norm: nn.Module | None = None
+    summed: bool = False
+    unclear: str = ""
+
+
+Known = Mapping[Node, Incoming]
+
+
+def incoming_values(graph: Graph) -> dict[Node, Incoming]:
+    """For every value whose units can be told: where they come from."""
+    known: dict[Node, Incoming] = {}
+    for node in graph.nodes:
+        if node.op == "call_function" and (incoming := incoming_of(graph, node, known)):
+            known[node] = incoming
+    return known
+
+
+def incoming_of(graph: Graph, node: Node, known: Known) -> Incoming | None:
+    """Where the units of one operation's output come from; None if nobody knows."""
+    if op_name(node) in LAYER_OPS | TRANSPOSED_OPS:
+        return produced(graph, node)
+    operands = graph.data_operands(node)
+    parts = [known[operand] for operand in operands if operand in known]
+    if not parts:
+        return None
+    if op_name(node) in NORMS:
+        return normalised(graph, node, parts[0])
+    if len(operands) > 1 and not (len(parts) == len(operands) and of_one_origin(parts)):
+        return combined(graph, node, parts)
+    try:
+        owners = {operand: known[operand].owner for operand in operands}
+        return replace(parts[0], owner=moved(node, owners, graph.data))
+    except Blocked:
+        return None
+
+
+def produced(graph: Graph, node: Node) -> Incoming:
+    """Fresh units: the outputs of a layer."""
+    shape, weight = shape_of(node), node.args[1]
+    assert isinstance(weight, Node)
+    dim = len(shape) + 1 - len(shape_of(weight))  # before the spatial dimensions, of which the weight has as many
+    owner = owners_along(dim, shape, num_units=shape[dim])
+    layer = graph.layer_of(node)
+    if layer is None:
+        return Incoming(owner, node, unclear=f"{graph.where(node)} does not multiply by the weight of a layer")
+    return Incoming(owner, node, producer=layer, unclear=graph.sharing(layer))
+
+
+def normalised(graph: Graph, node: Node, part: Incoming) -> Incoming | None:
+    """The same units behind a norm."""
+    if not isinstance(part.owner, Tensor):
+        return None
+    unclear = part.unclear or norm_obstacle(graph, node, part)
+    return replace(part, owner=for_outputs(node, part.owner), norm=graph.norm_of(node), unclear=unclear)
+
+
+def norm_obstacle(graph: Graph, node: Node, part: Incoming) -> str:
+    """In words, why the norm does not have an entry for each unit of the part, and for no other; empty if it has."""
+    norm = graph.norm_of(node)
+    if part.norm is not None:
+        return "two norms come before it"
+    if norm is None:
+        return f"{graph.where(node)} does not belong to a module of that kind"
+    assert isinstance(part.owner, Tensor)
+    if unit_dim(part.owner) != dim_of_norm(node, num_dims=part.owner.dim()):
+        return f"{graph.module_name(norm)} does not have its entries by units"
+    return graph.sharing(norm) if graph.tensor_named(node, "weight") is not None else ""
+
+
+def of_one_origin(parts: list[Incoming]) -> bool:
+    """Whether all parts carry the units of one layer, equally normalised."""
+    return all(part.origin is parts[0].origin and part.norm is parts[0].norm for part in parts)
+
+
+def combined(graph: Graph, node: Node, parts: list[Incoming]) -> Incoming | None:
+    """New units, made of several tensors: by a sum, by a product, side by side."""
+    if not (is_pointwise(node) or op_name(node) in JOINS):
+        return None
+    shape = first_output(node).shape
+    owners = [p.owner for p in parts if isinstance(p.owner, Tensor) and p.owner.dim() == len(shape)]
+    dims = {dim for owner in owners if (dim := unit_dim(owner)) is not None}
+    dim = dims.pop() if len(dims) == 1 else usual_dim(shape)
+    owner = for_outputs(node, owners_along(dim, shape, num_units=shape[dim]))
+    if op_name(node) in SUMS:
+        return Incoming(owner, node, summed=True)
+    return Incoming(owner, node, unclear=f"{graph.where(node)} makes them of several tensors")
+
+
+def incoming_at(graph: Graph, site: Site, known: Known) -> tuple[Incoming, int]:
+    """What comes in at a site, and the dimension its units lie along."""
+    shape, incoming = shape_of(site.input), known.get(site.input)
+    dim = unit_dim(incoming.owner) if incoming and isinstance(incoming.owner, Tensor) else None
+    if incoming is None or dim is None:
+        dim = usual_dim(shape)
+        owner = owners_along(dim, shape, num_units=shape[dim])
+        return Incoming(owner, site.input, unclear="no layer before it has these units for its outputs"), dim
+    unclear = incoming.unclear or leak(graph, site, known)
+    return replace(incoming, unclear=unclear), dim
+
+
+def leak(graph: Graph, site: Site, known: Known) -> str:
+    """In words, who else reads what the producer makes, past the site; empty if nobody does."""
+    origin = known[site.input].origin
+    if known[origin].producer is None:
+        return ""
+    pending, seen = [origin], {origin}
+    while pending:
+        for user in pending.pop().users:
+            if user in site.nodes or user in seen or is_unread(user):
+                continue
+            if user not in known or known[user].origin is not origin:
+                return f"what produces them is also read by {reader(graph, user)}"
+            seen.add(user)
+            pending.append(user)
+    return ""
+
+
+def reader(graph: Graph, node: Node) -> str:
+    """A user of a value in words."""
+    return "the output of the model" if node.op == "output" else graph.where(node)
+
+
+NUM_OBSTACLES_SHOWN = 3  # in a densely connected network one site may have dozens
+
+
+@dataclass(frozen=True, eq=False)
+class Outgoing:
+    """Who reads the units of a site; ``unclear`` says where they could not be followed."""
+
+    consumers: tuple[Consumer, ...]
+    summed: bool
+    unclear: str
+
+
+class Walk:
+    """Follows the units of one site from operation to operation, up to the layers that read them."""
+
+    def __init__(self, graph: Graph, site: Site, sites: dict[Node, Site], *, num_units: int) -> None:
+        self.graph, self.site, self.sites, self.num_units = graph, site, sites, num_units
+        self.owners: dict[Node, Owner] = {}
+        self.consumers: list[Consumer] = []
+        self.obstacles: list[str] = []
+        self.summed = False
+
+    def run(self, owner: Tensor) -> Outgoing:
+        """Follow the units, whose owners at the site are given."""
+        self.owners[self.site.output] = owner
+        for node in self.graph.nodes[self.graph.nodes.index(self.site.output) + 1 :]:
+            if not is_unread(node) and any(operand in self.owners for operand in operands(node)):
+                self.visit(node)
+        return Outgoing(tuple(self.consumers), self.summed, listed(list(dict.fromkeys(self.obstacles))))
+
+    def visit(self, node: Node) -> None:
+        """Go through one operation, or stop at it."""
+        if node.op == "output":
+            self.obstacles.append("they reach the output of the model without a layer between")
+        elif node in self.sites:
+            self.obstacles.append(
+                f"{self.graph.module_name(self.sites[node].module)} comes after them, no layer between"
+            )
+        elif op_name(node) in LAYER_OPS:
+            self.enter_layer(node)
+        elif op_name(node) in SUMS and any(o not in self.owners for o in self.graph.data_operands(node)):
+            self.summed = True
+        else:
+            self.pass_through(node)
+
+    def pass_through(self, node: Node) -> None:
+        """Follow the units to the output of an operation that is no layer."""
+        try:
+            owner = moved(node, self.owners, self.graph.data)
+            if not (isinstance(owner, Tensor) and is_foreign(owner)):
+                self.owners[node] = owner
+        except Blocked as reason:
+            self.obstacles.append(f"{self.graph.where(node)}: {reason}")
+
+    def enter_layer(self, node: Node) -> None:
+        """Take down a layer that reads the units."""
+        layer, value = self.graph.layer_of(node), node.all_input_nodes[0]
+        if layer is None or value is not node.args[0] or value not in self.owners:
+            self.obstacles.append(f"{self.graph.where(node)} does not multiply them by the weight of a layer")
+            return
+        try:
+            columns_US = columns_of_units(layer, tensor(self.owners[value]), num_units=self.num_units)
+            self.consumers.append(Consumer(layer, columns_US.to(layer.weight.device)))
+        except Blocked as reason:
+            self.obstacles.append(f"{self.graph.module_name(layer)}: {reason}")
+        if sharing := self.graph.sharing(layer):
+            self.obstacles.append(sharing)
+
+
+def listed(obstacles: list[str]) -> str:
+    """The first obstacles, and how many more there are."""
+    more = len(obstacles) - NUM_OBSTACLES_SHOWN
+    return "; ".join(obstacles[:NUM_OBSTACLES_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+def columns_of_units(layer: Layer, owner: Tensor, *, num_units: int) -> Tensor:
+    """The input columns of the layer's weight that each unit owns, given the owners of its input."""
+    if getattr(layer, "groups", 1) != 1:
+        raise Blocked(f"a {kind(layer)} in groups has no input columns of its own for a unit")
+    dim = owner.dim() - (layer.weight.dim() - 1)
+    column_owner = collapsed(owner, [d for d in range(owner.dim()) if d != dim]).flatten()
+    counts = torch.bincount(column_owner[column_owner >= 0], minlength=num_units)
+    if not bool((counts == counts[0]).all()):
+        raise Blocked("it reads some of the units more than others")
+    order = column_owner.argsort(stable=True)
+    return order[-int(counts.sum()) :].view(num_units, -1)
+
+
+def unit_layer(graph: Graph, site: Site, *, known: Known, sites: dict[Node, Site]) -> UnitLayer:
+    """One site with the weights around it."""
+    incoming, dim = incoming_at(graph, site, known)
+    num_units = shape_of(site.input)[dim]
+    outgoing = outgoing_of(graph, site, dim=dim, num_units=num_units, sites=sites)
+    return UnitLayer(
+        name=graph.names[site.module],
+        activation=site.module,
+        producer=incoming.producer,
+        norm=incoming.norm,
+        consumers=outgoing.consumers,
+        sums_in=incoming.summed,
+        sums_out=outgoing.summed,
+        unclear="; ".join(filter(None, (incoming.unclear, outgoing.unclear))),
+        num_units=num_units,
+        unit_dim=dim,
+    )
+
+
+def outgoing_of(graph: Graph, site: Site, *, dim: int, num_units: int, sites: dict[Node, Site]) -> Outgoing:
+    """Who reads the units of a site."""
+    others, shape = {node: other for node, other in sites.items() if other is not site}, shape_of(site.output)
+    if len(shape) != len(shape_of(site.input)) or shape[dim] % num_units:
+        return Outgoing((), summed=False, unclear="its output does not have the units of its input")
+    owner = owners_along(dim, shape, num_units=num_units)
+    return Walk(graph, site, others, num_units=num_units).run(owner)
