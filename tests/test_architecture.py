@@ -15,6 +15,7 @@ LIBRARY = [
     ("kernels",),
     ("functional",),
     ("layers", "theory"),
+    ("activations",),
     ("conversion",),
     ("convert", "units"),
     ("learner",),

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from supple.layers import AID, DropReLU, Fourier
+from supple.activations import averages_pools
 
 if TYPE_CHECKING:
     from supple.conversion.report import ConversionReport
 
-# The paper replaces max-pools for these alone.
-AVERAGE_POOLED = (AID, DropReLU, Fourier)
 POOL_CHOICES = ("auto", "average", "keep")
 
 
@@ -49,13 +47,8 @@ def convert(
     check_activation(activation)
     check_pool(pool)
     check_classes(replace)
-    average = pool == "average" or (pool == "auto" and wants_average_pools(activation))
+    average = pool == "average" or (pool == "auto" and averages_pools(activation))
     return converted(model, Request(activation, tuple(replace), average, even_alone=pool == "average"))
-
-
-def wants_average_pools(activation: nn.Module) -> bool:
-    """Whether the paper replaces max-pools where this activation replaces ReLU."""
-    return isinstance(activation, AVERAGE_POOLED)
 
 
 def conversion_report(model: nn.Module) -> "ConversionReport":

@@ -4,8 +4,9 @@ from torch import nn
 
 from networks import MLP, ResNet
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
+from supple.activations import is_activation, never_silent
 from supple.metrics.observe import observe
-from supple.metrics.sites import activation_sites, is_activation, never_silent
+from supple.metrics.sites import activation_sites
 from supple.metrics.units import DormantRatio
 from supple.units import UnitGraph, UnitLayer, trace_units
 

@@ -4,17 +4,11 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from supple.conversion.forms import NOT_ACTIVATIONS
-from supple.layers import AID, CReLU, DropReLU, Fourier, Identity, IntervalDropout, ReLUDropout
+from supple.activations import is_activation
 from supple.units import UnitGraph, UnitLayer
 
 Sites = dict[nn.Module, str]  # each activation module and its name in the model
 SiteChoice = UnitGraph | Iterable[str] | None
-
-OUR_ACTIVATIONS = (AID, CReLU, DropReLU, Fourier, Identity, IntervalDropout, ReLUDropout)
-MASKED_ACTIVATIONS = (AID, DropReLU, IntervalDropout, ReLUDropout, nn.RReLU)  # they draw in training, not in evaluation
-# torch.nn.modules.activation, timm.layers.activations, transformers.activations: where activations live by custom.
-ACTIVATION_FILES = ("activation", "activations", "activations_me")
 
 NO_SITE = (
     "no activation module was found in {model}, so no hidden unit can be watched. Activations called as functions "
@@ -48,33 +42,9 @@ def plain_name(name: str) -> str:
     return name.replace("_orig_mod.", "")
 
 
-def is_activation(module: nn.Module) -> bool:
-    """Whether the module is one of our activations, one of torch's or a subclass, or from a file of activations."""
-    if isinstance(module, (*OUR_ACTIVATIONS, *NOT_ACTIVATIONS)):
-        return isinstance(module, OUR_ACTIVATIONS)
-    files = {cls.__module__.rpartition(".")[2] for cls in type(module).__mro__}
-    return not files.isdisjoint(ACTIVATION_FILES) and not any(True for _ in module.children())
-
-
 def require_name(name: str, modules: dict[str, nn.Module]) -> str:
     """The name if the model has a module of that name, else an error that lists the activations it has."""
     if name not in modules:
         known = [path for path, module in modules.items() if is_activation(module)]
         raise LookupError(f"no module named '{name}' in the model. Its activations: {', '.join(known) or 'none'}.")
     return name
-
-
-def never_silent(activation: nn.Module) -> bool:
-    """Whether negative inputs give an output other than 0, so that in practice no unit is dormant at tau = 0."""
-    if isinstance(activation, AID):
-        return 0.0 < activation.p < 1.0
-    if isinstance(activation, DropReLU):
-        return activation.relu_prob < 1.0
-    if isinstance(activation, IntervalDropout):
-        return max(activation.drop) < 1.0
-    if isinstance(activation, nn.RReLU):
-        return activation.lower + activation.upper > 0.0
-    if isinstance(activation, nn.LeakyReLU):
-        return activation.negative_slope != 0.0
-    smooth = (nn.ELU, nn.CELU, nn.SELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Softsign, nn.LogSigmoid)
-    return isinstance(activation, (CReLU, Fourier, Identity, *smooth))

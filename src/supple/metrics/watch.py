@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from supple.conversion.forms import writes_in_place
+from supple.activations import draws, writes_in_place
 from supple.metrics.layer_output import LayerOutput, outputs_behind, outputs_likely_behind
 from supple.metrics.site import Site
-from supple.metrics.sites import MASKED_ACTIVATIONS, Sites, plain_named_modules
+from supple.metrics.sites import Sites, plain_named_modules
 from supple.metrics.unit_axis import columns_last, has_unit_entries, norm_axis, unit_axis
 from supple.units import UnitLayer
 
@@ -263,7 +263,7 @@ def weight_dim(module: nn.Module) -> int:
 
 def mean_output(module: nn.Module, z: Tensor, output: Tensor) -> Tensor:
     """h; of an activation that draws masks its mean, for a unit that the masks of one batch silence is not dormant."""
-    if not (module.training and isinstance(module, MASKED_ACTIVATIONS)):
+    if not (module.training and draws(module)):
         return batched(output.detach())
     module.training = False
     try:

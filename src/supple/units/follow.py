@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from supple.conversion.forms import FORMS, NOT_ACTIVATIONS, form_name
+from supple import activations
+from supple.activations import ACTIVATIONS, relative
 from supple.units import Consumer, Layer, UnitLayer
 from supple.units.graph import LAYER_OPS, TRANSPOSED_OPS, Graph, is_unread, kind, op_name, operands, shape_of
 from supple.units.moves import (
@@ -31,15 +32,13 @@ from supple.units.moves import (
     usual_dim,
 )
 
-ACTIVATIONS_FILE, OWN_LAYERS = nn.ReLU.__module__, "supple.layers"
-NOT_UNIT_WISE = (*NOT_ACTIVATIONS, nn.GLU)  # a unit of a GLU has two rows of weights
 # A module of its own that does nothing else is no activation.
 LINEAR_OPS = {
     *("add", "sub", "rsub", "mul", "div", "neg", "alias", "clone", "contiguous", "copy", "detach", "to", "_to_copy"),
     *("dropout", "feature_dropout", "alpha_dropout", "lift_fresh_copy"),
 }
 WRITE_BACK = {*RESHAPES, "alias", "permute", "transpose", "slice_scatter", "select_scatter", "slice", "select"}
-CLASS_OF_OP = {form_name(form).rstrip("_"): cls for cls, forms in FORMS.items() for form in forms}
+CLASS_OF_OP = {name.rstrip("_"): known.cls for known in ACTIVATIONS for name in known.names}
 FUNCTIONS = {*CLASS_OF_OP, "hardtanh", "celu", "hardsigmoid", "rrelu", "softsign", "log_sigmoid", "threshold"}
 
 
@@ -92,10 +91,9 @@ def without_write_back(nodes: list[Node]) -> list[Node]:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Whether the module is, or derives from, one of torch's activations or supple's."""
-    own = type(module).__module__ == OWN_LAYERS
-    torchs = any(cls.__module__ == ACTIVATIONS_FILE for cls in type(module).__mro__)
-    return own or (torchs and not isinstance(module, NOT_UNIT_WISE))
+    """Whether the module is an activation that gives each unit what it makes of that unit alone."""
+    known = relative(module)
+    return activations.is_activation(module) and (known is None or known.per_unit)
 
 
 def bends(graph: Graph, nodes: list[Node]) -> bool:
@@ -149,7 +147,7 @@ def idle_words(graph: Graph, sites: list[Site], num_calls: Counter[nn.Module]) -
 
 def conversion(cls: type[nn.Module]) -> str:
     """The conversion that gives every call of the activation a module of its own."""
-    name = f"nn.{cls.__name__}" if cls.__module__ == ACTIVATIONS_FILE else cls.__name__
+    name = f"nn.{cls.__name__}" if cls.__module__ == nn.ReLU.__module__ else cls.__name__
     return (
         f"supple.convert(model, {name}())" if cls is nn.ReLU else f"supple.convert(model, {name}(), replace=({name},))"
     )

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from supple.convert import wants_average_pools
+from supple.activations import averages_pools
 from supple.fields import Checked
 from supple_lab.models.average_pool import AveragePool2d
 
@@ -49,4 +49,4 @@ def halved(width: int, activation: Activation) -> int:
 
 def pool_after(activation: Activation) -> nn.Module:
     """Halves height and width: by the mean where large values are not the important ones, else by the maximum."""
-    return AveragePool2d(2) if wants_average_pools(activation()) else nn.MaxPool2d(2)
+    return AveragePool2d(2) if averages_pools(activation()) else nn.MaxPool2d(2)
