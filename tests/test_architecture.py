@@ -11,7 +11,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # Each entry may import the ones before it, never those after. Entries in one tuple do not import each other.
 LIBRARY = [
-    ("version", "random", "unchanged", "fields"),
+    ("version", "random", "fields"),
+    ("unchanged",),
     ("kernels",),
     ("functional",),
     ("layers", "theory"),
@@ -21,7 +22,7 @@ LIBRARY = [
     ("learner",),
     ("methods", "metrics"),
     ("monitor_table",),
-    ("monitor",),
+    ("monitor", "attach"),
     ("integrations",),
 ]
 LABORATORY = [

@@ -1,6 +1,7 @@
 """Keep neural networks able to learn: AID and its relatives, model conversion, methods and metrics of plasticity."""
 
 from supple import functional, kernels
+from supple.attach import Plasticity, attach
 from supple.convert import conversion_report, convert
 from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 from supple.learner import Learner
@@ -15,8 +16,10 @@ __all__ = [
     "IntervalDropout",
     "Learner",
     "Monitor",
+    "Plasticity",
     "ReLUDropout",
     "__version__",
+    "attach",
     "conversion_report",
     "convert",
     "functional",

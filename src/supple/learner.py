@@ -1,11 +1,13 @@
 """Batch: inputs and targets, as loops and data loaders give them; what is neither is refused in words."""
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
@@ -14,6 +16,11 @@ from supple.units.surgery import trained_by
 
 Inputs = Tensor | tuple[Tensor, ...]  # a tuple is several arguments of the forward
 Batch = tuple[Inputs, Tensor]
+
+
+def num_examples_of(inputs: Inputs) -> int:
+    """How many examples a batch holds; a tuple is several arguments of the same batch."""
+    return len(inputs[0]) if isinstance(inputs, tuple) else len(inputs)
 
 
 def pair_of(batch: object) -> Batch:
@@ -148,11 +155,27 @@ class Learner:
         self.example_input = example_input
         tensors = itertools.chain(model.named_parameters(), model.named_buffers())
         self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
-        self.generator = torch.Generator(device=self.device).manual_seed(seed)
+        self.process_group = process_group_of(model)
+        self.generator = torch.Generator(device=self.device).manual_seed(self._common(seed))
         self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
         self._loss = loss
         self._units: UnitGraph | None = None
         self._unwatch()
+
+    def _common(self, seed: int) -> int:
+        """The first process's seed, so that all copies of the network draw alike."""
+        if self.process_group is None:
+            return seed
+        number = torch.tensor(seed, device=self.device)
+        torch.distributed.broadcast(number, group=self.process_group, group_src=0)
+        return int(number)
+
+    def mean_over_ranks_(self, *tensors: Tensor) -> None:
+        """Average statistics over the processes that train copies of this network, so that all decide alike."""
+        if self.process_group is not None:
+            for tensor in tensors:
+                torch.distributed.all_reduce(tensor, group=self.process_group)
+                tensor.div_(self.process_group.size())
 
     def _unwatch(self) -> None:
         self._features: dict[str, Tensor] | None = None
@@ -277,6 +300,21 @@ class Learner:
         """What the model, ours or a copy, gives for the inputs; a tuple of tensors is several arguments."""
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
         return model(*(argument.to(self.device) for argument in arguments))
+
+
+def process_group_of(model: nn.Module) -> Any:
+    """The processes among which DistributedDataParallel keeps copies of the model alike; None if it does not."""
+    found = next((part for part in model.modules() if isinstance(part, DistributedDataParallel)), None)
+    if found is not None:
+        return found.process_group if found.process_group.size() > 1 else None
+    started = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if started and torch.distributed.get_world_size() > 1:
+        warnings.warn(
+            "this process trains beside others, and the model is not in DistributedDataParallel, so methods decide and "
+            "draw in each process by itself. If copies of the network are to stay alike, pass the wrapped model.",
+            stacklevel=4,
+        )
+    return None
 
 
 class FeatureTap:

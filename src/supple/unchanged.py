@@ -11,7 +11,10 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, equal, nn
+
+from supple.random import RandomStreams, kept_loader_generators
 
 CONTAINERS = (list, dict, set, OrderedDict, defaultdict, deque)
 
@@ -86,3 +89,20 @@ def kept_tensors(modules: Sequence[nn.Module]) -> list[tuple[Tensor, Tensor]]:
     own = ((*module.parameters(recurse=False), *module.buffers(recurse=False)) for module in modules)
     held = itertools.chain.from_iterable(own)
     return [(tensor, tensor.detach().clone()) for tensor in {id(tensor): tensor for tensor in held}.values()]
+
+
+@contextlib.contextmanager
+def undisturbed(loader: Any = None) -> Iterator[None]:
+    """Set back, at the end, all that reading a loader or drawing a mask moves on: shuffles and masks stay as they were.
+
+    These are the default generators of torch (every GPU's too), Python and numpy, and the loader's own.
+    """
+    streams = RandomStreams()
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        with kept_loader_generators(loader):
+            yield
+    finally:
+        streams.rewind_()
+        if gpus:
+            torch.cuda.set_rng_state_all(gpus)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from supple.integrations.stage_data import undisturbed
 from supple.learner import Batch, Inputs, Learner, restore_
 from supple.methods.base import Method, State
 from supple.methods.copies import DRIFT, in_several_processes
 from supple.methods.full_reset import FullReset
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.monitor import Monitor
+from supple.unchanged import undisturbed
 
 HOOKS_WITH_DATA = ("end_stage", "begin_stage")
 HOOKS_ON_WEIGHTS = ("after_step", *HOOKS_WITH_DATA)

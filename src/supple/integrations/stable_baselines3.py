@@ -19,12 +19,13 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from supple.integrations.companion import Companion, StageLength
-from supple.integrations.stage_data import BackwardEnd, undisturbed
+from supple.integrations.stage_data import BackwardEnd
 from supple.learner import Batch
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.monitor_table import Row
+from supple.unchanged import undisturbed
 
 try:
     import numpy as np

@@ -1,6 +1,5 @@
 """Stage data: what a library trains on, read once more for a method, and the end of a backward."""
 
-import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.learner import Batch, described
-from supple.random import RandomStreams, kept_loader_generators
+from supple.unchanged import undisturbed
 
 AsBatch = Callable[[Any], Batch]
 
@@ -41,23 +40,6 @@ def pair(batch: Any) -> Batch:
         "this method reads the data of a stage as pairs of inputs and targets; a batch here is "
         f"{described(batch)}. Say how to make a pair of it: as_batch=lambda batch: (batch['image'], batch['label'])."
     )
-
-
-@contextlib.contextmanager
-def undisturbed(loader: Any = None) -> Iterator[None]:
-    """Set back, at the end, all that reading a loader or drawing a mask moves on: shuffles and masks stay as they were.
-
-    These are the default generators of torch (every GPU's too), Python and numpy, and the loader's own.
-    """
-    streams = RandomStreams()
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    try:
-        with kept_loader_generators(loader):
-            yield
-    finally:
-        streams.rewind_()
-        if gpus:
-            torch.cuda.set_rng_state_all(gpus)
 
 
 class BackwardEnd:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.learner import Inputs, Learner
+from supple.learner import Inputs, Learner, num_examples_of
 from supple.unchanged import evaluation_mode
 from supple.units import UnitLayer
 
@@ -36,22 +36,18 @@ def centred(layer: UnitLayer, h: Tensor, *, mean_U: Tensor) -> Tensor:
 def mean_magnitudes(learner: Learner, layers: Sequence[UnitLayer], inputs: Iterable[Inputs]) -> dict[str, Tensor]:
     """mean |h| of every unit of the layers over all inputs, in evaluation mode; the network stays as it is."""
     sums: dict[str, Tensor] = {layer.name: torch.zeros(layer.num_units, device=learner.device) for layer in layers}
-    num_examples = 0
+    num_examples = torch.zeros((), device=learner.device)
     with evaluation_mode(learner.model), summing(layers, sums):
         for batch in filter(num_examples_of, inputs):  # the mean of an empty one is NaN
             learner.forward_of(learner.model, batch)
             num_examples += num_examples_of(batch)
+    learner.mean_over_ranks_(num_examples, *sums.values())
     if not num_examples:
         raise ValueError(
             "scoring units needs batches of the finished stage and got none; "
             "pass a list or a DataLoader, not a generator that is used up."
         )
     return {name: total / num_examples for name, total in sums.items()}
-
-
-def num_examples_of(inputs: Inputs) -> int:
-    """How many examples a batch holds; a tuple is several arguments of the same batch."""
-    return len(inputs[0]) if isinstance(inputs, tuple) else len(inputs)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 """Method: what may be done against plasticity loss, and when (hooks of a training loop, all no-ops by default)."""
 
+import contextlib
 import functools
 import math
 import warnings
 from abc import ABC
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -25,6 +27,8 @@ class Method(Checked, ABC):
 
     name: ClassVar[str]
     follows: ClassVar[tuple[str, ...]] = ()  # hooks in which it only follows the training
+    renews_units: ClassVar[bool] = False  # two methods that do cannot work side by side
+    is_elementwise: ClassVar[bool] = False  # looks at each entry of a parameter alone, so that shards will do
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -46,7 +50,7 @@ class Method(Checked, ABC):
         return {}
 
     def after_backward(self, learner: Learner, state: State) -> None:
-        """May edit gradients, before clipping."""
+        """May edit gradients, before clipping. What it learns is committed in ``after_step``: a step may be skipped."""
 
     def after_step(self, learner: Learner, state: State) -> None:
         """After each optimizer step."""
@@ -58,6 +62,22 @@ class Method(Checked, ABC):
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
         """Before stage >= 1, with its data, after the optimizer was started anew (where it is)."""
+
+    def evaluation(self, learner: Learner, state: State) -> AbstractContextManager[None]:
+        """While open, the model is the network to evaluate, for methods that train another one."""
+        return contextlib.nullcontext()
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        """The names of the layers that the method acts on, and a sentence for each that it leaves alone."""
+        own, served, left = {id(parameter) for parameter in learner.own_parameters().values()}, [], []
+        for name, module in learner.model.named_modules():
+            parameters = list(module.parameters(recurse=False))
+            if any(id(parameter) in own for parameter in parameters):
+                served.append(name or "the model itself")
+            elif parameters:
+                frozen = not any(parameter.requires_grad for parameter in parameters)
+                left.append(f"'{name}': {'it is frozen' if frozen else 'the optimizer does not train it'}")
+        return served, left
 
 
 def noted(hook: Callable[..., None]) -> Callable[..., None]:
@@ -99,3 +119,9 @@ def decay_rate(value: float, what: str) -> float:
     if not 0.0 < value < 1.0:
         raise ValueError(f"{what}, between 0 and 1 and neither of them; got {value}.")
     return value
+
+
+def check_period(every: int | None, what: str) -> None:
+    """Refuse a period that is no number of steps."""
+    if every is not None and every < 1:
+        raise ValueError(f"{what} is a number of optimizer steps between two acts, at least 1; got {every}.")

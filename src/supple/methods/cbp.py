@@ -10,8 +10,14 @@ from supple import functional as SF
 from supple.learner import Learner
 from supple.methods.activity import centred, mean_magnitude, mean_value
 from supple.methods.base import Method, State, decay_rate
-from supple.methods.copies import check_copies
-from supple.methods.renewal import Moments, first_clocks, renew_units_, take_own_steps_, warn_of_optimizer
+from supple.methods.renewal import (
+    Moments,
+    first_clocks,
+    layers_reached,
+    renew_units_,
+    take_own_steps_,
+    warn_of_optimizer,
+)
 from supple.units import UnitLayer
 from supple.units.residual import consecutive_layers
 from supple.units.surgery import Chosen, Entries, producer_of, renewable_layers, warn_of_others
@@ -36,11 +42,12 @@ class CBP(Method):
     """
 
     name = "cbp"
+    renews_units = True
     replacement_rate: float = 1e-3  # rho; the paper's best on random-label MNIST with Adam at 1e-3
     maturity: int = 100  # steps; the paper's in all trainability runs
     utility_decay: float = 0.99  # eta, as in Dohare et al.
     utility: str = "contribution"  # the text of Dohare et al.; their permuted-MNIST runs have the other
-    residual: str = "one_consumer"  # "all": residual units too, as the authors' ResNet does (see consecutive.py)
+    residual: str = "one_consumer"  # "all": residual units too, as the authors' ResNet does (see units/residual.py)
     moments: Moments = field(default="per_entry", metadata={"later": True, "absent": "clear"})
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: fresh weights by ReLU's gain
 
@@ -55,7 +62,6 @@ class CBP(Method):
             raise ValueError(f"CBP.residual must be one of {', '.join(RESIDUALS)}; got {self.residual!r}.")
 
     def init(self, learner: Learner) -> State:
-        check_copies(learner.model, "CBP")
         warn_of_optimizer(learner.optimizer, self.moments, "CBP")
         learner.features  # noqa: B018  # watch the activations from now on
         warn_of_others(learner.units, learner.optimizer, "CBP", served=self.layers(learner))
@@ -79,6 +85,9 @@ class CBP(Method):
             return renewable_layers(consecutive_layers(graph, learner.model), learner.optimizer, "CBP")
         return [layer for layer in renewable_layers(graph, learner.optimizer, "CBP") if len(layer.consumers) == 1]
 
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return layers_reached(learner, self.layers(learner))
+
     @property
     def running_means(self) -> tuple[str, ...]:
         """What is averaged over steps for each unit."""
@@ -93,21 +102,27 @@ class CBP(Method):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}
-            self.rate_units_(layer, record, learner.take_feature(layer.name))
+            self.rate_units_(learner, layer, record)
             chosen = self.units_due(record)
             renew_units_(learner, state, layer, chosen, bias_K=0.0, moments=self.moments)
             for key in ("age", *self.running_means):
                 Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
 
-    def rate_units_(self, layer: UnitLayer, record: State, h: Tensor) -> None:
+    def rate_units_(self, learner: Learner, layer: UnitLayer, record: State) -> None:
         """One step older, and one step's utility more."""
+        h = learner.take_feature(layer.name)
         record["age"] += 1
         if self.utility == "contribution":
             value_U = mean_magnitude(layer, h)
+            learner.mean_over_ranks_(value_U)
         else:
-            self.average_(record["mean"], mean_value(layer, h))
+            mean_U = mean_value(layer, h)
+            learner.mean_over_ranks_(mean_U)
+            self.average_(record["mean"], mean_U)
             mean_U = record["mean"] / self.correction(record)
-            value_U = mean_magnitude(layer, centred(layer, h, mean_U=mean_U)) / incoming_magnitude(layer)
+            value_U = mean_magnitude(layer, centred(layer, h, mean_U=mean_U))
+            learner.mean_over_ranks_(value_U)
+            value_U = value_U / incoming_magnitude(layer)
         self.average_(record["utility"], value_U * outgoing_magnitude(layer))
 
     def average_(self, mean_U: Tensor, value_U: Tensor) -> None:

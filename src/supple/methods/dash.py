@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import Method, State
-from supple.methods.copies import check_copies
+from supple.methods.base import Method, State, check_period
 from supple.random import undisturbed_reading
 
 MAX_SHOWN = 3  # names that a warning can hold
@@ -29,13 +28,17 @@ class DASH(Method):
 
     A vector is a row of a linear layer, a kernel of a convolution (one output, one input channel), or a whole bias; the
     output layer counts, norms do not. A kernel of one entry (1x1) has cosine 1 or -1, so it stays or goes to the floor.
+    With ``every`` the direction is that of the training's own steps, and no data are read.
+
     Other weights stay as they are (embeddings, attention's joint projection, recurrent layers, what a parametrization
     such as a weight norm computes), and a warning names them.
     """
 
     name = "dash"
+    follows = ("after_step",)
     alpha: float = 0.1  # share of the newest batch; 0.1 and 0.3: the paper's choice in all of "limited access"
     floor: float = 0.3  # lambda, the smallest factor
+    every: int | None = field(default=None, metadata={"later": True})  # optimizer steps; None: between stages
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha <= 1.0:
@@ -43,17 +46,35 @@ class DASH(Method):
                 f"DASH.alpha is the share of the newest batch in the average of gradients, in (0, 1]; got {self.alpha}."
             )
         SF.probability(self.floor, "DASH.floor is the smallest factor a weight is scaled by (lambda)")
+        check_period(self.every, "DASH.every")
 
     def init(self, learner: Learner) -> State:
-        check_copies(learner.model, "DASH")
         warn_of_others(learner)
-        return {}
+        if self.every is None:
+            return {}
+        return {f"direction.{name}": torch.zeros_like(tensor) for name, tensor in shrinkable(learner).items()}
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        shrunk = shrinkable(learner)
+        left = [name for name in learner.own_parameters() if name not in shrunk]
+        return list(shrunk), [f"'{name}': not the weight of a linear or convolutional layer" for name in left]
+
+    @torch.no_grad()
+    def after_step(self, learner: Learner, state: State) -> None:
+        super().after_step(learner, state)
+        for name, tensor in shrinkable(learner).items() if self.every is not None else ():
+            if tensor.grad is not None:
+                state[f"direction.{name}"].lerp_(-tensor.grad, self.alpha)
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
         if not shrinkable(learner):
             return
-        with undisturbed_reading(data, learner.device):
-            directions = self.descent_directions(learner, data)
+        if self.every is not None:
+            directions = {name: state[f"direction.{name}"] for name in shrinkable(learner)}
+        else:
+            with undisturbed_reading(data, learner.device):
+                directions = self.descent_directions(learner, data)
+            learner.mean_over_ranks_(*directions.values())
         with torch.no_grad():
             for name, tensor in shrinkable(learner).items():
                 tensor.mul_(alignment(directions[name], tensor).clamp_(self.floor, 1.0))

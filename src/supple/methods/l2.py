@@ -17,6 +17,7 @@ class L2(Method):
     """
 
     name = "l2"
+    is_elementwise = True
     strength: float = 1e-4  # lambda; the paper's best on random-label MNIST with Adam at 1e-3
 
     def __post_init__(self) -> None:

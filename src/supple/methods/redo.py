@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from supple.learner import Batch, Inputs, Learner, pair_of
-from supple.methods.activity import mean_magnitudes, num_examples_of
-from supple.methods.base import Method, State
-from supple.methods.copies import check_copies
-from supple.methods.renewal import Moments, draw, first_clocks, renew_units_, take_own_steps_, warn_of_optimizer
+from supple.learner import Batch, Inputs, Learner, num_examples_of, pair_of
+from supple.methods.activity import mean_magnitudes
+from supple.methods.base import Method, State, check_period
+from supple.methods.renewal import (
+    Moments,
+    draw,
+    first_clocks,
+    layers_reached,
+    renew_units_,
+    take_own_steps_,
+    warn_of_optimizer,
+)
 from supple.random import undisturbed_reading
 from supple.units.surgery import Chosen, producer_of, renewable_layers, warn_of_others
 
@@ -34,11 +41,13 @@ class ReDo(Method):
     """
 
     name = "redo"
+    renews_units = True
     follows = ("after_step",)
     # tau; the paper's best on random-label MNIST with Adam at 1e-3 (50 on permuted MNIST); inf: all units
     threshold: float = field(default=0.0, metadata={"infinite": True})
     num_examples: int = 2000  # of the finished stage, at most: all of random-label MNIST's 1,600
     moments: Moments = field(default="per_entry", metadata={"later": True, "absent": "clear"})
+    every: int | None = field(default=None, metadata={"later": True})  # optimizer steps; None: between stages
     # 1: moments were cleared and the whole tensor's step count restarted
     revision: int = field(default=2, metadata={"later": True, "absent": 1})
 
@@ -49,13 +58,16 @@ class ReDo(Method):
             )
         if self.num_examples < 1:
             raise ValueError(f"ReDo.num_examples is how many examples are scored, at least 1; got {self.num_examples}.")
+        check_period(self.every, "ReDo.every")
 
     def init(self, learner: Learner) -> State:
-        check_copies(learner.model, "ReDo")
         layers = renewable_layers(learner.units, learner.optimizer, "ReDo")
         warn_of_others(learner.units, learner.optimizer, "ReDo", served=layers)
         warn_of_optimizer(learner.optimizer, self.moments, "ReDo")
         return first_clocks(learner, layers, self.moments)
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return layers_reached(learner, renewable_layers(learner.units, learner.optimizer, "ReDo"))
 
     def after_step(self, learner: Learner, state: State) -> None:
         super().after_step(learner, state)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from supple.learner import Learner
 from supple.methods.base import State
 from supple.units import UnitLayer
-from supple.units.surgery import Chosen, Entries, producer_of, renew_, trained_by, trained_entries
+from supple.units.surgery import Chosen, Entries, producer_of, reasons_left, renew_, trained_by, trained_entries
 
 Moments = Literal["per_entry", "keep", "clear"]
 
@@ -55,6 +55,14 @@ def warn_of_optimizer(optimizer: torch.optim.Optimizer, moments: Moments, who: s
             "step count stays, so that the unit's first steps can be longer than a new optimizer's.",
             stacklevel=3,
         )
+
+
+def layers_reached(learner: Learner, layers: list[UnitLayer]) -> tuple[list[str], list[str]]:
+    """The layers whose units are renewed, with the activation that shows them, and why others are left alone."""
+    served = [
+        f"{learner.name_of(producer_of(layer).weight).removesuffix('.weight')} at {layer.name}" for layer in layers
+    ]
+    return served, [*reasons_left(learner.units, learner.optimizer, served=layers), *learner.units.skipped]
 
 
 def renew_units_(

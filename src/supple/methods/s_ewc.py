@@ -10,6 +10,8 @@ from torch import Tensor
 from supple.learner import Learner
 from supple.methods.base import Method, State, decay_rate, non_negative
 
+KINDS = ("mean", "fisher", "step")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SEWC(Method):
@@ -23,6 +25,7 @@ class SEWC(Method):
     """
 
     name = "s_ewc"
+    follows = ("after_step",)
     strength: float = 1.0  # lambda; the paper's best for ResNet-18 in continual learning with limited access
     mean_decay: float = 0.999  # of a; both rates as in the authors' code
     fisher_decay: float = 0.999  # of f
@@ -33,23 +36,35 @@ class SEWC(Method):
         decay_rate(self.fisher_decay, "SEWC.fisher_decay is the decay of the mean of squared gradients")
 
     def init(self, learner: Learner) -> State:
-        named = {name: parameter.detach() for name, parameter in learner.model.named_parameters()}
-        means = {f"mean.{name}": theta.clone() for name, theta in named.items()}
-        fishers = {f"fisher.{name}": torch.zeros_like(theta) for name, theta in named.items()}
-        steps = {f"step.{name}": theta.new_zeros((), dtype=torch.int64) for name, theta in named.items()}
-        return {**means, **fishers, **steps}
+        state: State = {}
+        for name, parameter in learner.model.named_parameters():
+            theta = parameter.detach()
+            state[f"mean.{name}"], state[f"fisher.{name}"] = theta.clone(), torch.zeros_like(theta)
+            state[f"step.{name}"] = theta.new_zeros((), dtype=torch.int64)
+        return state | {f"next.{key}": tensor.clone() for key, tensor in state.items()}
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
         names, thetas, gradients = learner.trained()
         if not names:
             return
-        means, fishers, steps = ([state[f"{kind}.{name}"] for name in names] for kind in ("mean", "fisher", "step"))
+        torch._foreach_copy_(self.running(names, state, "next."), self.running(names, state))
+        means, fishers, steps = (self.running(names, state, "next.", kind) for kind in KINDS)
         torch._foreach_add_(steps, 1)
         steps_P = torch.stack(steps)
         move_(means, thetas, shares(steps_P, self.mean_decay))
         move_(fishers, torch._foreach_mul(gradients, gradients), shares(steps_P, self.fisher_decay))
         torch._foreach_addcmul_(gradients, fishers, torch._foreach_sub(thetas, means), value=self.strength)
+
+    @torch.no_grad()
+    def after_step(self, learner: Learner, state: State) -> None:
+        super().after_step(learner, state)
+        if names := learner.trained()[0]:  # a step that is skipped, as after an overflow, leaves no trace
+            torch._foreach_copy_(self.running(names, state), self.running(names, state, "next."))
+
+    def running(self, names: Sequence[str], state: State, prefix: str = "", *kinds: str) -> list[Tensor]:
+        """Means, Fisher values and steps of the parameters, or those of one kind."""
+        return [state[f"{prefix}{kind}.{name}"] for kind in kinds or KINDS for name in names]
 
 
 def shares(steps_P: Tensor, decay: float) -> Sequence[Tensor]:

@@ -7,7 +7,7 @@ import torch
 
 from supple import functional as SF
 from supple.learner import Batch, Learner, forget_
-from supple.methods.base import Method, State
+from supple.methods.base import Method, State, check_period
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +21,11 @@ class ShrinkPerturb(Method):
     name = "shrink_perturb"
     shrink: float = 0.8  # lambda; the paper's best on random-label MNIST with Adam at 1e-3
     clear_moments: bool = field(default=False, metadata={"later": True})
+    every: int | None = field(default=None, metadata={"later": True})  # optimizer steps; None: between stages
 
     def __post_init__(self) -> None:
         SF.probability(self.shrink, "ShrinkPerturb.shrink is the share of the way back to the initial weights (lambda)")
+        check_period(self.every, "ShrinkPerturb.every")
 
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:

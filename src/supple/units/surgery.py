@@ -67,12 +67,17 @@ def renewable_layers(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: st
     )
 
 
+def reasons_left(graph: UnitGraph, optimizer: torch.optim.Optimizer, *, served: list[UnitLayer]) -> list[str]:
+    """A sentence for each hidden layer that is not served."""
+    names, trained = {layer.name for layer in served}, trained_by(optimizer)
+    left = [layer for layer in graph if layer.name not in names]
+    return [f"'{layer.name}': {hindrance(layer, trained) or 'more than one layer reads it'}" for layer in left]
+
+
 def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str, *, served: list[UnitLayer]) -> None:
     """Name the hidden layers that a method leaves alone for another reason than a residual sum, which is by design."""
-    names, trained = {layer.name for layer in served}, trained_by(optimizer)
-    left = [layer for layer in graph if layer.name not in names and not (layer.residual and not layer.unclear)]
-    reasons = [f"'{layer.name}': {hindrance(layer, trained) or 'more than one layer reads it'}" for layer in left]
-    reasons += graph.skipped
+    by_design = [layer for layer in graph if layer.residual and not layer.unclear]
+    reasons = [*reasons_left(graph, optimizer, served=[*served, *by_design]), *graph.skipped]
     if reasons:
         shown = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
         warnings.warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).", stacklevel=3)

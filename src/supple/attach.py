@@ -1,0 +1,396 @@
+"""Attach: methods act inside the optimizer's own step, so that a training loop stays as it is.
+
+Hooks of the optimizer call a method's ``after_backward`` before its step and ``after_step`` behind it: the same bits as
+calling them by hand in that order.
+"""
+
+import contextlib
+import math
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from supple.fields import checked, shown
+from supple.learner import Batch, Inputs, Learner, num_examples_of, restore_
+from supple.methods.base import HOOKS, Method, State
+from supple.unchanged import undisturbed
+
+IN_A_STEP, BETWEEN_STAGES = HOOKS[:2], HOOKS[2:]
+WAYS = {
+    "after_backward": "edits gradients before each step",
+    "after_step": "acts after each step",
+    "end_stage": "acts at the end of a stage",
+    "begin_stage": "acts before a stage",
+}
+
+
+def attach(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    methods: Method | Sequence[Method],
+    *,
+    example_input: Inputs | None = None,
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+    seed: int = 0,
+    clip_norm: float | None = None,
+) -> "Plasticity":
+    """Have one or several methods act, in this order, whenever the optimizer steps.
+
+    Attach when the model is on its device and before the first step: the weights of now are the initial ones.
+
+    example_input: a batch for methods that trace units; without it the first training forward's inputs are taken.
+    loss: of outputs and targets, for methods that take gradients of their own (DASH).
+    seed: of the methods' random stream; over several processes that of the first one.
+    clip_norm: clip the total norm of the gradients to this, after the methods have edited them. A loop that clips by
+        itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
+    """
+    return Plasticity(model, optimizer, methods, example_input=example_input, loss=loss, seed=seed, clip_norm=clip_norm)
+
+
+class Plasticity:
+    """Methods at work in a training. A context manager: at its end they are detached.
+
+    ``learner`` and ``states`` are what the methods see and remember.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        methods: Method | Sequence[Method],
+        *,
+        example_input: Inputs | None = None,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        seed: int = 0,
+        clip_norm: float | None = None,
+    ) -> None:
+        self.methods = checked_methods(methods)
+        if clip_norm is not None and checked(clip_norm, float, "attach's clip_norm") <= 0.0:
+            raise ValueError(f"attach's clip_norm is the largest norm of the gradients, above 0; got {clip_norm}.")
+        self.learner = Learner(model, unwrapped(optimizer), example_input=example_input, loss=loss, seed=seed)
+        self.learner.patience = None  # the hooks are called from here
+        check_shards(self.learner, self.methods)
+        self.clip_norm = clip_norm
+        self.monitor: Any = None  # a Monitor to step with the methods
+        self.num_steps = self.stage = 0
+        self.num_acts = [0] * len(self.methods)
+        self._states: list[State] | None = None
+        self._saved: list[State] | None = None
+        self._is_edited = self._is_skipped = False
+        self._recent: deque[Inputs] = deque()
+        self._handles: list[RemovableHandle] = []
+        self._tap = InputTap(self.see_inputs)
+        if example_input is not None:
+            self.init_states()
+        self._hook()
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer whose steps the methods act in; set it if the training makes a new one."""
+        return self.learner.optimizer
+
+    @optimizer.setter
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        self._unhook()
+        self.learner.optimizer = unwrapped(optimizer)
+        self._hook()
+
+    @property
+    def states(self) -> list[State]:
+        """What each method remembers."""
+        if self._states is None:
+            self.init_states()
+        assert self._states is not None
+        return self._states
+
+    def init_states(self) -> None:
+        """Create the methods' states, tracing units from the example if they need it."""
+        with undisturbed(), torch.autocast(self.learner.device.type, enabled=False):
+            self._states = [method.init(self.learner) for method in self.methods]
+        for state, saved in zip(self._states, self._saved or (), strict=False):
+            restore_(state, saved)
+        self._saved = None
+
+    @torch.no_grad()
+    def edit_gradients(self) -> None:
+        """Let the methods edit the gradients, then clip. The step calls it, unless the loop did, once for each step."""
+        for method, state in zip(self.methods, self.states, strict=True):
+            method.after_backward(self.learner, state)
+        if self.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.learner.own_parameters().values(), self.clip_norm)
+        self._is_edited = True
+
+    def end_stage(self, data: Iterable[Batch] = ()) -> None:
+        """The stage is over; ``data`` are its batches, pairs of inputs and targets, for methods that read them."""
+        self._act_between(lambda method, state: method.end_stage(self.learner, state, data), "end_stage")
+
+    def begin_stage(self, data: Iterable[Batch] = ()) -> None:
+        """The next stage begins; ``data`` are its batches. The optimizer was started anew before, if it is."""
+        self.stage += 1
+        self._act_between(
+            lambda method, state: method.begin_stage(self.learner, state, data, self.stage), "begin_stage"
+        )
+
+    @contextlib.contextmanager
+    def evaluation(self) -> Iterator[None]:
+        """While open, the model is the network to evaluate, if a method trains another than it evaluates."""
+        with contextlib.ExitStack() as stack:
+            for method, state in zip(self.methods, self.states, strict=True):
+                stack.enter_context(method.evaluation(self.learner, state))
+            yield
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed training needs beside the model's and the optimizer's own."""
+        states = self._states or self._saved or [{} for _ in self.methods]
+        return {
+            "methods": [{"name": method.name, "fields": fields_of(method)} for method in self.methods],
+            "states": [dict(state) for state in states],
+            **self.learner.state_dict(),
+            "example_input": first_two(self.learner.example_input),
+            "num_steps": self.num_steps,
+            "stage": self.stage,
+            "num_acts": list(self.num_acts),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from what was saved with the same methods."""
+        names = [entry["name"] for entry in saved["methods"]]
+        if names != [method.name for method in self.methods]:
+            own = ", ".join(method.name for method in self.methods)
+            raise ValueError(f"this checkpoint is of the methods {', '.join(names)}, and those attached are {own}.")
+        self.learner.load_state_dict(saved)
+        self.num_steps, self.stage, self.num_acts = saved["num_steps"], saved["stage"], list(saved["num_acts"])
+        if self.learner.example_input is None:
+            self.learner.example_input = saved["example_input"]
+        self._saved = list(saved["states"])
+        if self._states is not None:
+            for state, before in zip(self._states, self._saved, strict=True):
+                restore_(state, before)
+
+    def detach(self) -> None:
+        """Take all hooks off; warn of a method that never acted."""
+        self._unhook()
+        self.learner.close()
+        for method, num_acts in zip(self.methods, self.num_acts, strict=True):
+            if method.acts_in(*HOOKS) and not num_acts:
+                warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}.", stacklevel=2)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.detach()
+
+    def __str__(self) -> str:
+        lines = []
+        for method, num_acts in zip(self.methods, self.num_acts, strict=True):
+            lines.append(f"{method}: {self._how(method)}; acted {num_acts} times in {self.num_steps} steps")
+            try:
+                served, left = method.reach(self.learner)
+            except ValueError:  # it traces units, and no input has been seen yet
+                lines.append("  which layers: known after the first forward")
+                continue
+            lines.append(f"  acts on: {', '.join(served) or 'nothing'}")
+            lines += [f"  leaves alone: {reason}" for reason in left]
+        if any(method.acts_in("after_backward") for method in self.methods) and self.clip_norm is None:
+            lines.append(
+                "gradients are edited in optimizer.step(): clip with clip_norm=, or call edit_gradients() before"
+            )
+        return "\n".join(lines)
+
+    def _how(self, method: Method) -> str:
+        if every := period_of(method):
+            return f"acts every {every} optimizer steps"
+        own = [hook for hook in HOOKS if method.acts_in(hook)]
+        calls = [f"plasticity.{hook}(data)" for hook in own if hook in BETWEEN_STAGES]
+        way_out = f" (call {' and '.join(calls)}, or give it every=N)" if calls else ""
+        return (" and ".join(WAYS[hook] for hook in own) or "does nothing") + way_out
+
+    def _hook(self) -> None:
+        register = (self.optimizer.register_step_pre_hook, self.optimizer.register_step_post_hook)
+        self._handles = [register[0](self._before_step), register[1](self._after_step)]
+        self._tapped = self.learner.model.register_forward_pre_hook(self._tap, with_kwargs=True)
+
+    def _unhook(self) -> None:
+        for handle in (*self._handles, self._tapped):
+            handle.remove()
+
+    def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is not None:  # Lightning, LBFGS: the backward happens inside the step
+            return (args[0],), {**kwargs, "closure": self._wrapped(closure)}
+        found_inf = getattr(optimizer, "found_inf", None)  # a GradScaler lets fused optimizers skip by themselves
+        self._is_skipped = found_inf is not None and bool(found_inf.item())
+        if not self._is_skipped and not self._is_edited:
+            unscale_(optimizer)
+            self.edit_gradients()
+        return None
+
+    def _wrapped(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def edited() -> Any:
+            self._is_edited = False
+            loss = closure()
+            if not self._is_edited:
+                self.edit_gradients()
+            return loss
+
+        return edited
+
+    def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._is_edited = False
+        if self._is_skipped:
+            return
+        self.num_steps += 1
+        for i, (method, state) in enumerate(zip(self.methods, self.states, strict=True)):
+            method.after_step(self.learner, state)
+            self.num_acts[i] += method.acts_in(*IN_A_STEP)
+            if (every := period_of(method)) and self.num_steps % every == 0:
+                data: Any = [(inputs, None) for inputs in self._recent]
+                method.end_stage(self.learner, state, data)
+                method.begin_stage(self.learner, state, data, self.num_steps // every)
+                self.num_acts[i] += 1
+        if self.monitor is not None:
+            self.monitor.step()
+
+    def _act_between(self, act: Callable[[Method, State], None], hook: str) -> None:
+        for i, (method, state) in enumerate(zip(self.methods, self.states, strict=True)):
+            if not period_of(method):
+                act(method, state)
+                self.num_acts[i] += method.acts_in(hook)
+
+    def see_inputs(self, inputs: Inputs) -> None:
+        """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
+        if self._states is None:
+            self.learner.example_input = inputs
+            self.init_states()
+        readers: list[Any] = [
+            method for method in self.methods if period_of(method) and hasattr(method, "num_examples")
+        ]
+        for method in readers:
+            self._keep_recent(inputs, method.num_examples, method.every)
+        if not readers:
+            self._tapped.remove()
+
+    def _keep_recent(self, inputs: Inputs, num_wanted: int, every: int) -> None:
+        """Keep a copy of inputs that are among the latest when the method next acts; earlier ones are not needed."""
+        size = num_examples_of(inputs)
+        if size and every - self.num_steps % every <= math.ceil(num_wanted / size):
+            self._recent.append(copied(inputs))
+        num_kept = sum(map(num_examples_of, self._recent))
+        while self._recent and num_kept - num_examples_of(self._recent[0]) >= num_wanted:
+            num_kept -= num_examples_of(self._recent.popleft())
+
+
+def fields_of(method: Any) -> dict[str, Any]:
+    """The method's hyperparameters, those of a method within it too."""
+    return asdict(method)
+
+
+def period_of(method: Method) -> int | None:
+    """Every how many optimizer steps a method acts that else acts between stages."""
+    return getattr(method, "every", None)
+
+
+class InputTap:
+    """A forward pre-hook that shows what the model is trained on; in copies and pickles of the model it is dead."""
+
+    def __init__(self, see: Callable[[Inputs], None] | None = None) -> None:
+        self.see, self.is_open = see, False
+
+    def __call__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self.see is None or self.is_open or not model.training or not torch.is_grad_enabled():
+            return
+        inputs = inputs_of(args, kwargs)
+        if inputs is not None:
+            self.is_open = True  # tracing calls the model too
+            try:
+                self.see(inputs)
+            finally:
+                self.is_open = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "InputTap":
+        return InputTap()
+
+    def __reduce__(self) -> tuple[type["InputTap"], tuple[()]]:
+        return InputTap, ()
+
+
+def inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs | None:
+    """The arguments of a forward as a Learner takes them: a tensor, or a tuple of several; None if they are neither."""
+    if kwargs or not args or not all(isinstance(argument, Tensor) for argument in args):
+        return None
+    return args[0] if len(args) == 1 else args
+
+
+def copied(inputs: Inputs) -> Inputs:
+    """The inputs in memory of their own: a loop may write the next batch into theirs."""
+    return tuple(part.detach().clone() for part in inputs) if isinstance(inputs, tuple) else inputs.detach().clone()
+
+
+def first_two(inputs: Inputs | None) -> Inputs | None:
+    """Two examples of a batch: all that tracing needs of it; the inputs as they are if they do not share their rows."""
+    if isinstance(inputs, tuple):
+        return tuple(part[:2] for part in inputs) if len({len(part) for part in inputs}) == 1 else inputs
+    return None if inputs is None else inputs[:2]
+
+
+def checked_methods(methods: object) -> tuple[Method, ...]:
+    """The methods, or an error that says which of them cannot be attached, and what to do instead."""
+    listed = tuple(methods) if isinstance(methods, Sequence) else (methods,)
+    if not listed:
+        raise ValueError("attach needs a method, e.g. attach(model, optimizer, L2Init()); got none.")
+    for method in listed:
+        if not isinstance(method, Method):
+            raise TypeError(f"attach needs methods, e.g. L2Init(strength=1e-3); got {shown(method)}.")
+        if not method.acts_in(*HOOKS) and type(method).activation is not Method.activation:
+            raise ValueError(
+                f"{type(method).__name__} only swaps the activation, which no step does: "
+                f"use convert(model, {method.activation()})."
+            )
+    renewing = [type(method).__name__ for method in listed if method.renews_units]
+    if len(renewing) > 1:
+        raise ValueError(
+            f"{' and '.join(renewing)} both renew units, and neither would know what the other did; attach one of them."
+        )
+    return listed
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """The optimizer itself, without what accelerate wraps around it."""
+    inner = getattr(optimizer, "optimizer", None)
+    return unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
+
+
+@torch.no_grad()
+def unscale_(optimizer: Any) -> None:
+    """Divide the gradients by the factor that a GradScaler left to the fused step, and take it from the step."""
+    if getattr(optimizer, "grad_scale", None) is not None:
+        held = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
+        for gradient in (gradient for gradient in held if gradient is not None):
+            gradient.div_(optimizer.grad_scale)
+        optimizer.grad_scale = None
+
+
+def check_shards(learner: Learner, methods: Iterable[Method]) -> None:
+    """Refuse sharded networks to methods that look at more than single entries."""
+    sharded = any(type(parameter.data).__name__ == "DTensor" for parameter in learner.model.parameters())
+    foreign = [type(part).__name__ for part in (learner.model, learner.optimizer) if is_foreign_shard(part)]
+    for method in methods:
+        if foreign or (sharded and method.acts_in(*HOOKS) and not method.is_elementwise):
+            what = foreign[0] if foreign else "parameters that FSDP2 shards"
+            raise ValueError(
+                f"{type(method).__name__} does not work with {what}: no process holds whole layers. "
+                "Use DistributedDataParallel, or with FSDP2 L2 or L2Init."
+            )
+
+
+def is_foreign_shard(part: object) -> bool:
+    """Whether the part belongs to DeepSpeed or to FSDP's first form."""
+    module = type(part).__module__
+    return module.startswith("deepspeed") or type(part).__name__ == "FullyShardedDataParallel"
