@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from supple import Learner
+from supple import attach
 from supple.methods import CBP, L2Init, ReDo, Vanilla
 
 METHODS = {
@@ -33,22 +33,20 @@ def main(name="cbp", num_stages=20, num_epochs=30):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    learner = Learner(model, optimizer, example_input=torch.randn(2, 64), loss=F.cross_entropy, seed=0)
-    method, accuracies = METHODS[name], []
-    state = method.init(learner)
+    plasticity = attach(model, optimizer, METHODS[name], loss=F.cross_entropy, seed=0)
+    accuracies = []
     for stage, data in enumerate(random_stages(num_stages)):
         if stage:
-            method.begin_stage(learner, state, data, stage)
+            plasticity.begin_stage(data)
         for x, y in data * num_epochs:
             optimizer.zero_grad()
             F.cross_entropy(model(x), y).backward()
-            method.after_backward(learner, state)
             optimizer.step()
-            method.after_step(learner, state)
         correct = torch.cat([model(x).argmax(dim=1) == y for x, y in data])
         accuracies.append(correct.float().mean().item())
         print(f"{name}, stage {stage}: accuracy {accuracies[-1]:.3f}")
-        method.end_stage(learner, state, data)
+        plasticity.end_stage(data)
+    print(plasticity)
     return accuracies
 
 
