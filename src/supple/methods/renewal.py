@@ -163,8 +163,6 @@ def correct_(
     last_step.copy_(step)
     for born in borns.values():
         born.masked_fill_(born > step, 0)  # the optimizer was started anew since then
-    if parameter.is_cpu and not any(born.any() for born in borns.values()):  # on a GPU no branch can ask for values
-        return
     rate, epsilon = tensors_rate, tensors_epsilon = scales(step, group, dtype=parameter.dtype)
     youngest = step
     for dim, born in borns.items():
