@@ -71,7 +71,8 @@ def test_the_walk_is_long():
 @pytest.mark.parametrize("layer", [AID, DropReLU, ReLUDropout, IntervalDropout, RReLU])
 def test_every_layer_refuses_what_does_not_suit_its_argument(layer):
     given = {"edges": (0.0,), "drop": (0.9, 0.1)} if layer is IntervalDropout else {}
-    no_numbers = (None, True, "0.9", b"1", object(), np.bool_(True), torch.tensor(True), np.ones((2, 2)), 1j)
+    scalars = (np.bool_(True), torch.tensor(True), np.complex64(0.5), torch.tensor(0.5j), np.str_("0.9"))
+    no_numbers = (None, True, "0.9", b"1", object(), float, *scalars, np.ones((2, 2)), 1j)
     for name in inspect.signature(layer).parameters:
         wrong = WRONG[bool] if name == "inplace" else (*no_numbers, *NO_FINITE)
         in_sequence = [(value,) * len(given[name]) for value in wrong] if name in given else []

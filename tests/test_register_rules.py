@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from supple_lab.studies.claims import claims_of
 from supple_lab.studies.register import SHARED, digest_of, texts
 
 ROOT = Path(__file__).parent.parent
@@ -52,8 +53,10 @@ def test_holms_bounds_stop_at_the_first_that_is_not_met(tool):
     def row(claim, verdict, chance):
         return {"claim": claim, "verdict": verdict, "chance": chance, "parts": []}
 
-    claims = [row("a", "holds", 0.02), row("b", "fails", 0.001), row("c", "holds", 0.03), row("d", "not decided", 1.0)]
-    text = tool.error_rate({"theory": {"claims": [*claims, row("e", "not run", 0.0)]}})
+    judged = [("holds", 0.02), ("fails", 0.001), ("holds", 0.03), ("not decided", 1.0), ("not run", 0.0)]
+    claims = [row(one.claim, *told) for one, told in zip(claims_of("trainability"), judged, strict=False)]
+    checks = [row(one.claim, "holds", 0.0) for one in claims_of("theory") if one.is_check]
+    text = tool.error_rate({"trainability": {"claims": claims}, "theory": {"claims": checks}})
     assert "4 of them were tested" in text
     assert "0.2 wrong decisions would be expected" in text
     assert [line.rsplit("| ", 1)[1] for line in text.splitlines()[-3:]] == ["yes |", "no |", "no |"]

@@ -15,7 +15,7 @@ import json
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -59,6 +59,12 @@ class Wanted:
             precision=self.precision,
         )
         return lookup.find(Study, self.study)().specs(order)
+
+
+@cache
+def comes_along(wanted: Wanted, method: str) -> bool:
+    """Whether runs of the method are the fresh networks that a study adds to those that are asked for."""
+    return not set(wanted.specs("paper", (method,))) <= set(wanted.specs("paper"))
 
 
 RANDOM_LABEL, PERMUTED = "random label, Adam 1e-3", "permuted input, Adam 1e-3"
@@ -183,9 +189,9 @@ def next_parts(missing: dict[Wanted, list[RunSpec]], budget: float) -> list[Part
 
 def smallest_part(wanted: Wanted, specs: Sequence[RunSpec]) -> Part:
     """The first run, with those of its method and seed that the same command starts."""
-    method, seed = specs[0].method.name, specs[0].seed
-    own = tuple(spec for spec in specs if spec.method.name == method and spec.seed <= seed)
-    return Part(wanted=wanted, num_seeds=seed + 1, methods=(method,), specs=own)
+    asked = [spec for spec in specs if not comes_along(wanted, spec.method.name)] or specs
+    method, seed = asked[0].method.name, asked[0].seed
+    return part_of(wanted, [spec for spec in asked if spec.method.name == method], specs, seed + 1)
 
 
 def by_kind(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
@@ -198,25 +204,28 @@ def largest_part(wanted: Wanted, specs: Sequence[RunSpec], budget: float) -> Par
     """Seed after seed as long as all methods fit; of the first seed that does not fit, the methods that do."""
     best: Part | None = None
     for num_seeds in sorted({spec.seed + 1 for spec in specs}):
-        part = part_of(wanted, specs, num_seeds=num_seeds, budget=budget)
-        if part is None or (best is not None and len(part.methods) < len(best.methods)):
+        early = [spec for spec in specs if spec.seed < num_seeds]
+        fitting: list[RunSpec] = []
+        methods = dict.fromkeys(spec.method.name for spec in early if not comes_along(wanted, spec.method.name))
+        for method in methods:
+            more = [*fitting, *(spec for spec in early if spec.method.name == method)]
+            if part_of(wanted, more, specs, num_seeds).seconds <= budget:
+                fitting = more
+        part = part_of(wanted, fitting, specs, num_seeds)
+        if not fitting or (best is not None and len(part.methods) < len(best.methods)):
             break
         best = part
-        if set(part.methods) != {spec.method.name for spec in specs if spec.seed < num_seeds}:
+        if len(part.methods) != len(methods):
             break
     return best
 
 
-def part_of(wanted: Wanted, specs: Sequence[RunSpec], *, num_seeds: int, budget: float) -> Part | None:
-    """The methods that fit, each with all that is missing of so many seeds."""
-    part = Part(wanted=wanted, num_seeds=num_seeds, methods=(), specs=())
-    early = [spec for spec in specs if spec.seed < num_seeds]
-    for method in dict.fromkeys(spec.method.name for spec in early):
-        own = tuple(spec for spec in early if spec.method.name == method)
-        more = replace(part, methods=(*part.methods, method), specs=(*part.specs, *own))
-        if more.seconds <= budget:
-            part = more
-    return part if part.specs else None
+def part_of(wanted: Wanted, asked: Sequence[RunSpec], specs: Sequence[RunSpec], num_seeds: int) -> Part:
+    """These runs of so many seeds, with the missing ones that come along."""
+    along = [spec for spec in specs if comes_along(wanted, spec.method.name) and spec.seed < num_seeds]
+    runs = dict.fromkeys([*(spec for spec in asked if spec.seed < num_seeds), *along])
+    methods = dict.fromkeys(spec.method.name for spec in asked if spec not in along)
+    return Part(wanted=wanted, num_seeds=num_seeds, methods=tuple(methods) or ("vanilla",), specs=tuple(runs))
 
 
 def reports_in(results: Path) -> list[Path]:

@@ -1,21 +1,18 @@
-"""Makes a published report again from what it tells of its runs: after a rule has changed, or without withdrawn runs.
+"""Makes published reports again from their own runs, for instance after a rule has changed.
 
-    python tools/remake_report.py supervised
-    python tools/remake_report.py trainability --without rrelu cbp redo
+    python tools/remake_report.py supervised trainability
 
-A method that is left out counts as not run, and its runs are among those that are missing. A report carries no logs of
-epochs: where a figure needs them, all figures stay as they are, and of the page the claims alone are made again.
+Runs that the study would not order today, because their method has changed since, count as not run. A report has no
+logs of epochs. If a figure needs them, all figures stay as they are.
 """
 
-import argparse
-import json
 import re
+import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from publish_report import RESULTS, files_of, publish
-from store_from_report import store_from_report
+from publish_report import LINK_TO_MARKDOWN, RESULTS, files_of, publish
+from store_from_report import read_report, store_from_reports
 
 from supple_lab import lookup
 from supple_lab.commands.report import make_report
@@ -24,40 +21,29 @@ from supple_lab.report.panel import NO_EPOCHS
 from supple_lab.studies.base import Study
 
 NUMBERS = (".json", ".csv", ".tex")
-CLAIMS = re.compile(r'<section id="claims">.*?</section>', re.DOTALL)
-Json = dict[str, Any]
+FIGURES = re.compile(r"<figure id=.*</figure>", re.DOTALL)
+DATA = re.compile(r'<script type="application/json" id="data">.*?</script>', re.DOTALL)  # of the figures
+NO_LOGS = re.compile(r"[^<>]*epochs\.jsonl is not there[^<]*")
+INSTEAD = "The figures were drawn when the runs were made, from logs of epochs that are not part of this report."
 
 
 def main() -> None:
-    """Remake the study that the first argument names, where it lies."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("study")
-    parser.add_argument("--without", nargs="+", default=(), metavar="METHOD")
-    asked = parser.parse_args()
-    remake(RESULTS / asked.study, without=tuple(asked.without))
+    """Remake the studies that the arguments name."""
+    for name in sys.argv[1:]:
+        remake(RESULTS / name)
 
 
-def remake(results: Path, *, without: tuple[str, ...] = ()) -> None:
+def remake(results: Path) -> None:
     """Make the report in the folder again, from its own JSON."""
     study = lookup.find(Study, results.name)()
-    report = json.loads((results / f"{study.name}.json").read_bytes())
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        store_from_report(without_methods(report, without), out)
+        store_from_reports([read_report(results / f"{study.name}.json")], out)
         drawing, _ = make_report(study, out)
         if needs_epochs(drawing):
             update_numbers(out, results)
         else:
             publish(out, study.name, results)
-
-
-def without_methods(report: Json, names: tuple[str, ...]) -> Json:
-    """The report without the runs of these methods."""
-    kept = [run for run in report["runs"] if run["method"] not in names]
-    ids = {run["id"] for run in kept}
-    series = [point for point in report["series"] if point["run"] in ids]
-    missing = [run for run in report["missing"] if run["id"] in ids]
-    return {**report, "runs": kept, "series": series, "missing": missing}
 
 
 def needs_epochs(drawing: Drawing) -> bool:
@@ -66,13 +52,16 @@ def needs_epochs(drawing: Drawing) -> bool:
 
 
 def update_numbers(out: Path, results: Path) -> None:
-    """Take over the numbers, and the claims into the page that is there."""
+    """Take over the numbers and the page, but for its figures."""
+    name = f"{results.name}.html"
+    page, old = ((folder / name).read_text("utf-8") for folder in (out / "report", results))
+    for part in (FIGURES, DATA):
+        (drawn,) = part.findall(old)
+        page = part.sub(lambda _, drawn=drawn: drawn, page)
     for path in files_of(out, results.name):
         if path.suffix in NUMBERS:
             (results / path.name).write_bytes(path.read_bytes())
-    new, old = (folder / f"{results.name}.html" for folder in (out / "report", results))
-    (claims,) = CLAIMS.findall(new.read_text("utf-8"))
-    old.write_text(CLAIMS.sub(lambda _: claims, old.read_text("utf-8")), "utf-8")
+    (results / name).write_text(LINK_TO_MARKDOWN.sub("", NO_LOGS.sub(INSTEAD, page)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ from 1.0.
 import math
 import reprlib
 from dataclasses import fields, is_dataclass
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+Kinds = dict[str, tuple[Any, bool]]
 
 NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "text", NoneType: "None"}
 
@@ -29,11 +30,15 @@ class Checked:
         return super().__new__(cls)
 
 
-@cache
-def kinds_of(cls: Any) -> dict[str, tuple[Any, bool]]:
+_KNOWN: WeakKeyDictionary[Any, Kinds] = WeakKeyDictionary()  # functools.cache would keep a user's class alive
+
+
+def kinds_of(cls: Any) -> Kinds:
     """The type of each field of a dataclass, and whether it may be infinite."""
-    hints = get_type_hints(cls)
-    return {field.name: (hints[field.name], bool(field.metadata.get("infinite"))) for field in fields(cls)}
+    if cls not in _KNOWN:
+        hints = get_type_hints(cls)
+        _KNOWN[cls] = {field.name: (hints[field.name], bool(field.metadata.get("infinite"))) for field in fields(cls)}
+    return _KNOWN[cls]
 
 
 def checked(value: T, kind: Any, what: str, *, infinite: bool = False) -> T:

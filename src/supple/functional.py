@@ -137,8 +137,10 @@ def is_number(value: object) -> bool:
         return True
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) <= LARGEST
-    is_bool = str(getattr(value, "dtype", "")).endswith(("bool", "bool_"))
-    return hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0 and not is_bool
+    other = isinstance(value, (str, type)) or any(
+        kind in str(getattr(value, "dtype", "")) for kind in ("bool", "complex")
+    )
+    return hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0 and not other
 
 
 def sorted_edges(edges: Sequence[float]) -> tuple[float, ...]:

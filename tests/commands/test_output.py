@@ -34,7 +34,7 @@ def test_list_that_nobody_reads_ends_without_a_traceback(tmp_path):
     store = Store.create(tmp_path)
     store.folder(chain_spec()).create(chain_spec())
     ended = obey_unread("list", "runs", "--out", str(tmp_path), errors=subprocess.PIPE)
-    assert (ended.returncode, ended.stderr) == (0, "1 runs: 1 waiting\n")
+    assert (ended.returncode, ended.stderr) == (0, "1 run: 1 waiting\n")
 
 
 def test_what_was_read_before_the_reader_left_is_whole():

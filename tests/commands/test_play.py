@@ -101,7 +101,7 @@ def test_metrics_are_chosen_by_name():
 
 
 def test_help_tells_what_every_field_means(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "100")
     assert obey("--game Pong --method redo --help") == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for own in dataclasses.fields(DQN):

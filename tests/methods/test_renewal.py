@@ -161,6 +161,23 @@ def test_network_without_renewed_units_trains_as_without_the_method():
     assert all(torch.equal(results[0][name], tensor) for name, tensor in results[1].items())
 
 
+def test_entries_beside_young_ones_keep_every_bit():
+    torch.manual_seed(0)
+    model = two_hidden_layers().float()
+    learner = Learner(model, torch.optim.Adam(model.parameters(), lr=1e-2), example_input=torch.randn(16, 6))
+    method = ReDo(threshold=0.5)
+    state = method.init(learner)
+    for step in range(9):
+        train_step(learner, torch.randn(16, 6))
+        before = {p: p.detach().clone() for p in model.parameters()}
+        method.after_step(learner, state)
+        masks = renewed_entries(model, [state["born.0.0.weight"] > 0, state["born.0.2.weight"] > 0])
+        assert all(torch.equal(p[~mask], before[p][~mask]) for p, mask in masks.items())
+        if step == 4:
+            method.end_stage(learner, state, [(torch.randn(64, 6), None)])
+    assert all(0 < mask.sum() < mask.numel() for p, mask in masks.items() if p.dim() == 2)
+
+
 def test_young_entries_of_a_tensor_without_a_gradient_stay():
     model = three_units()
     learner = learner_of(model, torch.optim.Adam(model.parameters(), lr=1e-2))

@@ -1,6 +1,7 @@
 """Shrink & Perturb: part of the way back to the start, between stages."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -66,6 +67,29 @@ def test_cleared_moments_are_those_of_an_optimizer_before_its_first_step():
         network(x).square().mean().backward()
         optimizer.step()
     assert all(torch.equal(mine, fresh) for mine, fresh in zip(model.parameters(), twin.parameters(), strict=True))
+
+
+def test_moments_that_stay_are_warned_of_once(recwarn):
+    model = net()
+    learner = trained(model, torch.optim.Adam(model.parameters(), lr=0.1))
+    for stage in (1, 2):
+        ShrinkPerturb().begin_stage(learner, {}, [], stage)
+    (warning,) = recwarn.list
+    assert "keeps what Adam remembers" in str(warning.message)
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize("case", ["cleared", "new optimizer", "no moments", "laboratory"])
+def test_nothing_is_said_if_no_moments_stay_or_a_run_of_the_laboratory_keeps_them(case):
+    model = net()
+    plain = torch.optim.SGD(model.parameters())
+    learner = trained(model, plain if case == "no moments" else torch.optim.Adam(model.parameters()))
+    if case == "new optimizer":
+        learner.optimizer = torch.optim.Adam(model.parameters())
+    if case == "laboratory":
+        learner.patience = None
+    with warnings.catch_warnings(action="error"):
+        ShrinkPerturb(clear_moments=case == "cleared").begin_stage(learner, {}, [], 1)
 
 
 def test_share_out_of_range_is_named():

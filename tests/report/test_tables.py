@@ -122,8 +122,8 @@ def test_csv_gives_back_the_cells_as_they_were():
 def test_claims_become_a_table_with_their_interval_and_verdict():
     not_run = ClaimRow(claim="c", paper="p", measured="", interval=None, n=0, verdict="not run")
     table = claims_table((CLAIM, not_run))
-    assert table.rows[0] == ("AID keeps learning.", "–", "it does", "0.9", "0.800 to 0.950", "3", "holds", "–")
-    assert table.rows[1][3:] == ("–", "–", "0", "not run", "–")
+    assert table.rows[0] == ("AID keeps learning.", "–", "it does", "0.9", "0.800 to 0.950", "3", "holds", "–", "–")
+    assert table.rows[1][3:] == ("–", "–", "0", "not run", "–", "–")
 
 
 def test_prose_may_break_across_pages_under_a_header_on_each():

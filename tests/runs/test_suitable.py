@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from small_runs import small_scenario_spec
-from supple.methods.activations import UseAID, UseCReLU
+from supple.methods.activations import UseAID, UseCReLU, UseTanh
 from supple.methods.base import Method
 from supple.methods.cbp import CBP
 from supple.methods.full_reset import FullReset
@@ -122,7 +122,8 @@ def test_remarks_name_what_may_not_be_meant():
     assert not remarks(spec_of(Stationary(), precision="bf16"), device="cuda")
 
 
-def test_run_of_before_a_correction_is_not_made_again():
-    spec = dataclasses.replace(small_scenario_spec(RandomLabel()), method=CBP(revision=1))
-    with pytest.raises(Unsuitable, match="cbp was corrected since revision 1.*leave method.revision out"):
+@pytest.mark.parametrize("method", [CBP(revision=1), FullReset(built_with=UseTanh(revision=1))])
+def test_run_of_before_a_correction_is_not_made_again(method):
+    spec = dataclasses.replace(small_scenario_spec(RandomLabel()), method=method)
+    with pytest.raises(Unsuitable, match="was corrected since revision 1.*leave method.revision out"):
         check_suitable(spec, device="cpu")

@@ -45,7 +45,7 @@ def made(values_of, *, order=PAPER, num_iterations=NUM_ITERATIONS) -> Results:
     return Results(tuple(made_run(spec, values_of(spec), num_iterations) for spec in STUDY.specs(order)))
 
 
-def made_run(spec, values, num_iterations) -> RunResult:
+def made_run(spec, values, num_iterations=NUM_ITERATIONS) -> RunResult:
     if values is None:
         return RunResult(spec, "waiting", 0.0, "", ())
     records = tuple({"stage": k, **at(values, k)} for k in range(num_iterations))
@@ -289,7 +289,8 @@ def test_the_page_names_the_rate_that_quick_scale_runs(search, rate):
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_what_the_page_says_of_lengths_is_what_is_run(scale):
     order = Order(scale=scale)
-    (problem,) = {replace(spec.problem, game=None, act_mode=EVAL_MODE) for spec in STUDY.specs(order)}
+    game = STUDY.specs(order)[0].problem.game
+    (problem,) = {replace(spec.problem, game=game, act_mode=EVAL_MODE) for spec in STUDY.specs(order)}
     told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
     assert f"epsilon from 1 to 0.01 in {problem.num_decay_steps:,} steps" in told
     assert f"scores from {problem.evaluation_steps:,} steps" in told

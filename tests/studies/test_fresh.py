@@ -16,6 +16,7 @@ from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.studies import dropout_fails, trainability
 from supple_lab.studies.fresh import (
     KEPT,
+    LEARNED,
     LOST,
     NO_REFERENCE,
     claim_kept,
@@ -26,6 +27,7 @@ from supple_lab.studies.fresh import (
     stand_in_notes,
 )
 from supple_lab.studies.order import Order
+from supple_lab.studies.register import SHARED, texts
 from supple_lab.studies.trainability import Trainability
 
 WORDS = {"claim": "It is kept.", "paper": "It is kept."}
@@ -77,6 +79,15 @@ def test_between_both_bounds_nothing_is_decided(below, kept):
     for row in rows:
         assert (row.chance < 0.05) == (row.verdict != "not decided")
         assert row.interval[0] < below < row.interval[1]
+
+
+def test_the_registered_rules_name_the_bounds_that_decide():
+    """A bound that changes changes a registered text, or it would be moved without a date."""
+    kept = [text for text in texts().values() if "below a fresh vanilla network, seed by seed; it fails" in text]
+    assert len(kept) == 5
+    assert all(f"less than {KEPT:g} below" in text and f"fails more than {LOST:g} below" in text for text in kept)
+    shared = texts()[SHARED]
+    assert all(f"{bound:g}" in shared for bound in (KEPT, LOST, LEARNED))
 
 
 def test_a_verdict_has_the_chance_of_the_bound_that_it_is_decided_by():

@@ -1,8 +1,12 @@
 """Register of rules: no claim without an entry, no changed rule without a new one, a mark where data came first."""
 
+import ast
 import json
+import subprocess
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,7 @@ from supple_lab.studies import register
 from supple_lab.studies.claims import CLAIMS, claim_named
 from supple_lab.studies.register import FILE, dated, digest_of, rules, texts
 
+ROOT = Path(__file__).parents[2]
 KEY = "drop_relu_and_aid_keep_permuted_online"
 
 
@@ -35,10 +40,33 @@ def test_nothing_else_is_registered_and_no_rule_follows_itself():
         assert [rule.date for rule in every] == sorted(rule.date for rule in every)
 
 
+def git(*arguments):
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@cache
+def strings_at(commit):
+    """Every string in the files of claims at the commit, on one line."""
+    names = git("ls-tree", "-r", "--name-only", commit, "src/supple_lab").split()
+    trees = [ast.parse(git("show", f"{commit}:{name}")) for name in names if "claims" in Path(name).name]
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return {" ".join(str(node.value).split()) for node in nodes if isinstance(node, ast.Constant)}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no history here")
+def test_the_commit_of_a_rule_is_in_the_history_and_brings_its_text():
+    for key, every in rules().items():
+        for rule in every:
+            assert git("log", "-1", "--format=%cs", rule.commit).strip() == rule.date, (key, rule.commit)
+            git("merge-base", "--is-ancestor", rule.commit, "HEAD")
+            assert rule.test in strings_at(rule.commit), (key, rule.commit)
+            assert rule.test not in strings_at(f"{rule.commit}^"), (key, rule.commit)
+
+
 def test_a_changed_word_changes_the_digest():
     before = texts()
     assert len({digest_of(text) for text in before.values()}) == len(before)
-    assert digest_of(before[KEY]) != digest_of(before[KEY].replace("half", "a third"))
+    assert digest_of(before[KEY]) != digest_of(before[KEY].replace("0.02", "0.03"))
 
 
 def test_a_row_says_how_many_of_its_runs_its_rule_came_after(monkeypatch):

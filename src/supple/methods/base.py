@@ -85,8 +85,8 @@ def noted(hook: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(hook)
     def call(self: Method, learner: Learner, *args: Any, **named: Any) -> None:
-        learner.patience = None
         hook(self, learner, *args, **named)
+        learner.patience = None
 
     return call
 

@@ -169,28 +169,26 @@ def correct_(
     step = memory["step"].to(parameter.device)
     is_stepped = step != last_step  # not if it had no gradient
     last_step.copy_(step)
-    ages = []
-    for dim, born in borns.items():
+    for born in borns.values():
         born.masked_fill_(born > step, 0)  # the optimizer was started anew since then
-        ages.append((step - born).view([-1 if at == dim else 1 for at in range(parameter.dim())]))
-    is_young, first, second = corrections(ages, group["betas"], step=step, dtype=parameter.dtype)
-    _, tensors_first, tensors_second = corrections([step], group["betas"], step=step, dtype=parameter.dtype)
+    rate, epsilon = tensors_rate, tensors_epsilon = scales(step, group, dtype=parameter.dtype)
+    youngest = step
+    for dim, born in borns.items():
+        age = torch.where(is_stepped & (born < step), step - born, step)
+        age = age.view([-1 if at == dim else 1 for at in range(parameter.dim())])
+        own_rate, own_epsilon = scales(age, group, dtype=parameter.dtype)
+        rate = torch.where(age < youngest, own_rate, rate)
+        epsilon = torch.where(age < youngest, own_epsilon, epsilon)
+        youngest = age
     mean, root = memory["exp_avg"], memory["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"].sqrt()
-    own = mean / first / (root / second + group["eps"])
-    tensors = mean / tensors_first / (root / tensors_second + group["eps"])
-    parameter.sub_(group["lr"] * (own - tensors).masked_fill_(~(is_young & is_stepped), 0.0))
+    # Each of these is a pass over the tensor. What is not young has the tensor's rate and epsilon: exactly 0.
+    update = (mean * rate).div_(root + epsilon)
+    update.addcdiv_(mean * tensors_rate, root.add_(tensors_epsilon), value=-1.0)
+    parameter.sub_(update)
 
 
-def corrections(
-    ages: list[Tensor], betas: tuple[float, float], *, step: Tensor, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each entry by its least age k: whether 0 < k < step, 1 - beta1^k, and the root of 1 - beta2^k."""
-    terms = []
-    for age in ages:  # in float64: 1 - 0.999 has lost five digits in float32
-        first, second = (1.0 - beta ** age.double() for beta in betas)
-        terms.append(((age > 0) & (age < step), first.to(dtype), second.sqrt().to(dtype)))
-    if len(terms) == 1:
-        return terms[0]
-    is_row_younger = ages[0] <= ages[1]
-    young, first, second = (torch.where(is_row_younger, row, column) for row, column in zip(*terms, strict=True))
-    return young, first, second
+def scales(age: Tensor, group: dict[str, Any], *, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The rate and epsilon of an age, with which Adam's update is rate * mean / (root + epsilon)."""
+    # In float64: 1 - 0.999 has lost five digits in float32.
+    first, second = (1.0 - beta ** age.double() for beta in group["betas"])
+    return (group["lr"] * second.sqrt() / first).to(dtype), (group["eps"] * second.sqrt()).to(dtype)

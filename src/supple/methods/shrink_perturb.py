@@ -1,9 +1,11 @@
 """Shrink & Perturb (Ash & Adams 2020) in the paper's form with one parameter: part of the way back to the start."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner, forget_
@@ -14,8 +16,10 @@ from supple.methods.base import Method, State, check_period
 class ShrinkPerturb(Method):
     """theta <- (1 - shrink) * theta + shrink * theta_0 between stages, for all parameters, norms included.
 
-    theta_0 is the run's own start, not a fresh draw. Buffers (running statistics) and optimizer state stay. Elsewhere
-    lambda is the share that is kept, or the noise is fresh: numbers do not carry over.
+    theta_0 is the run's own start, not a fresh draw. Buffers (running statistics) stay, and so does what the optimizer
+    remembers, as in the paper's runs with one optimizer, unless ``clear_moments``: with Adam that is the better choice
+    in most cases (docs/choices.md). Elsewhere lambda is the share that is kept, or the noise is fresh: numbers do not
+    carry over.
     """
 
     name = "shrink_perturb"
@@ -34,3 +38,14 @@ class ShrinkPerturb(Method):
             torch._foreach_lerp_(list(own.values()), [learner.initial[name] for name in own], self.shrink)
         if self.clear_moments:
             forget_(learner.optimizer, own.values())
+        elif learner.patience is not None and self.is_remembered(learner):  # once, and not of the laboratory's runs
+            warnings.warn(
+                f"ShrinkPerturb keeps what {type(learner.optimizer).__name__} remembers of the weights as they were. "
+                "ShrinkPerturb(clear_moments=True), or a new optimizer for each stage, mostly learns faster.",
+                stacklevel=4,
+            )
+
+    def is_remembered(self, learner: Learner) -> bool:
+        """Whether the optimizer has moments of the weights."""
+        memories = (learner.optimizer.state.get(p, {}) for p in learner.own_parameters().values())
+        return any(isinstance(part, Tensor) and part.dim() > 0 for memory in memories for part in memory.values())

@@ -53,10 +53,12 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
 def check_current(method: Method) -> None:
     """Refuse what a method was before a correction: it can be read, not run."""
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
-        revision = getattr(method, field.name)
-        if field.name == "revision" and revision != field.default:
+        value = getattr(method, field.name)
+        if isinstance(value, Method):  # what a full reset is built with
+            check_current(value)
+        if field.name == "revision" and value != field.default:
             raise Unsuitable(
-                f"{method.name} was corrected since revision {revision}, "
+                f"{method.name} was corrected since revision {value}, "
                 f"and only revision {field.default} can be run; leave method.revision out."
             )
 
