@@ -158,6 +158,9 @@ class Learner:
         self.process_group = process_group_of(model)
         self.generator = torch.Generator(device=self.device).manual_seed(self._common(seed))
         self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
+        self.is_advised = (
+            True  # by warnings of what is mostly better done otherwise; not the laboratory, which compares
+        )
         self._loss = loss
         self._units: UnitGraph | None = None
         self._unwatch()

@@ -87,7 +87,7 @@ def test_nothing_is_said_if_no_moments_stay_or_a_run_of_the_laboratory_keeps_the
     if case == "new optimizer":
         learner.optimizer = torch.optim.Adam(model.parameters())
     if case == "laboratory":
-        learner.patience = None
+        learner.is_advised = False
     with warnings.catch_warnings(action="error"):
         ShrinkPerturb(clear_moments=case == "cleared").begin_stage(learner, {}, [], 1)
 

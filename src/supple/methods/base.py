@@ -35,6 +35,8 @@ class Method(Checked, ABC):
         for hook in HOOKS:
             if hook in vars(cls) and hook not in cls.follows:
                 setattr(cls, hook, noted(vars(cls)[hook]))
+        if "init" in vars(cls):
+            setattr(cls, "init", awaited(vars(cls)["init"]))  # noqa: B010
 
     @classmethod
     def acts_in(cls, *hooks: str) -> bool:
@@ -54,8 +56,6 @@ class Method(Checked, ABC):
 
     def after_step(self, learner: Learner, state: State) -> None:
         """After each optimizer step."""
-        if learner.patience is not None:
-            warn_if_idle(self, learner)
 
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
         """With the data of the stage just finished; not after the last stage."""
@@ -85,26 +85,48 @@ def noted(hook: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(hook)
     def call(self: Method, learner: Learner, *args: Any, **named: Any) -> None:
-        hook(self, learner, *args, **named)
         learner.patience = None
+        hook(self, learner, *args, **named)
 
     return call
 
 
-def warn_if_idle(method: Method, learner: Learner) -> None:
-    """Count a step before which no hook that the method makes use of was called; warn once, when it is late for it."""
-    assert learner.patience is not None
+def awaited(init: Callable[..., State]) -> Callable[..., State]:
+    """The method's init, after which its hooks are expected to be called."""
+
+    @functools.wraps(init)
+    def call(self: Method, learner: Learner) -> State:
+        if learner.patience is not None and self.acts_in(*HOOKS):
+            expect_hooks(self, learner)
+        return init(self, learner)
+
+    return call
+
+
+Method.init = awaited(Method.init)  # type: ignore[method-assign]
+
+
+def expect_hooks(method: Method, learner: Learner) -> None:
+    """Warn once if the optimizer steps and no hook that the method makes use of is called."""
     own = [hook for hook in HOOKS if method.acts_in(hook)]
-    waits = bool(own) and own[0].endswith("_stage")  # as the hooks are ordered, it has none inside a step
-    learner.patience = learner.patience - 1 if waits and learner.patience > 1 else None
-    if not own or learner.patience is not None:
-        return
-    calls = " and ".join(f"method.{hook}(...)" for hook in own)
-    since = f"{PATIENCE:,} steps; if the first stage is longer than that, all is well" if waits else "this step"
-    warnings.warn(
-        f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.",
-        stacklevel=4 if "after_step" in method.follows else 3,
-    )
+    waits = own[0].endswith("_stage")  # as the hooks are ordered, it has none inside a step
+    learner.patience = PATIENCE if waits else 1  # what comes after the first step is due before the second
+
+    def check(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if learner.patience is None:
+            handle.remove()
+        elif learner.patience > 0:
+            learner.patience -= 1
+        else:
+            learner.patience = None
+            calls = " and ".join(f"method.{hook}(...)" for hook in own)
+            since = f"{PATIENCE:,} steps; if the first stage is longer than that, all is well" if waits else "two steps"
+            warnings.warn(
+                f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.",
+                stacklevel=4,
+            )
+
+    handle = learner.optimizer.register_step_post_hook(check)
 
 
 def non_negative(value: float, what: str) -> float:

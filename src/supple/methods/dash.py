@@ -61,7 +61,6 @@ class DASH(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        super().after_step(learner, state)
         for name, tensor in shrinkable(learner).items() if self.every is not None else ():
             if tensor.grad is not None:
                 state[f"direction.{name}"].lerp_(-tensor.grad, self.alpha)

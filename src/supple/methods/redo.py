@@ -70,7 +70,6 @@ class ReDo(Method):
         return layers_reached(learner, renewable_layers(learner.units, learner.optimizer, "ReDo"))
 
     def after_step(self, learner: Learner, state: State) -> None:
-        super().after_step(learner, state)
         take_own_steps_(learner, state)
 
     @torch.no_grad()

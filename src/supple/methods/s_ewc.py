@@ -58,7 +58,6 @@ class SEWC(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        super().after_step(learner, state)
         if names := learner.trained()[0]:  # a step that is skipped, as after an overflow, leaves no trace
             torch._foreach_copy_(self.running(names, state), self.running(names, state, "next."))
 

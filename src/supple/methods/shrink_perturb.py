@@ -38,7 +38,8 @@ class ShrinkPerturb(Method):
             torch._foreach_lerp_(list(own.values()), [learner.initial[name] for name in own], self.shrink)
         if self.clear_moments:
             forget_(learner.optimizer, own.values())
-        elif learner.patience is not None and self.is_remembered(learner):  # once, and not of the laboratory's runs
+        elif learner.is_advised and self.is_remembered(learner):
+            learner.is_advised = False
             warnings.warn(
                 f"ShrinkPerturb keeps what {type(learner.optimizer).__name__} remembers of the weights as they were. "
                 "ShrinkPerturb(clear_moments=True), or a new optimizer for each stage, mostly learns faster.",

@@ -36,5 +36,5 @@ def learner_of(
     """The network in training, with the optimizer and the method's stream that the run says."""
     optimizer, seed = spec.optimizer.build(model.parameters()), stream_seed(spec.seed, "method")
     learner = Learner(model, optimizer, example_input=example_input, loss=loss, seed=seed)
-    learner.patience = None  # the run's loop calls every hook
+    learner.patience, learner.is_advised = None, False  # the run's loop calls every hook, as the spec says
     return learner
