@@ -11,9 +11,7 @@ from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import Inputs, Observation, eager, observe_sites
-from supple.metrics.site import MAX_ROWS
-from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, traced_units
-from supple.metrics.watch import Watch, training_forwards
+from supple.metrics.sites import MAX_ROWS, NO_SITE, SiteChoice, SiteRecorder, activation_sites, training_forwards
 from supple.monitor_table import THRESHOLDS, Reading, Row, caveat, read, table, warnings_of, wrapped, write_of
 from supple.units import UnitGraph
 
@@ -69,7 +67,7 @@ class Monitor:
         self.rows: deque[Row] = deque(maxlen=history)
         self.readings: dict[str, Reading] = {}  # the latest of each source
         self._write = write_of(writer)
-        self._watch: Watch | None = None
+        self._recorder: SiteRecorder | None = None
         self._warn_if_blind()
         if probe is not None:
             self._record([self._read_probe(probe)])
@@ -78,7 +76,7 @@ class Monitor:
     def step(self) -> None:
         """Count a training step; read it if it is one to be read."""
         self.num_steps += 1
-        if self._watch is not None:
+        if self._recorder is not None:
             self._read_step()
         if (self.num_steps + 1) % self.every == 0:
             self._arm()
@@ -104,9 +102,9 @@ class Monitor:
 
     def close(self) -> None:
         """Take all hooks off the model; readings and report stay."""
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
 
     def __enter__(self) -> Self:
         return self
@@ -123,13 +121,11 @@ class Monitor:
 
     def _arm(self) -> None:
         # The sites are looked up anew: the model may have been converted since.
-        traced = traced_units(self.sites)
-        watch = Watch(eager(self.model), self._known_sites(), traced=traced, listens=training_forwards)
-        self._watch = watch.__enter__()
+        self._recorder = SiteRecorder(eager(self.model), self.sites, listens=training_forwards)
 
     def _read_step(self) -> None:
-        assert self._watch is not None
-        observation = training_observation(self._watch, self.initial)
+        assert self._recorder is not None
+        observation = training_observation(self._recorder, self.initial)
         self.close()
         readings = [read(observation, self.metrics, source="train", step=self.num_steps)]
         if self.probe is not None:
@@ -169,10 +165,10 @@ def compiled_modules(model: nn.Module) -> set[nn.Module]:
     return {inner for module in model.modules() if is_compiled(module) for inner in module.modules()}
 
 
-def training_observation(watch: Watch, initial: Mapping[str, Tensor] | None) -> Observation:
+def training_observation(recorder: SiteRecorder, initial: Mapping[str, Tensor] | None) -> Observation:
     """What the forwards of one training step told; of the penultimate features no more rows than a layer's."""
-    features = None if watch.features is None or not watch.sites else watch.features[:MAX_ROWS]
-    return Observation(watch.model, watch.sites, watch.layers, features, None, initial)
+    features = None if recorder.features is None or not recorder.sites else recorder.features[:MAX_ROWS]
+    return Observation(recorder.model, recorder.sites, recorder.layers, features, None, initial)
 
 
 def remarks(reading: Reading) -> str:
