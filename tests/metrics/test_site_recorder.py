@@ -170,7 +170,7 @@ def test_activation_of_a_sum_of_two_branches_is_named_by_itself():
     monitor = Monitor(model)
     model(batch())
     monitor.step()
-    assert [row.name for row in monitor.readings["train"].layers] == ["(act)", "fc1", "fc2", "body.0", "head"]
+    assert [row.name for row in monitor.readings["train"].layers] == ["fc1", "fc2", "body.0", "(act)", "head"]
 
 
 def test_forward_that_skips_a_layer_counts_for_those_it_has():

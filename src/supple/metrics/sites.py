@@ -83,6 +83,7 @@ class Site:
     activation: nn.Module
     axis: int  # of the units, counted from the end
     layer: str | None = None  # that feeds it
+    after: str | None = None  # the layer called last before it
     num_values: int = 0  # values of z per unit: samples times positions
     num_outputs: int = 0  # values of h per column
     num_samples: int = 0
@@ -285,7 +286,7 @@ class SiteRecorder:
         if key not in self.tallies:
             number = 1 + sum(other is module for other, _, _ in self.tallies)
             name = self.site_names[module] if number == 1 else f"{self.site_names[module]}#{number}"
-            self.tallies[key] = Site(name, module, axis, layer)
+            self.tallies[key] = Site(name, module, axis, layer, None if self.entered is None else self.entered[0])
         return self.tallies[key]
 
     def _feeding_layer(self, module: nn.Module, z: Tensor) -> tuple[str | None, int]:
