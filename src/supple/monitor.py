@@ -11,10 +11,8 @@ from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import Inputs, Observation, eager, observe_sites
-from supple.metrics.site import MAX_ROWS
-from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, traced_units
-from supple.metrics.watch import Watch, training_forwards
-from supple.monitor_table import THRESHOLDS, Reading, Row, caveat, read, table, warnings_of, wrapped, write_of
+from supple.metrics.sites import MAX_ROWS, NO_SITE, SiteChoice, SiteRecorder, activation_sites, training_forwards
+from supple.monitor_table import THRESHOLDS, Reading, Row, read, remarks, table, wrapped, write_of
 from supple.units import UnitGraph
 
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and
@@ -26,6 +24,8 @@ NO_FORWARD = (
     "no training forward of the model was seen at step {step}. The Monitor reads forwards in train mode, with "
     "gradients and run by Python: no compiled or captured ones, none of a copy. Pass probe=x for evaluation mode."
 )
+COMPILED = "hooks do not fire inside code made by torch.compile, so training forwards were not read at: "
+PROBED, NO_PROBE = "The probe ran the original Python code.", "Pass probe=x to measure in evaluation mode."
 NO_GRADIENT = "no gradient was there to read at step {step}; call monitor.step() before optimizer.zero_grad()."
 
 
@@ -38,8 +38,8 @@ class Monitor:
     names of activation modules, ``metrics`` what is measured of the whole network, ``initial`` the initial weights to
     measure the distance from.
 
-    Methods that call parts of the model without calling the model, as an agent's get_value, are read as well: all calls
-    of an activation behind the same layer are one row, even two uses within one such method.
+    All calls of an activation behind the same layer are one row, also those by methods that call parts of the model
+    without calling the model (an agent's get_value). If no layer is known to feed it, its own name is in brackets.
     """
 
     def __init__(
@@ -69,44 +69,50 @@ class Monitor:
         self.rows: deque[Row] = deque(maxlen=history)
         self.readings: dict[str, Reading] = {}  # the latest of each source
         self._write = write_of(writer)
-        self._watch: Watch | None = None
-        self._warn_if_blind()
+        self._recorder: SiteRecorder | None = None
+        if not activation_sites(eager(model), self.sites):
+            warnings.warn(f"Monitor: {NO_SITE.format(model=type(eager(model)).__name__)}", stacklevel=2)
         if probe is not None:
-            self._record([self._read_probe(probe)])
+            self._record(self._read_probe())
         self._arm()
 
     def step(self) -> None:
         """Count a training step; read it if it is one to be read."""
         self.num_steps += 1
-        if self._watch is not None:
-            self._read_step()
+        if self._recorder is not None:
+            self._read_step(self._recorder)
         if (self.num_steps + 1) % self.every == 0:
             self._arm()
 
     def report(self) -> str:
-        """The latest readings: a table of layers, what gives cause to worry, and what could not be seen."""
+        """Return the latest readings: a table of layers, warnings, and what could not be seen."""
         readings = [self.readings[source] for source in ("train", "probe") if source in self.readings]
         parts = [part for reading in readings for part in (table(reading), remarks(reading))]
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
         return "\n\n".join(part for part in (*parts, notes, THRESHOLDS if parts else "") if part)
 
     def notes(self) -> list[str]:
-        """What the Monitor cannot see, and why."""
-        unseen = list(self.sites.skipped) if isinstance(self.sites, UnitGraph) else []
-        if not self._known_sites():
-            return [NO_SITE.format(model=type(eager(self.model)).__name__)]
+        """Return what the Monitor cannot see, and why."""
+        model, reading = eager(self.model), self.readings.get("train")
+        if not (known := activation_sites(model, self.sites)):
+            return [NO_SITE.format(model=type(model).__name__)]
         if not self.num_steps and not self.readings:
             return ["nothing has been read yet; call monitor.step() once per training step."]
-        hidden = [name for site, name in self._known_sites().items() if site in compiled_modules(self.model)]
-        if hidden:
-            return [*unseen, compiled_note(hidden, has_probe=self.probe is not None)]
-        return unseen + ([] if "train" not in self.readings else gaps(self.readings["train"]))
+        notes = list(self.sites.skipped) if isinstance(self.sites, UnitGraph) else []
+        compiled = {inner for part in self.model.modules() if is_compiled(part) for inner in part.modules()}
+        if hidden := [name for site, name in known.items() if site in compiled]:
+            return [*notes, f"{COMPILED}{', '.join(hidden)}. {NO_PROBE if self.probe is None else PROBED}"]
+        if reading is not None and not reading.num_samples:
+            notes.append(NO_FORWARD.format(step=reading.step))
+        if reading is not None and all(row.gradient_norm is None for row in reading.layers):
+            notes.append(NO_GRADIENT.format(step=reading.step))
+        return notes
 
     def close(self) -> None:
-        """Take all hooks off the model; readings and report stay."""
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        """Remove all hooks from the model; readings and report stay."""
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
 
     def __enter__(self) -> Self:
         return self
@@ -114,31 +120,22 @@ class Monitor:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _known_sites(self) -> dict[nn.Module, str]:
-        return activation_sites(eager(self.model), self.sites)
-
-    def _warn_if_blind(self) -> None:
-        if not self._known_sites():
-            warnings.warn(f"Monitor: {NO_SITE.format(model=type(eager(self.model)).__name__)}", stacklevel=3)
-
     def _arm(self) -> None:
-        # The sites are looked up anew: the model may have been converted since.
-        traced = traced_units(self.sites)
-        watch = Watch(eager(self.model), self._known_sites(), traced=traced, listens=training_forwards)
-        self._watch = watch.__enter__()
+        # The sites are looked up each time: the model may have been converted since.
+        self._recorder = SiteRecorder(eager(self.model), self.sites, listens=training_forwards)
 
-    def _read_step(self) -> None:
-        assert self._watch is not None
-        observation = training_observation(self._watch, self.initial)
+    def _read_step(self, recorder: SiteRecorder) -> None:
+        rows = recorder.features if recorder.sites else None
+        rows = None if rows is None else rows[:MAX_ROWS]
+        seen = Observation(recorder.model, recorder.sites, recorder.layers, rows, None, self.initial)
         self.close()
-        readings = [read(observation, self.metrics, source="train", step=self.num_steps)]
-        if self.probe is not None:
-            readings.append(self._read_probe(self.probe))
-        self._record(readings)
+        self._record([read(seen, self.metrics, source="train", step=self.num_steps), *self._read_probe()])
 
-    def _read_probe(self, probe: Inputs) -> Reading:
-        observation = observe_sites(self.model, probe, sites=self.sites, batch_size=PROBE_BATCH, initial=self.initial)
-        return read(observation, self.metrics, source="probe", step=self.num_steps)
+    def _read_probe(self) -> list[Reading]:
+        if self.probe is None:
+            return []
+        seen = observe_sites(self.model, self.probe, sites=self.sites, batch_size=PROBE_BATCH, initial=self.initial)
+        return [read(seen, self.metrics, source="probe", step=self.num_steps)]
 
     def _record(self, readings: list[Reading]) -> None:
         self.readings |= {reading.source: reading for reading in readings}
@@ -147,37 +144,3 @@ class Monitor:
             row |= reading.scalars()
         self.rows.append(row)
         self._write(row)
-
-
-def gaps(reading: Reading) -> list[str]:
-    """What a training step should have shown and did not."""
-    notes = [] if reading.num_samples else [NO_FORWARD]
-    if all(row.gradient_norm is None for row in reading.layers):
-        notes.append(NO_GRADIENT)
-    return [note.format(step=reading.step) for note in notes]
-
-
-def compiled_note(hidden: Sequence[str], *, has_probe: bool) -> str:
-    """What torch.compile hides, and where the numbers come from instead."""
-    reason = "hooks do not fire inside code made by torch.compile, so training forwards were not read at: "
-    way_out = "The probe ran the original Python code." if has_probe else "Pass probe=x to measure in evaluation mode."
-    return f"{reason}{', '.join(hidden)}. {way_out}"
-
-
-def compiled_modules(model: nn.Module) -> set[nn.Module]:
-    """All modules that run inside compiled code."""
-    return {inner for module in model.modules() if is_compiled(module) for inner in module.modules()}
-
-
-def training_observation(watch: Watch, initial: Mapping[str, Tensor] | None) -> Observation:
-    """What the forwards of one training step told; of the penultimate features no more rows than a layer's."""
-    features = None if watch.features is None or not watch.sites else watch.features[:MAX_ROWS]
-    return Observation(watch.model, watch.sites, watch.layers, features, None, initial)
-
-
-def remarks(reading: Reading) -> str:
-    """The warnings and caveats under a table."""
-    lines = [f"warning: {warning}" for warning in warnings_of(reading)]
-    if about := caveat(reading):
-        lines.append(f"note: {about}")
-    return "\n".join(wrapped(text, indent=6) for text in lines)

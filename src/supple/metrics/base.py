@@ -11,19 +11,19 @@ from supple.metrics.observe import Observation
 
 
 class Metric(Checked, ABC):
-    """A frozen dataclass in every subclass; its fields are its thresholds."""
+    """Every subclass is a frozen dataclass; its fields are its thresholds."""
 
     name: ClassVar[str]
     stands_alone: ClassVar[bool] = True  # False: its numbers mean something only together, as the bins of a histogram
-    reads_gradients: ClassVar[bool] = False  # True: it reads ``.grad``, as whoever trains left it
+    reads_gradients: ClassVar[bool] = False  # True: it reads ``.grad`` as the training loop left it
 
     @abstractmethod
     def measure(self, observation: Observation) -> dict[str, float]:
-        """The numbers by name; none where the observation lacks what they need (gradients, the initial weights)."""
+        """Return the numbers by name; none if the observation lacks what they need (gradients, initial weights)."""
 
 
 def every_metric() -> list[Metric]:
-    """One of each kind that this folder holds, at its defaults, in the order of their names."""
+    """Return one of each kind in this folder, at its defaults, sorted by name."""
     package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
@@ -32,5 +32,4 @@ def every_metric() -> list[Metric]:
 
 
 def measure(metrics: Sequence[Metric], observation: Observation) -> dict[str, float]:
-    """The numbers of all the metrics, side by side."""
     return {name: value for metric in metrics for name, value in metric.measure(observation).items()}

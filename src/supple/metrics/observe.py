@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from supple.convert import is_compiled
-from supple.metrics.site import Site
-from supple.metrics.sites import NO_SITE, SiteChoice, activation_sites, plain_name, traced_units
-from supple.metrics.watch import Watch
+from supple.metrics.sites import NO_SITE, Site, SiteChoice, SiteRecorder, activation_sites, plain_name
 from supple.random import kept_default_generators
 from supple.unchanged import evaluation_mode
 
@@ -67,13 +65,13 @@ def observe_sites(
     """The same for a model that may have no site: its sums are empty then, its features and weights are not."""
     model = eager(model)
     features, preactivations = [], []
-    with undisturbed(model), Watch(model, activation_sites(model, sites), traced=traced_units(sites)) as watch:
-        for arguments in batches(inputs, batch_size):
-            forward(watch, *arguments)
-            features.append(watch.features)
-            preactivations.append(watch.preactivations)
+    with undisturbed(model), contextlib.closing(SiteRecorder(model, sites)) as recorder:
+        for args, kwargs in batches(inputs, batch_size):
+            run_batch(recorder, args, kwargs)
+            features.append(recorder.features)
+            preactivations.append(recorder.preactivations)
     started = None if initial is None else {plain_name(name): tensor for name, tensor in initial.items()}
-    return Observation(model, watch.sites, watch.layers, joined(features), joined(preactivations), started)
+    return Observation(model, recorder.sites, recorder.layers, joined(features), joined(preactivations), started)
 
 
 @contextlib.contextmanager
@@ -81,55 +79,52 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, eager code and a copy of the random streams; all of it undone at the end."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     gpus = {tensor.device.index for tensor in tensors if tensor.is_cuda}
-    with torch.no_grad(), kept_default_generators(gpus), uncompiled(model), evaluation_mode(model):
+    # Hooks do not fire in compiled code. Asked for only if needed: it loads torch's compiler, which takes a second.
+    compiled = any(is_compiled(module) for module in model.modules())
+    stance = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
+    with torch.no_grad(), kept_default_generators(gpus), stance, evaluation_mode(model):
         yield
 
 
-def uncompiled(model: nn.Module) -> contextlib.AbstractContextManager[object]:
-    """Where parts of the model are compiled, run their Python code, in which hooks fire."""
-    # Only there: asking for it loads torch's compiler, which takes a second.
-    compiled = any(is_compiled(module) for module in model.modules())
-    return torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
-
-
 def eager(model: nn.Module) -> nn.Module:
-    """The model inside a compiled one, whose hooks do not fire; any other as it is."""
+    """Return the model inside a compiled one, whose hooks do not fire; any other as it is."""
     return getattr(model, "_orig_mod", model)
 
 
-def forward(watch: Watch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run one batch; where it does not fit the layer it reached, say what that layer takes."""
+def run_batch(recorder: SiteRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Call the model; if the batch does not fit a layer, say what that layer takes."""
     try:
-        watch.model(*args, **kwargs)
+        recorder.model(*args, **kwargs)
     except (RuntimeError, ValueError, IndexError) as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
-        if watch.entered is not None and (misfit := misfit_at(*watch.entered)):
+        if recorder.entered is not None and (misfit := misfit_at(*recorder.entered)):
             raise ValueError(f"the probe, of shape {shapes}, does not fit the model: {misfit}") from error
         error.add_note(f"This came while a probe of shape {shapes} ran through the model in evaluation mode.")
         raise
 
 
 def misfit_at(name: str, layer: nn.Module, x: Tensor) -> str:
-    """What the layer takes and what reached it, in words; empty where they agree."""
-    kind, shape = type(layer).__name__, tuple(x.shape)
-    advice = "Pass a batch of the inputs that the model is trained on, batch dimension first."
+    """Return what the layer takes and what reached it, in words; empty if they agree."""
+    wanted = ""
     if isinstance(layer, nn.Linear) and x.shape[-1:] != (layer.in_features,):
-        return f"layer '{name}' ({kind}) takes (..., {layer.in_features}); {shape} reached it. {advice}"
-    if isinstance(layer, _ConvNd):
+        wanted = f"..., {layer.in_features}"
+    elif isinstance(layer, _ConvNd):
         spatial = len(layer.kernel_size)
         if x.dim() != spatial + 2 or x.shape[1] != layer.in_channels:
             wanted = ", ".join(["batch", str(layer.in_channels), *"DHW"[-spatial:]])
-            return f"layer '{name}' ({kind}) takes ({wanted}); {shape} reached it. {advice}"
-    return ""
+    advice = "Pass a batch of the inputs that the model is trained on, batch dimension first."
+    reached = f"takes ({wanted}); {tuple(x.shape)} reached it. {advice}"
+    return f"layer '{name}' ({type(layer).__name__}) {reached}" if wanted else ""
 
 
 def batches(inputs: Inputs, size: int) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Positional and named arguments of one forward after the other, tensors cut along the first dimension."""
+    """Yield positional and named arguments of one forward after the other, tensors cut along the first dimension."""
     named = dict(inputs) if isinstance(inputs, Mapping) else {}
     listed = () if named else (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     tensors = [x for x in (*listed, *named.values()) if isinstance(x, Tensor) and x.dim()]
     if not tensors or not len(tensors[0]):
-        raise ValueError(f"the probe must hold at least one sample; got {described(inputs)}.")
+        got = f"a tensor of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs).__name__
+        raise ValueError(f"the probe must hold at least one sample; got {got}.")
 
     def cut(value: Any, start: int) -> Any:
         return value[start : start + size] if isinstance(value, Tensor) and value.dim() else value
@@ -138,12 +133,7 @@ def batches(inputs: Inputs, size: int) -> Iterator[tuple[tuple[Any, ...], dict[s
         yield tuple(cut(x, start) for x in listed), {key: cut(x, start) for key, x in named.items()}
 
 
-def described(inputs: object) -> str:
-    """The inputs in a few words."""
-    return f"a tensor of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else f"{type(inputs).__name__}"
-
-
 def joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The batches' values one after the other, if every batch had some."""
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if there and len(there) == len(parts) else None
+    """Concatenate the batches' values, if every batch had some."""
+    present = [part for part in parts if part is not None]
+    return torch.cat(present) if present and len(present) == len(parts) else None

@@ -47,7 +47,7 @@ class PreactivationHistogram(Metric):
 
 
 def quantiles(values: Tensor, levels: tuple[float, ...]) -> list[float]:
-    """The values below which the given shares lie, interpolated between neighbours."""
+    """Return the values below which the given shares lie, interpolated between neighbours."""
     # torch.quantile refuses more than 2^24 values.
     ordered = values.flatten().sort().values
     places = torch.tensor(levels, dtype=torch.float64, device=ordered.device) * (len(ordered) - 1)
@@ -56,7 +56,7 @@ def quantiles(values: Tensor, levels: tuple[float, ...]) -> list[float]:
 
 
 def histogram(values: Tensor, num_bins: int) -> tuple[float, float, list[float]]:
-    """The smallest value, the largest, and the share in each of equal bins between; the last holds its upper edge."""
+    """Return the smallest value, the largest, and the share in each of equal bins; the last holds its upper edge."""
     values = values.flatten().double()
     low, high = values.min().item(), values.max().item()
     width = (high - low) / num_bins

@@ -28,22 +28,17 @@ class DormantRatio(Metric):
         if not observation.sites:
             return {}
         scores = torch.cat([dormant_scores(site.magnitude) for site in observation.sites])
-        return {key_of(tau): dormant_mask(scores, tau).double().mean().item() for tau in self.taus}
+        keys = {tau: f"dormant_ratio_{tau:g}" if tau else "dormant_ratio" for tau in self.taus}
+        return {key: dormant_mask(scores, tau).double().mean().item() for tau, key in keys.items()}
 
 
 def dormant_scores(magnitude_U: Tensor) -> Tensor:
-    """Each unit's mean |h| over the mean of its layer."""
+    """Return each unit's mean |h| over the mean of its layer."""
     return magnitude_U / (magnitude_U.mean() + EPSILON)
 
 
 def dormant_mask(scores_U: Tensor, tau: float) -> Tensor:
-    """Which units are dormant."""
     return scores_U <= max(tau, ZERO)
-
-
-def key_of(tau: float) -> str:
-    """The name of the number."""
-    return f"dormant_ratio_{tau:g}" if tau else "dormant_ratio"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +55,7 @@ class SaturatedShare(Metric):
 
 
 def saturated_mask(q_U: Tensor) -> Tensor:
-    """Which units have z above zero always or never."""
+    """Return which units have z above zero always or never."""
     return (q_U == 0) | (q_U == 1)
 
 
@@ -78,5 +73,5 @@ class SignEntropy(Metric):
 
 
 def binary_entropy(q: Tensor) -> Tensor:
-    """The entropy, in bits, of a coin that falls on one side with probability q; 0 log 0 is 0."""
+    """Return the entropy, in bits, of a coin that falls on one side with probability q; 0 log 0 is 0."""
     return -(torch.xlogy(q, q) + torch.xlogy(1 - q, 1 - q)) / math.log(2)

@@ -1,13 +1,14 @@
-"""Watch: which layer feeds which activation, and over how many samples, however the parts of a model are called."""
+"""SiteRecorder: which layer feeds which activation, over how many samples, however parts of a model are called."""
+
+from contextlib import closing
 
 import pytest
 import torch
 from torch import nn
 
 from networks import ResNet
-from supple.metrics.layer_output import LayerOutput
-from supple.metrics.sites import activation_sites
-from supple.metrics.watch import Watch, training_forwards
+from supple import Monitor
+from supple.metrics.sites import SiteRecorder, training_forwards
 
 WIDTH = 8  # of every layer, so that no width tells them apart
 
@@ -31,19 +32,19 @@ def batch():
 
 def watched(model, use, *, times=2):
     """Name, layer and number of samples of each site after some calls of ``use``."""
-    with Watch(model, activation_sites(model), listens=training_forwards) as watch:
+    with closing(SiteRecorder(model, listens=training_forwards)) as recorder:
         for _ in range(times):
             use(model)
-    return [(site.name, site.layer, site.num_samples) for site in watch.sites]
+    return [(site.name, site.layer, site.num_samples) for site in recorder.sites]
 
 
 def layers_with_and_without_gradients(model):
     """The layer of the model's one site, in either kind of forward."""
     found = []
     for with_gradients in (True, False):
-        with Watch(model, activation_sites(model, ["act"])) as watch, torch.set_grad_enabled(with_gradients):
+        with closing(SiteRecorder(model, ["act"])) as recorder, torch.set_grad_enabled(with_gradients):
             model(batch())
-        found += [site.layer for site in watch.sites]
+        found += [site.layer for site in recorder.sites]
     return found
 
 
@@ -107,6 +108,21 @@ def test_part_with_residual_sums_has_the_sites_that_it_has_as_a_model():
     assert part == [(f"net.{name}", f"net.{layer}", num_samples) for name, layer, num_samples in whole]
 
 
+def test_head_as_wide_as_the_first_layer_does_not_hide_it_when_the_parts_are_called_again():
+    drop = nn.Dropout(0.5)  # between layer and activation, so that z is no layer's output
+    sites = watched(Parts(), lambda m: m.head(m.act(drop(m.fc1(batch())))), times=3)
+    assert sites == [("act", "fc1", 12)]
+
+
+def test_features_returned_beside_the_logits_are_hidden_and_an_output_in_a_nested_structure_is_not():
+    class Both(Parts):
+        def forward(self, x):
+            hidden = self.act(self.fc1(x))
+            return {"logits": (self.body(hidden), hidden)}
+
+    assert watched(Both(), lambda model: model(batch()), times=1) == [("act", "fc1", 4)]
+
+
 class Pooled(nn.Module):
     """A residual sum and a norm, and behind them a layer of the same width with an activation, as BERT's pooler has."""
 
@@ -144,23 +160,17 @@ def test_activation_of_a_sum_with_what_fed_the_branch_belongs_to_the_branch():
     assert layers_with_and_without_gradients(Residual()) == ["fc2", "fc2"]
 
 
-def test_activation_of_a_frozen_layer_with_a_branch_beside_it_belongs_to_the_layer():
+def test_activation_of_a_sum_of_two_branches_is_named_by_itself():
     class Adapted(Parts):
         def forward(self, x):
             return self.head(self.act(self.fc1(x) + self.body[0](self.fc2(x))))
 
     model = Adapted()
-    model.fc1.requires_grad_(requires_grad=False)
-    assert layers_with_and_without_gradients(model) == ["fc1", "fc1"]
-
-
-def test_layer_that_another_thread_calls_meanwhile_disturbs_nothing():
-    model = Parts()
-    with Watch(model, activation_sites(model)) as watch:
-        late = LayerOutput(-1, WIDTH, None, lambda: None)
-        watch.fresh["early"] = LayerOutput(-1, WIDTH, None, lambda: watch.fresh.update(late=late))
-        model.fc1(batch())
-    assert "late" in watch.fresh
+    assert layers_with_and_without_gradients(model) == [None, None]
+    monitor = Monitor(model)
+    model(batch())
+    monitor.step()
+    assert [row.name for row in monitor.readings["train"].layers] == ["fc1", "fc2", "body.0", "(act)", "head"]
 
 
 def test_forward_that_skips_a_layer_counts_for_those_it_has():
