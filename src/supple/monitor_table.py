@@ -16,7 +16,7 @@ from supple.metrics.rank import singular_values, srank
 from supple.metrics.site import Site
 from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, saturated_mask
 from supple.metrics.weights import dead_rows, joint_norm
-from supple.units import Layer
+from supple.units import is_layer, out_dim
 
 UNIT_SCALARS = ("dormant", "saturated", "sign_entropy", "srank")
 DELTA = 0.01  # of srank: Kumar et al. 2021, as in `effective_rank`
@@ -125,8 +125,9 @@ def share(mask: Tensor) -> float:
 def dead_share(layer: nn.Module) -> float | None:
     """How many rows of the layer's weight got no gradient at all; None where there is none to read."""
     # Rows of an embedding whose token did not occur are no fault.
-    gradient = layer.weight.grad if isinstance(layer, Layer) else None
-    return None if gradient is None else share(dead_rows(gradient))
+    if not is_layer(layer) or layer.weight.grad is None:
+        return None
+    return share(dead_rows(layer.weight.grad.movedim(out_dim(layer), 0)))
 
 
 def dense(gradients: Iterable[Tensor]) -> Iterator[Tensor]:

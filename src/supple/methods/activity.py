@@ -1,5 +1,9 @@
-"""Activity of units: the mean magnitude of their post-activations, over examples and space."""
+"""Activity of units: the mean magnitude of their post-activations, over examples and space.
 
+In a gated layer (SwiGLU) h is the product that the outgoing weights read: the activation's output times the partner's.
+"""
+
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +13,7 @@ from torch import Tensor, nn
 
 from supple.learner import Inputs, Learner
 from supple.unchanged import evaluation_mode
-from supple.units import UnitLayer
+from supple.units import UnitLayer, arguments_of
 
 
 def mean_magnitude(layer: UnitLayer, h: Tensor) -> Tensor:
@@ -50,21 +54,29 @@ def mean_magnitudes(learner: Learner, layers: Sequence[UnitLayer], inputs: Itera
 
 
 def num_examples_of(inputs: Inputs) -> int:
-    """How many examples a batch holds; a tuple is several arguments of the same batch."""
-    return len(inputs[0]) if isinstance(inputs, tuple) else len(inputs)
+    """How many examples a batch holds; a tuple or a dict is several arguments of the same batch."""
+    args, kwargs = arguments_of(inputs)
+    return len(args[0] if args else next(x for x in kwargs.values() if isinstance(x, Tensor)))
 
 
 @contextmanager
 def summing(layers: Sequence[UnitLayer], sums: dict[str, Tensor]) -> Iterator[None]:
     """While open, every forward adds its examples' magnitudes to the sums."""
 
-    def tap(layer: UnitLayer) -> Any:
-        def add_(module: nn.Module, args: tuple[Any, ...], h: Tensor) -> None:
-            sums[layer.name] += mean_magnitude(layer, h) * len(h)
+    def taps(layer: UnitLayer) -> list[Any]:
+        factors: list[Tensor] = []
+        sources = (layer.activation, *layer.partners)
 
-        return layer.activation.register_forward_hook(add_)
+        def add_(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+            factors.append(output)
+            if len(factors) == len(sources):
+                h = functools.reduce(torch.mul, factors)
+                sums[layer.name] += mean_magnitude(layer, h) * len(h)
+                factors.clear()
 
-    handles = [tap(layer) for layer in layers]
+        return [source.register_forward_hook(add_) for source in sources]
+
+    handles = [handle for layer in layers for handle in taps(layer)]
     try:
         yield
     finally:
