@@ -223,7 +223,8 @@ class Learner:
     def features(self) -> dict[str, Tensor]:
         """Post-activations of the last training forward by activation site, kept from the first use of this on.
 
-        Forwards in evaluation mode or without gradients, and those of copies of the model, leave no trace here.
+        Forwards in evaluation mode or without gradients, and those of copies of the model, leave no trace here. In a
+        gated layer the partner's output is kept, too; `take_feature` gives the product.
         """
         if self._features is None:
             self._features = {}
