@@ -44,7 +44,7 @@ def cut(layer, unit: int):
     """While open, the unit's columns of all consumers are zero."""
     kept = [(consumer.layer.weight, consumer.layer.weight.detach().clone()) for consumer in layer.consumers]
     for consumer in layer.consumers:
-        consumer.layer.weight.data[:, consumer.columns_US[unit]] = 0
+        rows_first(consumer.layer)[:, consumer.columns_US[unit]] = 0
     try:
         yield
     finally:
@@ -54,13 +54,21 @@ def cut(layer, unit: int):
 
 @contextlib.contextmanager
 def renewed(layer, unit: int):
-    """While open, the unit has other incoming weights."""
-    kept = layer.producer.weight.detach().clone()
-    layer.producer.weight.data[unit] += torch.randn_like(layer.producer.weight[unit])
+    """While open, the unit has other incoming weights, in every layer that feeds it."""
+    producers = (layer.producer, *layer.partners)
+    kept = [producer.weight.detach().clone() for producer in producers]
+    for producer in producers:
+        rows_first(producer)[unit] += torch.randn_like(rows_first(producer)[unit])
     try:
         yield
     finally:
-        layer.producer.weight.data.copy_(kept)
+        for producer, values in zip(producers, kept, strict=True):
+            producer.weight.data.copy_(values)
+
+
+def rows_first(layer: nn.Module):
+    """A view of the weight with the outputs along its first dimension; GPT-2's Conv1D has them along its second."""
+    return layer.weight.data.t() if type(layer).__name__ == "Conv1D" else layer.weight.data
 
 
 def input_of(module: nn.Module, model: nn.Module, x):

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.learner import Batch, Inputs, Learner, num_examples_of, restore_
+from supple.learner import Batch, Learner, num_examples_of, restore_
 from supple.methods.base import HOOKS, Method, State
 from supple.unchanged import undisturbed
+from supple.units import Inputs, arguments_of
 
 IN_A_STEP, BETWEEN_STAGES = HOOKS[:2], HOOKS[2:]
 WAYS = {
@@ -281,7 +282,8 @@ class Plasticity:
         """Keep a copy of inputs that are among the latest when the method next acts; earlier ones are not needed."""
         size = num_examples_of(inputs)
         if size and every - self.num_steps % every <= math.ceil(num_wanted / size):
-            self._recent.append(copied(inputs))
+            # A loop may write the next batch into the memory of this one.
+            self._recent.append(mapped(lambda x: x.detach().clone(), inputs))
         num_kept = sum(map(num_examples_of, self._recent))
         while self._recent and num_kept - num_examples_of(self._recent[0]) >= num_wanted:
             num_kept -= num_examples_of(self._recent.popleft())
@@ -322,22 +324,32 @@ class InputTap:
 
 
 def inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs | None:
-    """The arguments of a forward as a Learner takes them: a tensor, or a tuple of several; None if they are neither."""
-    if kwargs or not args or not all(isinstance(argument, Tensor) for argument in args):
+    """A forward's arguments as a Learner takes them: a tensor, a tuple of several, or a dict by name; else None."""
+    if args and kwargs:
+        return None
+    if kwargs:
+        return dict(kwargs) if any(isinstance(value, Tensor) for value in kwargs.values()) else None
+    if not args or not all(isinstance(argument, Tensor) for argument in args):
         return None
     return args[0] if len(args) == 1 else args
 
 
-def copied(inputs: Inputs) -> Inputs:
-    """The inputs in memory of their own: a loop may write the next batch into theirs."""
-    return tuple(part.detach().clone() for part in inputs) if isinstance(inputs, tuple) else inputs.detach().clone()
+def mapped(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
+    """The inputs with each tensor replaced by what the function makes of it."""
+    if isinstance(inputs, Tensor):
+        return function(inputs)
+    if isinstance(inputs, tuple):
+        return tuple(map(function, inputs))
+    return {name: function(x) if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 
 def first_two(inputs: Inputs | None) -> Inputs | None:
     """Two examples of a batch: all that tracing needs of it; the inputs as they are if they do not share their rows."""
-    if isinstance(inputs, tuple):
-        return tuple(part[:2] for part in inputs) if len({len(part) for part in inputs}) == 1 else inputs
-    return None if inputs is None else inputs[:2]
+    if inputs is None:
+        return None
+    args, kwargs = arguments_of(inputs)
+    lengths = {len(x) if x.dim() else 0 for x in (*args, *kwargs.values()) if isinstance(x, Tensor)}
+    return mapped(lambda x: x[:2], inputs) if len(lengths) == 1 and 0 not in lengths else inputs
 
 
 def checked_methods(methods: object) -> tuple[Method, ...]:

@@ -1,7 +1,10 @@
 """Batch: inputs and targets, as loops and data loaders give them; what is neither is refused in words."""
 
+import functools
+import inspect
 import itertools
 import warnings
+from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,16 +14,16 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.units import UnitGraph
+from supple.units import Inputs, UnitGraph, UnitLayer, arguments_of
 from supple.units.surgery import trained_by
 
-Inputs = Tensor | tuple[Tensor, ...]  # a tuple is several arguments of the forward
 Batch = tuple[Inputs, Tensor]
 
 
 def num_examples_of(inputs: Inputs) -> int:
-    """How many examples a batch holds; a tuple is several arguments of the same batch."""
-    return len(inputs[0]) if isinstance(inputs, tuple) else len(inputs)
+    """How many examples a batch holds; a tuple or a dict is several arguments of the same batch."""
+    args, kwargs = arguments_of(inputs)
+    return len(args[0] if args else next(x for x in kwargs.values() if isinstance(x, Tensor)))
 
 
 def pair_of(batch: object) -> Batch:
@@ -30,6 +33,8 @@ def pair_of(batch: object) -> Batch:
     inputs, targets = batch
     if isinstance(inputs, tuple | list) and inputs and all(isinstance(part, Tensor) for part in inputs):
         return tuple(inputs), targets
+    if isinstance(inputs, dict | UserDict) and any(isinstance(part, Tensor) for part in inputs.values()):
+        return inputs, targets
     if hasattr(inputs, "to"):  # a tensor, or a container that goes to a device as one does
         return inputs, targets
     raise TypeError(refusal(f"a pair whose inputs are {described(inputs)}"))
@@ -38,7 +43,8 @@ def pair_of(batch: object) -> Batch:
 def refusal(came: str) -> str:
     """What was wanted, what came, what to do."""
     return (
-        "a method reads the data of a stage in pairs of inputs and targets, (x, y) or ((x1, x2), y), x as tensors; "
+        "a method reads the data of a stage in pairs of inputs and targets, (x, y), ((x1, x2), y) or, by the names "
+        "that the forward has, ({'x1': x1, 'x2': x2}, y), x as tensors; "
         f"a batch here is {came}. Pass a list of such pairs, or a DataLoader whose collate_fn makes them."
     )
 
@@ -244,17 +250,25 @@ class Learner:
     def features(self) -> dict[str, Tensor]:
         """Post-activations of the last training forward by activation site, kept from the first use of this on.
 
-        Forwards in evaluation mode or without gradients, and those of copies of the model, leave no trace here.
+        Forwards in evaluation mode or without gradients, and those of copies of the model, leave no trace here. In a
+        gated layer the partner's output is kept, too; `take_feature` gives the product.
         """
         if self._features is None:
             self._features = {}
             for layer in self.units:
-                tap = FeatureTap(layer.name, self._features, self._versions)
-                self._taps.append(layer.activation.register_forward_hook(tap))
+                for key, source in zip(factor_keys(layer), (layer.activation, *layer.partners), strict=True):
+                    tap = FeatureTap(key, self._features, self._versions)
+                    self._taps.append(source.register_forward_hook(tap))
         return self._features
 
     def take_feature(self, site: str) -> Tensor:
-        """The post-activation of one site, once for each forward, or an error that says how to have one."""
+        """The post-activation of one site, once for each forward, or an error that says how to have one.
+
+        In a gated layer (SwiGLU) it is times the output of the partner: the product that the next layer reads.
+        """
+        return functools.reduce(torch.mul, map(self._take, factor_keys(self.units[site])))
+
+    def _take(self, site: str) -> Tensor:
         if site not in self.features:
             raise RuntimeError(
                 f"no training forward has passed the activation '{site}' since it was last asked for. Call "
@@ -299,10 +313,21 @@ class Learner:
         inputs, targets = pair_of(batch)
         return self._loss(self.forward_of(model, inputs), targets.to(self.device))
 
-    def forward_of(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        """What the model, ours or a copy, gives for the inputs; a tuple of tensors is several arguments."""
-        arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-        return model(*(argument.to(self.device) for argument in arguments))
+    def forward_of(self, model: nn.Module, inputs: Inputs) -> Any:
+        """What the model, ours or a copy, gives for the inputs; a tuple or a dict is several arguments."""
+        args, kwargs = arguments_of(inputs)
+        if not kwargs:
+            return model(*(argument.to(self.device) for argument in args))
+        try:
+            inspect.signature(model.forward).bind(**kwargs)
+        except TypeError as error:
+            raise TypeError(refusal(f"a pair whose inputs are {described(kwargs)}")) from error
+        return model(**{name: x.to(self.device) if isinstance(x, Tensor) else x for name, x in kwargs.items()})
+
+
+def factor_keys(layer: UnitLayer) -> list[str]:
+    """The keys in ``features`` whose product a layer's units give: the site's, and one for each partner."""
+    return [layer.name, *(f"{layer.name} * {number}" for number in range(len(layer.partners)))]
 
 
 def process_group_of(model: nn.Module) -> Any:

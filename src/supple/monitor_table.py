@@ -15,7 +15,7 @@ from supple.metrics.rank import EffectiveRank, singular_values, srank
 from supple.metrics.sites import Site
 from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, saturated_mask
 from supple.metrics.weights import dead_rows, joint_norm
-from supple.units import Layer
+from supple.units import is_layer, out_dim
 
 # On 256 digits a fresh ReLU MLP of three layers has 3% to 7% silent units a layer, and 7% to 14% that keep their sign;
 # one of eight layers 5% to 19%, and 9% to 39%. On 16 digits it is about twice that: a small batch sees less.
@@ -122,15 +122,17 @@ def layer_row(observation: Observation, layer: str | None, site: Site | None) ->
     module = None if layer is None else observation.layers[layer]
     parameters = () if module is None else tuple(module.parameters(recurse=False))
     gradients = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None]
+    dead = None
     # Rows of an embedding whose token did not occur are no fault.
-    gradient = module.weight.grad if isinstance(module, Layer) else None
+    if module is not None and is_layer(module) and module.weight.grad is not None:
+        dead = dead_rows(module.weight.grad.movedim(out_dim(module), 0)).double().mean().item()
     activation = "" if site is None else f"({site.name})"
     return LayerRow(
         name=activation if layer is None else layer or "(model)",
         units=None if site is None else site_numbers(site),
         weight_norm=joint_norm(parameters) if parameters else None,
         gradient_norm=joint_norm(gradients) if gradients else None,
-        dead_gradient=None if gradient is None else dead_rows(gradient).double().mean().item(),
+        dead_gradient=dead,
     )
 
 

@@ -143,6 +143,7 @@ def test_s_ewc_in_float64_is_exact():
         method.after_backward(learner, state)
         assert theta.grad.item() == pytest.approx(expected, rel=1e-11)
         learner.optimizer.step()
+        method.after_step(learner, state)
 
 
 def test_integer_parameters_are_left_by_shrink_and_perturb():

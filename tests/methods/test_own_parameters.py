@@ -80,6 +80,7 @@ def test_penalties_edit_no_other_gradient(method):
         for parameter in model.parameters():  # those of frozen ones are left from before
             parameter.grad = torch.ones_like(parameter)
         method.after_backward(learner, state)
+        method.after_step(learner, state)
         with torch.no_grad():
             model[0].weight += 1.0
             model[3].weight += 1.0

@@ -18,6 +18,7 @@ def with_gradient(model: Scalar, method: SEWC, learner: Learner, state: dict, gr
     """The gradient after the method's edit."""
     model.theta.grad = torch.tensor([gradient])
     method.after_backward(learner, state)
+    method.after_step(learner, state)
     return model.theta.grad.item()
 
 
@@ -53,6 +54,7 @@ def test_constant_weights_are_never_penalised():
         model(torch.randn(8, 5)).square().sum().backward()
         before = model.weight.grad.clone()
         method.after_backward(learner, state)
+        method.after_step(learner, state)
         assert torch.equal(model.weight.grad, before)
 
 
@@ -68,6 +70,7 @@ def test_thousand_steps_follow_the_printed_recursion():
             model.weight.copy_(theta)
         model.weight.grad = g.clone()
         method.after_backward(learner, state)
+        method.after_step(learner, state)
         a = 0.999 * a + 0.001 * theta
         f = 0.999 * f + 0.001 * g**2
         penalty = 0.5 * (f / (1 - 0.999**t)) * (theta - a / (1 - 0.999**t))
@@ -82,6 +85,7 @@ def test_state_counts_steps_in_a_tensor_and_survives_a_rebuilt_optimizer():
     for _ in range(3):
         model(torch.randn(4, 3)).sum().backward()
         method.after_backward(learner, state)
+        method.after_step(learner, state)
     fisher = state["fisher.weight"].clone()
     learner.optimizer = torch.optim.Adam(model.parameters())
     method.begin_stage(learner, state, [], 1)
@@ -104,8 +108,10 @@ def test_parameter_that_begins_to_train_later_counts_from_its_own_first_gradient
     for _ in range(100):
         model["early"].weight.grad = torch.ones(1, 1)
         method.after_backward(learner, state)
+        method.after_step(learner, state)
     model["late"].weight.grad = torch.full((1, 1), 2.0)
     method.after_backward(learner, state)
+    method.after_step(learner, state)
     assert state["fisher.late.weight"].item() == 4.0
     assert [state[f"step.{name}.weight"].item() for name in ("early", "late")] == [101, 1]
 
@@ -115,4 +121,5 @@ def test_step_without_gradients_is_none():
     learner, method = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)), SEWC()
     state = method.init(learner)
     method.after_backward(learner, state)
+    method.after_step(learner, state)
     assert state["step.weight"].item() == 0

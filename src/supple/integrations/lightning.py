@@ -22,6 +22,7 @@ from supple.learner import Inputs
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
+from supple.units import arguments_of
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -191,7 +192,7 @@ def is_step(network: nn.Module) -> bool:
 
 def warn_if_other(example: Inputs, inputs: Inputs, part: str) -> None:
     """Say so if the network is trained on other inputs than those that the method will give it."""
-    taken, given = ((x,) if isinstance(x, Tensor) else x for x in (example, inputs))
+    (taken, _), (given, _) = arguments_of(example), arguments_of(inputs)
     if len(taken) == len(given) and all(map(same, taken, given)):
         return
     warnings.warn(

@@ -1,5 +1,9 @@
-"""Activity of units: the mean magnitude of their post-activations, over examples and space."""
+"""Activity of units: the mean magnitude of their post-activations, over examples and space.
 
+In a gated layer (SwiGLU) h is the product that the outgoing weights read: the activation's output times the partner's.
+"""
+
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -54,13 +58,20 @@ def mean_magnitudes(learner: Learner, layers: Sequence[UnitLayer], inputs: Itera
 def summing(layers: Sequence[UnitLayer], sums: dict[str, Tensor]) -> Iterator[None]:
     """While open, every forward adds its examples' magnitudes to the sums."""
 
-    def tap(layer: UnitLayer) -> Any:
-        def add_(module: nn.Module, args: tuple[Any, ...], h: Tensor) -> None:
-            sums[layer.name] += mean_magnitude(layer, h) * len(h)
+    def taps(layer: UnitLayer) -> list[Any]:
+        factors: list[Tensor] = []
+        sources = (layer.activation, *layer.partners)
 
-        return layer.activation.register_forward_hook(add_)
+        def add_(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+            factors.append(output)
+            if len(factors) == len(sources):
+                h = functools.reduce(torch.mul, factors)
+                sums[layer.name] += mean_magnitude(layer, h) * len(h)
+                factors.clear()
 
-    handles = [tap(layer) for layer in layers]
+        return [source.register_forward_hook(add_) for source in sources]
+
+    handles = [handle for layer in layers for handle in taps(layer)]
     try:
         yield
     finally:

@@ -18,9 +18,9 @@ from supple.methods.renewal import (
     take_own_steps_,
     warn_of_optimizer,
 )
-from supple.units import UnitLayer
+from supple.units import UnitLayer, in_dim, out_dim
 from supple.units.residual import consecutive_layers
-from supple.units.surgery import Chosen, Entries, producer_of, renewable_layers, warn_of_others
+from supple.units.surgery import Chosen, Entries, producers_of, renewable_layers, warn_of_others
 
 UTILITIES = ("contribution", "adaptable_contribution")
 RESIDUALS = ("one_consumer", "all")
@@ -104,7 +104,7 @@ class CBP(Method):
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}
             self.rate_units_(learner, layer, record)
             chosen = self.units_due(record)
-            renew_units_(learner, state, layer, chosen, bias_K=0.0, moments=self.moments)
+            renew_units_(learner, state, layer, chosen, new_bias=lambda *_: 0.0, moments=self.moments)
             for key in ("age", *self.running_means):
                 Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
 
@@ -154,12 +154,14 @@ def outgoing_magnitude(layer: UnitLayer) -> Tensor:
     sums, num_weights = [], 0
     for consumer in layer.consumers:
         weight = consumer.layer.weight
-        sums_I = weight.abs().sum([dim for dim in range(weight.dim()) if dim != 1], dtype=torch.float32)
+        columns = in_dim(consumer.layer)
+        sums_I = weight.abs().sum([dim for dim in range(weight.dim()) if dim != columns], dtype=torch.float32)
         sums.append(sums_I.take(consumer.columns_US).sum(dim=1))
-        num_weights += weight.numel() // weight.shape[1] * consumer.columns_US.shape[1]
+        num_weights += weight.numel() // weight.shape[columns] * consumer.columns_US.shape[1]
     return torch.stack(sums).sum(dim=0) / num_weights
 
 
 def incoming_magnitude(layer: UnitLayer) -> Tensor:
     """mean |w| over the weights that feed a unit, unit by unit."""
-    return producer_of(layer).weight.abs().flatten(1).mean(dim=1, dtype=torch.float32)
+    rows = [producer.weight.abs().movedim(out_dim(producer), 0).flatten(1) for producer in producers_of(layer)]
+    return torch.cat(rows, dim=1).mean(dim=1, dtype=torch.float32)

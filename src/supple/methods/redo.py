@@ -19,7 +19,8 @@ from supple.methods.renewal import (
     warn_of_optimizer,
 )
 from supple.random import undisturbed_reading
-from supple.units.surgery import Chosen, producer_of, renewable_layers, warn_of_others
+from supple.units import Layer, arguments_of
+from supple.units.surgery import Chosen, renewable_layers, warn_of_others
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
 EPSILON = 1e-9  # a layer that gives nothing has mean 0; its scores are 0, not 0/0
@@ -80,9 +81,7 @@ class ReDo(Method):
         for layer in layers:
             chosen = Chosen.all_of(self.dormant(magnitudes[layer.name]))
             if len(chosen.units_K):
-                bias = producer_of(layer).bias
-                bias_K = 0.0 if bias is None else draw(learner, bias, len(chosen.units_K))
-                renew_units_(learner, state, layer, chosen, bias_K=bias_K, moments=self.moments)
+                renew_units_(learner, state, layer, chosen, new_bias=draw_bias, moments=self.moments)
 
     def dormant(self, magnitude_U: Tensor) -> Tensor:
         """Which units of a layer are dormant, by their mean |h|."""
@@ -90,11 +89,24 @@ class ReDo(Method):
         return score_U <= max(self.threshold, ZERO)
 
 
+def draw_bias(learner: Learner, producer: Layer, num_units: int) -> Tensor | float:
+    """Fresh biases, drawn from the layer's initial ones if it has any."""
+    return 0.0 if producer.bias is None else draw(learner, producer.bias, num_units)
+
+
 def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Inputs]:
     """The inputs of the data, batch by batch, up to that many examples."""
     for inputs, _ in map(pair_of, data):
-        several = isinstance(inputs, tuple)
-        yield tuple(part[:num_examples] for part in inputs) if several else inputs[:num_examples]
+        yield first_examples(inputs, num_examples)
         num_examples -= num_examples_of(inputs)
         if num_examples <= 0:
             return
+
+
+def first_examples(inputs: Inputs, num_examples: int) -> Inputs:
+    """The inputs without the examples beyond that number."""
+    args, kwargs = arguments_of(inputs)
+    if kwargs:
+        return {name: x[:num_examples] if isinstance(x, Tensor) else x for name, x in kwargs.items()}
+    cut = tuple(x[:num_examples] for x in args)
+    return cut if isinstance(inputs, tuple) else cut[0]

@@ -13,7 +13,7 @@ An entry belongs to the unit of its row and to the unit of its column, and is as
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from supple.learner import Learner
 from supple.methods.base import State
-from supple.units import UnitLayer
-from supple.units.surgery import Chosen, Entries, producer_of, reasons_left, renew_, trained_by, trained_entries
+from supple.units import Layer, UnitLayer, out_dim
+from supple.units.surgery import Chosen, Entries, Fresh, producers_of, reasons_left, renew_, trained_by, trained_entries
 
 Moments = Literal["per_entry", "keep", "clear"]
 
@@ -59,18 +59,29 @@ def warn_of_optimizer(optimizer: torch.optim.Optimizer, moments: Moments, who: s
 
 def layers_reached(learner: Learner, layers: list[UnitLayer]) -> tuple[list[str], list[str]]:
     """The layers whose units are renewed, with the activation that shows them, and why others are left alone."""
-    served = [
-        f"{learner.name_of(producer_of(layer).weight).removesuffix('.weight')} at {layer.name}" for layer in layers
-    ]
+    names = [[learner.name_of(part.weight).removesuffix(".weight") for part in producers_of(layer)] for layer in layers]
+    served = [f"{' and '.join(parts)} at {layer.name}" for parts, layer in zip(names, layers, strict=True)]
     return served, [*reasons_left(learner.units, learner.optimizer, served=layers), *learner.units.skipped]
 
 
 def renew_units_(
-    learner: Learner, state: State, layer: UnitLayer, chosen: Chosen, *, bias_K: Tensor | float, moments: Moments
+    learner: Learner,
+    state: State,
+    layer: UnitLayer,
+    chosen: Chosen,
+    *,
+    new_bias: Callable[[Learner, Layer, int], Tensor | float],
+    moments: Moments,
 ) -> None:
-    """Make the units new, with incoming weights drawn from the layer's initial ones."""
-    weight_KI = draw(learner, producer_of(layer).weight, len(chosen.units_K))
-    renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer)
+    """Make the units new, with incoming weights drawn from the initial ones of each layer that feeds them."""
+    num_units = len(chosen.units_K)
+
+    def fresh(producer: Layer) -> Fresh:
+        bias_K = new_bias(learner, producer, num_units)  # first: the order of the draws is part of the numbers
+        return draw(learner, producer.weight, num_units, dim=out_dim(producer)), bias_K
+
+    (weight_KI, bias_K), *partners = map(fresh, producers_of(layer))
+    renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer, partners=partners)
     if moments == "keep":
         return
     for entries in trained_entries(layer, chosen, trained_by(learner.optimizer)):
@@ -79,13 +90,13 @@ def renew_units_(
             restart_(entries, learner, state)
 
 
-def draw(learner: Learner, parameter: Tensor, num_rows: int) -> Tensor:
-    """Fresh rows of a parameter, each entry one of its initial entries, drawn with replacement.
+def draw(learner: Learner, parameter: Tensor, num_rows: int, *, dim: int = 0) -> Tensor:
+    """Fresh rows of a parameter, along ``dim``; each entry is one of its initial ones, drawn with replacement.
 
     This is the law of the initialisation, whichever it was, with no assumption.
     """
     initial = learner.initial_of(parameter)
-    shape = (num_rows, *initial.shape[1:])
+    shape = (*initial.shape[:dim], num_rows, *initial.shape[dim + 1 :])
     at = torch.randint(initial.numel(), shape, generator=learner.generator, device=initial.device)
     return initial.take(at)  # not flatten()[at], which copies a channels_last weight
 

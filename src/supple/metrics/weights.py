@@ -8,7 +8,7 @@ from torch import Tensor
 
 from supple.metrics.base import Metric
 from supple.metrics.observe import Observation
-from supple.units import Layer
+from supple.units import is_layer, out_dim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,8 @@ class DeadGradientShare(Metric):
     reads_gradients = True
 
     def measure(self, observation: Observation) -> dict[str, float]:
-        weights = (layer.weight for layer in observation.layers.values() if isinstance(layer, Layer))
-        masks = [dead_rows(weight.grad) for weight in weights if weight.grad is not None]
+        found = ((at.weight.grad, out_dim(at)) for at in observation.layers.values() if is_layer(at))
+        masks = [dead_rows(gradient.movedim(dim, 0)) for gradient, dim in found if gradient is not None]
         if not masks:
             return {}
         return {"dead_gradient_share": torch.cat([mask.cpu() for mask in masks]).double().mean().item()}

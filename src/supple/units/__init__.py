@@ -4,18 +4,41 @@ A unit is a neuron of a linear layer or a channel of a convolution, seen at its 
 from the model with an example input (`supple.units`), never guessed from the order of modules.
 """
 
+from collections import UserDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+# Arguments of a forward: one tensor, a tuple of several, or by name (UserDict: what a tokenizer gives).
+Inputs = Tensor | tuple[Tensor, ...] | dict[str, Any] | UserDict[str, Any]
+
+
+def is_layer(module: nn.Module) -> TypeGuard[Layer]:
+    """Whether it is one of torch's layers, or GPT-2's Conv1D, known by its name: transformers need not be installed."""
+    weight = module._parameters.get("weight")
+    is_conv1d = type(module).__name__ == "Conv1D" and weight is not None and weight.dim() == 2
+    return isinstance(module, Layer) or is_conv1d
+
+
+def out_dim(layer: Layer) -> int:
+    """The dimension of the weight that its outputs lie along: 0, but 1 in GPT-2's Conv1D, which computes x @ weight."""
+    return 0 if isinstance(layer, Layer) else 1
+
+
+def in_dim(layer: Layer) -> int:
+    """The dimension of the weight that its inputs lie along."""
+    return 1 - out_dim(layer)
 
 
 @dataclass(frozen=True, eq=False)
 class Consumer:
     """A layer that reads the units: unit i owns the input columns (or channels) ``columns_US[i]`` of its weight.
+
+    Columns are entries along `in_dim` of the weight, rows those along `out_dim`.
 
     One column for a layer of the same kind; H * W of them where a convolution is flattened into a linear layer; two
     where the activation concatenates (CReLU, Fourier).
@@ -39,6 +62,8 @@ class UnitLayer:
     unclear: str  # why producer, norm or consumers are not known, or not the units' own; empty where all is clear
     num_units: int
     unit_dim: int = 1  # where the units lie in the activation's input and output
+    # Further layers whose rows are the units' own: what they give is multiplied by the activation's output (SwiGLU).
+    partners: tuple[Layer, ...] = ()
 
     @property
     def residual(self) -> bool:
@@ -81,18 +106,26 @@ class UntraceableModel(RuntimeError):
     """The unit graph of a model cannot be had; says which module stopped it and what to do."""
 
 
-def trace_units(model: nn.Module, example_input: Tensor | tuple[Tensor, ...]) -> UnitGraph:
+def arguments_of(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs as positional and as named arguments of the forward."""
+    if isinstance(inputs, dict | UserDict):
+        return (), dict(inputs)
+    return inputs if isinstance(inputs, tuple) else (inputs,), {}
+
+
+def trace_units(model: nn.Module, example_input: Inputs) -> UnitGraph:
     """The hidden layers of a model, from its input to its output, as it runs in evaluation mode.
 
-    ``example_input`` is a batch the model takes, or a tuple of its arguments; only shapes and types matter. The model
-    is left as it was. Raises `UntraceableModel` where the forward has no graph, naming the module that stopped it.
+    ``example_input`` is a batch the model takes, a tuple of its arguments, or a dict of named ones; only shapes and
+    types matter. The model is left as it was. Raises `UntraceableModel` where the forward has no graph, naming the
+    module that stopped it.
     """
     # Here, so that `import supple` does not load the tracer.
     from supple.units.export import export_graph
     from supple.units.follow import find_sites, incoming_values, unit_layer
 
     check_model(model)
-    graph = export_graph(model, example_input if isinstance(example_input, tuple) else (example_input,))
+    graph = export_graph(model, *arguments_of(example_input))
     sites, skipped = find_sites(graph)
     known, by_node = incoming_values(graph), {node: site for site in sites for node in site.nodes}
     layers = (unit_layer(graph, site, known=known, sites=by_node) for site in sites)

@@ -4,14 +4,15 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
-from types import TracebackType
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType, TracebackType
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.distributions import Distribution
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
@@ -26,19 +27,23 @@ BRANCHES = (
     "torch.where, or move the branch out of the model and trace the part below it."
 )
 INPUT = (
-    "Check first that model.eval()(example_input) runs; if it does, that forward uses something torch.export cannot "
+    "Check first that model.eval()({call}) runs; if it does, that forward uses something torch.export cannot "
     "follow: move it out of the model, or trace the part below it."
 )
 
 
-def untraceable(error: Exception, names: Mapping[nn.Module, str], inputs: tuple[object, ...]) -> UntraceableModel:
+def untraceable(
+    error: Exception, names: Mapping[nn.Module, str], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> UntraceableModel:
     """The error of an export in words."""
     model = next(iter(names))
     module = next((m for m in running_modules(error.__traceback__) if m in names), model)
     place = f"{names[module]} ({type(module).__name__})" if names[module] else "its own forward"
     reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    shapes = ", ".join(described(value) for value in inputs)
-    advice = BRANCHES if isinstance(error, VALUE_ERRORS) else INPUT
+    named = (f"{name} {described(value)}" for name, value in kwargs.items())
+    shapes = ", ".join((*map(described, args), *named))
+    call = "**example_input" if kwargs else "example_input"
+    advice = BRANCHES if isinstance(error, VALUE_ERRORS) else INPUT.format(call=call)
     return UntraceableModel(
         f"{type(model).__name__} cannot be traced with example_input {shapes}: {place} stopped it, with "
         f"{reason.rstrip('. ')}. {advice}"
@@ -112,18 +117,19 @@ def aliased(node: fx.Node, *, is_write: bool) -> list[fx.Node]:
 BLOCKS = {"wrap_with_autocast", "wrap_with_set_grad_enabled"}  # what torch.export makes of a with-statement
 
 
-def export_graph(model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
-    """The model's forward on such inputs as a graph without in-place writes."""
+def export_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
+    """The model's forward on such arguments as a graph without in-place writes."""
     names = {module: name for name, module in model.named_modules()}
     inner = model.module if isinstance(model, (DataParallel, DistributedDataParallel)) else model
-    with ONE_AT_A_TIME, kept_as_it_is(inner), quiet():  # torch.export is not made for threads either
+    # torch.export is not made for threads either
+    with ONE_AT_A_TIME, kept_as_it_is(inner), plain_output(inner), quiet():
         try:
-            program = torch.export.export(inner, inputs, strict=False)
+            program = torch.export.export(inner, args, kwargs, strict=False)
             inline_blocks_(program.graph_module)
             if not rebind_writes_(program.graph):
                 program = program.run_decompositions({})
         except Exception as error:
-            raise untraceable(error, names, inputs) from error
+            raise untraceable(error, names, args, kwargs) from error
     return Graph(program, inner, names)
 
 
@@ -131,8 +137,9 @@ def export_graph(model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
 def kept_as_it_is(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, no fused fast paths; then undo what a traced forward changes."""
     streams = RandomStreams()
-    fast = torch.backends.mha.get_fastpath_enabled()
+    fast, validates = torch.backends.mha.get_fastpath_enabled(), Distribution._validate_args
     torch.backends.mha.set_fastpath_enabled(False)
+    Distribution.set_default_validate_args(False)  # it branches on the values of its arguments
     try:
         # A compiled model is traced as the Python it was made of.
         with torch.no_grad(), torch.compiler.set_stance("force_eager"), evaluation_mode(model):
@@ -143,7 +150,34 @@ def kept_as_it_is(model: nn.Module) -> Iterator[None]:
                 contents.undo_changes_()  # first, so that train() finds no stand-ins for tensors
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+        Distribution.set_default_validate_args(validates)
         streams.rewind_()
+
+
+@contextlib.contextmanager
+def plain_output(model: nn.Module) -> Iterator[None]:
+    """While open, the model returns a list of tensors: torch.export refuses unknown classes, such as DynamicCache."""
+    handle = model.register_forward_hook(lambda module, args, output: list(tensors_in([output], set())))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def tensors_in(values: Iterable[Any], seen: set[int]) -> Iterator[torch.Tensor]:
+    """The tensors among the values and in the containers and objects there, each once."""
+    for value in values:
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from tensors_in(value.values(), seen)
+        elif isinstance(value, (list, tuple, set)):
+            yield from tensors_in(value, seen)
+        elif hasattr(value, "__dict__") and not isinstance(value, (type, ModuleType, nn.Module)):
+            yield from tensors_in(vars(value).values(), seen)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Following units through the graph: where activations stand, what feeds them, what reads them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,7 +11,7 @@ from torch.fx import Node
 from supple import activations
 from supple.activations import ACTIVATIONS, relative
 from supple.units import Consumer, Layer, UnitLayer
-from supple.units.graph import LAYER_OPS, TRANSPOSED_OPS, Graph, is_unread, kind, op_name, operands, shape_of
+from supple.units.graph import TRANSPOSED_OPS, Graph, factors, is_unread, kind, op_name, operands, shape_of
 from supple.units.moves import (
     JOINS,
     NORMS,
@@ -179,7 +179,7 @@ def incoming_values(graph: Graph) -> dict[Node, Incoming]:
 
 def incoming_of(graph: Graph, node: Node, known: Known) -> Incoming | None:
     """Where the units of one operation's output come from; None if nobody knows."""
-    if op_name(node) in LAYER_OPS | TRANSPOSED_OPS:
+    if graph.is_layer_op(node) or op_name(node) in TRANSPOSED_OPS:
         return produced(graph, node)
     operands = graph.data_operands(node)
     parts = [known[operand] for operand in operands if operand in known]
@@ -198,9 +198,8 @@ def incoming_of(graph: Graph, node: Node, known: Known) -> Incoming | None:
 
 def produced(graph: Graph, node: Node) -> Incoming:
     """Fresh units: the outputs of a layer."""
-    shape, weight = shape_of(node), node.args[1]
-    assert isinstance(weight, Node)
-    dim = len(shape) + 1 - len(shape_of(weight))  # before the spatial dimensions, of which the weight has as many
+    shape = shape_of(node)
+    dim = len(shape) + 1 - len(shape_of(factors(node)[1]))  # before the spatial ones, as many as the weight has
     owner = owners_along(dim, shape, num_units=shape[dim])
     layer = graph.layer_of(node)
     if layer is None:
@@ -256,19 +255,19 @@ def incoming_at(graph: Graph, site: Site, known: Known) -> tuple[Incoming, int]:
         dim = usual_dim(shape)
         owner = owners_along(dim, shape, num_units=shape[dim])
         return Incoming(owner, site.input, unclear="no layer before it has these units for its outputs"), dim
-    unclear = incoming.unclear or leak(graph, site, known)
+    unclear = incoming.unclear or leak(graph, incoming, known, readers=site.nodes)
     return replace(incoming, unclear=unclear), dim
 
 
-def leak(graph: Graph, site: Site, known: Known) -> str:
-    """In words, who else reads what the producer makes, past the site; empty if nobody does."""
-    origin = known[site.input].origin
-    if known[origin].producer is None:
+def leak(graph: Graph, incoming: Incoming, known: Known, *, readers: Collection[Node]) -> str:
+    """In words, who else reads what the producer makes, past the readers; empty if nobody does."""
+    if incoming.producer is None:
         return ""
+    origin = incoming.origin
     pending, seen = [origin], {origin}
     while pending:
         for user in pending.pop().users:
-            if user in site.nodes or user in seen or is_unread(user):
+            if user in readers or user in seen or is_unread(user):
                 continue
             if user not in known or known[user].origin is not origin:
                 return f"what produces them is also read by {reader(graph, user)}"
@@ -285,47 +284,57 @@ def reader(graph: Graph, node: Node) -> str:
 NUM_OBSTACLES_SHOWN = 3  # in a densely connected network one site may have dozens
 
 
-@dataclass(frozen=True, eq=False)
-class Outgoing:
-    """Who reads the units of a site; ``unclear`` says where they could not be followed."""
-
-    consumers: tuple[Consumer, ...]
-    summed: bool
-    unclear: str
-
-
 class Walk:
-    """Follows the units of one site from operation to operation, up to the layers that read them."""
+    """Follows the units of one site up to the layers that read them; ``obstacles`` say where they could not be."""
 
-    def __init__(self, graph: Graph, site: Site, sites: dict[Node, Site], *, num_units: int) -> None:
-        self.graph, self.site, self.sites, self.num_units = graph, site, sites, num_units
+    def __init__(self, graph: Graph, site: Site, sites: dict[Node, Site], *, known: Known, num_units: int) -> None:
+        self.graph, self.site, self.known, self.num_units = graph, site, known, num_units
+        self.sites = {node: other for node, other in sites.items() if other is not site}
         self.owners: dict[Node, Owner] = {}
         self.consumers: list[Consumer] = []
+        self.partners: list[Layer] = []
         self.obstacles: list[str] = []
         self.summed = False
 
-    def run(self, owner: Tensor) -> Outgoing:
-        """Follow the units, whose owners at the site are given."""
-        self.owners[self.site.output] = owner
+    def run(self, dim: int) -> None:
+        """Follow the units, which lie along this dimension at the site."""
+        shape = shape_of(self.site.output)
+        if len(shape) != len(shape_of(self.site.input)) or shape[dim] % self.num_units:
+            self.obstacles.append("its output does not have the units of its input")
+            return
+        self.owners[self.site.output] = owners_along(dim, shape, num_units=self.num_units)
         for node in self.graph.nodes[self.graph.nodes.index(self.site.output) + 1 :]:
             if not is_unread(node) and any(operand in self.owners for operand in operands(node)):
                 self.visit(node)
-        return Outgoing(tuple(self.consumers), self.summed, listed(list(dict.fromkeys(self.obstacles))))
 
     def visit(self, node: Node) -> None:
         """Go through one operation, or stop at it."""
         if node.op == "output":
             self.obstacles.append("they reach the output of the model without a layer between")
         elif node in self.sites:
-            self.obstacles.append(
-                f"{self.graph.module_name(self.sites[node].module)} comes after them, no layer between"
-            )
-        elif op_name(node) in LAYER_OPS:
+            module = self.graph.module_name(self.sites[node].module)
+            self.obstacles.append(f"{module} comes after them, no layer between")
+        elif self.graph.is_layer_op(node):
             self.enter_layer(node)
         elif op_name(node) in SUMS and any(o not in self.owners for o in self.graph.data_operands(node)):
             self.summed = True
-        else:
+        elif op_name(node) != "mul" or not self.join_partner(node):
             self.pass_through(node)
+
+    def join_partner(self, product: Node) -> bool:
+        """Whether a layer's output, which nothing else reads, multiplies the units one by one: SwiGLU's up."""
+        others = [operand for operand in self.graph.data_operands(product) if operand not in self.owners]
+        incoming = self.known.get(others[0]) if len(others) == 1 else None
+        if incoming is None or incoming.producer is None or incoming.unclear:
+            return False
+        owner = next(self.owners[operand] for operand in product.all_input_nodes if operand in self.owners)
+        is_its_output = incoming.producer in [module for _, module in self.graph.modules_of(others[0])]
+        leaks = leak(self.graph, incoming, self.known, readers=[product])
+        if not is_its_output or leaks or not torch.equal(tensor(owner), tensor(incoming.owner)):
+            return False
+        self.partners.append(incoming.producer)
+        self.owners[product] = owner
+        return True
 
     def pass_through(self, node: Node) -> None:
         """Follow the units to the output of an operation that is no layer."""
@@ -338,8 +347,8 @@ class Walk:
 
     def enter_layer(self, node: Node) -> None:
         """Take down a layer that reads the units."""
-        layer, value = self.graph.layer_of(node), node.all_input_nodes[0]
-        if layer is None or value is not node.args[0] or value not in self.owners:
+        layer, value = self.graph.layer_of(node), factors(node)[0]
+        if layer is None or value not in self.owners:
             self.obstacles.append(f"{self.graph.where(node)} does not multiply them by the weight of a layer")
             return
         try:
@@ -374,25 +383,18 @@ def unit_layer(graph: Graph, site: Site, *, known: Known, sites: dict[Node, Site
     """One site with the weights around it."""
     incoming, dim = incoming_at(graph, site, known)
     num_units = shape_of(site.input)[dim]
-    outgoing = outgoing_of(graph, site, dim=dim, num_units=num_units, sites=sites)
+    walk = Walk(graph, site, sites, known=known, num_units=num_units)
+    walk.run(dim)
     return UnitLayer(
         name=graph.names[site.module],
         activation=site.module,
         producer=incoming.producer,
         norm=incoming.norm,
-        consumers=outgoing.consumers,
+        consumers=tuple(walk.consumers),
         sums_in=incoming.summed,
-        sums_out=outgoing.summed,
-        unclear="; ".join(filter(None, (incoming.unclear, outgoing.unclear))),
+        sums_out=walk.summed,
+        unclear="; ".join(filter(None, (incoming.unclear, listed(list(dict.fromkeys(walk.obstacles)))))),
         num_units=num_units,
         unit_dim=dim,
+        partners=tuple(walk.partners),
     )
-
-
-def outgoing_of(graph: Graph, site: Site, *, dim: int, num_units: int, sites: dict[Node, Site]) -> Outgoing:
-    """Who reads the units of a site."""
-    others, shape = {node: other for node, other in sites.items() if other is not site}, shape_of(site.output)
-    if len(shape) != len(shape_of(site.input)) or shape[dim] % num_units:
-        return Outgoing((), summed=False, unclear="its output does not have the units of its input")
-    owner = owners_along(dim, shape, num_units=num_units)
-    return Walk(graph, site, others, num_units=num_units).run(owner)

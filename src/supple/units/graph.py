@@ -3,6 +3,7 @@
 import operator
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +11,13 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from supple.units import Layer
+from supple.units import Layer, is_layer, out_dim
 
 # Operations that multiply by a weight along the units; of the transposed ones the output is known, no more.
 LAYER_OPS = {"linear", "conv1d", "conv2d", "conv3d", "convolution"}
 TRANSPOSED_OPS = {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}
+# Products of any two tensors; of a layer if the second one is its weight, as in GPT-2's Conv1D.
+PRODUCT_OPS = {"addmm", "mm", "matmul"}
 # Operations that read the shape of a tensor, not its values: of the last operand, or of any.
 SHAPE_OF_LAST = {"view_as", "reshape_as", "expand_as"}
 SHAPE_ONLY = {
@@ -60,10 +63,15 @@ class Graph:
         return f"{self.names[module]} ({kind(module)})"
 
     def layer_of(self, node: Node) -> Layer | None:
-        """The Linear or convolution whose own weight the operation multiplies by."""
-        weight = self.tensor_named(node, "weight")
+        """The layer whose own weight the operation multiplies by."""
+        weight, dim = self.tensors.get(factors(node)[1]), int(op_name(node) in PRODUCT_OPS)
         candidates = [*(module for _, module in self.modules_of(node)), *self.held_by(node)]
-        return next((m for m in candidates if isinstance(m, Layer) and m.weight is weight), None)
+        return next((m for m in candidates if is_layer(m) and m.weight is weight and out_dim(m) == dim), None)
+
+    def is_layer_op(self, node: Node) -> bool:
+        """Whether the operation multiplies by a weight along the units."""
+        name = op_name(node)
+        return name in LAYER_OPS or (name in PRODUCT_OPS and self.layer_of(node) is not None)
 
     def norm_of(self, node: Node) -> nn.Module | None:
         """The module a normalisation belongs to, if it keeps scale and statistics where torch's norms keep them."""
@@ -114,6 +122,12 @@ def op_name(node: Node) -> str:
         return getattr(target, "__name__", str(target))
     name = target.overloadpacket.__name__
     return name.rstrip("_") if target._schema.is_mutable else name
+
+
+def factors(node: Node) -> tuple[Any, Any]:
+    """What the operation of a layer multiplies: the layer's input and its weight."""
+    first = 1 if op_name(node) == "addmm" else 0
+    return node.args[first], node.args[first + 1]
 
 
 def argument(node: Node, name: str) -> object:

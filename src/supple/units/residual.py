@@ -8,7 +8,7 @@ import dataclasses
 
 from torch import nn
 
-from supple.units import Layer, UnitGraph, UnitLayer
+from supple.units import Layer, UnitGraph, UnitLayer, is_layer, out_dim
 
 
 def consecutive_layers(graph: UnitGraph, model: nn.Module) -> UnitGraph:
@@ -24,7 +24,7 @@ def fed_by_main_path(layer: UnitLayer, *, after: UnitLayer | None, model: nn.Mod
     """The layer without its residual sum: fed by what reads the layer before it."""
     if not layer.sums_in or after is None:
         return layer
-    readers = [consumer.layer for consumer in after.consumers if len(consumer.layer.weight) == layer.num_units]
+    readers = [at.layer for at in after.consumers if at.layer.weight.shape[out_dim(at.layer)] == layer.num_units]
     if not readers:
         return layer
     norm = layer.norm or following_norm(model, readers[0])
@@ -42,7 +42,7 @@ def following_norm(model: nn.Module, layer: Layer) -> nn.Module | None:
     modules = list(model.modules())
     for module in modules[modules.index(layer) + 1 :]:
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            return module if module.num_features == len(layer.weight) else None
-        if isinstance(module, Layer):
+            return module if module.num_features == layer.weight.shape[out_dim(layer)] else None
+        if is_layer(module):
             return None
     return None

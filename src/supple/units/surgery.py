@@ -6,14 +6,15 @@ step that renews units can be captured in a CUDA graph.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from supple.units import Layer, UnitGraph, UnitLayer, columns_of
+from supple.units import Layer, UnitGraph, UnitLayer, columns_of, in_dim, out_dim
 
+Fresh = tuple[Tensor, Tensor | float]  # rows of a weight, and biases
 MAX_REASONS = 3  # what a warning can hold; trace_units(model, x) shows all
 
 
@@ -93,8 +94,7 @@ def hindrance(layer: UnitLayer, trained: set[int]) -> str:
     """Why the layer's units cannot be renewed each by itself; empty if they can."""
     if not layer.resettable:
         return layer.unclear or ("a residual sum shares its units" if layer.residual else "no layer feeds or reads it")
-    around = [layer.producer, *(consumer.layer for consumer in layer.consumers)]
-    weights = [at.weight for at in around if at is not None]
+    weights = [at.weight for at in (*producers_of(layer), *(consumer.layer for consumer in layer.consumers))]
     # Under a weight norm or another parametrization the weight is computed anew in each forward: writing is in vain.
     if not all(isinstance(weight, nn.Parameter) for weight in weights):
         return "a parametrization computes its weights"
@@ -111,10 +111,16 @@ def renew_(
     weight_KI: Tensor,
     bias_K: Tensor | float,
     optimizer: torch.optim.Optimizer,
+    partners: Sequence[Fresh] = (),
 ) -> None:
-    """Make the chosen units new: fresh weights in, a fresh norm, no weights out. What is not trained stays."""
+    """Make the chosen units new: fresh weights in, a fresh norm, no weights out. What is not trained stays.
+
+    ``partners`` are the fresh weights and biases of the layer's partners. All weights are in their layer's own layout.
+    """
     trained = trained_by(optimizer)
     reset_incoming_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, trained=trained)
+    for partner, fresh in zip(layer.partners, partners, strict=True):
+        write_rows_(partner, chosen, fresh, trained)
     reset_norm_(layer, chosen, trained=trained)
     zero_outgoing_(layer, chosen)
 
@@ -123,10 +129,13 @@ def reset_incoming_(
     layer: UnitLayer, chosen: Chosen, *, weight_KI: Tensor, bias_K: Tensor | float, trained: set[int]
 ) -> None:
     """Give the units these incoming weights and biases; a layer without trained biases takes none."""
-    weight, *bias = incoming(layer, chosen, trained)
-    weight.write_(weight_KI)
-    for entries in bias:
-        entries.write_(bias_K)
+    write_rows_(producers_of(layer)[0], chosen, (weight_KI, bias_K), trained)
+
+
+def write_rows_(producer: Layer, chosen: Chosen, fresh: Fresh, trained: set[int]) -> None:
+    """Give the units' rows of one layer these weights and biases."""
+    for entries, value in zip(rows(producer, chosen, trained), fresh, strict=False):
+        entries.write_(value)
 
 
 def reset_norm_(layer: UnitLayer, chosen: Chosen, *, trained: set[int]) -> None:
@@ -160,17 +169,22 @@ def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iter
 
 
 def incoming(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+    """The units' rows of every layer that feeds them."""
+    for producer in producers_of(layer):
+        yield from rows(producer, chosen, trained)
+
+
+def rows(producer: Layer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
     """The units' rows of the weight, then their biases if there are any that are trained."""
-    producer = producer_of(layer)
-    yield Entries(producer.weight, 0, chosen.units_K, chosen.due_K)
+    yield Entries(producer.weight, out_dim(producer), chosen.units_K, chosen.due_K)
     if producer.bias is not None and id(producer.bias) in trained:
         yield Entries(producer.bias, 0, chosen.units_K, chosen.due_K)
 
 
-def producer_of(layer: UnitLayer) -> Layer:
-    """The layer that feeds the units; every renewable layer has one."""
+def producers_of(layer: UnitLayer) -> tuple[Layer, ...]:
+    """The layer that feeds the units, then its partners; every renewable layer has one."""
     assert layer.producer is not None, f"no layer feeds the units of '{layer.name}'"
-    return layer.producer
+    return layer.producer, *layer.partners
 
 
 def norm_entries(layer: UnitLayer, chosen: Chosen, name: str, trained: set[int]) -> Iterator[Entries]:
@@ -184,4 +198,4 @@ def outgoing(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
     """The units' columns in the weight of every consumer."""
     for consumer in layer.consumers:
         due = chosen.due_K[:, None].expand(-1, consumer.columns_US.shape[1]).flatten()
-        yield Entries(consumer.layer.weight, 1, columns_of(consumer, chosen.units_K), due)
+        yield Entries(consumer.layer.weight, in_dim(consumer.layer), columns_of(consumer, chosen.units_K), due)
