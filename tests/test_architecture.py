@@ -16,7 +16,6 @@ LIBRARY = [
     ("functional",),
     ("layers", "theory"),
     ("activations",),
-    ("conversion",),
     ("convert", "units"),
     ("learner",),
     ("methods", "metrics"),

@@ -2,6 +2,7 @@
 
 from supple import functional, kernels
 from supple.convert import conversion_report, convert
+from supple.convert.saved import load_converted, save_converted
 from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 from supple.learner import Learner
 from supple.monitor import Monitor
@@ -21,4 +22,6 @@ __all__ = [
     "convert",
     "functional",
     "kernels",
+    "load_converted",
+    "save_converted",
 ]

@@ -8,22 +8,21 @@ from torch import Tensor, nn
 
 
 class CallSites(nn.ModuleList):
-    """The i-th call within one forward of the caller goes to the i-th site's activation.
+    """The i-th call within one forward of the caller goes to the i-th activation.
 
-    ``orders`` says which site that is, in evaluation and in training, since a forward may call fewer there. The count
-    starts anew with every forward of the caller (`Restart`), and wraps around where that is entered by another door.
+    The count restarts with every forward of the caller (`Restart`), and wraps around if another method is called.
+    A rewritten forward may call the activations by their index instead.
     """
 
-    def __init__(self, activations: Iterable[nn.Module], orders: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    def __init__(self, activations: Iterable[nn.Module]) -> None:
         super().__init__(activations)
-        self.orders = tuple(tuple(map(str, order)) for order in orders)
         self.num_calls = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        order = self.orders[self.training]
-        site = order[self.num_calls % len(order)]
-        self.count_from_(self.num_calls + 1)
-        return self._modules[site](x)
+        modules = self._modules
+        site = self.num_calls % len(modules)
+        self.count_from_(site + 1)
+        return modules[str(site)](x)
 
     def count_from_(self, number: int) -> None:
         """Set the number of calls so far."""
