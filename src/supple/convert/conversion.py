@@ -2,9 +2,10 @@
 
 import functools
 import inspect
+import itertools
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count
 from types import FunctionType
 
 import torch
@@ -75,9 +76,10 @@ class Conversion:
     def run(self) -> nn.Module:
         """Convert the model; return it, or what stands for it."""
         self.note_request()
-        for parent, path in [(self.holder, None), *self.paths.items()]:
+        for parent, path in self.parents():
             self.find_slots(parent, path)
-        self.read_sources()
+        names = frozenset(position.name for position in self.slots)
+        self.sources = [Methods(module, path, names) for module, path in self.paths.items() if has_own_code(module)]
         self.give_back_functions()
         self.leave_overwriting()
         self.replace_functions_()
@@ -93,6 +95,16 @@ class Conversion:
         self.note_shared_modules()
         self.findings.pool = "average" if average else "keep"
         return self.holder[0]
+
+    def parents(self) -> list[tuple[nn.Module, str | None]]:
+        """Every module that holds positions, with its path; the model's own holder has none."""
+        return [(self.holder, None), *self.paths.items()]
+
+    def calls(self) -> Iterator[tuple[Methods, Method, Call]]:
+        """Yield all calls that were read and have no action yet."""
+        for source in self.sources:
+            for method in source.methods.values():
+                yield from ((source, method, call) for call in method.calls if call.key not in method.actions)
 
     # Reading.
 
@@ -137,6 +149,8 @@ class Conversion:
             self.leave_alone(path, type(module).__name__, known.cls)
         elif is_activation(module) and type(module).__module__ == nn.ReLU.__module__:
             self.leave_alone(path, type(module).__name__, type(module))
+        elif is_activation(module) and known is None:
+            self.findings.left(path, type(module).__name__, how="left alone; name its class in replace= to swap it")
         elif isinstance(module, torch.jit.ScriptModule):
             self.findings.left(path, "a TorchScript module", how="its inside is compiled; convert before scripting")
         elif nn.ReLU in self.request.classes and getattr(module, "nonlinearity", "") == "relu":
@@ -146,13 +160,6 @@ class Conversion:
         """Report an activation that is none of the classes to replace."""
         self.others[cls] += 1
         self.findings.left(path, what, how=f"left alone; name nn.{cls.__name__} in replace= to swap it")
-
-    def read_sources(self) -> None:
-        """Read the methods of every module that was not written by torch."""
-        for module, path in self.paths.items():
-            if has_own_code(module):
-                names = frozenset(position.name for position in self.slots if position.parent is module)
-                self.sources.append(Methods(module, path, names))
 
     @functools.cached_property
     def callers(self) -> dict[Position, dict[Methods, list[Run]]]:
@@ -167,41 +174,31 @@ class Conversion:
     # Functions.
 
     def give_back_functions(self) -> None:
-        """Leave function attributes that are called with more than x; their calls are replaced in the source.
-
-        No activation takes more.
-        """
-        for source in self.sources:
-            for method in source.methods.values():
-                for call in method.calls:
-                    slot = self.slots.get(call.target) if call.kind == "child" else None
-                    if slot and not call.plain and not isinstance(slot.old, nn.Module):
-                        del self.slots[slot.position]
-        for source in self.sources:
-            for method in source.methods.values():
-                for call in method.calls:
-                    if call.kind == "child" and call.target not in self.slots:
-                        value = call.target.value
-                        if known := of_function(value):
-                            call.kind, call.target, call.name = "function", known, known.names[0]
+        """Leave function attributes that are called with more than x, which no activation takes."""
+        children = [call for _, _, call in self.calls() if call.kind == "child" and of_function(call.target.value)]
+        for call in children:
+            if not call.plain:
+                self.slots.pop(call.target, None)
+        for call in children:
+            if call.target not in self.slots and (known := of_function(call.target.value)):
+                call.kind, call.target, call.name = "function", known, known.names[0]  # replaced in the source
 
     def replace_functions_(self) -> None:
         """Send the calls of activation functions to submodules, or say why they stay."""
+        for source, method, call in list(self.calls()):
+            if call.kind == "function":
+                self.replace_function_(source, method, call)
+            elif call.kind == "clamp" and call.target.cls in self.request.classes:
+                self.leave(source, method, call, why=AS_CLAMP)
         for source in self.sources:
-            for method in list(source.methods.values()):
-                for call in method.calls:
-                    if call.kind == "function" and call.key not in method.actions:
-                        self.replace_function_(source, method, call)
-                    elif call.kind == "clamp" and call.target.cls in self.request.classes:
-                        self.leave(source, method, call, why=AS_CLAMP)
             self.report_unread(source)
-            self.report_outside(source)
 
     def replace_function_(self, source: Methods, method: Method, call: Call) -> None:
-        """Send one call to a new submodule."""
-        if call.target.cls not in self.request.classes:
+        """Send one call to a new submodule; in a loop over layers, to one for each round."""
+        cls, what = call.target.cls, self.label(method, call)
+        if cls not in self.request.classes:
             if source.is_met(call):
-                self.leave_alone(source.path, self.label(method, call), call.target.cls)
+                self.leave_alone(source.path, what, cls)
             return
         if why := call.obstacle or self.obstacle(source, method):
             self.leave(source, method, call, why=f"{why}; {WAY_OUT}")
@@ -209,24 +206,27 @@ class Conversion:
         if call.noticed and not self.kept_in_place:
             self.leave(source, method, call, why=CANNOT)
             return
-        name = free_name(source.module, call.target.names[0].strip("_"))
-        path, what = join(source.path, name), self.label(method, call)
-        runs = source.meetings.get(call, [])
+        name, training = free_name(source.module, call.target.names[0].strip("_")), source.module.training
+        path, runs = join(source.path, name), source.meetings.get(call, [])
         times = total(runs)
         many = times if times and not any(run.nested for run in runs) else 1
-        new = [self.activation(source.module.training, call.noticed) for _ in range(many)]
-        source.module.add_module(name, new[0] if many == 1 else CallSites(new).train(source.module.training))
+        new = [self.request.new_activation(training=training, in_place=call.noticed) for _ in range(many)]
+        source.module.add_module(name, new[0] if many == 1 else CallSites(new).train(training))
         if many > 1:
             source.module.register_forward_pre_hook(Restart((name,)))
-        for i, activation in enumerate(new):
-            self.findings.swapped(path if many == 1 else join(path, str(i)), what, how=str(activation))
+        self.report_new(path, what, new)
         if times is None or (times > 1 and many == 1):
-            self.findings.note(path, what, how=f"{ONE_FOR_ALL}, because it is not known how often the loop runs")
-        self.note_losses(call.target.cls, path)
+            self.findings.note(path, what, how=f"{ONE_FOR_ALL}, because it is not known how often they come")
+        self.note_losses(cls, path)
         if call.on_argument and not writes_in_place(new[0]):
             self.findings.note(path, call.name, how=INTO_ARGUMENT)
         method.actions[call.key] = f"call:{name}"
         source.changes = True
+
+    def report_new(self, path: str, what: str, new: list[nn.Module]) -> None:
+        """List the activations of one position, each at its own path."""
+        for i, activation in enumerate(new):
+            self.findings.swapped(path if len(new) == 1 else join(path, str(i)), what, how=str(activation))
 
     def obstacle(self, source: Methods, method: Method) -> str:
         """Why the method cannot be rewritten; empty if it can."""
@@ -240,10 +240,6 @@ class Conversion:
             return str(error)
         return ""
 
-    def activation(self, training: bool, in_place: bool) -> nn.Module:
-        """Return a new activation."""
-        return self.request.new_activation(training=training, in_place=in_place)
-
     def label(self, method: Method, call: Call) -> str:
         """The call in words."""
         return f"{call.name} in {method.label}, line {call.line}"
@@ -252,54 +248,20 @@ class Conversion:
         """Let a call stay as it is."""
         self.findings.left(source.path, self.label(method, call), how=why)
 
-    def is_wanted(self, call: Call) -> bool:
-        """Whether the call is of an activation to be replaced."""
-        return call.kind == "function" and call.target.cls in self.request.classes
-
     def report_unread(self, source: Methods) -> None:
-        """Report activations in methods without source, on the instance, and in methods without self."""
+        """Report activations in functions without self, on the instance, and in methods without source."""
+        found: dict[FunctionType, str] = {}
         for method in source.methods.values():
-            if method.why_unread:
-                self.report_mentions(source, inspect.unwrap(method.function), method.why_unread)
-        on_instance = vars(source.module).get("forward")
-        if isinstance(on_instance, FunctionType):
-            self.report_mentions(source, inspect.unwrap(on_instance), ON_INSTANCE)
-        for name, function in own_methods(source.cls).items():
-            static = not isinstance(inspect.getattr_static(source.cls, name), FunctionType)
-            if static and name not in used_in_init(source.cls):
-                self.report_helper(source, function, NO_SELF)
-
-    def report_mentions(self, source: Methods, function: FunctionType, why: str) -> None:
-        """Report the activations that a function without source mentions."""
-        for known in mentioned_activations(function):
-            if known.cls in self.request.classes:
-                what = f"{known.names[0]} in {function.__qualname__}"
-                self.findings.left(source.path, what, how=f"{why}; {WAY_OUT}")
-
-    def report_outside(self, source: Methods) -> None:
-        """Report activations in functions that the methods call and that have no self."""
-        reported = set[FunctionType]()
-        for method in source.methods.values():
-            for function in helpers(method):
-                if function not in reported:
-                    reported.add(function)
-                    self.report_helper(source, function, OUTSIDE)
+            found |= {inspect.unwrap(method.function): method.why_unread} if method.why_unread else {}
+            found |= dict.fromkeys(helpers(method), OUTSIDE)
         for name, value in vars(source.module).items():
-            if is_own(value) and name != "forward":
-                self.report_mentions(source, value, OUTSIDE)
-
-    def report_helper(self, source: Methods, function: FunctionType, why: str) -> None:
-        """Report the activations that a function without self calls."""
-        if not any(known.cls in self.request.classes for known in mentioned_activations(function)):
-            return
-        try:
-            calls = Reader(function, None).read()
-        except UnwritableError:
-            self.report_mentions(source, function, why)
-            return
-        for call in filter(self.is_wanted, calls):
-            what = f"{call.name} in {function.__qualname__}, line {call.line}"
-            self.findings.left(source.path, what, how=f"{why}; {WAY_OUT}")
+            found |= {inspect.unwrap(value): ON_INSTANCE if name == "forward" else OUTSIDE} if is_own(value) else {}
+        for name, function in own_methods(source.cls).items():
+            if not isinstance(vars(source.cls).get(name, function), FunctionType):
+                found |= {function: NO_SELF} if name not in used_in_init(source.cls) else {}
+        for function, why in found.items():
+            for what in activations_in(function, self.request.classes):
+                self.findings.left(source.path, what, how=f"{why}; {WAY_OUT}")
 
     # Positions.
 
@@ -314,19 +276,14 @@ class Conversion:
     def fill_(self, slot: Slot) -> None:
         """Put in one activation, or one for each call of the only caller."""
         callers = self.callers.get(slot.position, {})
-        runs = [run for runs in callers.values() for run in runs]
+        runs = forward_first([run for runs in callers.values() for run in runs])
         many = self.num_activations(callers)
         overwrites = [run.call.noticed for run in runs for _ in range(run.times or 1)]
-        if many == 1:
-            activation = self.activation(slot.training, any(overwrites))
-            slot.put_(activation)
-            self.findings.swapped(slot.path, slot.what, how=str(activation))
-        else:
-            new = [self.activation(slot.training, i < len(overwrites) and overwrites[i]) for i in range(many)]
-            activation = CallSites(new).train(slot.training)
-            slot.put_(activation)
-            for i, part in enumerate(new):
-                self.findings.swapped(join(slot.path, str(i)), slot.what, how=str(part))
+        flags = overwrites if many == len(overwrites) else [any(overwrites)] * many
+        new = [self.request.new_activation(training=slot.training, in_place=flag) for flag in flags]
+        activation = new[0] if many == 1 else CallSites(new).train(slot.training)
+        slot.put_(activation)
+        self.report_new(slot.path, slot.what, new)
         if isinstance(slot.old, nn.Module):
             self.new[slot.old] = activation
         self.note_slot(slot, activation, callers)
@@ -341,7 +298,7 @@ class Conversion:
         ((source, runs),) = callers.items()
         met = forward_first(runs)
         times = total(met)
-        certain = not any(run.conditional for run in met[:-1]) and not any(run.nested for run in met)
+        certain = not any(run.arms for run in met[:-1]) and not any(run.nested for run in met)
         if times and certain and met[0].door == "forward":
             if times > 1:
                 source.module.register_forward_pre_hook(Restart(met[0].call.trail))
@@ -365,7 +322,7 @@ class Conversion:
         if len(callers) > 1:
             names = " and ".join(source.name for source in callers)
             self.findings.note(slot.path, slot.what, how=f"one instance serves the calls of {names}")
-        elif not isinstance(activation, CallSites) and runs and total(forward_first(runs)) != 1:
+        elif not isinstance(activation, CallSites) and may_repeat(forward_first(runs)):
             self.findings.note(slot.path, slot.what, how=f"{ONE_FOR_ALL}, because they depend on a condition or a loop")
         overwrote = any(run.call.in_place and run.call.on_argument for run in runs)
         if overwrote and not any(map(writes_in_place, activation.modules())):
@@ -382,7 +339,7 @@ class Conversion:
             cls = computes_one_of(hidden, self.request.classes)
             if cls and hidden not in self.new:
                 name = free_name(module, cls.__name__.lower())
-                self.new[hidden] = self.activation(hidden.training, False)
+                self.new[hidden] = self.request.new_activation(training=hidden.training)
                 module.add_module(name, self.new[hidden])
                 self.findings.swapped(join(path, name), f"{cls.__name__} in {attribute}", how=str(self.new[hidden]))
             if hidden in self.new:
@@ -392,7 +349,7 @@ class Conversion:
 
     def average_pools_(self) -> None:
         """Replace max-pools that are modules, function attributes or calls."""
-        for parent, path in [(self.holder, None), *self.paths.items()]:
+        for parent, path in self.parents():
             for name, child in children(parent):
                 if pools.is_max_pool(child):
                     self.average_module_(parent, name, join(path, name))
@@ -400,11 +357,9 @@ class Conversion:
                 function = value.func if isinstance(value, partial) else value
                 if pools.is_pool_function(function):
                     self.average_attribute_(parent, name, join(path, name))
-        for source in self.sources:
-            for method in source.methods.values():
-                for call in method.calls:
-                    if call.kind == "pool" and call.key not in method.actions:
-                        self.average_call_(source, method, call)
+        for source, method, call in list(self.calls()):
+            if call.kind == "pool":
+                self.average_call_(source, method, call)
 
     def average_module_(self, parent: nn.Module, name: str, path: str) -> None:
         pool = parent.get_submodule(name)
@@ -454,16 +409,36 @@ class Conversion:
         runs = Counter[nn.Module]()
         for source in self.sources:
             for run in source.runs("forward"):
-                if run.call.kind == "child" and isinstance(run.call.target.value, nn.Module):
+                if run.call.kind == "child" and isinstance(run.call.target.value, nn.Module) and not run.arms:
                     runs[run.call.target.value] += 2 if run.times is None else run.times
         for module, path in self.paths.items():
             if max(runs[module], places.get(module, 0)) > 1 and any(map(is_placed, module.modules())):
                 self.findings.note(path, type(module).__name__, how="used more than once, with the same activations")
 
 
+def activations_in(function: FunctionType, classes: Sequence[type[nn.Module]]) -> Iterator[str]:
+    """Yield the calls of activations of these classes in a function; without source, the names."""
+    mentioned = [known for known in mentioned_activations(function) if known.cls in classes]
+    try:
+        calls = Reader(function, None).read() if mentioned else []
+    except UnwritableError:
+        yield from (f"{known.names[0]} in {function.__qualname__}" for known in mentioned)
+        return
+    for call in calls:
+        if call.kind == "function" and call.target.cls in classes:
+            yield f"{call.name} in {function.__qualname__}, line {call.line}"
+
+
 def forward_first(runs: list[Run]) -> list[Run]:
     """Return the calls that a forward meets; all, if it meets none."""
     return [run for run in runs if run.door == "forward"] or runs
+
+
+def may_repeat(runs: list[Run]) -> bool:
+    """Whether one forward may run more than one of the calls: they are not arms of the same condition."""
+    pairs = itertools.combinations((dict(run.arms) for run in runs), 2)
+    exclusive = all(any(first[node] != other[node] for node in first.keys() & other.keys()) for first, other in pairs)
+    return not exclusive or any(run.times != 1 for run in runs)
 
 
 def total(runs: list[Run]) -> int | None:
@@ -474,4 +449,4 @@ def total(runs: list[Run]) -> int | None:
 
 def free_name(module: nn.Module, stem: str) -> str:
     """A name that the module does not have yet: relu_0, relu_1 ..."""
-    return next(name for i in count() if not hasattr(module, name := f"{stem}_{i}"))
+    return next(name for i in itertools.count() if not hasattr(module, name := f"{stem}_{i}"))

@@ -37,13 +37,13 @@ class Method:
 
 
 class Run(NamedTuple):
-    """A call as one call of ``door`` meets it: how often, and whether under a condition or in a function of its own."""
+    """A call as one call of ``door`` meets it: how often, under which conditions, in a function of its own or not."""
 
     door: str
     call: Call
     method: Method
     times: int | None
-    conditional: bool
+    arms: tuple[tuple[int, int], ...]
     nested: bool
 
 
@@ -95,15 +95,15 @@ class Methods:
     def runs(self, door: str) -> list[Run]:
         """Return the calls that one call of a method meets, in order, those in methods it calls included."""
         if door not in self.known_runs:
-            self.known_runs[door] = list(self.expand((door,), 1, False, False)) if door in self.methods else []
+            self.known_runs[door] = list(self.expand((door,), 1, (), False)) if door in self.methods else []
         return self.known_runs[door]
 
-    def expand(self, around: tuple[str, ...], times: int | None, conditional: bool, nested: bool) -> Iterator[Run]:
+    def expand(self, around: tuple[str, ...], times: int | None, arms: Any, nested: bool) -> Iterator[Run]:
         """Yield the calls of the last of these methods, each of which calls the next."""
         method = self.methods[around[-1]]
         for call in method.calls:
             rounds = None if times is None or call.times is None else times * call.times
-            run = Run(around[0], call, method, rounds, conditional or call.conditional, nested or call.nested)
+            run = Run(around[0], call, method, rounds, arms + call.arms, nested or call.nested)
             yield run
             calls_method = call.kind in ("method", "super") and call.target in self.methods
             if calls_method and call.target not in around:

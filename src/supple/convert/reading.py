@@ -2,9 +2,8 @@
 
 import ast
 import inspect
-import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +17,6 @@ from supple.convert import pools
 from supple.convert.source import Definition, definition, input_of, key_of, receiver
 
 UNKNOWN = object()
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
 VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
 VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
@@ -64,7 +61,7 @@ class Call:
     key: str
     line: int
     times: int | None = 1
-    conditional: bool = False
+    arms: tuple[tuple[int, int], ...] = ()  # the conditions that it stands under, and in which arm of each
     nested: bool = False
     plain: bool = True  # it is called with one positional argument
     in_place: bool = False
@@ -77,7 +74,7 @@ class Call:
 class Reader:
     """Reads one method of one module; with ``module`` None a function outside of any class.
 
-    ``tensors`` says for each local name which tensors it may share memory with, as numbers.
+    ``kept`` are the names of tensors that have another name too, or lie in a list; ``given`` those of arguments.
     """
 
     def __init__(self, function: FunctionType, module: nn.Module | None, owner: type | None = None) -> None:
@@ -85,24 +82,22 @@ class Reader:
         self.node: Definition = definition(function)
         self.self_name = receiver(self.node) if module is not None else None
         self.calls: dict[str, Call] = {}
-        self.scopes = [bound_names(self.node)]
-        self.imports = imported_names(self.node)
-        self.tensors: dict[str, frozenset[int]] = {}
-        self.arguments: set[int] = set()
-        self.overwritten: dict[int, list[Call]] = {}
-        self.numbers = itertools.count()
+        self.given = set(arguments_of(self.node))
+        self.kept = set[str]()
+        stored = stored_names(self.node)
+        self.scopes = [self.given | stored]
+        self.imports = {name: value for name, value in imports(self.node) if name not in stored | self.given}
+        self.scopes[0] |= set(self.imports)
         self.times: int | None = 1
-        self.conditional = self.nested = False
+        self.arms: tuple[tuple[int, int], ...] = ()
+        self.nested = False
+        self.statement: Any = None
         closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         self.closure = {name: contents(cell) for name, cell in closure}
-        rebound = {part.id for part in ast.walk(self.node) if isinstance(part, ast.Name) and is_stored(part)}
-        self.has_self = self.self_name is not None and self.self_name not in rebound
+        self.has_self = self.self_name is not None and self.self_name not in stored
 
     def read(self) -> list[Call]:
         """Return the calls, in order of evaluation."""
-        for argument in arguments_of(self.node):
-            self.bind(ast.Name(argument, ast.Store()), frozenset())
-        self.arguments = set().union(*self.tensors.values()) if self.tensors else set()
         self.run(self.node.body)
         return list(self.calls.values())
 
@@ -150,152 +145,108 @@ class Reader:
 
     # What a node does, in order.
 
-    def run(self, nodes: list[Any]) -> None:
-        """Evaluate statements."""
+    def run(self, nodes: Iterable[Any]) -> None:
+        """Evaluate nodes one after the other."""
         for node in nodes:
+            if isinstance(node, ast.stmt):
+                self.statement = node
             self.visit(node)
 
-    def visit(self, node: Any) -> frozenset[int]:
-        """Evaluate a node; return the tensors that its value may share memory with."""
+    def visit(self, node: Any) -> None:
+        """Evaluate a node: its parts in Python's order, then what it does itself."""
         match node:
-            case None:
-                return frozenset()
             case ast.Call():
-                return self.call(node)
-            case ast.Name(id=name):
+                self.call(node)
+            case ast.Name() | ast.Attribute():
                 self.refer(node)
-                return self.look(self.tensors.get(name, frozenset()))
-            case ast.Attribute(value=value, attr=name):
-                self.refer(node)
-                below = self.visit(value)
-                return below if name in VIEWS else frozenset()
-            case ast.Subscript(value=value, slice=index):
-                below = self.visit(value)
-                self.visit(index)
-                return below
-            case ast.NamedExpr(target=target, value=value):
-                return self.bind(target, self.visit(value))
-            case ast.Starred(value=value) | ast.Await(value=value):
-                return self.visit(value)
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                return frozenset().union(*map(self.visit, parts))
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                self.visit(test)
-                with self.inside(conditional=True):
-                    return self.visit(body) | self.visit(orelse)
-            case ast.BoolOp(values=[first, *rest]):
-                found = self.visit(first)
-                with self.inside(conditional=True):
-                    return found.union(*map(self.visit, rest))
+                self.run(ast.iter_child_nodes(node))
             case ast.Assign(targets=targets, value=value):
-                found = self.visit(value)
-                for target in targets:
-                    self.bind(target, found)
-            case ast.AnnAssign(target=target, value=value) if value is not None:
-                self.bind(target, self.visit(value))
-            case ast.AugAssign(target=target, value=value):
-                self.visit(target)
+                self.run([value, *targets])
+                self.bind(targets, value)
+            case ast.NamedExpr(target=target, value=value):
                 self.visit(value)
-            case ast.Expr(value=value):
-                self.visit(value)
-                if isinstance(value, ast.Call) and (call := self.calls.get(key_of(value, self.node))):
-                    call.noticed |= call.in_place
-            case ast.If(test=test, body=body, orelse=orelse):
-                self.visit(test)
-                self.branches([body], [orelse])
+                self.bind([target], value)
+            case ast.If(test=first, body=body, orelse=orelse):
+                self.alternatives(node, first, body, orelse)
+            case ast.IfExp(test=first, body=body, orelse=orelse):
+                self.alternatives(node, first, [body], [orelse])
+            case ast.BoolOp(values=[first, *rest]):
+                self.alternatives(node, first, rest)
             case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
-                found = self.visit(over)
+                self.run([over])
                 with self.inside(times=self.length(over)):
-                    for _ in range(2):  # the second time sees what the first has left behind
-                        self.bind(target, found)
-                        self.run(node.body)
-                self.branches([node.orelse])
-            case ast.While(test=test, body=body):
+                    for _ in range(2):  # the second round sees what the first has left behind
+                        self.bind([target], None)
+                        self.run([*node.body])
+                self.run(node.orelse)
+            case ast.While(test=test, body=body, orelse=orelse):
                 with self.inside(times=None):
                     for _ in range(2):
-                        self.visit(test)
-                        self.run(body)
-                self.branches([node.orelse])
-            case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
-                self.branches([body, orelse], *([handler.body] for handler in handlers))
-                self.run(final)
-            case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-                for item in items:
-                    found = self.visit(item.context_expr)
-                    if item.optional_vars:
-                        self.bind(item.optional_vars, found)
-                self.run(body)
-            case ast.Match(subject=subject, cases=cases):
-                self.visit(subject)
-                self.branches(*([[case.guard] if case.guard else [], case.body] for case in cases))
-            case ast.Dict(keys=keys, values=values):
-                self.run(list(itertools.chain.from_iterable(zip(keys, values, strict=True))))
-            case ast.Assert():
-                self.branches([[node.test]])
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                self.function_inside(node)
-            case ast.ClassDef(body=body):
-                with self.inside(scope={str(self.self_name)}, nested=True):
-                    self.run(body)
+                        self.run([test, *body, *orelse])
+            case ast.Try() | ast.Match() | ast.Assert():
+                with self.inside(arm=(id(node), 0)):
+                    self.run(ast.iter_child_nodes(node))
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef():
+                own = {str(self.self_name)} if isinstance(node, ast.ClassDef) else set(arguments_of(node))
+                with self.inside(arm=(id(node), 0), nested=True, scope=own | stored_names(node)):
+                    self.run(ast.iter_child_nodes(node))
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self.comprehension(node)
-            case ast.AST():
-                self.run(list(ast.iter_child_nodes(node)))
-        return frozenset()
+                times = self.length(node.generators[0].iter) if len(node.generators) == 1 else None
+                arm = (id(node), 0) if any(generator.ifs for generator in node.generators) else None
+                with self.inside(times=times, arm=arm, scope=stored_names(node)):
+                    self.run(ast.iter_child_nodes(node))
+            case _:
+                self.run(ast.iter_child_nodes(node))
+
+    def alternatives(self, node: ast.AST, test: ast.expr, *arms: list[Any]) -> None:
+        """Evaluate a condition and pieces of code of which at most one runs."""
+        self.run([test])
+        for i, arm in enumerate(arms):
+            with self.inside(arm=(id(node), i)):
+                self.run(arm)
 
     @contextmanager
     def inside(
-        self, *, conditional: bool = False, times: int | None = 1, nested: bool = False, scope: set[str] | None = None
+        self,
+        *,
+        times: int | None = 1,
+        arm: tuple[int, int] | None = None,
+        nested: bool = False,
+        scope: Iterable[str] = (),
     ) -> Iterator[None]:
-        """Evaluate what runs under a condition, several times, or in a function of its own."""
-        before = self.times, self.conditional, self.nested
+        """Evaluate what runs several times, under a condition, or in a function of its own."""
+        before = self.times, self.arms, self.nested
         self.times = None if self.times is None or times is None else self.times * times
-        self.conditional |= conditional
+        self.arms += (arm,) if arm else ()
         self.nested |= nested
-        if scope is not None:
-            self.scopes.append(scope)
+        self.scopes.append(set(scope))
         yield
-        self.times, self.conditional, self.nested = before
-        if scope is not None:
-            self.scopes.pop()
+        self.times, self.arms, self.nested = before
+        self.scopes.pop()
 
-    def branches(self, *alternatives: Any) -> None:
-        """Evaluate pieces of code of which at most one runs."""
-        start, ends = dict(self.tensors), [dict(self.tensors)]
-        for pieces in alternatives:
-            self.tensors = dict(start)
-            with self.inside(conditional=True):
-                for piece in pieces:
-                    self.run(piece)
-            ends.append(self.tensors)
-        names = set().union(*ends)
-        self.tensors = {name: frozenset().union(*(end.get(name, frozenset()) for end in ends)) for name in names}
+    def bind(self, targets: Iterable[ast.expr], value: ast.expr | None) -> None:
+        """Give a value to names: the same tensor under two names is kept, a new one is not."""
+        names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+        shared = {part.id for part in viewed(value)}
+        if shared or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
+            self.kept |= names | shared
+        elif not self.arms:
+            self.kept -= names
+            self.given -= names
 
-    def function_inside(self, node: Any) -> None:
-        """Evaluate a function or lambda defined here, as if it were called once."""
-        for part in (*getattr(node, "decorator_list", ()), *node.args.defaults, *node.args.kw_defaults):
-            self.visit(part)
-        before = dict(self.tensors)
-        with self.inside(conditional=True, nested=True, scope=bound_names(node)):
-            for argument in arguments_of(node):
-                self.bind(ast.Name(argument, ast.Store()), frozenset())
-            self.run(node.body if isinstance(node.body, list) else [node.body])
-        self.tensors = before
-
-    def comprehension(self, node: Any) -> None:
-        """Evaluate a comprehension as the loop that it is."""
-        first, *rest = node.generators
-        found = self.visit(first.iter)
-        is_conditional = any(generator.ifs for generator in node.generators)
-        times = self.length(first.iter) if not rest else None
-        before = dict(self.tensors)
-        with self.inside(times=times, conditional=is_conditional, scope=bound_names(node)):
-            self.bind(first.target, found)
-            for generator in rest:
-                self.bind(generator.target, self.visit(generator.iter))
-            self.run([test for generator in node.generators for test in generator.ifs])
-            self.run([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
-        self.tensors = before
+    def is_noticed(self, node: ast.Call) -> bool:
+        """Whether something may read the input of a call that overwrites it, other than through the output."""
+        source, statement = input_of(node), self.statement
+        if isinstance(statement, ast.Expr) and statement.value is node:
+            return True
+        bases = viewed(source)
+        if not bases:
+            return isinstance(source, (ast.Attribute, ast.Subscript))  # self.state, for instance
+        name = bases[0].id
+        uses = [part for part in ast.walk(statement) if isinstance(part, ast.Name) and part.id == name]
+        rebound = isinstance(statement, ast.Return) or any(isinstance(part.ctx, ast.Store) for part in uses)
+        read = sum(isinstance(part.ctx, ast.Load) for part in uses)
+        return name in self.kept or read > 1 or not rebound
 
     def length(self, iterated: ast.expr) -> int | None:
         """How often a loop runs: as long as the first of self's modules that it goes over, or a range."""
@@ -316,28 +267,6 @@ class Reader:
             value = self.resolve(node)
             return UNKNOWN if isinstance(value, Position) else value
 
-    def bind(self, target: ast.expr, found: frozenset[int]) -> frozenset[int]:
-        """Give the value to a name; a new tensor gets a number."""
-        match target:
-            case ast.Name(id=name):
-                self.tensors[name] = found or frozenset((next(self.numbers),))
-                return self.tensors[name]
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for part in parts:
-                    self.bind(part, found)
-            case ast.Starred(value=value):
-                self.bind(value, found)
-            case ast.Attribute(value=value) | ast.Subscript(value=value):
-                self.visit(value)
-        return found
-
-    def look(self, found: frozenset[int]) -> frozenset[int]:
-        """Read tensors: calls that have overwritten them are noticed."""
-        for number in found:
-            for call in self.overwritten.get(number, ()):
-                call.noticed = True
-        return found
-
     # Calls.
 
     def refer(self, node: Any) -> None:
@@ -348,38 +277,29 @@ class Reader:
         elif not isinstance(value, (Position, nn.Module)) and (known := of_function(value)):
             self.add("function", known, name_of(value), node).obstacle = NOT_CALLED
 
-    def call(self, node: ast.Call) -> frozenset[int]:
+    def call(self, node: ast.Call) -> None:
         """Evaluate a call: what is called, the arguments, then the call itself."""
-        made = self.resolve(node.func.func) if isinstance(node.func, ast.Call) else UNKNOWN
-        below = frozenset[int]()
-        if isinstance(node.func, ast.Attribute):
-            below = self.visit(node.func.value)
-        elif isinstance(node.func, ast.Call) and is_replaced_class(made):
-            self.run([*node.func.args, *node.func.keywords])
-        elif not isinstance(node.func, ast.Name):
-            self.visit(node.func)
-        inputs = [self.visit(argument) for argument in node.args]
-        inputs += [self.visit(keyword.value) for keyword in node.keywords]
+        func: Any = node.func
+        made = self.resolve(func.func) if isinstance(func, ast.Call) else UNKNOWN
+        if isinstance(func, ast.Attribute):
+            self.visit(func.value)
+        elif is_replaced_class(made):
+            self.run([*func.args, *func.keywords])
+        elif not isinstance(func, ast.Name):
+            self.visit(func)
+        self.run([*node.args, *node.keywords])
         call = self.call_of(node, made)
-        first = inputs[0] if inputs else below
         if call is not None and call.in_place:
-            return self.overwrite(call, input_of(node), first)
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        return below | first if name in VIEWS or (name.endswith("_") and not name.endswith("__")) else frozenset()
-
-    def overwrite(self, call: Call, source: ast.expr | None, found: frozenset[int]) -> frozenset[int]:
-        """Evaluate a call that writes into its input; its output counts as a tensor of its own."""
-        for number in found:
-            self.overwritten.setdefault(number, []).append(call)
-        call.on_argument |= not found.isdisjoint(self.arguments)
-        call.noticed |= not found and isinstance(source, (ast.Attribute, ast.Subscript))  # self.state, for instance
-        return frozenset((next(self.numbers),))
+            call.noticed |= self.is_noticed(node)
+            call.on_argument |= any(part.id in self.given for part in viewed(input_of(node)))
+        if isinstance(func, ast.Attribute) and func.attr in ("add", "append", "extend", "insert"):
+            self.kept |= {part.id for argument in node.args for part in viewed(argument)}
 
     def call_of(self, node: ast.Call, made: Any) -> Call | None:
         """Take the call in, if it is of a kind that matters."""
         func: Any = node.func
         value = self.resolve(func)
-        if isinstance(made, type):
+        if is_replaced_class(made):
             return self.made_and_called(node, made)
         if (name := super_method(func, self)) is not None:
             return self.add("super", name, name, node)
@@ -406,7 +326,7 @@ class Reader:
         """Take a call in, or find it again in the second round of a loop."""
         key = key_of(node, self.node)
         if key not in self.calls:
-            call = Call(kind, target, name, key, node.lineno, self.times, self.conditional, self.nested)
+            call = Call(kind, target, name, key, node.lineno, self.times, self.arms, self.nested)
             hidden = any(str(self.self_name) in scope for scope in self.scopes[1:])
             call.obstacle = NO_SELF if hidden or not self.has_self else ""
             self.calls[key] = call
@@ -537,47 +457,52 @@ def arguments_of(node: Any) -> list[str]:
     return [argument.arg for argument in listed if argument is not None]
 
 
-def bound_names(node: Any) -> set[str]:
-    """The names that are local to a function, lambda or comprehension; some more, if it has others inside."""
-    names = set(arguments_of(node)) if isinstance(node, FUNCTIONS) else set()
-    shared: set[str] = set()
+def viewed(node: Any) -> list[ast.Name]:
+    """The names whose tensors the expression gives back, itself, as views or in a list."""
+    match node:
+        case ast.Name():
+            return [node]
+        case ast.Subscript(value=value) | ast.Starred(value=value):
+            return viewed(value)
+        case ast.Attribute(value=value, attr=name) if name in VIEWS:
+            return viewed(value)
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
+            if name in VIEWS or (name.endswith("_") and not name.endswith("__")):
+                return viewed(value) + [found for argument in args[:1] for found in viewed(argument)]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return [found for part in parts for found in viewed(part)]
+        case ast.IfExp(body=body, orelse=orelse):
+            return viewed(body) + viewed(orelse)
+    return []
+
+
+def stored_names(node: Any) -> set[str]:
+    """The names that code assigns to, those in functions inside it included, without global ones."""
+    names, shared = set[str](), set[str]()
     for part in ast.walk(node):
         match part:
-            case ast.Name(id=name) if is_stored(part):
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 names.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) if (
-                part is not node
-            ):
-                names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names |= {name} if part is not node else set()
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 names.add(name)
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names |= {(alias.asname or alias.name).partition(".")[0] for alias in aliases}
             case ast.Global(names=listed):
                 shared |= set(listed)
     return names - shared
 
 
-def imported_names(node: Definition) -> dict[str, Any]:
-    """What the imports in a function bring, if they are loaded; a name that is also assigned to is left out."""
-    found: dict[str, Any] = {}
+def imports(node: Definition) -> Iterator[tuple[str, Any]]:
+    """Yield what the imports in a function bring, if it is loaded."""
     for part in ast.walk(node):
         if isinstance(part, ast.Import):
             for alias in part.names:
                 name = alias.asname or alias.name.partition(".")[0]
-                found[name] = sys.modules.get(alias.name if alias.asname else name, UNKNOWN)
-        elif isinstance(part, ast.ImportFrom) and not part.level:
-            module = sys.modules.get(part.module or "")
-            found |= {
-                alias.asname or alias.name: vars(module).get(alias.name, UNKNOWN) for alias in part.names if module
-            }
-    stored = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and is_stored(part)}
-    return {name: value for name, value in found.items() if name not in stored and name not in arguments_of(node)}
-
-
-def is_stored(node: ast.Name) -> bool:
-    """Whether the name is assigned to or deleted."""
-    return isinstance(node.ctx, (ast.Store, ast.Del))
+                yield name, sys.modules.get(alias.name if alias.asname else name, UNKNOWN)
+        elif isinstance(part, ast.ImportFrom):
+            module = None if part.level else sys.modules.get(part.module or "")
+            for alias in part.names:
+                yield alias.asname or alias.name, vars(module).get(alias.name, UNKNOWN) if module else UNKNOWN
 
 
 def contents(cell: Any) -> Any:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from supple.activations import BY_CLASS
+
 NUM_PLACES_SHOWN = 4  # the rest is counted; the fields hold them all
 
 
@@ -60,9 +62,11 @@ class ConversionReport:
         if self.swapped or any(entry.how.startswith("already") for entry in self.left):
             return ""
         told = f"convert changed nothing in {self.model}: it found nothing to replace"
-        names = ", ".join(f"nn.{cls.__name__}" for cls in others)
+        bounded = {cls for cls in others if BY_CLASS[cls].bounded}  # often gates, which convert should not replace
+        shown = {cls: n for cls, n in others.items() if cls not in bounded} or others
+        names = ", ".join(f"nn.{cls.__name__}" for cls in shown)
         if names:
-            told += f" but has {', '.join(f'{n} {cls.__name__}' for cls, n in others.items())}. "
+            told += f" but has {', '.join(f'{n} {cls.__name__}' for cls, n in shown.items())}. "
             return f"{told}To replace them name their classes, as in convert(model, ..., replace=({names},))."
         return f"{told}. print(supple.conversion_report(model)) lists what was left, and why."
 
