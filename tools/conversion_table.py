@@ -22,8 +22,8 @@ LIBRARIES = {"timm": TIMM, "torchvision": TORCHVISION, "transformers": TRANSFORM
 NAMES = ", ".join(f"nn.{cls.__name__}" for cls in ACTIVATIONS)
 INTRODUCTION = f"""# What is converted
 
-`convert(model, AID(p=0.9))` replaces every ReLU and ReLU6 of a network, and max-pools by average-pools. Other
-activations stay until they are named:
+`convert(model, AID(p=0.9))` replaces every ReLU and ReLU6 of a network and, where there were any, max-pools by
+average-pools. Other activations stay until they are named:
 
 ```python
 from torch import nn

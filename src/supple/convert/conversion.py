@@ -212,7 +212,11 @@ class Conversion:
         many = times if times and not any(run.nested for run in runs) else 1
         new = [self.request.new_activation(training=training, in_place=call.noticed) for _ in range(many)]
         source.module.add_module(name, new[0] if many == 1 else CallSites(new).train(training))
-        if many > 1:
+        method.actions[call.key] = f"call:{name}"
+        if many > 1 and call.loop and len(runs) == 1:
+            method.actions[call.key] = f"local:{name}"
+            method.actions[call.loop] = f"{method.actions.get(call.loop, 'rounds:')}{name} "
+        elif many > 1:
             source.module.register_forward_pre_hook(Restart((name,)))
         self.report_new(path, what, new)
         if times is None or (times > 1 and many == 1):
@@ -220,7 +224,6 @@ class Conversion:
         self.note_losses(cls, path)
         if call.on_argument and not writes_in_place(new[0]):
             self.findings.note(path, call.name, how=INTO_ARGUMENT)
-        method.actions[call.key] = f"call:{name}"
         source.changes = True
 
     def report_new(self, path: str, what: str, new: list[nn.Module]) -> None:

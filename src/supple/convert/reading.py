@@ -68,6 +68,7 @@ class Call:
     noticed: bool = False
     on_argument: bool = False
     obstacle: str = ""
+    loop: str = ""  # the key of the only loop around it, if that goes over known modules
     trail: tuple[str, ...] = ()  # of a child: the names that lead to it from self
 
 
@@ -90,7 +91,7 @@ class Reader:
         self.scopes[0] |= set(self.imports)
         self.times: int | None = 1
         self.arms: tuple[tuple[int, int], ...] = ()
-        self.nested = False
+        self.nested, self.loop = False, ""
         self.statement: Any = None
         closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         self.closure = {name: contents(cell) for name, cell in closure}
@@ -174,7 +175,8 @@ class Reader:
                 self.alternatives(node, first, rest)
             case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
                 self.run([over])
-                with self.inside(times=self.length(over)):
+                loop = key_of(node, self.node) if self.times == 1 and isinstance(node, ast.For) else ""
+                with self.inside(times=self.length(over), loop=loop):
                     for _ in range(2):  # the second round sees what the first has left behind
                         self.bind([target], None)
                         self.run([*node.body])
@@ -213,15 +215,17 @@ class Reader:
         arm: tuple[int, int] | None = None,
         nested: bool = False,
         scope: Iterable[str] = (),
+        loop: str = "",
     ) -> Iterator[None]:
         """Evaluate what runs several times, under a condition, or in a function of its own."""
-        before = self.times, self.arms, self.nested
+        before = self.times, self.arms, self.nested, self.loop
+        self.loop = self.loop if times == 1 else loop
         self.times = None if self.times is None or times is None else self.times * times
         self.arms += (arm,) if arm else ()
         self.nested |= nested
         self.scopes.append(set(scope))
         yield
-        self.times, self.arms, self.nested = before
+        self.times, self.arms, self.nested, self.loop = before
         self.scopes.pop()
 
     def bind(self, targets: Iterable[ast.expr], value: ast.expr | None) -> None:
@@ -329,6 +333,7 @@ class Reader:
             call = Call(kind, target, name, key, node.lineno, self.times, self.arms, self.nested)
             hidden = any(str(self.self_name) in scope for scope in self.scopes[1:])
             call.obstacle = NO_SELF if hidden or not self.has_self else ""
+            call.loop = self.loop
             self.calls[key] = call
         return self.calls[key]
 

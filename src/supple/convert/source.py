@@ -19,12 +19,14 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from supple.convert import pools
+from supple.convert.call_sites import rounds
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 FUTURES = functools.reduce(
     int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
-AVERAGES = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of)}
+# What rewritten functions call without having it in their globals.
+ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of, rounds)}
 
 
 class UnwritableError(Exception):
@@ -98,8 +100,8 @@ def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...
     return built.replace(co_firstlineno=code.co_firstlineno, co_qualname=code.co_qualname)
 
 
-def key_of(node: ast.expr, start: Definition) -> str:
-    """Name a call by its lines, counted from the def, and columns."""
+def key_of(node: ast.expr | ast.For, start: Definition) -> str:
+    """Name a call or a loop by its lines, counted from the def, and columns."""
     last = (node.end_lineno or node.lineno) - start.lineno
     return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
 
@@ -122,7 +124,8 @@ class Rewriter(ast.NodeTransformer):
     """Replaces calls by the action planned for their key.
 
     "call:NAME" calls the submodule of that name, "item:I" the I-th activation of the module called before,
-    "method:NAME" another method of self, "average:NAME" a function that averages.
+    "method:NAME" another method of self, "average:NAME" a function that averages. In a loop with "rounds:NAME ..."
+    "local:NAME" calls the activation that the submodule of that name has for the round.
     """
 
     def __init__(self, start: Definition, actions: Mapping[str, str]) -> None:
@@ -138,6 +141,8 @@ class Rewriter(ast.NodeTransformer):
         kind, _, name = self.actions[key].partition(":")
         if kind == "call":
             return ast.copy_location(ast.Call(self.attribute(name), [input_of(node)], []), node)
+        if kind == "local":
+            return ast.copy_location(ast.Call(ast.Name(f"_{name}", ast.Load()), [input_of(node)], []), node)
         if kind == "item":
             node.func = ast.Subscript(node.func, ast.Constant(int(name)), ast.Load())
         elif kind == "method":
@@ -146,6 +151,16 @@ class Rewriter(ast.NodeTransformer):
             node.func = ast.Call(ast.Name(name, ast.Load()), [node.func], [])
         else:
             node.func = ast.Name(name, ast.Load())
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        key = key_of(node, self.start)
+        self.generic_visit(node)
+        if key in self.actions:
+            self.done.add(key)
+            names = self.actions[key].removeprefix("rounds:").split()
+            node.target = ast.Tuple([node.target, *(ast.Name(f"_{name}", ast.Store()) for name in names)], ast.Store())
+            node.iter = ast.Call(ast.Name("rounds", ast.Load()), [node.iter, *map(self.attribute, names)], [])
         return node
 
     def attribute(self, name: str) -> ast.expr:
@@ -161,10 +176,11 @@ def rewritten(function: FunctionType, actions: Mapping[str, str]) -> FunctionTyp
     rewriter.generic_visit(node)
     if rewriter.done != set(actions):
         raise UnwritableError(f"the source of {inner.__qualname__} has changed since the model was converted")
-    averages = tuple({name for _, _, name in (action.partition(":") for action in actions.values())} & set(AVERAGES))
-    code = compiled(node, inner, averages)
+    words = {word for action in actions.values() for word in action.split(":")}
+    added = tuple(name for name in ADDED if name in words and name not in inner.__code__.co_freevars)
+    code = compiled(node, inner, added)
     cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
-    cells |= {name: CellType(AVERAGES[name]) for name in averages}
+    cells |= {name: CellType(ADDED[name]) for name in added}
     closure = tuple(cells[name] for name in code.co_freevars)
     new = FunctionType(code, inner.__globals__, inner.__name__, inner.__defaults__, closure)
     new.__kwdefaults__ = inner.__kwdefaults__
