@@ -4,7 +4,7 @@ import functools
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from types import FunctionType
 
@@ -18,10 +18,13 @@ from supple.convert.methods import (
     Method,
     Methods,
     Run,
+    activations_in,
+    forward_first,
     helpers,
     is_own,
-    mentioned_activations,
+    may_repeat,
     own_methods,
+    total,
     used_in_init,
 )
 from supple.convert.modules import (
@@ -43,7 +46,7 @@ from supple.convert.modules import (
     replace_hidden_,
     walk,
 )
-from supple.convert.reading import NO_SELF, Call, Position, Reader
+from supple.convert.reading import NO_SELF, Call, Position
 from supple.convert.report import Findings
 from supple.convert.source import UnwritableError, rewritten, why_not_rewritable
 
@@ -417,37 +420,6 @@ class Conversion:
         for module, path in self.paths.items():
             if max(runs[module], places.get(module, 0)) > 1 and any(map(is_placed, module.modules())):
                 self.findings.note(path, type(module).__name__, how="used more than once, with the same activations")
-
-
-def activations_in(function: FunctionType, classes: Sequence[type[nn.Module]]) -> Iterator[str]:
-    """Yield the calls of activations of these classes in a function; without source, the names."""
-    mentioned = [known for known in mentioned_activations(function) if known.cls in classes]
-    try:
-        calls = Reader(function, None).read() if mentioned else []
-    except UnwritableError:
-        yield from (f"{known.names[0]} in {function.__qualname__}" for known in mentioned)
-        return
-    for call in calls:
-        if call.kind == "function" and call.target.cls in classes:
-            yield f"{call.name} in {function.__qualname__}, line {call.line}"
-
-
-def forward_first(runs: list[Run]) -> list[Run]:
-    """Return the calls that a forward meets; all, if it meets none."""
-    return [run for run in runs if run.door == "forward"] or runs
-
-
-def may_repeat(runs: list[Run]) -> bool:
-    """Whether one forward may run more than one of the calls: they are not arms of the same condition."""
-    pairs = itertools.combinations((dict(run.arms) for run in runs), 2)
-    exclusive = all(any(first[node] != other[node] for node in first.keys() & other.keys()) for first, other in pairs)
-    return not exclusive or any(run.times != 1 for run in runs)
-
-
-def total(runs: list[Run]) -> int | None:
-    """How often the calls run in one forward; None if that is unknown."""
-    times = [run.times for run in runs]
-    return None if any(number is None for number in times) else sum(number or 0 for number in times)
 
 
 def free_name(module: nn.Module, stem: str) -> str:

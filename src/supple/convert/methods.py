@@ -3,7 +3,8 @@
 import dis
 import functools
 import inspect
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -234,3 +235,34 @@ def mentioned_activations(function: FunctionType) -> list[Any]:
     known = [of_function(value) for value in values.values()]
     named = [one for one in ACTIVATIONS if not names_in(function).isdisjoint(one.names)]
     return list(dict.fromkeys(one for one in (*known, *named) if one))
+
+
+def activations_in(function: FunctionType, classes: Sequence[type[nn.Module]]) -> Iterator[str]:
+    """Yield the calls of activations of these classes in a function; without source, the names."""
+    mentioned = [known for known in mentioned_activations(function) if known.cls in classes]
+    try:
+        calls = Reader(function, None).read() if mentioned else []
+    except UnwritableError:
+        yield from (f"{known.names[0]} in {function.__qualname__}" for known in mentioned)
+        return
+    for call in calls:
+        if call.kind == "function" and call.target.cls in classes:
+            yield f"{call.name} in {function.__qualname__}, line {call.line}"
+
+
+def forward_first(runs: list[Run]) -> list[Run]:
+    """Return the calls that a forward meets; all, if it meets none."""
+    return [run for run in runs if run.door == "forward"] or runs
+
+
+def may_repeat(runs: list[Run]) -> bool:
+    """Whether one forward may run more than one of the calls: they are not arms of the same condition."""
+    pairs = itertools.combinations((dict(run.arms) for run in runs), 2)
+    exclusive = all(any(first[node] != other[node] for node in first.keys() & other.keys()) for first, other in pairs)
+    return not exclusive or any(run.times != 1 for run in runs)
+
+
+def total(runs: list[Run]) -> int | None:
+    """How often the calls run in one forward; None if that is unknown."""
+    times = [run.times for run in runs]
+    return None if any(number is None for number in times) else sum(number or 0 for number in times)

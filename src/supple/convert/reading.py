@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +14,9 @@ from torch import nn
 from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
 from supple.convert import pools
 from supple.convert.source import Definition, definition, input_of, key_of, receiver
+from supple.convert.syntax import UNKNOWN, arguments_of, contents, imports, name_of_call, stored_names, viewed
 
-UNKNOWN = object()
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
-VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
-VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
-VIEWS |= {"unflatten", "unsqueeze", "view", "view_as"}
 # A ReLU written as a clamp: the names of the arguments after the input.
 CLAMPS = {"clamp": ("min", "max"), "clip": ("min", "max"), "clamp_min": ("min",), "threshold": ("threshold", "value")}
 ZEROS = {"zeros", "zeros_like", "new_zeros"}
@@ -448,71 +444,3 @@ def name_of(value: Any) -> str:
     """How a function or method is written in code."""
     value = value.func if isinstance(value, partial) else value
     return value if isinstance(value, str) else value.__name__
-
-
-def name_of_call(node: ast.Call) -> str:
-    """The last name of what is called."""
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
-def arguments_of(node: Any) -> list[str]:
-    """The names of a function's arguments."""
-    arguments = node.args
-    listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    return [argument.arg for argument in listed if argument is not None]
-
-
-def viewed(node: Any) -> list[ast.Name]:
-    """The names whose tensors the expression gives back, itself, as views or in a list."""
-    match node:
-        case ast.Name():
-            return [node]
-        case ast.Subscript(value=value) | ast.Starred(value=value):
-            return viewed(value)
-        case ast.Attribute(value=value, attr=name) if name in VIEWS:
-            return viewed(value)
-        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
-            if name in VIEWS or (name.endswith("_") and not name.endswith("__")):
-                return viewed(value) + [found for argument in args[:1] for found in viewed(argument)]
-        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
-            return [found for part in parts for found in viewed(part)]
-        case ast.IfExp(body=body, orelse=orelse):
-            return viewed(body) + viewed(orelse)
-    return []
-
-
-def stored_names(node: Any) -> set[str]:
-    """The names that code assigns to, those in functions inside it included, without global ones."""
-    names, shared = set[str](), set[str]()
-    for part in ast.walk(node):
-        match part:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                names.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names |= {name} if part is not node else set()
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                names.add(name)
-            case ast.Global(names=listed):
-                shared |= set(listed)
-    return names - shared
-
-
-def imports(node: Definition) -> Iterator[tuple[str, Any]]:
-    """Yield what the imports in a function bring, if it is loaded."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Import):
-            for alias in part.names:
-                name = alias.asname or alias.name.partition(".")[0]
-                yield name, sys.modules.get(alias.name if alias.asname else name, UNKNOWN)
-        elif isinstance(part, ast.ImportFrom):
-            module = None if part.level else sys.modules.get(part.module or "")
-            for alias in part.names:
-                yield alias.asname or alias.name, vars(module).get(alias.name, UNKNOWN) if module else UNKNOWN
-
-
-def contents(cell: Any) -> Any:
-    """What a closure holds; a name that is defined later holds nothing yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return UNKNOWN
