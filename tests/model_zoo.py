@@ -83,7 +83,7 @@ MODELS = [
     images("torchvision", "googlenet", 61, init_weights=False),
     images("torchvision", "swin_t", 12),
     text("BERT, 2 layers", "BertConfig", "BertForSequenceClassification", 2),
-    text("DistilBERT, 2 layers", "DistilBertConfig", "DistilBertForSequenceClassification", 2, **DISTILBERT),
+    text("DistilBERT, 2 layers", "DistilBertConfig", "DistilBertForSequenceClassification", 3, **DISTILBERT),
     text("GPT-2, 2 layers", "GPT2Config", "GPT2LMHeadModel", 2, **GPT2),
     text("OPT, 2 layers", "OPTConfig", "OPTForCausalLM", 2, **OPT),
     text("Llama, 2 layers", "LlamaConfig", "LlamaForCausalLM", 2),

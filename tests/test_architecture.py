@@ -17,7 +17,6 @@ LIBRARY = [
     ("functional",),
     ("layers", "theory"),
     ("activations",),
-    ("conversion",),
     ("convert", "units"),
     ("learner",),
     ("methods", "metrics"),

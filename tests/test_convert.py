@@ -2,15 +2,16 @@
 
 import copy
 import pickle
-from operator import methodcaller
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import networks
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, conversion_report, convert
-from supple.conversion.forms import FORMS
+from supple.activations import ACTIVATIONS
+from written import network_of
 
 # For each network: the shape of its input, how many activations it calls in training, and whether its class must stay.
 NETWORKS = {
@@ -26,7 +27,7 @@ NETWORKS = {
     networks.AuxiliaryNet: (networks.VECTOR, 4, False),
     networks.OverwritingNet: (networks.VECTOR, 6, False),
     networks.InForwardNet: (networks.VECTOR, 1, False),
-    networks.HiddenListNet: (networks.VECTOR, 2, False),
+    networks.HiddenListNet: (networks.VECTOR, 2, True),
 }
 # Their dropout draws from the stream of AID's masks, so that only an activation without masks leaves it as it was.
 DRAWING = (networks.FunctionalNet, networks.DropPathNet)
@@ -48,7 +49,7 @@ class Pooling(nn.Module):
     """A max-pool that is a function."""
 
     def forward(self, x):
-        return nn.functional.max_pool2d(x, 2)
+        return F.max_pool2d(x, 2)
 
 
 def outputs_and_gradients(model, x, *, training: bool):
@@ -280,7 +281,7 @@ def test_a_function_given_back_leaves_no_activation_behind_in_a_class_that_sets_
     class Restored(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.act = nn.functional.relu
+            self.act = F.relu
 
         def __setstate__(self, state):
             super().__setstate__(state)
@@ -289,33 +290,35 @@ def test_a_function_given_back_leaves_no_activation_behind_in_a_class_that_sets_
             return self.act(x, inplace=False)
 
     model = convert(Restored(), AID(p=0.9))
-    assert model.act is nn.functional.relu
+    assert model.act is F.relu
     assert len(called(model, torch.randn(networks.VECTOR))) == 1
 
 
 def test_other_activations_are_replaced_if_named_in_every_form():
-    model = nn.Sequential(nn.GELU(), networks.FunctionAttributeNet(nn.functional.gelu), nn.ReLU())
+    model = nn.Sequential(nn.GELU(), networks.FunctionAttributeNet(F.gelu), nn.ReLU())
     converted = convert(model, AID(p=0.9), replace=(nn.GELU,))
     assert isinstance(converted[0], AID)
     assert isinstance(converted[2], nn.ReLU)
     assert len(conversion_report(converted).swapped) == 3
 
 
-@pytest.mark.parametrize("cls", [cls for cls in FORMS if cls not in (nn.ReLU, nn.ReLU6)], ids=lambda cls: cls.__name__)
-def test_a_named_class_is_replaced_in_each_of_its_functions_and_listed_if_not_named(cls):
-    class Calling(nn.Module):
-        def __init__(self, form) -> None:
-            super().__init__()
-            function = methodcaller(form) if isinstance(form, str) else form
-            self.call = lambda x: function(x + 1)
+FUNCTIONAL = [known for known in ACTIVATIONS if known.names and known.cls not in (nn.ReLU, nn.ReLU6)]
 
-        def forward(self, x):
-            return self.call(x)
 
-    model = nn.Sequential(*map(Calling, FORMS[cls]))
-    assert len(conversion_report(convert(copy.deepcopy(model), AID(p=0.9))).left) == len(FORMS[cls])
+@pytest.mark.parametrize("known", FUNCTIONAL, ids=lambda known: known.cls.__name__)
+def test_a_named_class_is_replaced_in_each_of_its_functions_and_listed_if_not_named(known):
+    calls = [
+        f"{place}.{name}(x + 1)"
+        for module, place in ((F, "F"), (torch, "torch"))
+        for name, function in vars(module).items()
+        if any(function is own for own in known.functions)
+    ]
+    calls += [f"(x + 1).{method}()" for method in known.methods]
+    model = nn.Sequential(*(network_of(call)() for call in calls))
+    assert len(calls) >= len(known.functions) + len(known.methods)
+    assert len(conversion_report(convert(copy.deepcopy(model), AID(p=0.9))).left) == len(calls)
     x = torch.randn(networks.VECTOR)
-    assert len(called(convert(model, AID(p=0.9), replace=(cls,)), x)) == len(FORMS[cls])
+    assert len(called(convert(model, AID(p=0.9), replace=(known.cls,)), x)) == len(calls)
 
 
 def test_a_class_whose_functions_are_not_known_is_noted():
@@ -342,7 +345,7 @@ def test_pools_stay_by_default_in_a_model_without_anything_to_replace(pool):
     assert not report.swapped
     assert str(report).startswith("Sequential has no activation converted to AID(p=0.9), max-pools: keep")
     convert(model, AID(p=1.0), replace=(nn.GELU,))
-    assert torch.equal(model(x), nn.functional.avg_pool2d(torch.relu(model[0](x)), 2))
+    assert torch.equal(model(x), F.avg_pool2d(torch.relu(model[0](x)), 2))
 
 
 def test_a_second_conversion_finds_what_is_left():
@@ -358,9 +361,29 @@ def test_a_second_conversion_finds_what_is_left():
     }
 
 
-def test_a_third_conversion_of_the_same_kind_changes_nothing():
-    model = convert(convert(networks.AuxiliaryNet(), AID(p=0.9)), AID(p=0.8))
-    assert {activation.p for activation in called(model, torch.randn(networks.VECTOR))} == {0.9}
+def test_a_second_conversion_of_the_same_kind_changes_p_of_what_is_there():
+    model = convert(networks.AuxiliaryNet(), AID(p=0.9))
+    before = called(model, torch.randn(networks.VECTOR))
+    convert(model, AID(p=0.8))
+    assert called(model, torch.randn(networks.VECTOR)) == before
+    assert {activation.p for activation in before} == {0.8}
+    assert "4 x AID(p=0.9) -> AID(p=0.8)" in str(conversion_report(model))
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Sequential(nn.GELU(), nn.GELU()), network_of("F.gelu(F.gelu(x))")])
+def test_a_conversion_that_changes_nothing_warns_and_names_the_class_to_replace(make):
+    with pytest.warns(UserWarning, match=r"changed nothing in .* has 2 GELU.*replace=\(nn.GELU,\)"):
+        convert(make(), AID(p=0.9))
+
+
+def test_a_conversion_of_a_model_without_activations_warns_and_names_the_report():
+    with pytest.warns(UserWarning, match=r"changed nothing in Linear: .*conversion_report\(model\)"):
+        convert(nn.Linear(2, 2), AID(p=0.9))
+
+
+def test_a_conversion_that_changes_something_and_one_that_repeats_it_do_not_warn(recwarn):
+    convert(convert(networks.MLP(), AID(p=0.9)), AID(p=0.9))
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("activation", [CReLU(), Fourier()])

@@ -86,11 +86,11 @@ def test_timm_builds_with_aid_as_its_act_layer(name, act_layer):
 
 @pytest.mark.parametrize("where", ["timm.layers", "transformers.activations"])
 def test_classes_that_are_swapped_by_their_name_compute_what_they_are_named_after(where):
-    from supple.conversion.forms import NAMESAKES
+    from supple.activations import ACTIVATIONS
 
     library(where.partition(".")[0])
     module, x, num_found = library(where), torch.linspace(-8, 8, 1601), 0
-    for theirs, torchs in ((name, cls) for cls, names in NAMESAKES.items() for name in names):
+    for theirs, torchs in ((name, known.cls) for known in ACTIVATIONS for name in known.namesakes):
         if hasattr(module, theirs):
             num_found += 1
             assert (getattr(module, theirs)()(x) - torchs()(x)).abs().max() < 0.021, theirs

@@ -10,20 +10,20 @@ import torch
 import model_zoo
 from model_zoo import ACTIVATIONS, ZooModel
 from supple import AID, conversion_report, convert
-from supple.conversion.report import Entry
+from supple.convert.report import Entry
 
 TIMM = """Most of its models can be built with AID at once: `timm.create_model(name, act_layer=AID)`, or with another
 p `act_layer=functools.partial(AID, p=0.99)`. Where the architecture itself names activations, as MobileNetV3's
 does, timm keeps those, and `convert` is the way."""
 TORCHVISION = "Its older models call ReLU as a function, or one ReLU module several times; each call gets its own."
-TRANSFORMERS = """GELU and SiLU are found in the library's own variants too. The configuration goes on naming the old
-activation, so a model that is loaded with `from_pretrained` has to be converted again."""
+TRANSFORMERS = """GELU and SiLU are found in the library's own variants too. The configuration records the conversion:
+`model = load_converted(model.config, model)` repeats it on what `from_pretrained` has loaded."""
 LIBRARIES = {"timm": TIMM, "torchvision": TORCHVISION, "transformers": TRANSFORMERS}
 NAMES = ", ".join(f"nn.{cls.__name__}" for cls in ACTIVATIONS)
 INTRODUCTION = f"""# What is converted
 
-`convert(model, AID(p=0.9))` replaces every ReLU and ReLU6 of a network, and max-pools by average-pools. Other
-activations stay until they are named:
+`convert(model, AID(p=0.9))` replaces every ReLU and ReLU6 of a network and, where there were any, max-pools by
+average-pools. Other activations stay until they are named:
 
 ```python
 from torch import nn
@@ -41,9 +41,14 @@ the path of every place.
 
 Each row is a model that was made without a download; the tests train each for a step, evaluate it, and see that its
 state_dict keys stay. "Unasked" is what the first call swaps, "if named" what the second one swaps besides, "left" what
-both leave. "Class changed" are modules that call an activation as a function: their forward is rewritten. A rewritten
-forward follows its parameters, buffers and plain attributes, but what it reads from globals, from a class by its name,
-from numpy arrays or with `.item()` from a tensor that is neither parameter nor buffer stays as it was at conversion.
+both leave. "Class changed" are modules that call an activation as a function: the calls in their source are rewritten.
+The rewritten methods are Python as before: branches on data, attributes and arguments work as they did. What cannot be
+rewritten is left and reported: functions outside of a class, forwards without source or set on an instance, and
+`act = F.relu`.
+
+A state_dict does not say whether its model was converted, and loads into a plain model too, which then computes
+something else. `supple.save_converted(model, path)` keeps both; `supple.load_converted(path, make_model())` converts
+the new model in the same way and loads the weights.
 """
 COLUMNS = ("model", "unasked", "if named", "left", "class changed")
 

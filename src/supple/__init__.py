@@ -3,6 +3,7 @@
 from supple import functional, kernels
 from supple.attach import Plasticity, attach
 from supple.convert import conversion_report, convert
+from supple.convert.saved import load_converted, save_converted
 from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 from supple.learner import Learner
 from supple.monitor import Monitor
@@ -24,4 +25,6 @@ __all__ = [
     "convert",
     "functional",
     "kernels",
+    "load_converted",
+    "save_converted",
 ]

@@ -30,10 +30,12 @@ class Activation:
     averages_pools: bool = False  # the paper replaces max-pools beside it
     silent_below_zero: Callable[[Any], bool] = lambda module: True  # whether such inputs may all give 0
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """How its functions and methods are written in code: relu, relu_, gelu."""
-        return (*(function.__name__ for function in self.functions), *self.methods)
+        written = ((name, value) for library in (F, torch) for name, value in vars(library).items())
+        functions = dict.fromkeys(name for name, value in written if any(value is own for own in self.functions))
+        return (*functions, *self.methods)
 
 
 def never(module: nn.Module) -> bool:

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 import networks
 from supple import AID, conversion_report, convert
-from supple.conversion.call_sites import CallSites
+from supple.convert.call_sites import CallSites
 
 
 class Scale(nn.Module):

@@ -9,6 +9,7 @@ from torch import nn
 
 import networks
 from supple import AID, conversion_report, convert
+from written import network_of
 
 
 def entries(model, section, **options):
@@ -89,8 +90,7 @@ def test_the_report_prints_counts_places_and_reasons():
     assert " and 5 more]" in text
     assert "1 x MaxPool2d -> AvgPool2d(kernel_size=3, stride=2, padding=1) [0.maxpool]" in text
     assert "1 x GELU: left alone; name nn.GELU in replace= to swap it [2]" in text
-    assert "1 x MaskedNet: its forward runs as traced" in text
-    assert "cannot be traced (its control flow depends on the data)" in text
+    assert "1 x MaskedNet: its source was rewritten: calls of functions go to submodules [3]" in text
 
 
 def test_a_model_never_converted_has_no_report():
@@ -103,16 +103,17 @@ def test_the_report_of_a_compiled_model_is_that_of_the_model():
     assert conversion_report(torch.compile(model)) == conversion_report(model)
 
 
-def test_a_second_conversion_says_what_is_already_converted_and_claims_nothing_else():
+def test_a_second_conversion_says_what_it_changes_and_what_is_already_as_asked():
     model = convert(convert(networks.MLP(), AID(p=0.9), pool="keep"), AID(p=0.5))
     report = conversion_report(model)
-    assert {(entry.where, entry.how) for entry in report.left} == {
-        ("act.0", "already AID(p=0.9), placed by an earlier convert"),
-        ("act.1", "already AID(p=0.9), placed by an earlier convert"),
-    }
-    assert str(report).startswith("MLP converted to AID(p=0.9), max-pools: keep")
-    outer = conversion_report(convert(nn.Sequential(model), AID(p=0.5)))
-    assert str(outer).startswith("Sequential has no activation converted to AID(p=0.5), max-pools: keep")
+    assert [(entry.where, entry.what, entry.how) for entry in report.swapped[2:]] == [
+        ("act.0", "AID(p=0.9)", "AID(p=0.5)"),
+        ("act.1", "AID(p=0.9)", "AID(p=0.5)"),
+    ]
+    assert str(report).startswith("MLP converted to AID(p=0.9), then AID(p=0.5), max-pools: average")
+    report = conversion_report(convert(nn.Sequential(model), AID(p=0.5)))
+    assert {entry.how for entry in report.left} == {"already AID(p=0.5), placed by an earlier convert"}
+    assert str(report).startswith("Sequential has no activation converted to AID(p=0.5), max-pools: keep")
 
 
 def test_a_title_names_both_activations_if_both_were_put_in():
@@ -123,30 +124,26 @@ def test_a_title_names_both_activations_if_both_were_put_in():
 
 @pytest.mark.parametrize(
     ("name", "call"),
-    {
-        "clamp by name": ("clamp", lambda x: torch.clamp(x, min=0)),
-        "clamp": ("clamp", lambda x: torch.clamp(x, 0.0)),
-        "method clamp": ("clamp", lambda x: x.clamp(min=0)),
-        "method clamp_": ("clamp_", lambda x: (x + 1).clamp_(min=0)),
-        "clamp to six": ("clamp", lambda x: x.clamp(0, 6)),
-        "clamp_min": ("clamp_min", lambda x: torch.clamp_min(x, 0)),
-        "method clamp_min": ("clamp_min", lambda x: x.clamp_min(0)),
-        "threshold": ("threshold", lambda x: F.threshold(x, 0, 0)),
-        "torch threshold": ("threshold", lambda x: torch.threshold(x, 0, 0)),
-        "maximum": ("maximum", lambda x: torch.maximum(x, torch.zeros_like(x))),
-        "clamp elsewhere": (None, lambda x: x.clamp(min=1e-6)),
-        "clamp to one": (None, lambda x: x.clamp(0, 1)),
-        "clamp from above": (None, lambda x: x.clamp(max=0)),
-        "threshold elsewhere": (None, lambda x: F.threshold(x, 0, 1)),
-        "maximum of two": (None, lambda x: torch.maximum(x, 2 * x)),
-    }.values(),
+    [
+        ("clamp", "torch.clamp(x, min=0)"),
+        ("clamp", "torch.clamp(x, 0.0)"),
+        ("clamp", "x.clamp(min=0)"),
+        ("clamp_", "(x + 1).clamp_(min=0)"),
+        ("clamp", "x.clamp(0, 6)"),
+        ("clamp_min", "torch.clamp_min(x, 0)"),
+        ("clamp_min", "x.clamp_min(0)"),
+        ("threshold", "F.threshold(x, 0, 0)"),
+        ("threshold", "torch.threshold(x, 0, 0)"),
+        ("maximum", "torch.maximum(x, torch.zeros_like(x))"),
+        (None, "x.clamp(min=1e-6)"),
+        (None, "x.clamp(0, 1)"),
+        (None, "x.clamp(max=0)"),
+        (None, "F.threshold(x, 0, 1)"),
+        (None, "torch.maximum(x, 2 * x)"),
+    ],
 )
 def test_a_relu_written_as_a_clamp_is_left_and_listed(name, call):
-    class Clamped(nn.Module):
-        def forward(self, x):
-            return call(x)
-
-    left = conversion_report(convert(Clamped(), AID(p=0.9))).left
+    left = conversion_report(convert(network_of(call)(), AID(p=0.9))).left
     assert [(entry.what.partition(" in ")[0], entry.how) for entry in left] == (
         [(name, "write it as a ReLU to have it swapped")] if name else []
     )

@@ -1,4 +1,4 @@
-"""What the report says of methods that forward does not call."""
+"""Methods beside forward: their calls are replaced too, and reported if they cannot be."""
 
 import functools
 import types
@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn.functional import relu
 
 from supple import AID, conversion_report, convert
-from supple.conversion.other_methods import NOT_FORWARD
 
 ACTIVATE = functools.partial(F.relu, inplace=True)
 NAME = "relu"
@@ -71,10 +70,10 @@ class Network(nn.Module):
         return F.relu(x).sum()
 
 
-def named(model: nn.Module, **options) -> set[str]:
-    """The functions in other methods that the report names."""
+def entries(model: nn.Module, section: str, **options) -> set[str]:
+    """The calls in methods that a section of the report names, without their lines."""
     report = conversion_report(convert(model, AID(0.9), **options))
-    return {f"{entry.where}: {entry.what}" for entry in report.left if entry.how == NOT_FORWARD}
+    return {entry.what.partition(",")[0] for entry in getattr(report, section) if " in " in entry.what}
 
 
 RELUS = {
@@ -84,26 +83,35 @@ RELUS = {
     "relu in Agent.tensor_method",
     "relu_ in Agent.in_a_lambda",
     "relu in Agent.decorated",
-    "relu in Agent.partial",
 }
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("options", "swapped", "left"),
     [
-        ({}, RELUS | {"max_pool2d in Agent.pooled"}),
-        ({"pool": "keep"}, RELUS),
-        ({"replace": (nn.GELU,), "pool": "keep"}, {"gelu in Agent.harmless"}),
+        ({}, RELUS | {"max_pool2d in Agent.pooled"}, {"relu in Agent.partial", "gelu in Agent.harmless"}),
+        ({"pool": "keep"}, RELUS, {"relu in Agent.partial", "gelu in Agent.harmless"}),
+        ({"replace": (nn.GELU,), "pool": "keep"}, {"gelu in Agent.harmless"}, RELUS | {"relu in Agent.harmless"}),
     ],
 )
-def test_functions_to_be_replaced_are_named_in_methods_that_forward_does_not_call(options, expected):
-    assert named(nn.Sequential(Agent()), **options) == {f"0: {what}" for what in expected}
+def test_functions_are_replaced_in_methods_that_forward_does_not_call(options, swapped, left):
+    assert entries(nn.Sequential(Agent()), "swapped", **options) == swapped
+    assert entries(nn.Sequential(Agent()), "left", **options) == left
 
 
-def test_a_method_that_forward_calls_is_not_among_them_before_and_after_its_class_changed():
+def test_methods_of_an_agent_without_forward_run_the_new_activations():
+    agent = convert(Agent(), nn.Softplus())
+    x = torch.randn(3, 4)
+    assert torch.equal(agent.function(x), agent.value(F.softplus(agent.body(x))))
+    assert torch.equal(agent.imported(x), F.softplus(x))
+    assert torch.equal(agent.in_a_lambda([x.clone()])[0], F.softplus(x))
+    assert torch.equal(agent.partial(x.clone()), F.relu(x))
+
+
+def test_a_method_that_forward_calls_and_one_that_it_does_not_are_both_replaced_once():
     model = Network()
-    assert named(model) == {": relu in Network.score"}
-    assert named(model) == {": relu in Network.score"}
+    assert entries(model, "swapped") == {"relu in Network.features", "relu in Network.score"}
+    assert len(conversion_report(convert(model, AID(0.9))).swapped) == 2
 
 
 class Base(nn.Module):
@@ -147,8 +155,14 @@ class Caller(nn.Module):
 
 
 @pytest.mark.parametrize("build", [Base, Heir, Caller])
-def test_methods_that_a_forward_reaches_on_any_way_are_not_named(build):
-    assert NOT_FORWARD not in str(conversion_report(convert(build(), AID(0.7))))
+def test_methods_that_a_forward_reaches_on_any_way_run_the_new_activations(build):
+    model, x = convert(build(), nn.Softplus()), torch.randn(3, 4)
+    if build is Caller:
+        expected = F.softplus(model.part.layer(x))
+    else:
+        expected = F.softplus(model.last(F.softplus(model.first(x)))) * (2 if build is Heir else 1)
+    assert torch.equal(model(x), expected)
+    assert conversion_report(model).left == ()
 
 
 class Lazy(types.ModuleType):

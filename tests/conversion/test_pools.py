@@ -1,11 +1,15 @@
 """Average-pools of max-pools' geometry, as modules and as functions."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from supple import AID, conversion_report, convert
+from written import network_of
 
 GEOMETRIES = [
     {"kernel_size": 2},
@@ -16,27 +20,32 @@ GEOMETRIES = [
     {"kernel_size": 4, "stride": 3, "padding": 2, "ceil_mode": True},
 ]
 MODULES = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
-FUNCTIONS = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-BUILTINS = {1: torch.max_pool1d, 2: torch.max_pool2d, 3: torch.max_pool3d}
 
 
 class Pooling(nn.Module):
-    """Calls a pool function, with its options by name or by position."""
+    """Holds a pool function, and calls it with options by name or by position."""
 
     def __init__(self, function, *args, **options) -> None:
         super().__init__()
-        self.call = lambda x: function(x, *args, **options)
+        self.function, self.args, self.options = function, args, options
 
     def forward(self, x):
-        return self.call(x)
+        return self.function(x, *self.args, **self.options)
+
+
+def pooling(place, name, *args, **options):
+    """A network with the call of a pool function written out."""
+    written = [*map(repr, args), *(f"{option}={value!r}" for option, value in options.items())]
+    return network_of(f"{place}.{name}(x, {', '.join(written)})")()
 
 
 def same_as_function(module_class, options):
-    """Convert the pool as a module, as a function and as a builtin."""
+    """Convert the pool as a module, as a function held as an attribute, and as calls of functions."""
     dimension = next(n for n, cls in MODULES.items() if cls is module_class)
     yield convert(nn.Sequential(module_class(**options)), AID(), pool="average")
-    yield convert(Pooling(FUNCTIONS[dimension], **options), AID(), pool="average")
-    yield convert(Pooling(BUILTINS[dimension], **options), AID(), pool="average")
+    yield convert(Pooling(getattr(F, f"max_pool{dimension}d"), **options), AID(), pool="average")
+    yield convert(pooling("F", f"max_pool{dimension}d", **options), AID(), pool="average")
+    yield convert(pooling("torch", f"max_pool{dimension}d", **options), AID(), pool="average")
 
 
 @pytest.mark.parametrize("options", GEOMETRIES, ids=str)
@@ -65,7 +74,7 @@ def test_average_pool_gives_the_mean_of_each_window():
 
 def test_positional_options_are_understood():
     x = torch.randn(2, 3, 7, 7)
-    converted = convert(Pooling(torch.max_pool2d, 3, 2, 1, 1, True), AID(), pool="average")
+    converted = convert(pooling("torch", "max_pool2d", 3, 2, 1, 1, True), AID(), pool="average")
     torch.testing.assert_close(converted(x), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False))
 
 
@@ -74,7 +83,7 @@ def test_adaptive_max_pools_average_too(dimension):
     x = torch.randn(2, 3, *[7] * dimension)
     expected = getattr(F, f"adaptive_avg_pool{dimension}d")(x, 2)
     module = convert(nn.Sequential(getattr(nn, f"AdaptiveMaxPool{dimension}d")(2)), AID(), pool="average")
-    function = convert(Pooling(getattr(F, f"adaptive_max_pool{dimension}d"), 2), AID(), pool="average")
+    function = convert(pooling("F", f"adaptive_max_pool{dimension}d", 2), AID(), pool="average")
     assert torch.equal(module(x), expected)
     assert torch.equal(function(x), expected)
 
@@ -96,11 +105,12 @@ def test_the_window_may_depend_on_the_input():
         (nn.MaxPool2d(2, return_indices=True), "indices"),
         (nn.AdaptiveMaxPool2d(2, return_indices=True), "indices"),
         (nn.FractionalMaxPool2d(2, output_size=3), "fractional"),
-        (Pooling(F.max_pool2d, 2, dilation=2), "dilation"),
-        (Pooling(torch.max_pool2d, 2, None, 0, 2), "dilation"),
-        (Pooling(F.max_pool2d, 2, return_indices=True), "indices"),
-        (Pooling(F.adaptive_max_pool2d, 2, return_indices=True), "indices"),
-        (Pooling(torch.adaptive_max_pool1d, 2), "indices"),
+        (pooling("F", "max_pool2d", 2, dilation=2), "dilation"),
+        (pooling("torch", "max_pool2d", 2, None, 0, 2), "dilation"),
+        (pooling("F", "max_pool2d", 2, return_indices=True), "indices"),
+        (pooling("F", "adaptive_max_pool2d", 2, return_indices=True), "indices"),
+        (pooling("torch", "adaptive_max_pool1d", 2), "indices"),
+        (pooling("F", "fractional_max_pool2d", 2, output_size=3), "fractional"),
         (Pooling(F.fractional_max_pool2d, 2, output_size=3), "fractional"),
     ],
     ids=str,
@@ -116,3 +126,28 @@ def test_max_pools_without_a_counterpart_stay_and_are_reported(pool, reason):
 def test_an_average_pool_stays():
     pool = nn.AvgPool2d(2)
     assert convert(nn.Sequential(pool), AID(), pool="average")[0] is pool
+
+
+def test_a_pool_whose_options_only_the_run_knows_stays_a_max_pool_if_it_has_no_counterpart():
+    x = torch.randn(2, 3, 7, 7)
+    model = convert(network_of("F.max_pool2d(x, 2, dilation=x.dim() - 2)")(), AID(), pool="average")
+    assert torch.equal(model(x), F.max_pool2d(x, 2, dilation=2))
+    assert torch.equal(model(x[0]), F.avg_pool2d(x[0], 2))
+
+
+def test_the_inside_of_a_max_pool_of_another_kind_stays():
+    class Padded(nn.MaxPool2d):
+        def forward(self, x):
+            return F.max_pool2d(F.pad(x, (1, 1, 1, 1), value=float("-inf")), self.kernel_size, self.stride)
+
+    model, x = nn.Sequential(Padded(2), nn.ReLU()), torch.randn(1, 1, 4, 4)
+    expected = model[0](x)
+    report = conversion_report(convert(model, AID(), pool="average"))
+    assert torch.equal(model[0](x), expected)
+    assert [entry.where for entry in report.left] == ["0"]
+
+
+def test_a_pool_held_as_a_function_is_copied_and_pickled():
+    model, x = convert(Pooling(F.max_pool2d, 2), AID(), pool="average"), torch.randn(2, 3, 8, 8)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(twin(x), F.avg_pool2d(x, 2))

@@ -1,8 +1,11 @@
 """What a conversion swapped, what it left and why, and what a user should know about the rest."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from supple.activations import BY_CLASS
 
 NUM_PLACES_SHOWN = 4  # the rest is counted; the fields hold them all
 
@@ -33,6 +36,7 @@ class ConversionReport:
     retyped: tuple[Entry, ...] = ()
     notes: tuple[Entry, ...] = ()
     num_averaged: int = 0  # of those swapped, how many are pools
+    steps: tuple[dict[str, Any], ...] = ()  # what was asked for, as plain data, one conversion after the other
 
     @property
     def has_new_activations(self) -> bool:
@@ -50,7 +54,21 @@ class ConversionReport:
             retyped=earlier.retyped + self.retyped,
             notes=earlier.notes + self.notes,
             num_averaged=earlier.num_averaged + self.num_averaged,
+            steps=earlier.steps + self.steps,
         )
+
+    def why_unchanged(self, others: Mapping[type, int]) -> str:
+        """What to tell a user whose model stayed as it was; empty if it changed or was converted before."""
+        if self.swapped or any(entry.how.startswith("already") for entry in self.left):
+            return ""
+        told = f"convert changed nothing in {self.model}: it found nothing to replace"
+        bounded = {cls for cls in others if BY_CLASS[cls].bounded}  # often gates, which convert should not replace
+        shown = {cls: n for cls, n in others.items() if cls not in bounded} or others
+        names = ", ".join(f"nn.{cls.__name__}" for cls in shown)
+        if names:
+            told += f" but has {', '.join(f'{n} {cls.__name__}' for cls, n in shown.items())}. "
+            return f"{told}To replace them name their classes, as in convert(model, ..., replace=({names},))."
+        return f"{told}. print(supple.conversion_report(model)) lists what was left, and why."
 
     def __str__(self) -> str:
         verb = "converted" if self.has_new_activations else "has no activation converted"
@@ -90,6 +108,12 @@ class Findings:
     def __init__(self) -> None:
         self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
         self.num_averaged = 0
+        self.pool = "keep"
+
+    @property
+    def has_swapped(self) -> bool:
+        """Whether something was put in so far."""
+        return bool(self.entries["swapped"])
 
     def swapped(self, where: str, what: str, *, how: str) -> None:
         """Something was put in."""
@@ -112,7 +136,7 @@ class Findings:
         """Something to know."""
         self.entries["notes"].append(Entry(where, what, how))
 
-    def report(self, model: str, *, activation: str, pool: str) -> ConversionReport:
+    def report(self, model: str, *, activation: str) -> ConversionReport:
         """All of it."""
-        entries = {name: tuple(found) for name, found in self.entries.items()}
-        return ConversionReport(model, activation, pool, **entries, num_averaged=self.num_averaged)
+        entries: dict[str, Any] = {name: tuple(found) for name, found in self.entries.items()}
+        return ConversionReport(model, activation, self.pool, **entries, num_averaged=self.num_averaged)

@@ -1,5 +1,6 @@
-"""Swap the activations and pools of any model; says what it swapped and what it could not."""
+"""Swap the activations and pools of any model, and report what was swapped and what could not be."""
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from torch import nn
 from supple.activations import averages_pools
 
 if TYPE_CHECKING:
-    from supple.conversion.report import ConversionReport
+    from supple.convert.report import ConversionReport
 
 POOL_CHOICES = ("auto", "average", "keep")
 
@@ -25,8 +26,8 @@ def convert(
 
     The model is changed in place and returned; weights and state_dict keys stay, but for those of a replaced activation
     itself (nn.PReLU has one), so an optimizer made before goes on working. Activations are found as submodules, as
-    function attributes, and as function calls where torch.fx can trace the forward they are in;
-    ``print(conversion_report(model))`` tells what was found and what was left.
+    function attributes, and as calls in the source of methods (``F.relu(x)``, ``x.relu()``), which are rewritten.
+    ``print(conversion_report(model))`` lists what was found and what was left; a conversion that changes nothing warns.
 
     pool: "average" swaps max-pools for average-pools of the same geometry, "keep" does not, "auto" does for AID,
         DropReLU and Fourier, as the paper, in a model where they replace something.
@@ -34,21 +35,34 @@ def convert(
         ``replace=(nn.ReLU, nn.GELU)``. Calls of their functions are replaced as well; the report names the classes of
         which it knows no function. Without it other activations stay, and the report names them.
 
+    A second conversion with an activation of the same class changes the settings of those that are there, such as p.
+
     The converted model computes another function, so weights trained before fit less well. In evaluation AID(p) is a
     leaky ReLU of slope p above zero and 1 - p below: after ReLU that is near for p near 1. GELU and SiLU bend where AID
     has a kink, and a network trained with them has to be trained further, or from the start. Sigmoid and tanh are
     often gates, whose bounds the network needs; leave those out.
+
+    A state_dict does not say whether its model was converted: use ``supple.save_converted`` and
+    ``supple.load_converted``, or convert the new model alike before loading.
     """
-    # Here, so that `import supple` does not load what finds its way through other people's models.
-    from supple.conversion.model import converted
-    from supple.conversion.request import Request
+    # Here, so that `import supple` does not load what reads other people's models.
+    from supple.convert.conversion import Conversion
+    from supple.convert.modules import Request
+    from supple.convert.saved import described_step, record_
 
     check_model(model)
     check_activation(activation)
     check_pool(pool)
     check_classes(replace)
+    name, earlier = type(model).__name__, vars(model).get("supple_conversion")
     average = pool == "average" or (pool == "auto" and averages_pools(activation))
-    return converted(model, Request(activation, tuple(replace), average, even_alone=pool == "average"))
+    conversion = Conversion(model, Request(activation, tuple(replace), average, even_alone=pool == "average"))
+    converted = conversion.run()
+    report = conversion.findings.report(name, activation=str(activation))
+    if message := report.why_unchanged(conversion.others):
+        warnings.warn(message, stacklevel=2)
+    record_(converted, report.after(earlier) if earlier else report, described_step(activation, pool, replace))
+    return converted
 
 
 def conversion_report(model: nn.Module) -> "ConversionReport":
@@ -73,7 +87,7 @@ def check_model(model: object) -> None:
         )
     if any(is_compiled(module) for module in model.modules()):
         raise TypeError(
-            "convert needs the model before torch.compile, for the compiled code would not follow. "
+            "convert needs the model before torch.compile, because the compiled code would not follow. "
             "Convert first, then compile; the model in a compiled one is its _orig_mod."
         )
 

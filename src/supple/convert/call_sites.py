@@ -1,6 +1,7 @@
 """One activation for each place that calls it: what a reused ``self.relu`` becomes; its parent keeps its class."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,22 +9,22 @@ from torch import Tensor, nn
 
 
 class CallSites(nn.ModuleList):
-    """The i-th call within one forward of the caller goes to the i-th site's activation.
+    """The i-th call within one forward of the caller goes to the i-th activation.
 
-    ``orders`` says which site that is, in evaluation and in training, since a forward may call fewer there. The count
-    starts anew with every forward of the caller (`Restart`), and wraps around where that is entered by another door.
+    The count restarts with every forward of the caller (`Restart`), and wraps around if another method is called.
+    A rewritten forward calls the activations by their index, or goes over them with the layers (`rounds`).
     """
 
-    def __init__(self, activations: Iterable[nn.Module], orders: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    def __init__(self, activations: Iterable[nn.Module]) -> None:
         super().__init__(activations)
-        self.orders = tuple(tuple(map(str, order)) for order in orders)
         self.num_calls = 0
 
-    def forward(self, x: Tensor) -> Tensor:
-        order = self.orders[self.training]
-        site = order[self.num_calls % len(order)]
-        self.count_from_(self.num_calls + 1)
-        return self._modules[site](x)
+    def __call__(self, x: Tensor) -> Tensor:
+        # Not by forward: nn.Module's own __call__ would cost as much as a small activation once more.
+        modules = self._modules
+        site = self.num_calls % len(modules)
+        self.count_from_(site + 1)
+        return modules[str(site)](x)
 
     def count_from_(self, number: int) -> None:
         """Set the number of calls so far."""
@@ -32,6 +33,11 @@ class CallSites(nn.ModuleList):
 
     def extra_repr(self) -> str:
         return "one activation for each call within a forward"
+
+
+def rounds(layers: Iterable[Any], *sites: CallSites) -> Iterator[tuple[Any, ...]]:
+    """Yield the layers that a loop goes over, each with the activations of its round."""
+    return zip(layers, *(itertools.cycle(site._modules.values()) for site in sites), strict=False)
 
 
 @dataclass(frozen=True)

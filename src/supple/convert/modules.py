@@ -1,0 +1,198 @@
+"""Modules of a model that a conversion looks into, and the positions in them that get a new activation."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from supple.activations import BY_CLASS, computes_one_of, find, is_activation, of_function
+from supple.convert.call_sites import CallSites
+from supple.convert.reading import Position
+from supple.convert.source import original_class
+from supple.layers import AID
+
+# Names under which linear attention holds the activation of its queries and keys (timm's LiteMLA, Performer).
+ATTENTION_KERNELS = {"kernel_fn", "kernel_func"}
+DENOMINATOR = (
+    "left alone, as the kernel of an attention: its values are summed to a denominator and must not be negative"
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Copies of ``activation`` in the place of ``classes``, average-pools in that of max-pools if ``average``.
+
+    ``even_alone``: the pools change also in a model where no activation does.
+    """
+
+    activation: nn.Module
+    classes: tuple[type[nn.Module], ...]
+    average: bool
+    even_alone: bool
+
+    def new_activation(self, *, training: bool, in_place: bool = False) -> nn.Module:
+        """Return a copy of the activation, marked through copies and pickles as put in by a conversion."""
+        activation = copy.deepcopy(self.activation).train(training)
+        if in_place:
+            activation.inplace = True  # type: ignore[assignment]
+        activation.supple_placed = True  # type: ignore[assignment]
+        return activation
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A position that gets a new activation, and what is there: a module, or a function held as an attribute."""
+
+    position: Position
+    path: str
+    old: Any
+    cls: type[nn.Module]
+
+    @property
+    def what(self) -> str:
+        """What had been there, in words."""
+        return type(self.old).__name__ if isinstance(self.old, nn.Module) else f"{self.position.name}, a function"
+
+    @property
+    def training(self) -> bool:
+        """The mode of what had been there; a function's is its parent's."""
+        return getattr(self.old, "training", self.position.parent.training)
+
+    def put_(self, activation: nn.Module) -> None:
+        """Make the activation a child of the parent, in sight of the parent's own ``__setstate__``."""
+        parent, name = self.position
+        was_plain = vars(parent).pop(name, None) is not None
+        parent.add_module(name, activation)
+        # nn.TransformerDecoderLayer and nn.Transformer, copied or unpickled, look for their function among the plain
+        # attributes alone, and put F.relu there if it is missing, which would hide the child.
+        if was_plain and original_class(parent).__setstate__ is not nn.Module.__setstate__:
+            vars(parent)[name] = activation
+
+
+def walk(model: nn.Module, replaced: Sequence[type[nn.Module]]) -> dict[nn.Module, str]:
+    """Return every module to look into, once, with the first path to it; not what is replaced as a whole."""
+    found: dict[nn.Module, str] = {}
+
+    def visit(module: nn.Module, path: str) -> None:
+        if module in found or is_closed(module) or computes_one_of(module, replaced):
+            return
+        found[module] = path
+        for name, child in children(module):
+            visit(child, join(path, name))
+
+    visit(model, "")
+    return found
+
+
+def is_closed(module: nn.Module) -> bool:
+    """Whether its inside is no matter of a conversion: TorchScript, or an activation as a whole."""
+    whole = find(module) is not None or (is_activation(module) and not isinstance(module, tuple(BY_CLASS)))
+    return whole or isinstance(module, torch.jit.ScriptModule) or is_placed(module)
+
+
+def is_placed(module: Any) -> bool:
+    """Whether a conversion has put this module in."""
+    return isinstance(module, nn.Module) and "supple_placed" in vars(module)
+
+
+def has_own_code(module: nn.Module) -> bool:
+    """Whether methods of the module were written outside of torch."""
+    written = any(not cls.__module__.startswith("torch.") for cls in original_class(module).__mro__[:-1])
+    return written and not isinstance(module, CallSites)
+
+
+def children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the module's children by name: a module held under two names comes twice."""
+    return ((name, child) for name, child in list(module._modules.items()) if child is not None)
+
+
+def function_attributes(module: nn.Module) -> Iterator[tuple[str, Any, type[nn.Module]]]:
+    """Yield the activation functions that the module holds, as in ``self.act = F.relu``, with their classes."""
+    for name, value in list(vars(module).items()):
+        if known := of_function(value):
+            yield name, value, known.cls
+
+
+def join(path: str | None, name: str) -> str:
+    """The path of a child; that of the model, if its holder is outside and has none."""
+    if path is None:
+        return ""
+    return f"{path}.{name}" if path else name
+
+
+def num_places(model: nn.Module) -> dict[nn.Module, int]:
+    """Return for every module under how many names its parents hold it."""
+    places: dict[nn.Module, int] = {}
+    for parent in model.modules():
+        for _, child in children(parent):
+            places[child] = places.get(child, 0) + 1
+    return places
+
+
+def hidden_modules(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the modules in plain lists, tuples and dicts with the attribute's name; torch may not know them."""
+    for name, value in vars(module).items():
+        items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+        if not name.startswith("_"):
+            yield from ((name, item) for item in items if isinstance(item, nn.Module))
+
+
+def replace_hidden_(module: nn.Module, attribute: str, new: dict[nn.Module, nn.Module]) -> None:
+    """Put the new activations also into a plain list, tuple or dict that held the old ones."""
+    value = vars(module)[attribute]
+    if type(value) is dict:
+        value.update({key: new.get(item, item) for key, item in value.items()})
+    elif type(value) is list:
+        value[:] = [new.get(item, item) for item in value]
+    else:
+        vars(module)[attribute] = tuple(new.get(item, item) for item in value)
+
+
+def has_hooks(module: Any) -> bool:
+    """Whether something hooked onto the module."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return isinstance(module, nn.Module) and any(getattr(module, kind) for kind in kinds)
+
+
+def leave_fast_paths_(model: nn.Module) -> None:
+    """Keep nn.TransformerEncoder in evaluation from a fused kernel that knows ReLU and GELU only."""
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer) and is_placed(module.activation):
+            module.activation_relu_or_gelu = 0
+        if isinstance(module, nn.TransformerEncoder) and any(map(is_placed, module.modules())):
+            module.use_nested_tensor = False
+
+
+def change_settings_(activation: nn.Module, other: nn.Module) -> bool:
+    """Give a placed activation the settings of another of its class; whether anything changed.
+
+    One with a state of its own keeps everything, because it may have been trained.
+    """
+    kept = {"training", "inplace", "supple_placed"}
+    settings = {name: value for name, value in vars(other).items() if name not in kept and not name.startswith("_")}
+    if type(activation) is not type(other) or activation.state_dict():
+        return False
+    changed = {name: value for name, value in settings.items() if vars(activation).get(name) != value}
+    vars(activation).update(copy.deepcopy(changed))
+    return bool(changed)
+
+
+def consequence(replaced: type[nn.Module], activation: nn.Module) -> str | None:
+    """What is lost when the activation stands for the replaced class; None for ReLU, whose relatives they are."""
+    if issubclass(replaced, nn.ReLU6):
+        return "its cap at 6 is gone"
+    if issubclass(replaced, nn.ReLU) or isinstance(activation, replaced):
+        return None
+    if replaced in BY_CLASS and BY_CLASS[replaced].bounded:
+        return f"its bounds are gone: where it was a gate, {type(activation).__name__} does not serve"
+    curve = f"{activation} computes another"
+    if isinstance(activation, AID):
+        slopes = f"{activation.p:g} above zero, {1 - activation.p:g} below"
+        curve = f"{activation} in evaluation is a leaky ReLU of slope {slopes}"
+    return (
+        f"its curve is gone: {curve}; weights trained with {replaced.__name__} no longer fit, so train "
+        "them further, or from the start"
+    )

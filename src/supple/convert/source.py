@@ -1,0 +1,250 @@
+"""Source of methods: found and checked, rewritten in the syntax tree, compiled, and put into a subclass.
+
+A rewritten function keeps the original's file, lines, globals, defaults and closure, so tracebacks and debuggers show
+the user's own code.
+"""
+
+import __future__
+
+import ast
+import copy
+import functools
+import inspect
+import linecache
+import types
+from collections.abc import Iterator, Mapping
+from types import CellType, CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from supple.convert import pools
+from supple.convert.call_sites import rounds
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+FUTURES = functools.reduce(
+    int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+# What rewritten functions call without having it in their globals.
+ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of, rounds)}
+
+
+class UnwritableError(Exception):
+    """The source of a function cannot be rewritten; says why."""
+
+
+class MethodPlan(NamedTuple):
+    """What becomes of the calls in one method: an action by the key of each.
+
+    ``name``: of the method in the subclass. ``owner``: the place in the original's mro of the class that defines it.
+    """
+
+    name: str
+    attribute: str
+    owner: int
+    actions: tuple[tuple[str, str], ...]
+
+
+@functools.lru_cache(maxsize=64)
+def definitions(text: str) -> dict[tuple[int, str], tuple[Definition, CodeType]]:
+    """Every function of a file, by its first line, decorators included, and its name, with what it compiles to."""
+    tree = ast.parse(text)
+    codes = {
+        (code.co_firstlineno, code.co_name): code for code in with_nested(compile(tree, "", "exec", dont_inherit=True))
+    }
+    nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
+    keys = [(min(part.lineno for part in (node, *node.decorator_list)), node.name) for node in nodes]
+    return {key: (node, codes[key]) for key, node in zip(keys, nodes, strict=True) if key in codes}
+
+
+@functools.lru_cache(maxsize=4096)
+def definition(function: FunctionType) -> Definition:
+    """Return the syntax tree that the function was compiled from."""
+    code = function.__code__
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    try:
+        node, built = definitions(text)[code.co_firstlineno, code.co_name]
+    except (KeyError, SyntaxError) as error:
+        raise UnwritableError("its source cannot be found") from error
+    if [part.co_code for part in with_nested(built)] != [part.co_code for part in with_nested(code)]:
+        raise UnwritableError("its source is not what was imported")
+    return node
+
+
+def with_nested(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code and that of the lambdas, comprehensions and functions defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from with_nested(constant)
+
+
+def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...] = ()) -> CodeType:
+    """Compile a definition in the function's surroundings: its class, because of names with ``__``, and its closure."""
+    code = function.__code__
+    bare = copy.copy(node)
+    bare.decorator_list = []
+    owner = code.co_qualname.rpartition(".")[0].rpartition(".")[2]
+    # Names are not changed in a class of underscores.
+    holder = ast.ClassDef(owner if owner.isidentifier() else "_", [], [], [bare], [])
+    outer = [name for name in (*code.co_freevars, *new_names) if name != "__class__"]
+    arguments = ast.arguments([], [ast.arg(name) for name in outer], None, [], [], None, [])
+    known = [] if holder.name in outer else [ast.Global([holder.name])]  # or the function would not see the real class
+    factory = ast.FunctionDef("factory", arguments, [*known, holder], [])
+    module = ast.Module([ast.copy_location(factory, node)], [])
+    built = compile(
+        ast.fix_missing_locations(module), code.co_filename, "exec", flags=code.co_flags & FUTURES, dont_inherit=True
+    )
+    for _ in range(3):  # the factory's code, the class's, the function's
+        built = next(part for part in reversed(built.co_consts) if isinstance(part, CodeType))
+    return built.replace(co_firstlineno=code.co_firstlineno, co_qualname=code.co_qualname)
+
+
+def key_of(node: ast.expr | ast.For, start: Definition) -> str:
+    """Name a call or a loop by its lines, counted from the def, and columns."""
+    last = (node.end_lineno or node.lineno) - start.lineno
+    return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
+
+
+def receiver(node: Definition) -> str | None:
+    """What the method calls the module it is called on; None if it has no such argument."""
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    return arguments[0].arg if arguments else None
+
+
+def input_of(node: ast.Call) -> Any:
+    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
+    if not node.args and not node.keywords:
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
+    return node.args[0] if node.args else named
+
+
+class Rewriter(ast.NodeTransformer):
+    """Replaces calls by the action planned for their key.
+
+    "call:NAME" calls the submodule of that name, "item:I" the I-th activation of the module called before,
+    "method:NAME" another method of self, "average:NAME" a function that averages. In a loop with "rounds:NAME ..."
+    "local:NAME" calls the activation that the submodule of that name has for the round.
+    """
+
+    def __init__(self, start: Definition, actions: Mapping[str, str]) -> None:
+        self.start, self.actions, self.done = start, actions, set[str]()
+        self.self_name = receiver(start)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        key = key_of(node, self.start)
+        self.generic_visit(node)
+        if key not in self.actions:
+            return node
+        self.done.add(key)
+        kind, _, name = self.actions[key].partition(":")
+        if kind == "call":
+            return ast.copy_location(ast.Call(self.attribute(name), [input_of(node)], []), node)
+        if kind == "local":
+            return ast.copy_location(ast.Call(ast.Name(f"_{name}", ast.Load()), [input_of(node)], []), node)
+        if kind == "item":
+            node.func = ast.Subscript(node.func, ast.Constant(int(name)), ast.Load())
+        elif kind == "method":
+            node.func = self.attribute(name)
+        elif isinstance(node.func, ast.Call):  # nn.MaxPool2d(2)(x)
+            node.func = ast.Call(ast.Name(name, ast.Load()), [node.func], [])
+        else:
+            node.func = ast.Name(name, ast.Load())
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        key = key_of(node, self.start)
+        self.generic_visit(node)
+        if key in self.actions:
+            self.done.add(key)
+            names = self.actions[key].removeprefix("rounds:").split()
+            node.target = ast.Tuple([node.target, *(ast.Name(f"_{name}", ast.Store()) for name in names)], ast.Store())
+            node.iter = ast.Call(ast.Name("rounds", ast.Load()), [node.iter, *map(self.attribute, names)], [])
+        return node
+
+    def attribute(self, name: str) -> ast.expr:
+        """``self.name``, as this method calls self."""
+        return ast.Attribute(ast.Name(str(self.self_name), ast.Load()), name, ast.Load())
+
+
+def rewritten(function: FunctionType, actions: Mapping[str, str]) -> FunctionType:
+    """Return the function with its calls changed as planned; what it is wrapped in stays around it."""
+    inner = inspect.unwrap(function)
+    node = copy.deepcopy(definition(inner))
+    rewriter = Rewriter(node, actions)
+    rewriter.generic_visit(node)
+    if rewriter.done != set(actions):
+        raise UnwritableError(f"the source of {inner.__qualname__} has changed since the model was converted")
+    words = {word for action in actions.values() for word in action.split(":")}
+    added = tuple(name for name in ADDED if name in words and name not in inner.__code__.co_freevars)
+    code = compiled(node, inner, added)
+    cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
+    cells |= {name: CellType(ADDED[name]) for name in added}
+    closure = tuple(cells[name] for name in code.co_freevars)
+    new = FunctionType(code, inner.__globals__, inner.__name__, inner.__defaults__, closure)
+    new.__kwdefaults__ = inner.__kwdefaults__
+    return rewrapped(function, inner, functools.update_wrapper(new, inner))
+
+
+def rewrapped(wrapper: FunctionType, inner: FunctionType, new: Any) -> FunctionType:
+    """Return the decorated function with another one inside, which a decorator holds in its closure."""
+    if wrapper is inner:
+        return new
+    if "_torchdynamo_orig_callable" in vars(wrapper):
+        raise UnwritableError("it is compiled")
+    cells = {}
+    for name, cell in zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True):
+        held = cell.cell_contents
+        if isinstance(held, FunctionType) and inspect.unwrap(held) is inner:
+            cells[name] = CellType(rewrapped(held, inner, new))
+        else:
+            cells[name] = cell
+    if all(cell is old for cell, old in zip(cells.values(), wrapper.__closure__ or (), strict=True)):
+        raise UnwritableError("its decorator does not show what it wraps")
+    copied = FunctionType(
+        wrapper.__code__, wrapper.__globals__, wrapper.__name__, wrapper.__defaults__, tuple(cells.values())
+    )
+    copied.__kwdefaults__ = wrapper.__kwdefaults__
+    functools.update_wrapper(copied, wrapper)
+    copied.__wrapped__ = new  # type: ignore[attr-defined]
+    return copied
+
+
+@functools.cache
+def rewritten_class(original: type[nn.Module], plan: tuple[MethodPlan, ...]) -> type[nn.Module]:
+    """Return the subclass that follows the plan; to people and to isinstance it looks like the original."""
+    body: dict[str, Any] = {name: getattr(original, name) for name in ("__module__", "__qualname__", "__doc__")}
+    body |= {"__reduce_ex__": reduce_rewritten, "supple_original_class": original, "supple_plan": plan}
+    for method in plan:
+        body[method.name] = rewritten(vars(original.__mro__[method.owner])[method.attribute], dict(method.actions))
+    return types.new_class(original.__name__, (original,), exec_body=lambda space: space.update(body))
+
+
+def reduce_rewritten(module: Any, protocol: Any) -> tuple[Any, ...]:
+    """Copy and pickle a rewritten module by its original class, which can be found by name, and the plan."""
+    return blank, (module.supple_original_class, module.supple_plan), module.__getstate__()
+
+
+def blank(original: Any, plan: tuple[MethodPlan, ...]) -> nn.Module:
+    """Return an instance of the rewritten class without its contents."""
+    cls = rewritten_class(original, plan)
+    return cls.__new__(cls)
+
+
+def original_class(module: nn.Module) -> type[nn.Module]:
+    """The class that the module was made as."""
+    return getattr(type(module), "supple_original_class", type(module))
+
+
+def why_not_rewritable(cls: Any) -> str:
+    """Why a module of this class cannot be given another class; empty if it can."""
+    if cls.__reduce_ex__ is not nn.Module.__reduce_ex__ or cls.__reduce__ is not nn.Module.__reduce__:
+        return f"{cls.__name__} defines itself how it is pickled"
+    if hasattr(cls, "__deepcopy__"):
+        return f"{cls.__name__} defines itself how it is copied"
+    try:
+        rewritten_class(cls, ())
+    except Exception as error:  # __init_subclass__ and metaclasses may refuse in any way
+        return f"{cls.__name__} cannot be subclassed ({error})"
+    return ""
