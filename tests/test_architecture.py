@@ -20,7 +20,7 @@ LIBRARY = [
     ("conversion",),
     ("convert", "units"),
     ("learner",),
-    ("methods", "metrics"),
+    ("methods", "metrics", "input_tap"),
     ("monitor_table",),
     ("monitor", "attach"),
     ("integrations",),
