@@ -19,7 +19,7 @@ LIBRARY = [
     ("activations",),
     ("convert", "units"),
     ("learner",),
-    ("methods", "metrics"),
+    ("methods", "metrics", "input_tap"),
     ("monitor_table",),
     ("monitor", "attach"),
     ("integrations",),

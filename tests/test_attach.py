@@ -9,6 +9,7 @@ from torch import nn
 
 import supple
 from supple import AID, Learner, attach
+from supple.learner import PATIENCE
 from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
 
 METHODS = [
@@ -340,6 +341,93 @@ def test_checkpoint_of_other_methods_is_refused_by_name():
     saved = attached(L2())[1].state_dict()
     with pytest.raises(ValueError, match="of the methods l2, and those attached are l2_init"):
         attached(L2Init())[1].load_state_dict(saved)
+
+
+def test_checkpoint_of_another_network_is_refused_by_name():
+    saved = attached(L2())[1].state_dict()
+    del saved["initial"]["0.weight"]
+    with pytest.raises(ValueError, match=r"'0.weight' has the shape None in it, and \(32, 8\) here"):
+        attached(L2())[1].load_state_dict(saved)
+
+
+def test_tracing_leaves_the_random_streams_alone():
+    model, before = network(), torch.get_rng_state()
+    attach(model, adam(model), CBP(), example_input=DATA[0][0])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
+    model = network()
+    optimizer = adam(model)
+    attach(model, optimizer, ShrinkPerturb())
+    for _ in range(PATIENCE + 1):
+        optimizer.step()
+    assert not recwarn.list
+
+
+def test_method_that_traces_and_saw_no_inputs_says_what_to_do():
+    model = network()
+    optimizer = adam(model)
+    plasticity = attach(model, optimizer, CBP())
+    with pytest.raises(ValueError, match=r"CBP traces the network.*attach\(..., example_input=x\)"):
+        optimizer.step()
+    plasticity.no_example = "call the doctor."
+    with pytest.raises(ValueError, match="needs an example of its inputs; call the doctor"):
+        optimizer.step()
+
+
+def test_inputs_can_be_taken_from_a_module_that_calls_the_model_by_name():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def forward(self, *, x):
+            return self.net(x)
+
+    def read(args, kwargs):
+        return kwargs.get("x")
+
+    outer, method = Named(), ReDo(threshold=0.8, every=3, num_examples=30)
+    optimizer = adam(outer)
+    plasticity = attach(outer.net, optimizer, method)
+    plasticity.watch_inputs(outer, read)
+    for x, y in DATA[:3]:
+        optimizer.zero_grad()
+        loss_of(outer(x=x), y).backward()
+        optimizer.step()
+    other = network()
+    with attach(other, adam(other), method) as theirs:
+        for x, y in DATA[:3]:
+            plain(other, theirs.optimizer, None, x, y)
+    assert_same(outer.net, other)
+
+
+def test_data_of_methods_with_a_period_can_be_given():
+    model, seen = network(), []
+
+    class Reads(ReDo):
+        def end_stage(self, learner, state, data):
+            seen.extend(data)
+
+    with attach(model, adam(model), Reads(every=2)) as plasticity:
+        plasticity.recent_data = DATA[20:]
+        for x, y in DATA[:2]:
+            plain(model, plasticity.optimizer, None, x, y)
+        assert not model._forward_pre_hooks
+    assert seen == DATA[20:]
+
+
+def test_paused_methods_act_again_with_the_next_optimizer():
+    model = network()
+    with attach(model, adam(model), CBP(replacement_rate=0.5, maturity=0)) as plasticity:
+        plain(model, plasticity.optimizer, None, *DATA[0])
+        plasticity.pause()
+        plain(model, plasticity.optimizer, None, *DATA[1])
+        assert plasticity.num_steps == 1
+        plasticity.optimizer = adam(model)
+        plain(model, plasticity.optimizer, None, *DATA[2])
+        assert plasticity.num_steps == 2
 
 
 def test_each_optimizer_has_methods_of_its_own():

@@ -66,23 +66,23 @@ def test_lora_aid():
 def test_sb3_aid(name, num_timesteps):
     require("stable_baselines3")
     callback = main_of("sb3_aid")(name, num_timesteps, num_episodes=1)
-    assert callback.companion.num_steps > 0
+    assert callback.plasticity.num_steps > 0
 
 
 def test_lightning_callback(tmp_path):
     require("lightning")
     callback = main_of("lightning_callback")(num_stages=2, num_epochs=1, folder=str(tmp_path))
-    assert callback.companion.stage == 1
+    assert callback.plasticity.stage == 1
 
 
 def test_transformers_callback():
     require("transformers", "accelerate")
-    assert main_of("transformers_callback")(num_epochs=1, num_sentences=64).companion.num_steps == 2
+    assert main_of("transformers_callback")(num_epochs=1, num_sentences=64).plasticity.num_steps == 2
 
 
 def test_avalanche_plugin():
     require("avalanche")
-    assert main_of("avalanche_plugin")(num_stages=2, num_epochs=1).companion.stage == 1
+    assert main_of("avalanche_plugin")(num_stages=2, num_epochs=1).plasticity.stage == 1
 
 
 def supple(*arguments):

@@ -5,6 +5,7 @@ calling them by hand in that order.
 """
 
 import contextlib
+import itertools
 import math
 import warnings
 from collections import deque
@@ -17,10 +18,11 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.learner import Batch, Learner, num_examples_of, restore_
+from supple.input_tap import InputTap, ReadInputs, copied, first_two
+from supple.learner import Batch, Learner, NoExampleInput, is_sharded, num_examples_of, restore_
 from supple.methods.base import HOOKS, Method, State
 from supple.unchanged import undisturbed
-from supple.units import Inputs, arguments_of
+from supple.units import Inputs
 
 IN_A_STEP, BETWEEN_STAGES = HOOKS[:2], HOOKS[2:]
 WAYS = {
@@ -29,6 +31,10 @@ WAYS = {
     "end_stage": "acts at the end of a stage",
     "begin_stage": "acts before a stage",
 }
+
+NO_EXAMPLE = (
+    "no training forward with tensors alone as its arguments was seen. Give it one: attach(..., example_input=x)."
+)
 
 
 def attach(
@@ -40,6 +46,7 @@ def attach(
     loss: Callable[[Tensor, Tensor], Tensor] | None = None,
     seed: int = 0,
     clip_norm: float | None = None,
+    process_group: Any = None,
 ) -> "Plasticity":
     """Have one or several methods act, in this order, whenever the optimizer steps.
 
@@ -50,8 +57,18 @@ def attach(
     seed: of the methods' random stream; over several processes that of the first one.
     clip_norm: clip the total norm of the gradients to this, after the methods have edited them. A loop that clips by
         itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
+    process_group: of the DistributedDataParallel, if that is around a larger model than the one given.
     """
-    return Plasticity(model, optimizer, methods, example_input=example_input, loss=loss, seed=seed, clip_norm=clip_norm)
+    return Plasticity(
+        model,
+        optimizer,
+        methods,
+        example_input=example_input,
+        loss=loss,
+        seed=seed,
+        clip_norm=clip_norm,
+        process_group=process_group,
+    )
 
 
 class Plasticity:
@@ -70,15 +87,21 @@ class Plasticity:
         loss: Callable[[Tensor, Tensor], Tensor] | None = None,
         seed: int = 0,
         clip_norm: float | None = None,
+        process_group: Any = None,
     ) -> None:
         self.methods = checked_methods(methods)
         if clip_norm is not None and checked(clip_norm, float, "attach's clip_norm") <= 0.0:
             raise ValueError(f"attach's clip_norm is the largest norm of the gradients, above 0; got {clip_norm}.")
-        self.learner = Learner(model, unwrapped(optimizer), example_input=example_input, loss=loss, seed=seed)
+        check_shards((model, optimizer), self.methods)
+        optimizer = unwrapped(optimizer)
+        self.learner = Learner(
+            model, optimizer, example_input=example_input, loss=loss, seed=seed, process_group=process_group
+        )
         self.learner.patience = None  # the hooks are called from here
-        check_shards(self.learner, self.methods)
         self.clip_norm = clip_norm
         self.monitor: Any = None  # a Monitor to step with the methods
+        self.recent_data: Iterable[Batch] | None = None  # for methods with a period, instead of the latest inputs
+        self.no_example = NO_EXAMPLE  # what to do if a method traces the network, and no inputs were seen
         self.num_steps = self.stage = 0
         self.num_acts = [0] * len(self.methods)
         self._states: list[State] | None = None
@@ -86,7 +109,7 @@ class Plasticity:
         self._is_edited = self._is_skipped = False
         self._recent: deque[Inputs] = deque()
         self._handles: list[RemovableHandle] = []
-        self._tap = InputTap(self.see_inputs)
+        self._watched: tuple[nn.Module, InputTap] = self.learner.model, InputTap(self.see_inputs)
         if example_input is not None:
             self.init_states()
         self._hook()
@@ -98,7 +121,7 @@ class Plasticity:
 
     @optimizer.setter
     def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        self._unhook()
+        self.pause()
         self.learner.optimizer = unwrapped(optimizer)
         self._hook()
 
@@ -113,10 +136,19 @@ class Plasticity:
     def init_states(self) -> None:
         """Create the methods' states, tracing units from the example if they need it."""
         with undisturbed(), torch.autocast(self.learner.device.type, enabled=False):
-            self._states = [method.init(self.learner) for method in self.methods]
+            self._states = [self._first_state(method) for method in self.methods]
         for state, saved in zip(self._states, self._saved or (), strict=False):
             restore_(state, saved)
         self._saved = None
+
+    def _first_state(self, method: Method) -> State:
+        try:
+            return method.init(self.learner)
+        except NoExampleInput as error:
+            name = type(method).__name__
+            raise NoExampleInput(
+                f"{name} traces the network, and needs an example of its inputs; {self.no_example}"
+            ) from error
 
     @torch.no_grad()
     def edit_gradients(self) -> None:
@@ -169,17 +201,26 @@ class Plasticity:
         self.num_steps, self.stage, self.num_acts = saved["num_steps"], saved["stage"], list(saved["num_acts"])
         if self.learner.example_input is None:
             self.learner.example_input = saved["example_input"]
+        if self.monitor is not None:
+            self.monitor.num_steps = self.num_steps
         self._saved = list(saved["states"])
         if self._states is not None:
             for state, before in zip(self._states, self._saved, strict=True):
                 restore_(state, before)
 
+    def pause(self) -> None:
+        """Do nothing in the optimizer's steps until ``optimizer`` is set."""
+        for handle in (*self._handles, self._tapped):
+            handle.remove()
+
     def detach(self) -> None:
-        """Take all hooks off; warn of a method that never acted."""
-        self._unhook()
+        """Take all hooks off; warn of a method that never acted in all the steps."""
+        self.pause()
         self.learner.close()
+        if self.monitor is not None:
+            self.monitor.close()
         for method, num_acts in zip(self.methods, self.num_acts, strict=True):
-            if method.acts_in(*HOOKS) and not num_acts:
+            if self.num_steps and method.acts_in(*HOOKS) and not num_acts:
                 warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}.", stacklevel=2)
 
     def __enter__(self) -> Self:
@@ -194,7 +235,7 @@ class Plasticity:
             lines.append(f"{method}: {self._how(method)}; acted {num_acts} times in {self.num_steps} steps")
             try:
                 served, left = method.reach(self.learner)
-            except ValueError:  # it traces units, and no input has been seen yet
+            except NoExampleInput:  # it traces units, and no input has been seen yet
                 lines.append("  which layers: known after the first forward")
                 continue
             lines.append(f"  acts on: {', '.join(served) or 'nothing'}")
@@ -216,11 +257,8 @@ class Plasticity:
     def _hook(self) -> None:
         register = (self.optimizer.register_step_pre_hook, self.optimizer.register_step_post_hook)
         self._handles = [register[0](self._before_step), register[1](self._after_step)]
-        self._tapped = self.learner.model.register_forward_pre_hook(self._tap, with_kwargs=True)
-
-    def _unhook(self) -> None:
-        for handle in (*self._handles, self._tapped):
-            handle.remove()
+        model, tap = self._watched
+        self._tapped = model.register_forward_pre_hook(tap, with_kwargs=True)
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
@@ -252,7 +290,7 @@ class Plasticity:
             method.after_step(self.learner, state)
             self.num_acts[i] += method.acts_in(*IN_A_STEP)
             if (every := period_of(method)) and self.num_steps % every == 0:
-                data: Any = [(inputs, None) for inputs in self._recent]
+                data: Any = self.recent_data or [(inputs, None) for inputs in self._recent]
                 method.end_stage(self.learner, state, data)
                 method.begin_stage(self.learner, state, data, self.num_steps // every)
                 self.num_acts[i] += 1
@@ -265,6 +303,12 @@ class Plasticity:
                 act(method, state)
                 self.num_acts[i] += method.acts_in(hook)
 
+    def watch_inputs(self, module: nn.Module, read: ReadInputs) -> None:
+        """Take inputs from the training forwards of another module, as ``read`` makes them of its arguments."""
+        self._tapped.remove()
+        self._watched = module, InputTap(self.see_inputs, read)
+        self._tapped = module.register_forward_pre_hook(self._watched[1], with_kwargs=True)
+
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
         if self._states is None:
@@ -273,6 +317,8 @@ class Plasticity:
         readers: list[Any] = [
             method for method in self.methods if period_of(method) and hasattr(method, "num_examples")
         ]
+        if self.recent_data is not None:
+            readers = []
         for method in readers:
             self._keep_recent(inputs, method.num_examples, method.every)
         if not readers:
@@ -282,8 +328,7 @@ class Plasticity:
         """Keep a copy of inputs that are among the latest when the method next acts; earlier ones are not needed."""
         size = num_examples_of(inputs)
         if size and every - self.num_steps % every <= math.ceil(num_wanted / size):
-            # A loop may write the next batch into the memory of this one.
-            self._recent.append(mapped(lambda x: x.detach().clone(), inputs))
+            self._recent.append(copied(inputs))
         num_kept = sum(map(num_examples_of, self._recent))
         while self._recent and num_kept - num_examples_of(self._recent[0]) >= num_wanted:
             num_kept -= num_examples_of(self._recent.popleft())
@@ -299,60 +344,7 @@ def period_of(method: Method) -> int | None:
     return getattr(method, "every", None)
 
 
-class InputTap:
-    """A forward pre-hook that shows what the model is trained on; in copies and pickles of the model it is dead."""
-
-    def __init__(self, see: Callable[[Inputs], None] | None = None) -> None:
-        self.see, self.is_open = see, False
-
-    def __call__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self.see is None or self.is_open or not model.training or not torch.is_grad_enabled():
-            return
-        inputs = inputs_of(args, kwargs)
-        if inputs is not None:
-            self.is_open = True  # tracing calls the model too
-            try:
-                self.see(inputs)
-            finally:
-                self.is_open = False
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "InputTap":
-        return InputTap()
-
-    def __reduce__(self) -> tuple[type["InputTap"], tuple[()]]:
-        return InputTap, ()
-
-
-def inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs | None:
-    """A forward's arguments as a Learner takes them: a tensor, a tuple of several, or a dict by name; else None."""
-    if args and kwargs:
-        return None
-    if kwargs:
-        return dict(kwargs) if any(isinstance(value, Tensor) for value in kwargs.values()) else None
-    if not args or not all(isinstance(argument, Tensor) for argument in args):
-        return None
-    return args[0] if len(args) == 1 else args
-
-
-def mapped(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
-    """The inputs with each tensor replaced by what the function makes of it."""
-    if isinstance(inputs, Tensor):
-        return function(inputs)
-    if isinstance(inputs, tuple):
-        return tuple(map(function, inputs))
-    return {name: function(x) if isinstance(x, Tensor) else x for name, x in inputs.items()}
-
-
-def first_two(inputs: Inputs | None) -> Inputs | None:
-    """Two examples of a batch: all that tracing needs of it; the inputs as they are if they do not share their rows."""
-    if inputs is None:
-        return None
-    args, kwargs = arguments_of(inputs)
-    lengths = {len(x) if x.dim() else 0 for x in (*args, *kwargs.values()) if isinstance(x, Tensor)}
-    return mapped(lambda x: x[:2], inputs) if len(lengths) == 1 and 0 not in lengths else inputs
-
-
-def checked_methods(methods: object) -> tuple[Method, ...]:
+def checked_methods(methods: object, way_out: str = "use convert(model, {activation})") -> tuple[Method, ...]:
     """The methods, or an error that says which of them cannot be attached, and what to do instead."""
     listed = tuple(methods) if isinstance(methods, Sequence) else (methods,)
     if not listed:
@@ -363,7 +355,7 @@ def checked_methods(methods: object) -> tuple[Method, ...]:
         if not method.acts_in(*HOOKS) and type(method).activation is not Method.activation:
             raise ValueError(
                 f"{type(method).__name__} only swaps the activation, which no step does: "
-                f"use convert(model, {method.activation()})."
+                f"{way_out.format(activation=method.activation())}."
             )
     renewing = [type(method).__name__ for method in listed if method.renews_units]
     if len(renewing) > 1:
@@ -389,20 +381,20 @@ def unscale_(optimizer: Any) -> None:
         optimizer.grad_scale = None
 
 
-def check_shards(learner: Learner, methods: Iterable[Method]) -> None:
-    """Refuse sharded networks to methods that look at more than single entries."""
-    sharded = any(type(parameter.data).__name__ == "DTensor" for parameter in learner.model.parameters())
-    foreign = [type(part).__name__ for part in (learner.model, learner.optimizer) if is_foreign_shard(part)]
+def check_shards(parts: Iterable[Any], methods: Iterable[Method]) -> None:
+    """Refuse sharded networks to methods that look at more than single entries; the parts are models and optimizers."""
+    models = [part for part in parts if isinstance(part, nn.Module)]
+    held = itertools.chain(parts, *(model.modules() for model in models))
+    foreign = next((type(part).__name__ for part in held if is_foreign_shard(part)), "")
+    sharded = any(map(is_sharded, models))
     for method in methods:
         if foreign or (sharded and method.acts_in(*HOOKS) and not method.is_elementwise):
-            what = foreign[0] if foreign else "parameters that FSDP2 shards"
             raise ValueError(
-                f"{type(method).__name__} does not work with {what}: no process holds whole layers. "
-                "Use DistributedDataParallel, or with FSDP2 L2 or L2Init."
+                f"{type(method).__name__} does not work with {foreign or 'parameters that FSDP2 shards'}: no process "
+                "holds whole layers. Use DistributedDataParallel, or with FSDP2 L2 or L2Init."
             )
 
 
 def is_foreign_shard(part: object) -> bool:
-    """Whether the part belongs to DeepSpeed or to FSDP's first form."""
-    module = type(part).__module__
-    return module.startswith("deepspeed") or type(part).__name__ == "FullyShardedDataParallel"
+    """Whether the part belongs to DeepSpeed, as accelerate's wrappers of it do, or to FSDP's first form."""
+    return "deepspeed" in type(part).__module__ or type(part).__name__ == "FullyShardedDataParallel"

@@ -120,6 +120,10 @@ def suits(part: object, parameter: nn.Parameter) -> bool:
 PATIENCE = 1000
 
 
+class NoExampleInput(ValueError):
+    """A method traces the network, and no inputs are known to trace it with."""
+
+
 class Learner:
     """A model in training, its optimizer, and the state it started from.
 
@@ -129,6 +133,9 @@ class Learner:
 
     Give ``optimizer`` the new one where the training makes a new one. A model whose layers are exchanged for others
     needs a new Learner.
+
+    ``process_group`` are the processes that train copies of the model; read from DistributedDataParallel if it is not
+    given. If the wrapper is around a larger model, pass its ``process_group``.
     """
 
     def __init__(
@@ -139,6 +146,7 @@ class Learner:
         example_input: Inputs | None = None,
         loss: Callable[[Tensor, Tensor], Tensor] | None = None,
         seed: int = 0,
+        process_group: Any = None,
     ) -> None:
         if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
             raise TypeError(f"Learner needs a model with parameters, an nn.Module; got {type(model).__name__}.")
@@ -156,12 +164,13 @@ class Learner:
                 "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
                 "torch.optim.Adam(model.parameters())."
             )
-        self.model = model
+        # Outside of the training's own forwards DistributedDataParallel would wait for the other processes.
+        self.model = model.module if isinstance(model, DistributedDataParallel) else model
         self.optimizer = optimizer
         self.example_input = example_input
-        tensors = itertools.chain(model.named_parameters(), model.named_buffers())
+        tensors = itertools.chain(self.model.named_parameters(), self.model.named_buffers())
         self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
-        self.process_group = process_group_of(model)
+        self.process_group = process_group_of(model) if process_group is None else process_group
         self.generator = torch.Generator(device=self.device).manual_seed(self._common(seed))
         self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
         self.is_advised = (
@@ -240,7 +249,7 @@ class Learner:
         from supple.units import trace_units  # here, so that methods without units need no tracer
 
         if self.example_input is None:
-            raise ValueError(
+            raise NoExampleInput(
                 "this method needs to know which weights feed which unit, and traces the model to find out; "
                 "pass a batch, e.g. Learner(model, optimizer, example_input=x)."
             )
@@ -330,13 +339,18 @@ def factor_keys(layer: UnitLayer) -> list[str]:
     return [layer.name, *(f"{layer.name} * {number}" for number in range(len(layer.partners)))]
 
 
+def is_sharded(model: nn.Module) -> bool:
+    """Whether FSDP2 keeps parts of the parameters in other processes."""
+    return any(type(parameter.data).__name__ == "DTensor" for parameter in model.parameters())
+
+
 def process_group_of(model: nn.Module) -> Any:
     """The processes among which DistributedDataParallel keeps copies of the model alike; None if it does not."""
     found = next((part for part in model.modules() if isinstance(part, DistributedDataParallel)), None)
     if found is not None:
         return found.process_group if found.process_group.size() > 1 else None
     started = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if started and torch.distributed.get_world_size() > 1:
+    if started and torch.distributed.get_world_size() > 1 and not is_sharded(model):
         warnings.warn(
             "this process trains beside others, and the model is not in DistributedDataParallel, so methods decide and "
             "draw in each process by itself. If copies of the network are to stay alike, pass the wrapped model.",

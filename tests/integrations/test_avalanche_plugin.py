@@ -59,7 +59,7 @@ def test_plugin_trains_as_the_plain_loop_does(name):
     stages = [batches() * 2] * 3
     assert same_weights(model, train_plainly(METHODS[name], stages, clip=None))
     assert name == "vanilla" or not same_weights(model, train_plainly(METHODS["vanilla"], stages, clip=None))
-    assert plugin.companion.stage == 2
+    assert plugin.plasticity.stage == 2
 
 
 class Growing(nn.Module):
@@ -79,7 +79,7 @@ def test_every_method_follows_a_classifier_that_grows(name):
     learn(model, plugin, [dataset(targets % 2), dataset(targets)])
     assert model.classifier.classifier.weight.shape == (4, 12)
     assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
-    initial = plugin.companion.learner.initial
+    initial = plugin.plasticity.learner.initial
     assert {n: t.shape for n, t in model.named_parameters()}.items() <= {n: t.shape for n, t in initial.items()}.items()
 
 
@@ -87,7 +87,7 @@ def test_a_unit_replaced_after_growth_is_cut_off_from_the_new_classifier():
     model, plugin = Growing(), PlasticityPlugin(METHODS["cbp"])
     targets = examples()[1]
     learn(model, plugin, [dataset(targets % 2), dataset(targets)])
-    consumers = [consumer.layer for layer in plugin.companion.learner.units for consumer in layer.consumers]
+    consumers = [consumer.layer for layer in plugin.plasticity.learner.units for consumer in layer.consumers]
     assert consumers[-1] is model.classifier.classifier
 
 
@@ -126,7 +126,7 @@ def test_a_network_that_wants_task_labels_is_refused_by_methods_that_run_it_and_
         own = strategy(model, plugin)
         for experience in tensors_benchmark(train_tensors=data, test_tensors=data, task_labels=[0, 1]).train_stream:
             own.train(experience)
-        return plugin.companion.stage
+        return plugin.plasticity.stage
 
     for name in ("redo", "cbp", "dash"):
         with pytest.raises(ValueError, match="wants task labels"):

@@ -1,13 +1,16 @@
+import copy
 import os
+from typing import ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
-from plain_training import CLIP, METHODS, adam, batches, examples, network, same_weights, train_plainly
+from plain_training import CLIP, METHODS, RATE, adam, batches, examples, network, same_weights, train_plainly
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from supple.methods import CBP, L2Init, ReDo
+from supple import attach
+from supple.methods import CBP, L2Init, ReDo, UseAID
 from timm_shim import declare_operators
 
 declare_operators()
@@ -15,6 +18,7 @@ pytest.importorskip("lightning", reason="lightning is not installed (pip install
 
 import lightning.pytorch as pl  # noqa: E402
 from lightning.pytorch.loggers import CSVLogger  # noqa: E402
+from lightning.pytorch.plugins.precision import MixedPrecision  # noqa: E402
 
 from supple.integrations.lightning import PlasticityCallback  # noqa: E402
 
@@ -64,7 +68,7 @@ def test_gradients_are_edited_once_per_step_when_batches_are_accumulated(tmp_pat
         module, loader()
     )
     assert same_weights(module.net, train_plainly(method, [batches() * 4], accumulate=3))
-    assert callback.companion.num_steps == 4
+    assert callback.plasticity.num_steps == 4
 
 
 def test_stages_can_be_counted_in_steps_and_reading_the_data_leaves_the_shuffle_alone(tmp_path):
@@ -77,7 +81,7 @@ def test_stages_can_be_counted_in_steps_and_reading_the_data_leaves_the_shuffle_
         torch.manual_seed(0)
         trainer(callback, default_root_dir=tmp_path).fit(module, loader(shuffle=True))
         orders[steps] = torch.stack(seen)
-        assert callback.companion.stage == (0 if steps is None else 5)  # 12 steps; none after the last
+        assert callback.plasticity.stage == (0 if steps is None else 5)  # 12 steps; none after the last
     assert torch.equal(orders[None], orders[2])
 
 
@@ -88,7 +92,7 @@ def test_each_fit_is_a_stage_with_the_optimizer_that_lightning_made_for_it(tmp_p
         trainer(callback, epochs=3, default_root_dir=tmp_path).fit(module, loader())
     plain = train_plainly(method, [batches() * 3] * 2, clip=None, fresh_optimizer=True)
     assert same_weights(module.net, plain)
-    assert callback.companion.stage == 1
+    assert callback.plasticity.stage == 1
 
 
 @pytest.mark.parametrize("name", ["s_ewc", "cbp", "redo", "shrink_perturb"])
@@ -120,7 +124,7 @@ def test_bfloat16_autocast_works_with_methods_that_trace(tmp_path):
     module = Module()
     callback = PlasticityCallback(CBP(replacement_rate=0.1, maturity=3), part="net")
     trainer(callback, precision="bf16-mixed", default_root_dir=tmp_path).fit(module, loader())
-    assert callback.companion.num_steps == 12
+    assert callback.plasticity.num_steps == 12
     assert all(torch.isfinite(parameter).all() for parameter in module.parameters())
 
 
@@ -201,7 +205,120 @@ def test_a_network_that_two_optimizers_train_is_refused_and_a_part_of_it_is_not(
         fit(PlasticityCallback(L2Init(), part="net"), TwoOptimizers(), default_root_dir=tmp_path)
     callback = PlasticityCallback(L2Init(), part="net.2")
     fit(callback, TwoOptimizers(), default_root_dir=tmp_path)
-    assert callback.companion.num_steps == 6
+    assert callback.plasticity.num_steps == 6
+
+
+class Players(pl.LightningModule):
+    """Two networks with an optimizer each, the second one trained on what the first one gives."""
+
+    automatic_optimization = False
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+        self.first, self.second = network(), nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 4))
+        torch.manual_seed(7)
+        nn.init.normal_(self.second[0].weight)
+
+    def losses(self, batch):
+        yield F.cross_entropy(self.first(batch[0]), batch[1])
+        yield F.cross_entropy(self.second(self.first(batch[0])), batch[1])
+
+    def training_step(self, batch, batch_idx):
+        for optimizer, loss in zip(self.optimizers(), self.losses(batch), strict=True):
+            optimizer.zero_grad()
+            self.manual_backward(loss)
+            optimizer.step()
+
+    def configure_optimizers(self):
+        return [adam(self.first), adam(self.second)]
+
+
+@pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp", "shrink_perturb"])
+def test_two_networks_with_an_optimizer_each_have_methods_of_their_own(name, tmp_path):
+    torch.manual_seed(0)
+    module = Players()
+    plain = copy.deepcopy(module)
+    callbacks = [PlasticityCallback(METHODS[name], part=part, steps_per_stage=4) for part in ("first", "second")]
+    fit(callbacks, module, epochs=3, default_root_dir=tmp_path)
+    optimizers = plain.configure_optimizers()
+    parts = plain.first, plain.second
+    attached = [attach(part, own, METHODS[name]) for part, own in zip(parts, optimizers, strict=True)]
+    for step, batch in enumerate(batches() * 3):
+        if step and step % 4 == 0:
+            for own in attached:
+                own.end_stage(batches())
+                own.begin_stage(batches())
+        for optimizer, loss in zip(optimizers, plain.losses(batch), strict=True):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert same_weights(module, plain)
+    assert [callback.plasticity.num_steps for callback in callbacks] == [9, 9]
+
+
+def test_metrics_of_two_parts_are_named_by_them(tmp_path):
+    callbacks = [PlasticityCallback(part=part, monitor_every=5) for part in ("first", "second")]
+    fit(callbacks, Players(), logger=CSVLogger(tmp_path), log_every_n_steps=1)
+    header = next(tmp_path.rglob("metrics.csv")).read_text().splitlines()[0].split(",")
+    assert {"plasticity/first/train/0/dormant", "plasticity/second/train/0/dormant"} <= set(header)
+
+
+class Noted(L2Init):
+    """Notes how large the gradients are that it is given."""
+
+    norms: ClassVar[list[float]] = []
+
+    def after_backward(self, learner, state):
+        self.norms.append(float(torch.stack([gradient.norm() for gradient in learner.trained()[2]]).norm()))
+        super().after_backward(learner, state)
+
+
+class Overflowing(Module):
+    """The loss of its fourth step is infinite."""
+
+    def __init__(self, *, fused):
+        super().__init__()
+        self.fused = fused
+
+    def training_step(self, batch, batch_idx):
+        loss = super().training_step(batch, batch_idx)
+        return loss * float("inf") if self.trainer.fit_loop.total_batch_idx == 3 else loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=RATE, fused=self.fused)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_gradients_are_edited_without_their_scale_and_a_skipped_step_is_none(fused, tmp_path):
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    precision = MixedPrecision("16-mixed", device="cpu", scaler=scaler)
+    method = Noted(strength=0.1)
+    method.norms.clear()
+    callback = PlasticityCallback(method, part="net")
+    fit(callback, Overflowing(fused=fused), plugins=[precision], default_root_dir=tmp_path)
+    assert callback.plasticity.num_steps == 5
+    finite = [norm for norm in method.norms if norm < float("inf")]
+    assert len(finite) == 5
+    assert max(finite) < 2.0
+
+
+def test_several_methods_can_be_given_to_one_callback(tmp_path):
+    module, methods = Module(), [L2Init(strength=0.1), CBP(replacement_rate=0.1, maturity=3)]
+    fit(PlasticityCallback(methods, part="net"), module, default_root_dir=tmp_path)
+    plain = network()
+    optimizer = adam(plain)
+    with attach(plain, optimizer, methods):
+        for x, y in batches() * 2:
+            optimizer.zero_grad()
+            F.cross_entropy(plain(x), y).backward()
+            optimizer.step()
+    assert same_weights(module.net, plain)
+
+
+def test_a_method_that_only_swaps_the_activation_names_convert():
+    with pytest.raises(ValueError, match=r"use convert\(model, AID\(p=0.9\)\)"):
+        PlasticityCallback(UseAID())
 
 
 def test_two_callbacks_in_one_trainer_keep_their_memories_apart(tmp_path):
@@ -211,7 +328,7 @@ def test_two_callbacks_in_one_trainer_keep_their_memories_apart(tmp_path):
     own = fit(pair(), Module(), default_root_dir=tmp_path)
     own.save_checkpoint(tmp_path / "middle.ckpt")
     saved = torch.load(tmp_path / "middle.ckpt", weights_only=True)["callbacks"]
-    assert sorted(memory["method"] for memory in saved.values()) == ["cbp", "s_ewc"]
+    assert sorted(memory["methods"][0]["name"] for memory in saved.values()) == ["cbp", "s_ewc"]
 
 
 def test_a_part_that_takes_other_inputs_than_the_batch_is_warned_of(tmp_path, recwarn):
@@ -239,4 +356,4 @@ def test_a_training_that_failed_before_its_first_forward_can_be_begun_again(tmp_
     with pytest.raises(OSError, match="no data"):
         fit([callback, Fails()], module, default_root_dir=tmp_path)
     fit(callback, module, default_root_dir=tmp_path)
-    assert (callback.companion.stage, callback.companion.num_steps) == (0, 6)
+    assert (callback.plasticity.stage, callback.plasticity.num_steps) == (0, 6)

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from plain_training import METHODS, same_weights
 from torch import nn
 
-from supple import AID, Learner, convert
+from supple import AID, Learner, attach, convert
+from supple.methods import ReDo, UseAID
 from timm_shim import declare_operators
 
 declare_operators()
@@ -14,7 +15,7 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not instal
 
 import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
-from stable_baselines3 import A2C, DQN, PPO, SAC  # noqa: E402
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
 from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, Remembered  # noqa: E402
@@ -97,8 +98,8 @@ def test_callback_acts_at_every_update_of_ppo_and_a2c(kind, name):
     model.learn(192, callback=callback)
     alone = ppo(kind, activation=nn.ReLU)
     alone.learn(192)
-    assert callback.companion.num_steps == (6 * 2 * 2 if kind is PPO else 6)
-    assert callback.companion.stage == callback.companion.num_steps // 2
+    assert callback.plasticity.num_steps == (6 * 2 * 2 if kind is PPO else 6)
+    assert callback.plasticity.stage == callback.plasticity.num_steps // 2
     assert same_weights(model.policy, alone.policy) == (name == "vanilla")
 
 
@@ -196,7 +197,7 @@ def test_monitor_and_methods_without_a_trace_serve_observations_of_several_array
     for method in (METHODS["vanilla"], METHODS["full_reset"]):
         callback = PlasticityCallback(method, steps_per_stage=10)
         learn(callback)
-        assert callback.companion.num_steps == 2 * 2 * 10
+        assert callback.plasticity.num_steps == 2 * 2 * 10
     with pytest.raises(ValueError, match="CBP traces the network.*observations are a Dict"):
         learn(PlasticityCallback(METHODS["cbp"]))
 
@@ -219,7 +220,7 @@ def test_updates_are_edited_and_counted_once_after_an_interrupt():
     with pytest.raises(KeyboardInterrupt):
         model.learn(200, callback=[callback, Interrupt()])
     model.learn(100, callback=callback, reset_num_timesteps=False)
-    assert len(edits) == callback.companion.num_steps == model._n_updates > 60
+    assert len(edits) == callback.plasticity.num_steps == model._n_updates > 60
 
 
 def test_metrics_go_to_the_logger():
@@ -239,8 +240,8 @@ def test_memory_comes_back_in_a_new_callback():
     second.load_state_dict(saved)
     assert second.state_dict()["num_steps"] == 30
     model.learn(50, callback=second, reset_num_timesteps=False)
-    assert second.companion.num_steps == int(second.companion.state["step.q_net.0.weight"]) == 55
-    assert torch.equal(second.companion.learner.initial["q_net.0.weight"], saved["initial"]["q_net.0.weight"])
+    assert second.plasticity.num_steps == int(second.plasticity.states[0]["step.q_net.0.weight"]) == 55
+    assert torch.equal(second.plasticity.learner.initial["q_net.0.weight"], saved["initial"]["q_net.0.weight"])
 
 
 def test_units_of_both_branches_of_an_actor_critic_are_found():
@@ -250,7 +251,113 @@ def test_units_of_both_branches_of_an_actor_critic_are_found():
     assert sorted(layer.name for layer in learner.units) == branches
 
 
-def test_an_algorithm_with_two_optimizers_is_refused():
-    model = SAC("MlpPolicy", "Pendulum-v1", device="cpu")
-    with pytest.raises(TypeError, match="one optimizer"):
-        model.learn(1, callback=PlasticityCallback())
+def sac(kind=SAC, **options):
+    sizes = {"learning_starts": 30, "batch_size": 16, "buffer_size": 500}
+    arch = {"net_arch": [16, 16]}
+    return kind("MlpPolicy", "Pendulum-v1", policy_kwargs=arch, seed=0, device="cpu", **sizes | options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_actor_and_critic_have_methods_of_their_own(kind, name):
+    model = sac(kind)
+    callbacks = {part: PlasticityCallback(METHODS[name], part=part, steps_per_stage=5) for part in ("actor", "critic")}
+    model.learn(60, callback=list(callbacks.values()))
+    alone = sac(kind)
+    alone.learn(60)
+    actor, critic = (callback.plasticity for callback in callbacks.values())
+    assert (actor.num_steps, critic.num_steps) == (30 if kind is SAC else 15, 30)
+    assert (actor.stage, critic.stage) == (actor.num_steps // 5, 6)
+    for part in ("actor", "critic"):
+        assert same_weights(getattr(model, part), getattr(alone, part)) == (name == "vanilla")
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_one_part_alone_has_a_method_and_the_other_trains_as_before(kind):
+    """Until the other's training feels it: an actor that never learns leaves the critic's first steps as they are."""
+    model, callback = sac(kind), PlasticityCallback(METHODS["full_reset"], part="actor", steps_per_stage=1)
+    before = [parameter.detach().clone() for parameter in model.actor.parameters()]
+    model.learn(60, callback=callback)
+    assert all(map(torch.equal, before, model.actor.parameters()))
+    assert callback.plasticity.num_acts == [callback.plasticity.num_steps]
+
+
+class PlainTD3(TD3):
+    """TD3 with the methods attached by hand to the optimizers that it steps."""
+
+    def use(self, method):
+        actor, critic = self.policy.actor, self.policy.critic
+        inputs = torch.zeros(2, 3), torch.zeros(2, 1)
+        self.attached = [
+            attach(actor, actor.optimizer, method, example_input=inputs[0]),
+            attach(critic, critic.optimizer, method, example_input=inputs),
+        ]
+
+
+@pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp"])
+def test_callback_trains_td3_as_attached_methods_do(name):
+    model, method = sac(TD3), METHODS[name]
+    model.learn(80, callback=[PlasticityCallback(method, part=part) for part in ("actor", "critic")])
+    plain = sac(PlainTD3)
+    plain.use(method)
+    plain.learn(80)
+    assert same_weights(model.actor, plain.actor)
+    assert same_weights(model.critic, plain.critic)
+
+
+def test_units_of_actor_and_critic_are_found():
+    model = sac()
+    parts = {part: PlasticityCallback(METHODS["cbp"], part=part) for part in ("actor", "critic")}
+    model.learn(35, callback=list(parts.values()))
+    found = {part: sorted(layer.name for layer in own.plasticity.learner.units) for part, own in parts.items()}
+    assert found["actor"] == ["actor.latent_pi.1", "actor.latent_pi.3"]
+    assert found["critic"] == ["qf0.1", "qf0.3", "qf1.1", "qf1.3"]
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_without_a_method_actor_and_critic_are_watched(kind):
+    model, callback = sac(kind), PlasticityCallback(monitor_every=10)
+    model.learn(60, callback=callback, log_interval=10_000)
+    names = model.logger.name_to_value
+    actor = "latent_pi" if kind is SAC else "mu"
+    assert f"plasticity/train/actor.{actor}.0/dormant" in names
+    assert "plasticity/train/critic.qf1.0/dormant" in names
+    alone = sac(kind)
+    alone.learn(60)
+    assert same_weights(model.policy, alone.policy)
+
+
+def test_metrics_of_parts_are_named_by_them():
+    model = sac()
+    model.learn(60, callback=[PlasticityCallback(monitor_every=10, part=part) for part in ("actor", "critic")])
+    assert "plasticity/critic/train/qf0.0/dormant" in model.logger.name_to_value
+
+
+def test_a_method_without_a_part_is_refused_where_two_optimizers_train():
+    with pytest.raises(ValueError, match=r"SACPolicy has an optimizer for its actor.*part='actor'"):
+        sac().learn(1, callback=PlasticityCallback(METHODS["l2_init"]))
+    with pytest.raises(ValueError, match="got part='value'"):
+        sac().learn(1, callback=PlasticityCallback(part="value"))
+    with pytest.raises(ValueError, match="DQNPolicy has one optimizer.*leave part='critic' out"):
+        dqn().learn(1, callback=PlasticityCallback(part="critic"))
+
+
+def test_a_method_that_only_swaps_the_activation_names_the_ways_to_do_so():
+    with pytest.raises(ValueError, match=r"convert\(model.policy, AID\(p=0.9\)\), or policy_kwargs="):
+        PlasticityCallback(UseAID())
+
+
+@pytest.mark.parametrize("build", [dqn, ppo])
+def test_redo_with_a_period_scores_observations_of_the_buffer(build):
+    seen = []
+
+    class Reads(ReDo):
+        def end_stage(self, learner, state, data):
+            seen.append(next(iter(data))[0].shape[1:])
+            super().end_stage(learner, state, data)
+
+    model = build(activation=nn.ReLU)
+    callback = PlasticityCallback(Reads(threshold=0.5, every=4))
+    model.learn(200, callback=callback)
+    assert seen == [(4,)] * callback.plasticity.num_acts[0]
+    assert callback.plasticity.num_acts[0] == callback.plasticity.num_steps // 4 > 2

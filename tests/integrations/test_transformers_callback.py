@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from plain_training import CLIP, METHODS, RATE, batches, examples, network, same_weights, train_plainly
 from torch import nn
 
-from supple.methods import CBP, DASH, L2Init, ReDo, Vanilla
+from supple import attach
+from supple.methods import CBP, DASH, L2Init, ReDo, UseAID, Vanilla
 from timm_shim import declare_operators
 
 declare_operators()
@@ -95,7 +96,7 @@ def test_gradients_are_edited_once_per_step_when_batches_are_accumulated(tmp_pat
     callback = PlasticityCallback(method)
     model, _ = train(callback, tmp_path, gradient_accumulation_steps=3)
     plain = train_plainly(L2Init(strength=0.1), [batches() * 4], accumulate=3)
-    assert len(method.edits) == callback.companion.num_steps == 4
+    assert len(method.edits) == callback.plasticity.num_steps == 4
     # The Trainer divides by the number of batches before the sum, or after: equal but for rounding.
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(model.net.parameters(), plain.parameters(), strict=True))
 
@@ -139,7 +140,7 @@ def test_the_same_callback_resumed_after_an_interrupt_equals_an_unbroken_trainin
         train(own, tmp_path / "two", **options)
     train(own, tmp_path / "two", resume=True, **options | {"others": []})
     assert same_weights(model.net, unbroken.net)
-    assert (own.companion.stage, own.companion.num_steps) == (2, 18)
+    assert (own.plasticity.stage, own.plasticity.num_steps) == (2, 18)
 
 
 def test_gradients_are_edited_once_per_step_after_an_interrupt(tmp_path):
@@ -148,7 +149,7 @@ def test_gradients_are_edited_once_per_step_after_an_interrupt(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(callback, tmp_path, model=model, others=[Interrupt(5)])
     train(callback, tmp_path, model=model)
-    assert method.edits.count(1) == callback.companion.num_steps == 5 + 12
+    assert method.edits.count(1) == callback.plasticity.num_steps == 5 + 12
 
 
 def test_training_can_be_resumed_into_another_folder(tmp_path):
@@ -205,7 +206,7 @@ def test_reading_the_data_at_a_boundary_leaves_the_shuffle_alone(tmp_path):
         callback = PlasticityCallback(ReDo(threshold=0.5), steps_per_stage=steps)
         train(callback, tmp_path, trainer=Trainer, model=model)
         orders[steps] = torch.stack(seen)
-        assert callback.companion.stage == (0 if steps is None else 5)
+        assert callback.plasticity.stage == (0 if steps is None else 5)
     assert torch.equal(orders[None], orders[2])
     assert not torch.equal(orders[2][0], batches()[0][0])
 
@@ -236,7 +237,7 @@ def train_bert(callback, folder):
 def test_units_of_a_bert_are_found_and_replaced(tmp_path):
     callback = PlasticityCallback(CBP(replacement_rate=0.5, maturity=1))
     train_bert(callback, tmp_path)
-    sites = [name for name in callback.companion.state if name.startswith("age.")]
+    sites = [name for name in callback.plasticity.states[0] if name.startswith("age.")]
     inner = [f"encoder.layer.{i}.intermediate.intermediate_act_fn" for i in range(2)]
     assert sites == [f"age.model.bert.{site}" for site in (*inner, "pooler.activation")]
 
@@ -246,7 +247,7 @@ def test_methods_that_read_data_reach_the_next_stage_of_a_bert(method, tmp_path)
     """To whose forward the Trainer gives a number that is in no batch."""
     callback = PlasticityCallback(method, epochs_per_stage=1, loss=F.cross_entropy)
     train_bert(callback, tmp_path)
-    assert callback.companion.stage == 1
+    assert callback.plasticity.stage == 1
 
 
 def test_targets_that_are_not_in_the_batch_are_missed_by_name(tmp_path):
@@ -263,6 +264,62 @@ def test_float16_scale_is_off_while_gradients_are_edited_and_on_again_after():
     with unscaled(scaler, gradients):
         assert torch.equal(gradients[0], before / 2.0**16)
     assert torch.equal(gradients[0], before)
+
+
+class Scaled(InOrder):
+    """With a scaler, as on a GPU in float16; the loss of its fourth step is infinite if it overflows."""
+
+    overflows = False
+
+    def create_accelerator_and_postprocess(self):
+        super().create_accelerator_and_postprocess()
+        self.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+
+    def compute_loss(self, *args, **options):
+        loss = super().compute_loss(*args, **options)
+        return loss * float("inf") if self.overflows and self.is_fourth() else loss
+
+    def is_fourth(self):
+        self.num_losses = getattr(self, "num_losses", 0) + 1
+        return self.num_losses == 4
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_scaled_gradients_are_edited_without_their_scale(name, tmp_path):
+    callback = PlasticityCallback(METHODS[name], epochs_per_stage=2, loss=F.cross_entropy)
+    model, _ = train(callback, tmp_path, trainer=Scaled, max_grad_norm=0.0)
+    assert same_weights(model.net, train_plainly(METHODS[name], [batches() * 2] * 2, clip=None))
+
+
+@pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp"])
+def test_a_skipped_step_leaves_no_trace(name, tmp_path):
+    class Overflows(Scaled):
+        overflows = True
+
+    callback = PlasticityCallback(METHODS[name])
+    model, _ = train(callback, tmp_path, trainer=Overflows, max_grad_norm=0.0)
+    seen = [batch for number, batch in enumerate(batches() * 4) if number != 3]
+    assert callback.plasticity.num_steps == 11
+    assert same_weights(model.net, train_plainly(METHODS[name], [seen], clip=None))
+
+
+def test_a_method_that_only_swaps_the_activation_names_convert():
+    with pytest.raises(ValueError, match=r"use convert\(model, AID\(p=0.9\)\)"):
+        PlasticityCallback(UseAID())
+
+
+def test_redo_with_a_period_scores_the_latest_inputs(tmp_path):
+    method = ReDo(threshold=0.5, num_examples=16, every=3)
+    model, _ = train(PlasticityCallback(method), tmp_path, max_grad_norm=0.0)
+    plain = network()
+    optimizer = torch.optim.Adam(plain.parameters(), lr=RATE)
+    with attach(plain, optimizer, method) as plasticity:
+        for x, y in batches() * 4:
+            optimizer.zero_grad()
+            F.cross_entropy(plain(x), y).backward()
+            optimizer.step()
+    assert plasticity.num_acts == [4]
+    assert same_weights(model.net, plain)
 
 
 def test_a_model_called_by_name_can_be_called_with_a_tuple():

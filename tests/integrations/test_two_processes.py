@@ -1,51 +1,72 @@
-"""Adapters in two processes of DistributedDataParallel, which see different halves of the data."""
+"""Adapters in two processes of DistributedDataParallel, which the library puts around the network itself."""
+
+import os
+import socket
 
 import pytest
 import torch
-import torch.distributed
+import torch.distributed as dist
 import torch.multiprocessing
-from plain_training import METHODS, adam, examples, network
-from torch.nn.parallel import DistributedDataParallel
+from plain_training import METHODS
 
-from supple.integrations.companion import Companion
-from supple.integrations.stage_data import BackwardEnd
-from supple.learner import Learner
+NAMES = ("vanilla", "s_ewc", "cbp", "redo", "dash", "shrink_perturb")
 
 
-def in_each(rank, folder):
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    model = network()
-    wrapped, seen, refused = DistributedDataParallel(model), [], []
-    BackwardEnd(model.parameters(), lambda: seen.append([p.grad.clone() for p in model.parameters()]))
-    for _ in range(2):
-        model.zero_grad()
-        wrapped(examples()[0].chunk(2)[rank]).square().mean().backward()
-    for name, method in METHODS.items():
-        try:
-            Companion(model, adam(model), method=method)
-        except ValueError as error:
-            refused.append((name, "drift apart" in str(error)))
-    x, plain = examples()[0], []
-    for name, method in METHODS.items():
-        try:
-            method.init(Learner(wrapped, adam(model), example_input=x, loss=torch.nn.functional.mse_loss))
-        except ValueError as error:
-            plain.append((name, "drift apart" in str(error)))
-    with pytest.warns(UserWarning, match="drift apart.* network of its own, all is well"):
-        METHODS["cbp"].init(Learner(model, adam(model), example_input=x))
-    torch.save({"seen": seen, "refused": refused, "plain": plain}, f"{folder}/{rank}.pt")
-    torch.distributed.destroy_process_group()
+def with_lightning(name, folder):
+    import torch.nn.functional as F
+    from test_lightning_callback import Module, PlasticityCallback, loader, trainer
+
+    module = Module()
+    callback = PlasticityCallback(METHODS[name], part="net", epochs_per_stage=2, loss=F.cross_entropy)
+    options = {"devices": 2, "strategy": "ddp", "default_root_dir": folder}
+    trainer(callback, epochs=6, **options).fit(module, loader())
+    return module.net, callback
+
+
+def with_transformers(name, folder):
+    import torch.nn.functional as F
+    from test_transformers_callback import PlasticityCallback, train
+
+    callback = PlasticityCallback(METHODS[name], epochs_per_stage=2, loss=F.cross_entropy)
+    model, _ = train(callback, folder, epochs=6)
+    return model.net, callback
+
+
+def in_each(rank, folder, port, library):
+    ranks = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
+    os.environ.update({key: str(value) for key, value in (ranks | place).items()})
+    torch.set_num_threads(1)
+    answers = {}
+    for name in NAMES:
+        network, callback = {"lightning": with_lightning, "transformers": with_transformers}[library](name, folder)
+        own = callback.plasticity
+        weights = {key: value.detach().clone() for key, value in network.state_dict().items()}
+        has_group = own.learner.process_group is not None
+        answers[name] = {"weights": weights, "state": dict(own.states[0]), "steps": own.num_steps, "group": has_group}
+        answers[name]["stage"] = own.stage
+    torch.save(answers, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+def free_port():
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return place.getsockname()[1]
 
 
 @pytest.mark.slow
-def test_gradients_are_averaged_when_they_are_edited_and_methods_that_read_data_are_refused(tmp_path):
-    torch.multiprocessing.spawn(in_each, args=(str(tmp_path),), nprocs=2)
-    told = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
-    whole = network()
-    whole(examples()[0]).square().mean().backward()
-    for answer in told:
-        assert answer["refused"] == answer["plain"] == [("cbp", True), ("redo", True), ("dash", True)]
-        assert len(answer["seen"]) == 2
-        for gradients in answer["seen"]:
-            pairs = zip(gradients, whole.parameters(), strict=True)
-            assert all(torch.allclose(mine, p.grad, atol=1e-6) for mine, p in pairs)
+@pytest.mark.parametrize("library", ["lightning", "transformers"])
+def test_copies_that_the_library_wraps_stay_bit_equal(library, tmp_path):
+    pytest.importorskip(library)
+    torch.multiprocessing.spawn(in_each, args=(str(tmp_path), free_port(), library), nprocs=2)
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    for name, answer in first.items():
+        assert answer["group"], name
+        assert answer["stage"] == 2
+        for kind in ("weights", "state"):
+            for key, tensor in answer[kind].items():
+                assert torch.equal(tensor, second[name][kind][key]), (name, key)
+        vanilla = first["vanilla"]["weights"]
+        is_same = all(torch.equal(tensor, vanilla[key]) for key, tensor in answer["weights"].items())
+        assert is_same == (name == "vanilla")

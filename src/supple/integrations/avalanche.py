@@ -7,11 +7,12 @@ A classifier that grows with the experiences is followed: what is new in it coun
 """
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from supple.integrations.companion import Companion, reads_data
+from supple.attach import Plasticity, checked_methods
 from supple.integrations.stage_data import StageData
 from supple.learner import Batch, shape_of
 from supple.methods.base import Method
@@ -27,7 +28,7 @@ except ImportError as error:
 
 
 class PlasticityPlugin(SupervisedPlugin):
-    """A method at work in a strategy; ``monitor`` has the metrics.
+    """Methods at work in a strategy; ``monitor`` has the metrics.
 
     writer: where metrics go as they are read, as of a Monitor: TensorBoard's SummaryWriter, or a function of a row.
     monitor_every: steps between two readings; None for no Monitor.
@@ -35,77 +36,63 @@ class PlasticityPlugin(SupervisedPlugin):
 
     def __init__(
         self,
-        method: Method | None = None,
+        method: Method | Sequence[Method] | None = None,
         *,
         monitor_every: int | None = DEFAULT_EVERY,
         writer: Any = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.method = method or Vanilla()
+        self.methods = checked_methods(method or Vanilla())
         self.monitor_every, self.writer, self.seed = monitor_every, writer, seed
-        self.companion: Companion | None = None
-        self._is_met = False
+        self.plasticity: Plasticity | None = None
         self._is_new = False  # whether an experience is about to begin
         self._data: StageData | None = None  # of the experience that is under way
 
     @property
     def monitor(self) -> Monitor | None:
         """What the Monitor saw, after training too."""
-        return None if self.companion is None else self.companion.monitor
+        return None if self.plasticity is None else self.plasticity.monitor
 
     def before_training_exp(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        if self.companion is not None and self.companion.learner.model is not strategy.model:
+        if self.plasticity is not None and self.plasticity.learner.model is not strategy.model:
             raise ValueError("a PlasticityPlugin belongs to one model; make a new one for another model.")
-        if reads_data(self.method) and is_multi_task_module(strategy.model):
-            raise ValueError(f"{type(self.method).__name__} runs the network on inputs alone; {WANTS_TASKS}")
+        readers = [type(method).__name__ for method in self.methods if method.reads_data]
+        if readers and is_multi_task_module(strategy.model):
+            raise ValueError(f"{readers[0]} runs the network on inputs alone; {WANTS_TASKS}")
         self._is_new = True
 
     def before_training_epoch(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        if self._is_new:  # here all plugins have had their say on the data, as ReplayPlugin has
-            self._is_new = False
-            self._begin_experience(strategy)
-
-    def _begin_experience(self, strategy: Any) -> None:
+        if not self._is_new:
+            return
+        self._is_new = False  # here all plugins have had their say on the data, as ReplayPlugin has
         coming = StageData(strategy.dataloader, inputs_and_targets)
-        if self.companion is None:
-            self.companion = self._begin(strategy)
+        if self.plasticity is None:
+            self.plasticity = self._begin(strategy)
         else:
-            assert self._data is not None
-            self.companion.learner.optimizer = strategy.optimizer
-            follow_growth_(self.companion)
-            self.companion.end_stage(self._data)
-            self.companion.begin_stage(coming)
+            self.plasticity.optimizer = strategy.optimizer
+            follow_growth_(self.plasticity)
+            self.plasticity.end_stage(self._data or ())
+            self.plasticity.begin_stage(coming)
         self._data = coming
 
-    def before_forward(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        if not self._is_met:
-            assert self.companion is not None
-            self.companion.meet(None if is_multi_task_module(strategy.model) else strategy.mb_x)
-            self._is_met = True
-
     def after_backward(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        assert self.companion is not None
-        self.companion.after_backward()
+        assert self.plasticity is not None
+        self.plasticity.edit_gradients()  # before a plugin that clips
 
-    def after_update(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        assert self.companion is not None
-        self.companion.after_step()
+    def after_training_exp(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        assert self.plasticity is not None
+        self.plasticity.pause()
 
-    def _begin(self, strategy: Any) -> Companion:
-        model, monitor = strategy.model, None
+    def _begin(self, strategy: Any) -> Plasticity:
+        model = strategy.model
+        own = Plasticity(model, strategy.optimizer, self.methods, loss=strategy._criterion, seed=self.seed)
         if self.monitor_every is not None:
-            monitor = Monitor(model, every=self.monitor_every, writer=self.writer)
-        loss = strategy._criterion
-        return Companion(
-            model,
-            strategy.optimizer,
-            method=self.method,
-            loss=loss,
-            seed=self.seed,
-            monitor=monitor,
-            no_example=WANTS_TASKS,
-        )
+            own.monitor = Monitor(model, every=self.monitor_every, writer=self.writer)
+        if is_multi_task_module(model):
+            own.no_example = WANTS_TASKS
+            own.watch_inputs(model, lambda args, kwargs: None)
+        return own
 
 
 WANTS_TASKS = (
@@ -119,9 +106,9 @@ def inputs_and_targets(batch: Any) -> Batch:
     return batch[0], batch[1]
 
 
-def follow_growth_(companion: Companion) -> None:
+def follow_growth_(plasticity: Plasticity) -> None:
     """Take account of parameters that came or grew since the last experience, as those of a growing classifier do."""
-    learner = companion.learner
+    learner = plasticity.learner
     tensors = dict(itertools.chain(learner.model.named_parameters(), learner.model.named_buffers()))
     grown = [name for name, tensor in tensors.items() if shape_of(learner.initial, name) != tensor.shape]
     if not grown:
@@ -129,10 +116,11 @@ def follow_growth_(companion: Companion) -> None:
     learner.initial |= {name: widened(learner.initial.get(name), tensors[name]) for name in grown}
     if learner._units is not None and learner.example_input is not None:
         learner.units = trace_units(learner.model, learner.example_input)
-    for name, tensor in companion.method.init(learner).items():
-        is_of_grown = name.partition(".")[2] in grown  # a count of its steps, too
-        if is_of_grown or shape_of(companion.state, name) != tensor.shape:
-            companion.state[name] = tensor
+    for method, state in zip(plasticity.methods, plasticity.states, strict=True):
+        for name, tensor in method.init(learner).items():
+            is_of_grown = name.removeprefix("next.").partition(".")[2] in grown  # a count of its steps, too
+            if is_of_grown or shape_of(state, name) != tensor.shape:
+                state[name] = tensor
 
 
 def widened(initial: Tensor | None, now: Tensor) -> Tensor:

@@ -1,7 +1,10 @@
-"""Stable-Baselines3: any method and the Monitor as a callback of DQN, PPO and A2C.
+"""Stable-Baselines3: any method and the Monitor as a callback of DQN, PPO, A2C, SAC, TD3 and DDPG.
 
     model = DQN("MlpPolicy", env, policy_kwargs={"activation_fn": AID})
     model.learn(50_000, callback=PlasticityCallback(ReDo(threshold=0.1), steps_per_stage=1_000))
+
+SAC, TD3 and DDPG have an optimizer for the actor and one for the critic, and a callback for each:
+``callback=[PlasticityCallback(CBP(), part="actor"), PlasticityCallback(CBP(), part="critic")]``.
 
 AID itself needs no callback. SB3 puts the policy in evaluation mode whenever it acts or predicts and in training mode
 in its updates alone, so AID acts by its mean function and learns with masks. ``activation_fn`` reaches the fully
@@ -11,17 +14,17 @@ reaches them all, the target network's too, in place; saving does not keep it, s
 A stage is a number of updates; at its end the method sees observations from the replay or rollout buffer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from supple.integrations.companion import Companion, StageLength
-from supple.integrations.stage_data import BackwardEnd
-from supple.learner import Batch
-from supple.methods.base import Method
+from supple.attach import Plasticity, checked_methods
+from supple.integrations.stage_data import BackwardEnd, StageLength
+from supple.learner import Batch, Inputs
+from supple.methods.base import HOOKS, Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.monitor_table import Row
@@ -35,11 +38,14 @@ except ImportError as error:
     raise ImportError("supple.integrations.stable_baselines3 needs: pip install stable-baselines3") from error
 
 NUM_AT_BOUNDARY = 2048  # observations that a method is shown: ReDo scores up to 2,000
+PARTS = ("actor", "critic")
+SWAP = "use convert(model.policy, {activation}), or policy_kwargs={{'activation_fn': ...}} for all but convolutions"
 
 
 class PlasticityCallback(BaseCallback):
-    """A method at work in the updates of DQN, PPO or A2C; metrics go to SB3's logger.
+    """Methods at work in the updates of an agent; metrics go to SB3's logger.
 
+    part: "actor" or "critic", for agents that have an optimizer for each. Without a method both are watched.
     steps_per_stage: updates between two boundaries, at which ReDo recycles and ShrinkPerturb acts.
     monitor_every: updates between two readings; None for no Monitor.
 
@@ -51,93 +57,101 @@ class PlasticityCallback(BaseCallback):
 
     def __init__(
         self,
-        method: Method | None = None,
+        method: Method | Sequence[Method] | None = None,
         *,
+        part: str = "",
         steps_per_stage: int | None = None,
         monitor_every: int | None = DEFAULT_EVERY,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.method = method or Vanilla()
-        self.monitor_every, self.seed = monitor_every, seed
+        self.methods = checked_methods(method or Vanilla(), SWAP)
+        self.part, self.monitor_every, self.seed = part, monitor_every, seed
         self.length = StageLength(steps=steps_per_stage)
-        self.companion: Companion | None = None
+        self.plasticity: Plasticity | None = None
+        self._monitor: Monitor | None = None
         self._saved: dict[str, Any] = {}
-        self._backward: BackwardEnd | None = None
         self._handle: RemovableHandle | None = None
-        self._policy: nn.Module | None = None
+        self._backward: BackwardEnd | None = None
+        self._policy: Any = None
 
     @property
     def monitor(self) -> Monitor | None:
         """What the Monitor saw, after training too."""
-        return None if self.companion is None else self.companion.monitor
+        return self._monitor
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed training needs besides the model."""
-        return self._saved if self.companion is None else self.companion.state_dict()
+        return self._saved if self.plasticity is None else self.length.saved_with(self.plasticity)
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Go on from what was saved, at the next call of ``learn``."""
         self._on_training_end()
-        if self.companion is not None:
-            self.companion.discard()
-        self.companion, self._saved = None, saved
+        if self.plasticity is not None:
+            self.plasticity.detach()
+        if self._monitor is not None:
+            self._monitor.close()
+        self.plasticity, self._saved = None, saved
 
     def _on_training_start(self) -> None:
         policy: Any = self.model.policy
         self._on_training_end()  # of one that was interrupted
-        if self.companion is None:
-            self.companion, self._policy = self._begin(policy), policy
+        if self.plasticity is None:
+            self.plasticity, self._policy = self._begin(policy), policy
         elif policy is not self._policy:
             raise ValueError("a PlasticityCallback belongs to one model; make a new one for another model.")
-        self._handle = policy.optimizer.register_step_post_hook(lambda optimizer, args, kwargs: self._after_step())
-        self._backward = BackwardEnd(self.companion.learner.model.parameters(), self.companion.after_backward)
+        own = self.plasticity
+        own.optimizer = own.optimizer  # which was paused at the end of the last training
+        self._handle = own.optimizer.register_step_post_hook(lambda *step: self._after_step())
+        if hasattr(policy, "optimizer"):  # agents with one optimizer clip before its step
+            self._backward = BackwardEnd(own.learner.model.parameters(), own.edit_gradients)
 
     def _on_training_end(self) -> None:
-        if self._handle is not None and self._backward is not None:
+        if self.plasticity is not None:
+            self.plasticity.pause()
+        if self._handle is not None:
             self._handle.remove()
+        if self._backward is not None:
             self._backward.close()
 
     def _on_step(self) -> bool:
         return True
 
-    def _begin(self, policy: Any) -> Companion:
-        network, watched = networks_of(policy)
-        monitor = None
-        if self.monitor_every is not None:
-            monitor = Monitor(watched, every=self.monitor_every, writer=self._write)
-        companion = Companion(
-            network,
-            policy.optimizer,
-            method=self.method,
-            seed=self.seed,
-            length=self.length,
-            monitor=monitor,
-            no_example=f"the observations are a {type(policy.observation_space).__name__}, and not one array each.",
-        )
+    def _begin(self, policy: Any) -> Plasticity:
+        only_watches = not any(method.acts_in(*HOOKS) for method in self.methods)
+        network, watched, optimizer = trained_part(policy, self.part, only_watches=only_watches)
+        own = Plasticity(network, optimizer, self.methods, seed=self.seed)
+        own.no_example = f"the observations are a {type(policy.observation_space).__name__}, and not one array each."
+        own.recent_data = Remembered(self.model, self.part)
         if self._saved:
-            companion.load_state_dict(self._saved)
-        companion.meet(example_of(policy))
-        return companion
+            self.length.load_into(own, self._saved)
+        if self.monitor_every is not None:
+            self._monitor = Monitor(watched, every=self.monitor_every, writer=self._write)
+            self._monitor.num_steps = own.num_steps
+        own.learner.example_input = example_of(policy, self.part)
+        own.init_states()
+        return own
 
     def _after_step(self) -> None:
-        assert self.companion is not None
-        self.companion.after_step()
-        if self.companion.is_due():
-            self.companion.end_stage(Remembered(self.model))
-            self.companion.begin_stage(Remembered(self.model))
+        assert self.plasticity is not None
+        # TD3 trains its actor less often, after the critic; both are watched from one of its steps to the next.
+        delay = 1 if self.part else getattr(self.model, "policy_delay", 1)
+        if self._monitor is not None and (self.model._n_updates - 1) % delay == 0:
+            self._monitor.step()
+        self.length.end_if_due(self.plasticity, Remembered(self.model, self.part))
 
     def _write(self, row: Row) -> None:
+        prefix = f"plasticity/{self.part}/" if self.part else "plasticity/"
         for name, value in row.items():
             if name != "step":
-                self.logger.record(f"plasticity/{name}", value)
+                self.logger.record(prefix + name, value)
 
 
 class Remembered:
     """What a method is shown at a boundary: observations from the buffer, in batches, with the actions taken."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, part: str = "") -> None:
+        self.model, self.part = model, part
 
     def __iter__(self) -> Iterator[Batch]:
         with undisturbed():
@@ -150,7 +164,8 @@ class Remembered:
         model = self.model
         for _ in range(-(-NUM_AT_BOUNDARY // model.batch_size)):
             sample = model.replay_buffer.sample(model.batch_size, env=model._vec_normalize_env)
-            yield sample.observations, sample.actions
+            is_critic = self.part == "critic"
+            yield (sample.observations, sample.actions) if is_critic else sample.observations, sample.actions
 
     def _rolled_out(self) -> Iterator[Batch]:
         buffer = self.model.rollout_buffer
@@ -172,23 +187,53 @@ class ActorAndCritic(nn.Module):
         return policy.action_net(extractor.forward_actor(actor)), policy.value_net(extractor.forward_critic(critic))
 
 
-def networks_of(policy: Any) -> tuple[nn.Module, nn.Module]:
-    """What a method may change, and what the Monitor watches: the module whose own parts the updates call."""
+class MeanAction(nn.Module):
+    """The actor of SAC or TD3 without a draw: of observations, to what actions are made of."""
+
+    def __init__(self, actor: Any) -> None:
+        super().__init__()
+        self.actor = actor
+
+    def forward(self, observations: Tensor) -> Any:
+        if hasattr(self.actor, "get_action_dist_params"):
+            return self.actor.get_action_dist_params(observations)[:2]
+        return self.actor(observations)
+
+
+def trained_part(policy: Any, part: str, *, only_watches: bool) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
+    """What a method may change, what the Monitor watches (the module whose own parts updates call), the optimizer."""
+    name = type(policy).__name__
+    if all(hasattr(getattr(policy, own, None), "optimizer") for own in PARTS):
+        actor, critic = policy.actor, policy.critic
+        if part == "actor":
+            return MeanAction(actor), actor, actor.optimizer
+        if part == "critic":
+            return critic, critic, critic.optimizer
+        if part or not only_watches:
+            raise ValueError(
+                f"{name} has an optimizer for its actor and one for its critic, and a method serves one of them: "
+                f"PlasticityCallback(..., part='actor') or part='critic', in a list for both; got part={part!r}."
+            )
+        both = nn.ModuleDict({"actor": actor, "critic": critic})
+        return both, both, critic.optimizer
+    if part:
+        raise ValueError(f"{name} has one optimizer for all its networks; leave part={part!r} out.")
     if hasattr(policy, "q_net"):
-        return policy.q_net, policy.q_net
+        return policy.q_net, policy.q_net, policy.optimizer
     if isinstance(policy, ActorCriticPolicy):
-        return ActorAndCritic(policy), policy
+        return ActorAndCritic(policy), policy, policy.optimizer
     raise TypeError(
-        f"PlasticityCallback serves policies with one optimizer (DQN, PPO, A2C); got {type(policy).__name__}. "
+        f"PlasticityCallback serves the policies of DQN, PPO, A2C, SAC, TD3 and DDPG; got {name}. "
         "AID itself needs no callback: policy_kwargs={'activation_fn': AID}, or supple.convert(model.policy, AID()), "
         "which reaches convolutions too."
     )
 
 
-def example_of(policy: Any) -> Tensor | None:
-    """Two observations of zeros; None where an observation is not one array."""
-    space = policy.observation_space
-    if space.shape is None:
+def example_of(policy: Any, part: str) -> Inputs | None:
+    """Two observations of zeros, for a critic with actions; None where an observation is not one array."""
+    spaces = (policy.observation_space, policy.action_space)[: 2 if part == "critic" else 1]
+    if spaces[0].shape is None:
         return None
-    zeros = np.zeros((2, *space.shape), dtype=space.dtype)
-    return torch.as_tensor(zeros, device=policy.device)
+    zeros = [np.zeros((2, *space.shape), dtype=space.dtype) for space in spaces]
+    tensors = tuple(torch.as_tensor(array, device=policy.device) for array in zeros)
+    return tensors if part == "critic" else tensors[0]

@@ -1,12 +1,14 @@
-"""Stage data: what a library trains on, read once more for a method, and the end of a backward."""
+"""Stage data: what a library trains on, read once more for a method; when a stage ends, and when a backward does."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from supple.attach import Plasticity
 from supple.learner import Batch, described
 from supple.unchanged import undisturbed
 
@@ -40,6 +42,44 @@ def pair(batch: Any) -> Batch:
         "this method reads the data of a stage as pairs of inputs and targets; a batch here is "
         f"{described(batch)}. Say how to make a pair of it: as_batch=lambda batch: (batch['image'], batch['label'])."
     )
+
+
+@dataclass(kw_only=True)
+class StageLength:
+    """When one stage ends and the next begins within one training, by epochs or optimizer steps; neither: never."""
+
+    epochs: int | None = None
+    steps: int | None = None
+    first_epoch: int = 0  # of the stage
+    first_step: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("epochs_per_stage", self.epochs), ("steps_per_stage", self.steps)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is how long a stage is, at least 1; got {value}.")
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("a stage ends after epochs_per_stage or after steps_per_stage; give one of the two.")
+
+    def end_if_due(self, plasticity: Plasticity, data: Iterable[Batch], *, epoch: int = 0) -> None:
+        """End the stage if it has had its length, and begin the next with this epoch, on the same data."""
+        is_old = self.epochs is not None and epoch - self.first_epoch >= self.epochs
+        if is_old or (self.steps is not None and plasticity.num_steps - self.first_step >= self.steps):
+            plasticity.end_stage(data)
+            self.begin(plasticity, data, epoch=epoch)
+
+    def begin(self, plasticity: Plasticity, data: Iterable[Batch], *, epoch: int = 0) -> None:
+        """Begin the next stage with this epoch."""
+        self.first_epoch, self.first_step = epoch, plasticity.num_steps
+        plasticity.begin_stage(data)
+
+    def saved_with(self, plasticity: Plasticity) -> dict[str, Any]:
+        """All that a resumed training needs of the methods, and where the stage began."""
+        return plasticity.state_dict() | {"first_epoch": self.first_epoch, "first_step": self.first_step}
+
+    def load_into(self, plasticity: Plasticity, saved: dict[str, Any]) -> None:
+        """Go on from what was saved."""
+        plasticity.load_state_dict(saved)
+        self.first_epoch, self.first_step = saved["first_epoch"], saved["first_step"]
 
 
 class BackwardEnd:

@@ -9,17 +9,16 @@ done after the last one. Each call of ``train`` is a stage as well.
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from supple.integrations.companion import Companion, StageLength
-from supple.integrations.first_forward import FirstForward
-from supple.integrations.stage_data import BackwardEnd, StageData
-from supple.learner import Batch
+from supple.attach import Plasticity, check_shards, checked_methods
+from supple.integrations.stage_data import BackwardEnd, StageData, StageLength
+from supple.learner import Batch, Inputs
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
@@ -34,7 +33,7 @@ NO_INPUTS = ("num_items_in_batch",)  # which the Trainer gives a model besides w
 
 
 class PlasticityCallback(TrainerCallback):
-    """A method at work in a Trainer, its memory in the Trainer's checkpoints; metrics go to ``state.log_history``.
+    """Methods at work in a Trainer, their states in the Trainer's checkpoints; metrics go to ``state.log_history``.
 
     writer: where metrics go besides, as of a Monitor. ``callback.writer = trainer.log`` sends them to everything that
         the Trainer reports to.
@@ -46,7 +45,7 @@ class PlasticityCallback(TrainerCallback):
 
     def __init__(
         self,
-        method: Method | None = None,
+        method: Method | Sequence[Method] | None = None,
         *,
         labels: str = "labels",
         monitor_every: int | None = DEFAULT_EVERY,
@@ -57,13 +56,13 @@ class PlasticityCallback(TrainerCallback):
         resume_from: str | Path | None = None,
         seed: int = 0,
     ) -> None:
-        self.method = method or Vanilla()
+        self.methods = checked_methods(method or Vanilla())
         self.resume_from = resume_from
         self.labels, self.monitor_every, self.writer, self.loss, self.seed = labels, monitor_every, writer, loss, seed
         self.length = StageLength(epochs=epochs_per_stage, steps=steps_per_stage)
-        self.companion: Companion | None = None
+        self.plasticity: Plasticity | None = None
+        self._network: Any = None
         self._rows: list[Row] = []
-        self._first: FirstForward | None = None
         self._backward: BackwardEnd | None = None
         self._data: StageData | None = None  # of the stage that is under way
         self._is_edited = False  # whether the gradients of this step are
@@ -71,29 +70,35 @@ class PlasticityCallback(TrainerCallback):
     @property
     def monitor(self) -> Monitor | None:
         """What the Monitor saw, after training too."""
-        return None if self.companion is None else self.companion.monitor
+        return None if self.plasticity is None else self.plasticity.monitor
+
+    @property
+    def file(self) -> str:
+        """The file in a checkpoint that holds what the methods remember; several callbacks may be at work."""
+        return f"supple_{'+'.join(method.name for method in self.methods)}.pt"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        model, optimizer = kwargs["model"], kwargs["optimizer"]
-        self._let_go()  # of what a training that was interrupted left behind
-        if self.companion is None or not self.companion.is_met or state.global_step:
-            self._begin_anew(model, optimizer)
-            assert self.companion is not None
+        model, optimizer, data = kwargs["model"], kwargs["optimizer"], self._data_of(kwargs["train_dataloader"])
+        self.on_train_end(args, state, control)  # of a training that was interrupted
+        if self.plasticity is None or not self.plasticity.num_steps or state.global_step:
+            self.plasticity = self._begin(model, optimizer)
             if state.global_step:
-                self.companion.load_state_dict(self._read_memory(args, state))
+                folder = checkpoint_of(args, state) if self.resume_from is None else Path(self.resume_from)
+                self.length.load_into(self.plasticity, read_memory(folder / self.file, state.global_step))
+        elif self._network.model is not model:
+            raise ValueError("a PlasticityCallback belongs to one model; make a new one for another model.")
         else:
-            self._begin_next_training(model, optimizer, kwargs["train_dataloader"])
-        self._data = self._data_of(kwargs["train_dataloader"])
-        self.companion.watch_steps()
+            self.plasticity.end_stage(self._data or ())
+            self.plasticity.optimizer = optimizer
+            self.length.begin(self.plasticity, data)
+        self._data = data
         self._backward = BackwardEnd(model.parameters(), lambda: self._after_backward(optimizer))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        assert self.companion is not None
+        assert self.plasticity is not None
         self._is_edited = False
-        epoch = math.floor(state.epoch or 0)
-        if self.companion.is_due(epoch=epoch):
-            self.companion.end_stage(self._data_of(kwargs["train_dataloader"]))
-            self.companion.begin_stage(self._data_of(kwargs["train_dataloader"]), epoch=epoch)
+        data = self._data_of(kwargs["train_dataloader"])
+        self.length.end_if_due(self.plasticity, data, epoch=math.floor(state.epoch or 0))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         write = write_of(self.writer)
@@ -103,72 +108,47 @@ class PlasticityCallback(TrainerCallback):
         self._rows.clear()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        assert self.companion is not None
+        assert self.plasticity is not None
         if state.is_world_process_zero:
-            memory = self.companion.state_dict() | {"global_step": state.global_step}
-            torch.save(memory, checkpoint_of(args, state) / file_of(self.method))
+            memory = self.length.saved_with(self.plasticity) | {"global_step": state.global_step}
+            torch.save(memory, checkpoint_of(args, state) / self.file)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._let_go()
+        if self.plasticity is not None and self._backward is not None:
+            self.plasticity.pause()
+            self._backward.close()
 
-    def _let_go(self) -> None:
-        for hooks in (self.companion, self._first, self._backward):
-            if hooks is not None:
-                hooks.close()
-
-    def _begin_anew(self, model: nn.Module, optimizer: Any) -> None:
-        if self.companion is not None:
-            self.companion.discard()
-        self.companion = self._begin(model, optimizer)
-
-    def _read_memory(self, args: Any, state: Any) -> dict[str, Any]:
-        folder = checkpoint_of(args, state) if self.resume_from is None else Path(self.resume_from)
-        return read_memory(folder / file_of(self.method), state.global_step)
-
-    def _begin(self, model: nn.Module, optimizer: Any) -> Companion:
-        network = ByName(model)
-        monitor = None
+    def _begin(self, model: nn.Module, optimizer: Any) -> Plasticity:
+        check_shards((model, optimizer), self.methods)
+        if self.plasticity is not None:
+            self.plasticity.detach()
+        # accelerate puts DistributedDataParallel around the model that a callback is given, over all processes.
+        is_copied = optimizer.accelerator_state.distributed_type.startswith("MULTI_")
+        group = torch.distributed.group.WORLD if is_copied else None
+        self._network = ByName(model)
+        own = Plasticity(self._network, optimizer, self.methods, loss=self.loss, seed=self.seed, process_group=group)
+        own.no_example = "the Trainer called the model with no tensors by name."
         if self.monitor_every is not None:
-            monitor = Monitor(model, every=self.monitor_every, writer=self._note)
-        companion = Companion(
-            network,
-            plain(optimizer),
-            method=self.method,
-            loss=self.loss,
-            seed=self.seed,
-            length=self.length,
-            monitor=monitor,
-            no_example="the Trainer called the model with no tensors by name.",
-        )
+            own.monitor = Monitor(model, every=self.monitor_every, writer=self._note)
+        own.watch_inputs(model, self._inputs_of)
+        return own
 
-        def meet(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            others = (self.labels, *NO_INPUTS)
-            named = {name: value for name, value in kwargs.items() if name not in others and isinstance(value, Tensor)}
-            network.names = tuple(named)
-            companion.meet(tuple(named.values()) or None)
-
-        self._first = FirstForward(model, meet)
-        return companion
-
-    def _begin_next_training(self, model: nn.Module, optimizer: Any, loader: Any) -> None:
-        assert self.companion is not None
-        assert self._data is not None
-        network = self.companion.learner.model
-        assert isinstance(network, ByName)
-        if network.model is not model:
-            raise ValueError("a PlasticityCallback belongs to one model; make a new one for another model.")
-        self.companion.end_stage(self._data)
-        self.companion.learner.optimizer = plain(optimizer)
-        self.companion.begin_stage(self._data_of(loader))
+    def _inputs_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs | None:
+        others = (self.labels, *NO_INPUTS)
+        named = {name: value for name, value in kwargs.items() if name not in others and isinstance(value, Tensor)}
+        self._network.names = tuple(named)
+        return tuple(named.values()) or None
 
     def _after_backward(self, optimizer: Any) -> None:
-        if optimizer.gradient_state.sync_gradients:
-            assert self.companion is not None
-            if self._is_edited and self.method.acts_in("after_backward"):
-                raise RuntimeError(SEVERAL_BACKWARDS.format(method=type(self.method).__name__))
-            self._is_edited = True
-            with unscaled(optimizer.scaler, self.companion.learner.trained()[2]):
-                self.companion.after_backward(may_overflow=optimizer.scaler is not None)
+        if not optimizer.gradient_state.sync_gradients:
+            return
+        assert self.plasticity is not None
+        editing = [type(method).__name__ for method in self.methods if method.acts_in("after_backward")]
+        if self._is_edited and editing:
+            raise RuntimeError(SEVERAL_BACKWARDS.format(method=editing[0]))
+        self._is_edited = True
+        with unscaled(optimizer.scaler, self.plasticity.learner.trained()[2]):
+            self.plasticity.edit_gradients()
 
     def _note(self, row: Row) -> None:
         self._rows.append({f"plasticity/{name}": value for name, value in row.items() if name != "step"})
@@ -177,17 +157,15 @@ class PlasticityCallback(TrainerCallback):
         return StageData(loader, self._as_batch)
 
     def _as_batch(self, batch: dict[str, Tensor]) -> Batch:
-        assert self.companion is not None
-        network = self.companion.learner.model
-        assert isinstance(network, ByName)
-        absent = [name for name in (*network.names, self.labels) if name not in batch]
+        names = self._network.names
+        absent = [name for name in (*names, self.labels) if name not in batch]
         if absent:
+            reader = next(type(method).__name__ for method in self.methods if method.reads_data)
             raise ValueError(
-                f"{type(self.method).__name__} reads the data of a stage, and a batch of it has no '{absent[0]}', "
-                f"only {', '.join(batch)}. Name the targets with labels=...; inputs that are not from the batch cannot "
-                "be given."
+                f"{reader} reads the data of a stage, and a batch of it has no '{absent[0]}', only {', '.join(batch)}. "
+                "Name the targets with labels=...; inputs that are not from the batch cannot be given."
             )
-        return tuple(batch[name] for name in network.names), batch[self.labels]
+        return tuple(batch[name] for name in names), batch[self.labels]
 
 
 SEVERAL_BACKWARDS = (
@@ -210,13 +188,6 @@ class ByName(nn.Module):
         return getattr(output, "logits", output)
 
 
-def plain(optimizer: Any) -> torch.optim.Optimizer:
-    """The optimizer inside accelerate's wrapper."""
-    while hasattr(optimizer, "gradient_state"):
-        optimizer = optimizer.optimizer
-    return optimizer
-
-
 @contextlib.contextmanager
 def unscaled(scaler: torch.amp.GradScaler | None, gradients: list[Tensor]) -> Iterator[None]:
     """Gradients without the factor that float16 needs, then with it again: the Trainer takes it off itself, later.
@@ -235,11 +206,6 @@ def unscaled(scaler: torch.amp.GradScaler | None, gradients: list[Tensor]) -> It
 def checkpoint_of(args: Any, state: Any) -> Path:
     """Where the Trainer puts the checkpoint of this step."""
     return Path(args.output_dir) / f"checkpoint-{state.global_step}"
-
-
-def file_of(method: Method) -> str:
-    """The file in a checkpoint that holds what the method remembers; several methods may be at work."""
-    return f"supple_{method.name}.pt"
 
 
 def read_memory(path: Path, global_step: int) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Method(Checked, ABC):
     name: ClassVar[str]
     follows: ClassVar[tuple[str, ...]] = ()  # hooks in which it only follows the training
     renews_units: ClassVar[bool] = False  # two methods that do cannot work side by side
+    reads_data: ClassVar[bool] = False  # runs the network on the batches of a stage
     is_elementwise: ClassVar[bool] = False  # looks at each entry of a parameter alone, so that shards will do
 
     def __init_subclass__(cls, **options: Any) -> None:

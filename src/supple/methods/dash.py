@@ -36,6 +36,7 @@ class DASH(Method):
 
     name = "dash"
     follows = ("after_step",)
+    reads_data = True
     alpha: float = 0.1  # share of the newest batch; 0.1 and 0.3: the paper's choice in all of "limited access"
     floor: float = 0.3  # lambda, the smallest factor
     every: int | None = field(default=None, metadata={"later": True})  # optimizer steps; None: between stages

@@ -44,6 +44,7 @@ class ReDo(Method):
     name = "redo"
     renews_units = True
     follows = ("after_step",)
+    reads_data = True
     # tau; the paper's best on random-label MNIST with Adam at 1e-3 (50 on permuted MNIST); inf: all units
     threshold: float = field(default=0.0, metadata={"infinite": True})
     num_examples: int = 2000  # of the finished stage, at most: all of random-label MNIST's 1,600

@@ -3,13 +3,12 @@ import sys
 
 import pytest
 import torch
-from plain_training import METHODS, adam, batches, examples, network
+from plain_training import adam, batches, examples, network
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
-from supple.integrations.companion import Companion, StageLength
-from supple.integrations.stage_data import StageData, pair
-from supple.learner import PATIENCE
-from supple.methods import CBP, ShrinkPerturb, Vanilla
+from supple import attach
+from supple.integrations.stage_data import StageData, StageLength, pair
+from supple.methods import Vanilla
 
 ADAPTERS = {
     "avalanche": "avalanche-lib",
@@ -39,60 +38,27 @@ def test_stable_baselines3_is_asked_for_where_numpy_that_comes_with_it_is_missin
         importlib.import_module("supple.integrations.stable_baselines3")
 
 
-def companion(method, **options):
+@pytest.mark.parametrize(
+    ("length", "ends"),
+    [({"epochs": 2}, [(2, 6), (4, 12)]), ({"steps": 4}, [(1, 4), (2, 8), (4, 12)]), ({}, [])],
+)
+def test_stage_is_over_after_its_epochs_or_its_steps(length, ends):
     model = network()
-    return Companion(model, adam(model), method=method, **options)
-
-
-def test_stage_is_due_after_its_epochs_or_its_steps():
-    by_epochs = companion(Vanilla(), length=StageLength(epochs=2))
-    assert [by_epochs.is_due(epoch=epoch) for epoch in range(4)] == [False, False, True, True]
-    by_epochs.begin_stage([], epoch=2)
-    assert [by_epochs.is_due(epoch=epoch) for epoch in range(2, 5)] == [False, False, True]
-    by_steps = companion(Vanilla(), length=StageLength(steps=2))
-    by_steps.after_step()
-    assert not by_steps.is_due(epoch=9)
-    by_steps.after_step()
-    assert by_steps.is_due()
+    plasticity, seen = attach(model, adam(model), Vanilla()), []
+    stages = StageLength(**length)
+    for step in range(15):
+        before = plasticity.stage
+        stages.end_if_due(plasticity, [], epoch=step // 3)
+        if plasticity.stage > before:
+            seen.append((step // 3, step))
+        plasticity.optimizer.step()
+    assert seen == ends
 
 
 @pytest.mark.parametrize("length", [{"epochs": 0}, {"steps": -1}, {"epochs": 1, "steps": 1}])
 def test_senseless_lengths_are_refused(length):
     with pytest.raises(ValueError, match="_per_stage"):
         StageLength(**length)
-
-
-def test_step_that_a_scaler_skips_after_an_overflow_is_none():
-    own = companion(METHODS["s_ewc"])
-    own.watch_steps()
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
-    for x, factor in ((examples()[0], 1.0), (examples()[0], 1e38), (examples()[0], 1.0)):
-        own.learner.optimizer.zero_grad()
-        scaler.scale(own.learner.model(x).square().mean() * factor).backward()
-        scaler.unscale_(own.learner.optimizer)
-        own.after_backward(may_overflow=True)
-        scaler.step(own.learner.optimizer)
-        scaler.update()
-    assert own.num_steps == int(own.state["step.0.weight"]) == 2
-    assert all(torch.isfinite(tensor).all() for tensor in own.state.values())
-
-
-def test_memory_of_another_method_or_network_is_refused():
-    own = companion(METHODS["s_ewc"])
-    saved = own.state_dict() | {"memory": own.state}
-    with pytest.raises(ValueError, match="of the method 's_ewc', not of 'cbp'"):
-        companion(METHODS["cbp"]).load_state_dict(saved)
-    other = companion(METHODS["s_ewc"])
-    del saved["initial"]["0.weight"]
-    with pytest.raises(ValueError, match=r"'0.weight' has the shape None in it, and \(12, 6\) here"):
-        other.load_state_dict(saved)
-
-
-def test_units_are_traced_from_the_example_and_leave_the_random_streams_alone():
-    own, before = companion(CBP()), torch.get_rng_state()
-    own.meet(examples()[0])
-    assert torch.equal(torch.get_rng_state(), before)
-    assert "age.1" in own.state
 
 
 @pytest.mark.parametrize("shuffle", ["default", "own generator"])
@@ -123,10 +89,3 @@ def test_batch_that_is_no_pair_says_what_to_do():
     assert torch.equal(pair(list(batches()[0]))[1], batches()[0][1])
     with pytest.raises(TypeError, match="a dict of image, label. Say how to make a pair of it: as_batch="):
         pair({"image": torch.ones(1), "label": torch.ones(1)})
-
-
-def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
-    own = companion(ShrinkPerturb())
-    for _ in range(PATIENCE + 1):
-        own.after_step()
-    assert not recwarn.list

@@ -1,0 +1,192 @@
+"""Several processes train copies of a network on different data: the copies stay bit-equal, resets included."""
+
+import functools
+import warnings
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from supple import attach
+from supple.integrations.stage_data import BackwardEnd
+from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb
+
+METHODS = {
+    "cbp": CBP(replacement_rate=0.05, maturity=3),
+    "adaptable": CBP(replacement_rate=0.05, maturity=3, utility="adaptable_contribution"),
+    "redo": ReDo(threshold=0.8),
+    "redo_every": ReDo(threshold=0.8, every=15, num_examples=50),
+    "dash": DASH(),
+    "dash_every": DASH(every=15),
+    "s_ewc": SEWC(strength=10.0),
+    "l2_init": L2Init(strength=0.1),
+    "shrink_perturb": ShrinkPerturb(),
+    "full_reset": FullReset(),
+}
+RENEWING = ("cbp", "adaptable", "redo", "redo_every")
+loss_of = nn.CrossEntropyLoss()
+
+
+def network():
+    torch.manual_seed(0)
+    layers = nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 3)
+    return nn.Sequential(*layers)
+
+
+def batches(num, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [(torch.randn(20, 8, generator=generator), torch.randint(3, (20,), generator=generator)) for _ in range(num)]
+
+
+def adam(model):
+    return torch.optim.Adam(model.parameters(), 1e-2)
+
+
+def has_new_unit(model):
+    """Whether a unit of the last hidden layer was just renewed: what it gives to the output is 0 at first."""
+    return bool((model[5].weight == 0).all(dim=0).any())
+
+
+def train_copies(rank, world_size, num_steps):
+    """Train with each method in turn; weights, states and how often units were renewed, by method."""
+    answers = {}
+    for name, method in METHODS.items():
+        model = network()
+        wrapped = DistributedDataParallel(model)
+        optimizer = adam(model)
+        plasticity = attach(wrapped, optimizer, method, loss=loss_of, seed=rank)
+        # The ranks have another number of batches at the end of a stage, too.
+        data, num_renewals = batches(num_steps, seed=100 + rank), 0
+        for step, (x, y) in enumerate(data):
+            if step and step % 20 == 0:
+                plasticity.end_stage(data[step - 20 + rank : step])
+                num_renewals += has_new_unit(model)
+                plasticity.begin_stage(data[step : step + 20 - rank])
+            optimizer.zero_grad()
+            loss_of(wrapped(x), y).backward()
+            optimizer.step()
+            num_renewals += has_new_unit(model)
+        tensors = {n: p.detach() for n, p in model.named_parameters()} | plasticity.states[0]
+        tensors["stream"] = plasticity.learner.generator.get_state()
+        answers[name] = {"tensors": tensors, "num_acts": plasticity.num_acts[0], "num_renewals": num_renewals}
+        plasticity.detach()
+    return answers
+
+
+def edited_gradients(rank, world_size):
+    """The gradients as they are at the end of a backward, when adapters have them edited."""
+    model, seen = network()[3:], []
+    wrapped = DistributedDataParallel(model)
+    BackwardEnd(model.parameters(), lambda: seen.append([p.grad.clone() for p in model.parameters()]))
+    x = torch.randn(20, 32, generator=torch.Generator().manual_seed(1))
+    for _ in range(2):
+        model.zero_grad()
+        wrapped(x.chunk(world_size)[rank]).square().mean().backward()
+    whole = network()[3:]
+    whole(x).square().mean().backward()
+    return [all(map(torch.allclose, gradients, [p.grad for p in whole.parameters()])) for gradients in seen]
+
+
+def train_shards(rank, world_size):
+    """How far sharded training comes to lie from whole training, method by method, and what refuses shards."""
+    answers = {}
+    for method in (L2(strength=0.1), L2Init(strength=0.1)):
+        results = []
+        for is_sharded in (False, True):
+            model = network()[3:]
+            if is_sharded:
+                fully_shard(model)
+            optimizer = adam(model)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error" if is_sharded else "ignore")
+                plasticity = attach(model, optimizer, method, clip_norm=0.5)
+            generator = torch.Generator().manual_seed(2)
+            for _ in range(20):
+                x = torch.randn(20, 32, generator=generator)
+                optimizer.zero_grad()
+                model(x[rank::world_size] if is_sharded else x).square().mean().backward()
+                optimizer.step()
+            saved = plasticity.state_dict()
+            plasticity.load_state_dict(saved)
+            results.append([p.full_tensor() if is_sharded else p.detach().clone() for p in model.parameters()])
+        answers[method.name] = max(float((here - there).abs().max()) for here, there in zip(*results, strict=True))
+    sharded = fully_shard(network())
+    for method in (CBP(), ReDo(), DASH(), SEWC(), ShrinkPerturb(), FullReset()):
+        try:
+            attach(sharded, adam(sharded), method)
+        except ValueError as error:
+            answers[method.name] = str(error)
+    return answers
+
+
+def warned_of(rank, world_size):
+    """What a network that is not wrapped is warned of, and one whose processes are given is not."""
+    told = []
+    for group in (None, dist.group.WORLD):
+        model = network()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            attach(model, adam(model), ShrinkPerturb(), process_group=group)
+        told.append([str(warning.message) for warning in seen])
+    return told
+
+
+def in_each(rank, world_size, folder, work):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world_size)
+    torch.save(work(rank, world_size), f"{folder}/{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def answers_of(work, folder, *, num_processes=2):
+    """What the work gives in each of the processes."""
+    torch.multiprocessing.spawn(in_each, args=(num_processes, str(folder), work), nprocs=num_processes)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(num_processes)]
+
+
+def assert_alike(first, *others):
+    for name, answer in first.items():
+        for other in others:
+            for key, tensor in answer["tensors"].items():
+                assert torch.equal(tensor, other[name]["tensors"][key]), (name, key)
+        assert answer["num_acts"], name
+        assert all(tensor.isfinite().all() for tensor in answer["tensors"].values())
+        assert bool(answer["num_renewals"]) == (name in RENEWING), name
+
+
+def test_copies_in_two_processes_stay_bit_equal(tmp_path):
+    assert_alike(*answers_of(functools.partial(train_copies, num_steps=70), tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_processes", [2, 4])
+def test_copies_stay_bit_equal_for_long(num_processes, tmp_path):
+    work = functools.partial(train_copies, num_steps=200)
+    assert_alike(*answers_of(work, tmp_path, num_processes=num_processes))
+
+
+def test_gradients_are_averaged_at_the_end_of_a_backward(tmp_path):
+    assert answers_of(edited_gradients, tmp_path) == [[True, True], [True, True]]
+
+
+def test_shards_are_served_entry_by_entry_and_refused_by_other_methods(tmp_path):
+    for answer in answers_of(train_shards, tmp_path):
+        assert answer.pop("l2") < 1e-5
+        assert answer.pop("l2_init") < 1e-5
+        assert set(answer) == {"cbp", "redo", "dash", "s_ewc", "shrink_perturb", "full_reset"}
+        assert answer["cbp"] == (
+            "CBP does not work with parameters that FSDP2 shards: no process holds whole layers. "
+            "Use DistributedDataParallel, or with FSDP2 L2 or L2Init."
+        )
+
+
+def test_network_that_is_not_wrapped_is_warned_of_unless_its_processes_are_given(tmp_path):
+    for alone, together in answers_of(warned_of, tmp_path):
+        (warning,) = alone
+        assert "not in DistributedDataParallel" in warning
+        assert not together
