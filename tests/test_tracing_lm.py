@@ -97,7 +97,7 @@ class Named(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [dict, UserDict])
-@pytest.mark.parametrize("others", [{}, {"shift": torch.randn(4, 6)}, {"scaled": True}], ids=str)
+@pytest.mark.parametrize("others", [{}, {"shift": torch.randn(4, 6)}, {"scaled": True}], ids=["x", "shift", "scaled"])
 def test_inputs_may_have_names(kind, others):
     (layer,) = trace_units(Named(), kind({"x": torch.randn(4, 6), **others}))
     assert layer.resettable

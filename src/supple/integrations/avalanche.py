@@ -14,7 +14,7 @@ from torch import Tensor
 
 from supple.attach import Plasticity, checked_methods
 from supple.integrations.stage_data import StageData
-from supple.learner import Batch, shape_of
+from supple.learner import shape_of
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
@@ -66,7 +66,7 @@ class PlasticityPlugin(SupervisedPlugin):
         if not self._is_new:
             return
         self._is_new = False  # here all plugins have had their say on the data, as ReplayPlugin has
-        coming = StageData(strategy.dataloader, inputs_and_targets)
+        coming = StageData(strategy.dataloader, lambda batch: (batch[0], batch[1]))  # without the task labels
         if self.plasticity is None:
             self.plasticity = self._begin(strategy)
         else:
@@ -99,11 +99,6 @@ WANTS_TASKS = (
     "the network is a MultiTaskModule, which wants task labels besides. Methods that neither trace the network nor "
     "read data (L2, L2Init, SEWC, ShrinkPerturb, FullReset) serve it."
 )
-
-
-def inputs_and_targets(batch: Any) -> Batch:
-    """Avalanche's batches are inputs, targets and task labels."""
-    return batch[0], batch[1]
 
 
 def follow_growth_(plasticity: Plasticity) -> None:

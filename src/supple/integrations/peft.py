@@ -47,7 +47,7 @@ def put_aid_in_lora(model: PeftModel, activation: AID, *, adapter: str = "defaul
     """Give every linear or convolutional LoRA layer of the adapter an AID of its own; the model is changed in place."""
     if not isinstance(activation, AID):
         raise TypeError(f"put_aid_in_lora needs the activation as AID(p=...); got {activation!r}.")
-    layers = [module for module in model.modules() if isinstance(module, LoraLayer) and adapter in module.lora_A]
+    layers: list[Any] = [m for m in model.modules() if isinstance(m, LoraLayer) and adapter in m.lora_A]
     if not layers:
         raise ValueError(
             f"no linear or convolutional LoRA layer of an adapter named '{adapter}' was found in this "
@@ -56,9 +56,15 @@ def put_aid_in_lora(model: PeftModel, activation: AID, *, adapter: str = "defaul
     for layer in layers:
         check_plain(layer, adapter)
     for layer in layers:
-        activate_(layer, adapter, activation)
+        down = layer.lora_A[adapter]
+        if not hasattr(down, "activation"):  # an AID that is there is replaced
+            down.register_forward_hook(activated)
+        down.activation = AID(p=activation.p).train(down.training)
+        layer.get_delta_weight = functools.partial(delta_weight, layer)
     configs: dict[str, Any] = model.peft_config
-    configs[adapter] = with_aid(configs[adapter], activation)
+    names = [field.name for field in dataclasses.fields(LoraConfig) if field.init]
+    values = {name: getattr(configs[adapter], name) for name in names}
+    configs[adapter] = LoraWithAIDConfig(**values, aid_relu_prob=activation.p)
     for tuner in (module for module in model.modules() if isinstance(module, LoraModel)):
         for act in COMBINING:
             setattr(tuner, act, functools.partial(combine, tuner, act))
@@ -84,15 +90,6 @@ def load_lora_with_aid(base: nn.Module, folder: str | Path, **options: Any) -> P
             warnings.filterwarnings("ignore", message=r"Unexpected keyword arguments \['aid_relu_prob'\]")
             model.load_adapter(str(folder), **options)
     return put_aid_in_lora(model, AID(p=config.aid_relu_prob), adapter=adapter)
-
-
-def activate_(layer: Any, adapter: str, activation: AID) -> None:
-    """Put an AID behind the layer's A; another one there is replaced."""
-    down = layer.lora_A[adapter]
-    if not hasattr(down, "activation"):
-        down.register_forward_hook(activated)
-    down.activation = AID(p=activation.p).train(down.training)
-    layer.get_delta_weight = functools.partial(delta_weight, layer)
 
 
 def activated(down: Any, args: tuple[Any, ...], output: Tensor) -> Tensor:
@@ -140,9 +137,3 @@ def check_plain(layer: Any, adapter: str) -> None:
         )
     if layer.merged:
         raise ValueError("put_aid_in_lora needs the adapter unmerged; call model.unmerge_adapter() first.")
-
-
-def with_aid(config: LoraConfig, activation: AID) -> LoraWithAIDConfig:
-    """The adapter's config, which says what is inside."""
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(LoraConfig) if field.init}
-    return LoraWithAIDConfig(**values, aid_relu_prob=activation.p)

@@ -155,22 +155,15 @@ class Remembered:
 
     def __iter__(self) -> Iterator[Batch]:
         with undisturbed():
-            if getattr(self.model, "replay_buffer", None) is not None:
-                yield from self._replayed()
-            else:
-                yield from self._rolled_out()
-
-    def _replayed(self) -> Iterator[Batch]:
-        model = self.model
-        for _ in range(-(-NUM_AT_BOUNDARY // model.batch_size)):
-            sample = model.replay_buffer.sample(model.batch_size, env=model._vec_normalize_env)
-            is_critic = self.part == "critic"
-            yield (sample.observations, sample.actions) if is_critic else sample.observations, sample.actions
-
-    def _rolled_out(self) -> Iterator[Batch]:
-        buffer = self.model.rollout_buffer
-        observations = buffer.observations.reshape(-1, *buffer.obs_shape)[:NUM_AT_BOUNDARY]
-        yield buffer.to_torch(observations), buffer.to_torch(buffer.actions.reshape(-1, buffer.action_dim))
+            if getattr(self.model, "replay_buffer", None) is None:
+                buffer = self.model.rollout_buffer
+                observations = buffer.observations.reshape(-1, *buffer.obs_shape)[:NUM_AT_BOUNDARY]
+                yield buffer.to_torch(observations), buffer.to_torch(buffer.actions.reshape(-1, buffer.action_dim))
+                return
+            size, env = self.model.batch_size, self.model._vec_normalize_env
+            for _ in range(-(-NUM_AT_BOUNDARY // size)):
+                seen = self.model.replay_buffer.sample(size, env=env)
+                yield (seen.observations, seen.actions) if self.part == "critic" else seen.observations, seen.actions
 
 
 class ActorAndCritic(nn.Module):
