@@ -1,5 +1,6 @@
 """SiteRecorder: which layer feeds which activation, over how many samples, however parts of a model are called."""
 
+import math
 from contextlib import closing
 
 import pytest
@@ -8,6 +9,7 @@ from torch import nn
 
 from networks import ResNet
 from supple import Monitor
+from supple.metrics.observe import observe
 from supple.metrics.sites import SiteRecorder, training_forwards
 
 WIDTH = 8  # of every layer, so that no width tells them apart
@@ -115,12 +117,36 @@ def test_head_as_wide_as_the_first_layer_does_not_hide_it_when_the_parts_are_cal
 
 
 def test_features_returned_beside_the_logits_are_hidden_and_an_output_in_a_nested_structure_is_not():
-    class Both(Parts):
+    class Beside(Parts):
+        def forward(self, x):
+            hidden = self.act(self.fc1(x))
+            return self.head(hidden), hidden
+
+    class Nested(Parts):
         def forward(self, x):
             hidden = self.act(self.fc1(x))
             return {"logits": (self.body(hidden), hidden)}
 
-    assert watched(Both(), lambda model: model(batch()), times=1) == [("act", "fc1", 4)]
+    for model in (Beside(), Nested()):
+        assert watched(model, lambda model: model(batch()), times=1) == [("act", "fc1", 4)]
+
+
+def test_head_of_one_forward_does_not_feed_the_activation_of_data_in_the_next():
+    network = nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+    (site,) = observe(network, batch(), batch_size=2).sites
+    assert (site.layer, site.num_samples) == (None, 4)
+
+
+def test_activation_of_two_widths_is_two_sites():
+    sites = watched(Parts(), lambda m: (m.act(batch()), m.act(torch.cat([batch(), batch()], 1))))
+    assert sites == [("act", None, 8), ("act#2", None, 8)]
+
+
+@pytest.mark.parametrize(("shape", "num_units"), [((4, 3, 5), 5), ((4, 3, 5, 7), 3)])
+def test_units_of_data_are_channels_but_the_features_of_tokens(shape, num_units):
+    network = nn.Sequential(nn.ReLU(), nn.Flatten(), nn.Linear(math.prod(shape[1:]), 2))
+    (site,) = observe(network, torch.randn(shape)).sites
+    assert site.num_units == num_units
 
 
 class Pooled(nn.Module):
