@@ -35,7 +35,8 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 }
 FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 METHODS = FUNCTIONS | {"mean": "sum", "zeros": "ones", "zeros_like": "ones_like", "floor": "ceil", "sin": "cos"}
-ORDERED_BY_TYPE = {"isinstance", "issubclass", "getattr", "hasattr", "checked"}  # swapped arguments are a TypeError
+# Swapped arguments are a TypeError here, or change nothing.
+NOT_SWAPPED = {"isinstance", "issubclass", "getattr", "hasattr", "checked", "min", "max", "maximum", "minimum", "equal"}
 SKIPPED_FIELDS = {"annotation", "returns", "decorator_list", "bases", "format_spec"}
 
 
@@ -176,7 +177,7 @@ def changed_calls(call: ast.Call) -> Iterator[ast.Call]:
             yield ast.Call(ast.Attribute(value, METHODS[name]), call.args, call.keywords)
     first, second, *rest = [*call.args, None, None]
     is_pair = first is not None and second is not None and not any(isinstance(a, ast.Starred) for a in (first, second))
-    if is_pair and ast.unparse(call.func).split(".")[-1] not in ORDERED_BY_TYPE:
+    if is_pair and ast.unparse(call.func).split(".")[-1] not in NOT_SWAPPED:
         yield ast.Call(call.func, [second, first, *rest[:-2]], call.keywords)
     is_class = ast.unparse(call.func).split(".")[-1][:1].isupper()  # most need every field
     for i, keyword in enumerate(call.keywords):
