@@ -92,7 +92,7 @@ def changes(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
                 continue
             places = value if isinstance(value, list) else [value]
             for index, child in enumerate(places):
-                if not isinstance(child, ast.AST) or isinstance(child, ast.Raise):
+                if not isinstance(child, ast.AST) or isinstance(child, ast.Raise) or is_guard(child):
                     continue
                 named = isinstance(child, (ast.FunctionDef, ast.ClassDef))
                 inner = f"{where}.{child.name}".lstrip(".") if named else where
@@ -121,6 +121,11 @@ def head(statement: ast.AST) -> str:
     """The first line of a statement, without its decorators and body."""
     lines = ast.unparse(statement).splitlines() or [""]
     return next((line for line in lines if not line.startswith("@")), lines[0])
+
+
+def is_guard(node: ast.AST) -> bool:
+    """Whether this is the `strict=True` of zip, which guards against errors elsewhere."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 def is_warning(node: ast.AST) -> bool:
@@ -181,5 +186,5 @@ def changed_calls(call: ast.Call) -> Iterator[ast.Call]:
         yield ast.Call(call.func, [second, first, *rest[:-2]], call.keywords)
     is_class = ast.unparse(call.func).split(".")[-1][:1].isupper()  # most need every field
     for i, keyword in enumerate(call.keywords):
-        if keyword.arg is not None and not is_class:
+        if keyword.arg is not None and not is_guard(keyword) and not is_class:
             yield ast.Call(call.func, call.args, call.keywords[:i] + call.keywords[i + 1 :])
