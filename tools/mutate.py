@@ -144,8 +144,8 @@ class Outcome:
         self.failed += [report.nodeid] if report.failed else []
 
 
-def child(sender: Any, arguments: list[str], sources: dict[str, str]) -> None:
-    """Run the tests on these sources, and send back how they ended."""
+def child(sender: Any, files: list[str], left_out: list[str] | None, sources: dict[str, str]) -> None:
+    """Run the tests on these sources, file by file, and send back how they ended; only a trial goes past a failure."""
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))  # a wrong size must not take the machine's memory
     log = os.open(OUT / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -155,31 +155,41 @@ def child(sender: Any, arguments: list[str], sources: dict[str, str]) -> None:
     sys.meta_path.insert(0, Planted)
     outcome = Outcome()
     options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow", "-k", NOT_RUN]
-    code = pytest.main([*options, *arguments], plugins=[outcome])
-    libraries = [
-        name for name, module in sys.modules.items() if "site-packages" in str(getattr(module, "__file__", ""))
-    ]
-    sender.send((int(code), outcome.failed, outcome.num_passed, libraries))
+    if left_out is not None:
+        options += ["-x", *(f"--deselect={test}" for test in left_out)]
+    for file in files:  # one by one: to collect all of them takes longer than the test that kills most mutants
+        is_killed = pytest.main([*options, file], plugins=[outcome]) not in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if is_killed and left_out is not None:
+            break
+    places = {name: str(getattr(module, "__file__", "")) for name, module in sys.modules.items()}
+    libraries = [name for name, place in places.items() if "site-packages" in place]
+    sender.send((is_killed, outcome.failed, outcome.num_passed, libraries))
     os._exit(0)
 
 
-def tried(arguments: list[str], sources: dict[str, str], *, limit: float) -> dict[str, Any]:
-    """Fork a child for these sources and wait for its end, at most `limit` seconds."""
+def tried(files: list[str], left_out: list[str] | None, sources: dict[str, str], *, limit: float) -> dict[str, Any]:
+    """Fork a child for these sources and wait for its end, at most `limit` seconds; left_out is None in a trial."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     start = time.monotonic()
-    process = multiprocessing.get_context("fork").Process(target=child, args=(sender, arguments, sources))
+    process = multiprocessing.get_context("fork").Process(target=child, args=(sender, files, left_out, sources))
     process.start()
     sender.close()
-    code, failed, num_passed, libraries = -1, ["takes too long"], 0, []
+    is_killed, failed, num_passed, libraries = True, ["takes too long"], 0, []
     if receiver.poll(limit):
         with contextlib.suppress(EOFError):
             failed = ["crashes"]
-            code, failed, num_passed, libraries = receiver.recv()
+            is_killed, failed, num_passed, libraries = receiver.recv()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid or 0, signal.SIGKILL)
     process.join()
     seconds = round(time.monotonic() - start, 1)
-    return {"code": code, "failed": failed, "num_passed": num_passed, "libraries": libraries, "seconds": seconds}
+    return {
+        "is_killed": is_killed,
+        "failed": failed,
+        "num_passed": num_passed,
+        "libraries": libraries,
+        "seconds": seconds,
+    }
 
 
 def files_of(tests: tuple[str, ...], stem: str) -> list[str]:
@@ -194,21 +204,21 @@ def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict
     if not todo:
         return
     tests = MODULES[name].tests
-    plain = tried(files_of(tests, ""), unchanged_sources(MODULES[name]), limit=1800)
+    plain = tried(files_of(tests, ""), None, unchanged_sources(MODULES[name]), limit=1800)
     if plain["num_passed"] == 0:
         print(f"{name}: no test passes here without a planted error; see {OUT / 'log.txt'}.", flush=True)
         return
-    options = ["-x", *(f"--deselect={test}" for test in plain["failed"])]
+    fail = ", ".join(plain["failed"]) or "none"
     print(
-        f"{name}: {plain['num_passed']} tests pass in {plain['seconds']} s, these fail: {plain['failed']}", flush=True
+        f"{name}: {plain['num_passed']} tests pass in {plain['seconds']} s; left out, as they fail: {fail}", flush=True
     )
     for library in plain["libraries"]:  # imported once, here, for all children
         with contextlib.suppress(Exception):
             importlib.import_module(library)
     for number, mutant in enumerate(todo, start=1):
         files = files_of(tests, Path(mutant.file).stem)
-        result = tried([*options, *files], planted_sources(mutant), limit=60 + 3 * plain["seconds"])
-        verdict = "survived" if result["code"] == 0 else "killed"
+        result = tried(files, plain["failed"], planted_sources(mutant), limit=60 + 3 * plain["seconds"])
+        verdict = "killed" if result["is_killed"] else "survived"
         line = {"module": name, **dict(zip(("file", "where", "before", "after"), key_of(mutant), strict=True))}
         line |= {"source": digest(Path(mutant.file).read_bytes()), "state": state, "verdict": verdict}
         by = result["failed"][0] if result["failed"] else ""

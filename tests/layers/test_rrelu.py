@@ -87,3 +87,7 @@ def test_values_are_those_of_torch():
     expected = nn.RReLU(LOWER, UPPER)(x)
     torch.manual_seed(1)
     assert torch.equal(RReLU(LOWER, UPPER)(x), expected)
+
+
+def test_default_slopes_are_those_of_torch():
+    assert (RReLU().lower, RReLU().upper, RReLU().inplace) == (nn.RReLU().lower, nn.RReLU().upper, False)
