@@ -39,7 +39,7 @@ NOT_RUN = "not compile and not Compile and not onnx and not export and not comma
 
 @dataclass(frozen=True)
 class Module:
-    """What is mutated, and the tests that judge it: first those named after the mutated file, then in this order."""
+    """What is mutated, and the tests that judge it: first those named after the mutated file, then the quick ones."""
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
@@ -157,13 +157,17 @@ def child(sender: Any, files: list[str], left_out: list[str] | None, sources: di
     options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow", "-k", NOT_RUN]
     if left_out is not None:
         options += ["-x", *(f"--deselect={test}" for test in left_out)]
+    seconds = {}
     for file in files:  # one by one: to collect all of them takes longer than the test that kills most mutants
+        start = time.monotonic()
         is_killed = pytest.main([*options, file], plugins=[outcome]) not in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
+        seconds[file] = time.monotonic() - start
         if is_killed and left_out is not None:
             break
     places = {name: str(getattr(module, "__file__", "")) for name, module in sys.modules.items()}
     libraries = [name for name, place in places.items() if "site-packages" in place]
-    sender.send((is_killed, outcome.failed, outcome.num_passed, libraries))
+    known = {"failed": outcome.failed, "num_passed": outcome.num_passed, "libraries": libraries, "by_file": seconds}
+    sender.send({"is_killed": is_killed, **known})
     os._exit(0)
 
 
@@ -174,28 +178,19 @@ def tried(files: list[str], left_out: list[str] | None, sources: dict[str, str],
     process = multiprocessing.get_context("fork").Process(target=child, args=(sender, files, left_out, sources))
     process.start()
     sender.close()
-    is_killed, failed, num_passed, libraries = True, ["takes too long"], 0, []
+    outcome: dict[str, Any] = {"is_killed": True, "failed": ["takes too long"], "num_passed": 0}
     if receiver.poll(limit):
+        outcome["failed"] = ["crashes"]
         with contextlib.suppress(EOFError):
-            failed = ["crashes"]
-            is_killed, failed, num_passed, libraries = receiver.recv()
+            outcome = receiver.recv()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid or 0, signal.SIGKILL)
     process.join()
-    seconds = round(time.monotonic() - start, 1)
-    return {
-        "is_killed": is_killed,
-        "failed": failed,
-        "num_passed": num_passed,
-        "libraries": libraries,
-        "seconds": seconds,
-    }
+    return outcome | {"seconds": round(time.monotonic() - start, 1)}
 
 
-def files_of(tests: tuple[str, ...], stem: str) -> list[str]:
-    """The test files, those named after the mutated file first."""
-    files = [str(file) for test in tests for file in sorted(Path(test).rglob("test_*.py")) or [Path(test)]]
-    return sorted(dict.fromkeys(files), key=lambda file: stem not in Path(file).name)
+def files_of(tests: tuple[str, ...]) -> list[str]:
+    return [str(file) for test in tests for file in sorted(Path(test).rglob("test_*.py")) or [Path(test)]]
 
 
 def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict[str, Any]], state: str) -> None:
@@ -204,7 +199,7 @@ def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict
     if not todo:
         return
     tests = MODULES[name].tests
-    plain = tried(files_of(tests, ""), None, unchanged_sources(MODULES[name]), limit=1800)
+    plain = tried(files_of(tests), None, unchanged_sources(MODULES[name]), limit=1800)
     if plain["num_passed"] == 0:
         print(f"{name}: no test passes here without a planted error; see {OUT / 'log.txt'}.", flush=True)
         return
@@ -216,7 +211,8 @@ def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict
         with contextlib.suppress(Exception):
             importlib.import_module(library)
     for number, mutant in enumerate(todo, start=1):
-        files = files_of(tests, Path(mutant.file).stem)
+        stem, by_file = Path(mutant.file).stem, plain["by_file"]
+        files = sorted(by_file, key=lambda file: (stem not in Path(file).name, by_file[file]))  # noqa: B023
         result = tried(files, plain["failed"], planted_sources(mutant), limit=60 + 3 * plain["seconds"])
         verdict = "killed" if result["is_killed"] else "survived"
         line = {"module": name, **dict(zip(("file", "where", "before", "after"), key_of(mutant), strict=True))}
