@@ -212,7 +212,7 @@ def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict
             importlib.import_module(library)
     for number, mutant in enumerate(todo, start=1):
         stem, by_file = Path(mutant.file).stem, plain["by_file"]
-        files = sorted(by_file, key=lambda file: (stem not in Path(file).name, by_file[file]))  # noqa: B023
+        files = sorted(by_file, key=lambda file: (stem not in Path(file).name, by_file[file]))
         result = tried(files, plain["failed"], planted_sources(mutant), limit=60 + 3 * plain["seconds"])
         verdict = "killed" if result["is_killed"] else "survived"
         line = {"module": name, **dict(zip(("file", "where", "before", "after"), key_of(mutant), strict=True))}
