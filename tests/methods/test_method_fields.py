@@ -87,3 +87,31 @@ def test_only_the_threshold_of_redo_may_be_infinite():
     assert ReDo(threshold=math.inf).threshold == math.inf
     with pytest.raises(ValueError, match=r"^L2\.strength"):
         L2(strength=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "allowed", "refused"),
+    [
+        (DASH, "alpha", (1e-9, 1.0), (0.0, 1.0 + 1e-9)),
+        (DASH, "floor", (0.0, 1.0), (-1e-9, 1.0 + 1e-9)),
+        (CBP, "replacement_rate", (0.0, 1.0), (-1e-9, 1.0 + 1e-9)),
+        (CBP, "maturity", (0,), (-1,)),
+        (CBP, "utility_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
+        (ReDo, "threshold", (0.0,), (-1e-9, math.nan)),
+        (ReDo, "num_examples", (1,), (0,)),
+        (SEWC, "strength", (0.0,), (-1e-9,)),
+        (SEWC, "mean_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
+        (SEWC, "fisher_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
+        (L2, "strength", (0.0,), (-1e-9,)),
+        (L2Init, "strength", (0.0,), (-1e-9,)),
+        (ShrinkPerturb, "shrink", (0.0, 1.0), (-1e-9, 1.0 + 1e-9)),
+        (UseRReLU, "lower_slope", (0.0, 0.125), (-1e-9, 0.126)),
+        (UseRReLU, "upper_slope", (0.0625, 1.0), (0.0624, 1.0 + 1e-9)),
+    ],
+)
+def test_bounds_of_a_field_are_allowed_as_it_says_and_nothing_beyond(method, field, allowed, refused):
+    for value in allowed:
+        assert getattr(method(**{field: value}), field) == value
+    for value in refused:
+        with pytest.raises(ValueError, match=rf"{method.__name__}\.{field}"):
+            method(**{field: value})
