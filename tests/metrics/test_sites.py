@@ -153,13 +153,18 @@ def test_norm_before_the_layer_says_nothing_of_the_layers_units():
     assert (site.num_units, site.layer) == (5, "2")
 
 
-@pytest.mark.parametrize("module", [AID(0.9), DropReLU(0.9), nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()])
+HALVED, HALF = IntervalDropout((0.0,), (0.5, 0.5)), IntervalDropout((0.0,), (1.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    "module", [AID(0.9), DropReLU(0.9), HALVED, nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()]
+)
 def test_activation_that_lets_negative_values_through_is_never_silent(module):
     assert never_silent(module)
     assert (module.eval()(torch.tensor([[-1.0, -2.0]])) != 0).any()
 
 
-@pytest.mark.parametrize("module", [nn.ReLU(), ReLUDropout(0.5), AID(1.0), DropReLU(1.0), nn.LeakyReLU(0.0)])
+@pytest.mark.parametrize("module", [nn.ReLU(), ReLUDropout(0.5), AID(1.0), DropReLU(1.0), HALF, nn.LeakyReLU(0.0)])
 def test_rectifier_can_be_silent(module):
     assert not never_silent(module)
     assert (module.eval()(torch.tensor([[-1.0, -2.0]])) == 0).all()

@@ -135,6 +135,15 @@ def test_layer_called_aside_in_a_forward_feeds_nothing():
     assert layers_with_and_without_gradients(Aside()) == ["fc1", "fc1"]
 
 
+def test_layer_that_autograd_does_not_see_behind_the_activation_does_not_feed_it():
+    class Beside(Parts):
+        def forward(self, x):
+            beside, z = self.fc1(x), self.fc2(x)
+            return self.head(self.act(2 * z)) + beside
+
+    assert layers_with_and_without_gradients(Beside())[0] == "fc2"  # without gradients it is a guess
+
+
 def test_activation_of_a_sum_with_what_fed_the_branch_belongs_to_the_branch():
     class Residual(Parts):
         def forward(self, x):
