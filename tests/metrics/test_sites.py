@@ -43,6 +43,13 @@ def test_other_module_is_no_activation(module):
     assert not is_activation(module)
 
 
+def test_block_from_a_file_of_activations_is_none_if_it_has_parts():
+    block = type("Gated", (nn.Module,), {"__module__": "library.activations"})()
+    assert is_activation(block)
+    block.inner = nn.ReLU()
+    assert not is_activation(block)
+
+
 def test_sites_can_be_named():
     network = nn.Sequential(nn.Linear(2, 2), nn.Identity(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
     assert [site.name for site in observe(network, torch.ones(1, 2)).sites] == ["3"]
