@@ -188,3 +188,12 @@ def test_magnitudes_of_a_bfloat16_network_are_summed_without_rounding():
     # bfloat16 has no number between 256 and 258.
     observation = observe(model, torch.ones(257, 1, dtype=torch.bfloat16), batch_size=300)
     assert observation.sites[0].magnitude.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("shift", [None, 0.5, torch.tensor(0.5)], ids=["none", "number", "scalar tensor"])
+def test_argument_that_holds_no_samples_goes_whole_into_every_forward(shift):
+    model, x = TwoInputs(), torch.randn(5, 6)
+    expected = model.act(model.fc1(x) + (shift or 0.0)).abs().mean(0)
+    for inputs in ((x, shift), {"x": x, "shift": shift}):
+        (site,) = observe(model, inputs, batch_size=2).sites
+        torch.testing.assert_close(site.magnitude, expected.double())
