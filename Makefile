@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED_BY := pyproject.toml constraints.txt setup.py src/supple/version.py src/supple/kernels/cpu.c
 
-.PHONY: demo test test-all check format docs conversion-table dist clean
+.PHONY: demo test test-all mutate check format docs conversion-table dist clean
 
 demo: .venv/lab  ## three activations on random-label digits: a table, a figure and a page in minutes
 	@$(BIN)/supple run quickstart
@@ -15,6 +15,9 @@ test: check  ## lint, type-check and every test that is quick
 test-all: check  ## the slow tests too, and those of the libraries supple works with, where these install
 	@$(MAKE) --no-print-directory .venv/integrations .venv/docs || echo "Tests of what is missing are skipped."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+mutate: .venv/mutate  ## plant small errors and see whether a test fails: docs/mutation.md; goes on where it was stopped
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/mutate.py $(MUTATE)
 
 check: .venv/dev
 	@$(BIN)/ruff check .

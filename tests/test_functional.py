@@ -122,6 +122,14 @@ def test_p_may_be_any_real_number_type(p: float):
     assert torch.equal(y, SF.aid(x, float(p)))
 
 
+@pytest.mark.parametrize(
+    "p", [True, np.bool_(True), torch.tensor(True), 10**400], ids=["bool", "numpy", "torch", "huge"]
+)
+def test_a_bool_and_an_integer_beyond_every_float_are_no_numbers(p: object):
+    with pytest.raises(TypeError, match=r"^AID.p is .*, a number in \[0, 1\]; got "):
+        SF.aid(torch.randn(3), p)
+
+
 def test_edges_and_rates_may_be_lists_and_arrays():
     x = torch.randn(1000)
     outputs = []

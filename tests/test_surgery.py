@@ -160,6 +160,15 @@ def test_layers_between_two_optimizers_are_left_alone():
         surgery.warn_of_others(chain_graph(model), optimizer, "CBP", served=layers)
 
 
+@pytest.mark.parametrize(("widths", "shown"), [((3, 4, 5), "('1', '3', '5')"), ((3, 4, 5, 6), "('1', '3', '5', ...)")])
+def test_warning_of_layers_left_alone_names_three_and_counts_all(widths, shown):
+    graph = chain_graph(chain(2, *widths, 1))
+    with pytest.warns(UserWarning, match=f"^CBP leaves {len(widths)} of the network's hidden layers alone") as warnings:
+        surgery.warn_of_others(graph, torch.optim.SGD([torch.zeros(1)]), "CBP", served=[])
+    told = str(warnings[0].message).replace(": the optimizer does not train its weights", "")
+    assert shown.replace(", ", "; ") in told
+
+
 def frozen(model):
     model[0].requires_grad_(False)
     return unit_layer(model, 1)

@@ -225,6 +225,20 @@ def test_dropped_is_plus_zero_and_kept_is_scaled_to_the_sign_of_zero(
 
 
 @EVERY_DTYPE
+@pytest.mark.parametrize("scale", [2.0, -2.0])
+@pytest.mark.parametrize("negative", [0.75, 1.0], ids=["sum to one", "one is open"])
+def test_two_rates_at_zero_may_have_any_scale(kernel: CpuKernel, negative: float, scale: float, dtype: torch.dtype):
+    x = torch.tensor((3.0, -3.0, 0.0, -0.0), dtype=dtype).repeat(4001)
+    y = laws.draw(kernel, x, Intervals((0.0,), (negative, 0.25), scale), seed=3)
+    kept = y.view(cpu.BITS[dtype]) == (x * scale).view(cpu.BITS[dtype])
+    assert same_bits(torch.where(kept, x * scale, torch.zeros_like(x)), y)
+    # Of the two zeros, the one that becomes -0 shows whether it was kept.
+    for place, rate in ((0, 0.75), (1, 1.0 - negative), (2 if scale < 0 else 3, 0.75)):
+        share = kept[place::4].double().mean().item()
+        assert abs(share - rate) <= 5 * laws.sigma(rate, 4001), f"{x[place]} kept in {share}"
+
+
+@EVERY_DTYPE
 @EVERY_PATH
 def test_nan_of_either_sign_stays_nan(kernel: CpuKernel, intervals: Intervals, dtype: torch.dtype):
     bits = torch.full((5001,), laws.NAN, dtype=dtype).view(cpu.BITS[dtype])

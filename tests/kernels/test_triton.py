@@ -13,6 +13,8 @@ from supple import functional as SF
 from supple.kernels.base import Intervals
 
 pytest.importorskip("triton")
+from host_philox import host_uniforms, philox
+
 from supple.kernels.cuda_seed import NUM_SLOTS, CudaSeeds, signed
 from supple.kernels.triton import GROUPS, TritonKernel
 
@@ -54,34 +56,6 @@ def test_triton_serves_cuda_and_the_description_says_so():
 # Random bits, recomputed on the host.
 
 
-def philox(counter: list[Tensor], key: tuple[int, int]) -> list[Tensor]:
-    """Philox4x32-10 in int64 arithmetic, products taken in 16-bit parts so that none overflows."""
-    (c0, c1, c2, c3), (k0, k1) = counter, key
-    for _ in range(10):
-        (high_0, low_0), (high_2, low_2) = wide_product(c0, 0xD2511F53), wide_product(c2, 0xCD9E8D57)
-        c0, c1, c2, c3 = high_2 ^ c1 ^ k0, low_2, high_0 ^ c3 ^ k1, low_0
-        k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
-    return [c0, c1, c2, c3]
-
-
-def wide_product(a: Tensor, b: int) -> tuple[Tensor, Tensor]:
-    low = a * (b & 0xFFFF)
-    high = a * (b >> 16) + (low >> 16)
-    return high >> 16, ((high & 0xFFFF) << 16) | (low & 0xFFFF)
-
-
-def host_uniforms(num_blocks: int, *, seed: int, offset: int) -> Tensor:
-    """The 37-bit uniforms of whole blocks, in the order of the elements."""
-    group = torch.arange(num_blocks * GROUPS)
-    stream = [torch.full_like(group, offset % 2**32), torch.full_like(group, offset >> 32)]
-    words = philox([group, *stream, torch.full_like(group, 0x41494431)], (seed % 2**32, seed >> 32))
-    halves = torch.stack([torch.stack([word >> 16 for word in words], 1), torch.stack([w & 0xFFFF for w in words], 1)])
-    low = [((word >> 16 & 7) << 12 | word & 7) << 3 * j for j, word in enumerate(words)]
-    shared = low[0] | low[1] | low[2] | low[3]
-    uniforms = ((halves >> 3) << 24 | shared[None, :, None]).double() / 2**37
-    return uniforms.view(2, num_blocks, GROUPS * 4).transpose(0, 1).flatten()
-
-
 def test_host_philox_gives_the_published_answer():
     zero = torch.zeros(1, dtype=torch.int64)
     words = philox([zero] * 4, (0, 0))
@@ -94,7 +68,7 @@ def test_masks_are_the_philox_bits_of_seed_and_offset(seed: int, dtype: torch.dt
     generator = torch.Generator(GPU).manual_seed(seed)
     generator.set_offset((5 << 32) + 8)
     x = torch.randn(40 * 8 * GROUPS - 77, device=GPU).to(dtype)
-    uniforms = host_uniforms(40, seed=seed, offset=(5 << 32) + 8)[: x.numel()].to(GPU)
+    uniforms = host_uniforms(40, groups=GROUPS, seed=seed, offset=(5 << 32) + 8)[: x.numel()].to(GPU)
     intervals = Intervals((-0.5, 0.0), (0.2, 0.9, 1e-3), 1.25)
     keep = torch.where(x >= 0, 0.999, torch.where(x >= -0.5, 0.1, 0.8).double())
     y = KERNEL.drop(x, intervals, generator=generator, out=None)

@@ -432,3 +432,9 @@ def test_network_without_hidden_units_is_refused():
 def test_value_out_of_range_is_named(field, value):
     with pytest.raises(ValueError, match=rf"^CBP\.{field} (is|must be) .*; got {value!r}\.$"):
         CBP(**{field: value})
+
+
+def test_first_record_of_a_layer_lies_on_the_device_of_the_network():
+    learner = learner_of(chain(3, 4, 2))
+    record = CBP(utility="adaptable_contribution").first_record(learner.units["1"], torch.device("meta"))
+    assert {tensor.device.type for tensor in record.values()} == {"meta"}

@@ -1,13 +1,31 @@
 """A method is a value: checked when it is made, copied, compared."""
 
 import copy
+import math
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from supple.methods import L2
+from supple.methods import (
+    CBP,
+    DASH,
+    L2,
+    SEWC,
+    FullReset,
+    L2Init,
+    ReDo,
+    ShrinkPerturb,
+    UseAID,
+    UseDropout,
+    UseDropReLU,
+    UseIdentity,
+    UseRReLU,
+    UseSigmoid,
+    UseTanh,
+)
 from supple.methods.base import Method
+from supple_lab.runs.spec import encode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,3 +50,68 @@ def test_copies_of_a_method_are_equal_to_it():
 def test_a_positional_value_is_refused_by_the_methods_own_name():
     with pytest.raises(TypeError, match=r"^L2\.__init__\(\) takes 1 positional argument"):
         L2(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "published"),
+    [
+        (CBP, {"replacement_rate": 1e-3, "maturity": 100, "utility_decay": 0.99, "utility": "contribution"}),
+        (DASH, {"alpha": 0.1, "floor": 0.3}),
+        (L2, {"strength": 1e-4}),
+        (L2Init, {"strength": 1e-3}),
+        (ReDo, {"threshold": 0.0, "num_examples": 2000}),
+        (SEWC, {"strength": 1.0, "mean_decay": 0.999, "fisher_decay": 0.999}),
+        (ShrinkPerturb, {"shrink": 0.8}),
+        (UseAID, {"relu_prob": 0.9}),
+        (UseDropout, {"drop_positive": 0.1}),
+        (UseDropReLU, {"relu_prob": 0.9}),
+        (UseRReLU, {"lower_slope": 0.0625, "upper_slope": 0.125}),
+    ],
+)
+def test_defaults_are_the_published_values(method, published):
+    assert published.items() <= asdict(method()).items()
+
+
+@pytest.mark.parametrize("method", [CBP, ReDo, UseIdentity, UseRReLU, UseSigmoid, UseTanh])
+def test_a_run_without_a_revision_is_of_the_first_one_and_new_runs_are_of_the_second(method):
+    assert "revision" not in encode(method(revision=1))
+    assert encode(method())["revision"] == 2
+
+
+@pytest.mark.parametrize("method", [ShrinkPerturb(), FullReset(), CBP(moments="clear"), ReDo(moments="clear")])
+def test_a_field_that_came_later_is_not_written_at_its_old_behaviour(method):
+    assert not {"clear_moments", "built_with", "moments"} & set(encode(method))
+
+
+def test_only_the_threshold_of_redo_may_be_infinite():
+    assert ReDo(threshold=math.inf).threshold == math.inf
+    with pytest.raises(ValueError, match=r"^L2\.strength"):
+        L2(strength=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "allowed", "refused"),
+    [
+        (DASH, "alpha", (1e-9, 1.0), (0.0, 1.0 + 1e-9)),
+        (DASH, "floor", (0.0, 1.0), (-1e-9, 1.0 + 1e-9)),
+        (CBP, "replacement_rate", (0.0, 1.0), (-1e-9, 1.0 + 1e-9)),
+        (CBP, "maturity", (0,), (-1,)),
+        (CBP, "utility_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
+        (ReDo, "threshold", (0.0,), (-1e-9, math.nan)),
+        (ReDo, "num_examples", (1,), (0,)),
+        (SEWC, "strength", (0.0,), (-1e-9,)),
+        (SEWC, "mean_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
+        (SEWC, "fisher_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
+        (L2, "strength", (0.0,), (-1e-9,)),
+        (L2Init, "strength", (0.0,), (-1e-9,)),
+        (ShrinkPerturb, "shrink", (0.0, 1.0), (-1e-9, 1.0 + 1e-9)),
+        (UseRReLU, "lower_slope", (0.0, 0.125), (-1e-9, 0.126)),
+        (UseRReLU, "upper_slope", (0.0625, 1.0), (0.0624, 1.0 + 1e-9)),
+    ],
+)
+def test_bounds_of_a_field_are_allowed_as_it_says_and_nothing_beyond(method, field, allowed, refused):
+    for value in allowed:
+        assert getattr(method(**{field: value}), field) == value
+    for value in refused:
+        with pytest.raises(ValueError, match=rf"{method.__name__}\.{field}"):
+            method(**{field: value})

@@ -318,3 +318,10 @@ def test_network_without_a_graph_is_refused_by_the_tracer(method):
     learner = Learner(model, torch.optim.SGD(model.parameters()), example_input=torch.randn(2, 6))
     with pytest.raises(UntraceableModel, match="Branching"):
         method.init(learner)
+
+
+def test_layers_whose_units_cannot_be_recycled_are_named():
+    model = chain(2, 3, 4, 1)
+    learner = Learner(model, torch.optim.SGD(model[:3].parameters()), example_input=torch.randn(2, 2))
+    with pytest.warns(UserWarning, match=r"^ReDo leaves 1 .* \('3': the optimizer does not train its weights\)"):
+        ReDo().init(learner)

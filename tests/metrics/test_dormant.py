@@ -5,7 +5,7 @@ from torch import nn
 
 from supple import AID, CReLU, Fourier
 from supple.metrics.observe import observe
-from supple.metrics.units import DormantRatio
+from supple.metrics.units import DormantRatio, dormant_scores
 
 
 def ratios(network, inputs):
@@ -24,6 +24,13 @@ def test_scores_are_measured_against_the_layer_mean_at_every_tau():
         "dormant_ratio_0.21": 0.75,
         "dormant_ratio_3.8": 1.0,
     }
+
+
+def test_unit_whose_score_is_tau_itself_is_dormant():
+    observation = observe(unit_net(3, nn.ReLU()), torch.tensor([[0.5, 1.0, 1.5]]))
+    tau = dormant_scores(observation.sites[0].magnitude)[1].item()
+    (ratio,) = DormantRatio(taus=(tau,)).measure(observation).values()
+    assert ratio == pytest.approx(2 / 3)
 
 
 def test_default_thresholds_are_those_of_the_papers():

@@ -179,3 +179,21 @@ def test_output_that_lands_where_a_hidden_tensor_lay_is_not_taken_for_it():
     network = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     for _ in range(20):
         assert len(observe(network, torch.randn(4, 4)).sites) == 2
+
+
+def test_magnitudes_of_a_bfloat16_network_are_summed_without_rounding():
+    model = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1)).to(torch.bfloat16)
+    nn.init.ones_(model[0].weight)
+    nn.init.zeros_(model[0].bias)
+    # bfloat16 has no number between 256 and 258.
+    observation = observe(model, torch.ones(257, 1, dtype=torch.bfloat16), batch_size=300)
+    assert observation.sites[0].magnitude.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("shift", [None, 0.5, torch.tensor(0.5)], ids=["none", "number", "scalar tensor"])
+def test_argument_that_holds_no_samples_goes_whole_into_every_forward(shift):
+    model, x = TwoInputs(), torch.randn(5, 6)
+    expected = model.act(model.fc1(x) + (shift or 0.0)).abs().mean(0)
+    for inputs in ((x, shift), {"x": x, "shift": shift}):
+        (site,) = observe(model, inputs, batch_size=2).sites
+        torch.testing.assert_close(site.magnitude, expected.double())

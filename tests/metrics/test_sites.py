@@ -43,6 +43,13 @@ def test_other_module_is_no_activation(module):
     assert not is_activation(module)
 
 
+def test_block_from_a_file_of_activations_is_none_if_it_has_parts():
+    block = type("Gated", (nn.Module,), {"__module__": "library.activations"})()
+    assert is_activation(block)
+    block.inner = nn.ReLU()
+    assert not is_activation(block)
+
+
 def test_sites_can_be_named():
     network = nn.Sequential(nn.Linear(2, 2), nn.Identity(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
     assert [site.name for site in observe(network, torch.ones(1, 2)).sites] == ["3"]
@@ -153,13 +160,18 @@ def test_norm_before_the_layer_says_nothing_of_the_layers_units():
     assert (site.num_units, site.layer) == (5, "2")
 
 
-@pytest.mark.parametrize("module", [AID(0.9), DropReLU(0.9), nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()])
+HALVED, HALF = IntervalDropout((0.0,), (0.5, 0.5)), IntervalDropout((0.0,), (1.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    "module", [AID(0.9), DropReLU(0.9), HALVED, nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()]
+)
 def test_activation_that_lets_negative_values_through_is_never_silent(module):
     assert never_silent(module)
     assert (module.eval()(torch.tensor([[-1.0, -2.0]])) != 0).any()
 
 
-@pytest.mark.parametrize("module", [nn.ReLU(), ReLUDropout(0.5), AID(1.0), DropReLU(1.0), nn.LeakyReLU(0.0)])
+@pytest.mark.parametrize("module", [nn.ReLU(), ReLUDropout(0.5), AID(1.0), DropReLU(1.0), HALF, nn.LeakyReLU(0.0)])
 def test_rectifier_can_be_silent(module):
     assert not never_silent(module)
     assert (module.eval()(torch.tensor([[-1.0, -2.0]])) == 0).all()

@@ -53,6 +53,19 @@ def test_fewer_than_two_seeds_have_no_interval(number):
     assert bootstrap_interval(np.ones(number), np.random.default_rng(0)) is None
 
 
+def test_two_seeds_have_both_intervals():
+    values = np.array([0.4, 0.6])
+    assert mean_interval(values) == pytest.approx((0.5 - 12.706 * 0.1, 0.5 + 12.706 * 0.1), abs=1e-4)
+    assert bootstrap_interval(values, np.random.default_rng(0)) == (0.4, 0.6)  # 1 resample in 4 has either seed twice
+
+
+def test_bootstrap_draws_ten_thousand_resamples_unless_told_otherwise():
+    generators = [np.random.default_rng(0) for _ in range(2)]
+    bootstrap_interval(SEEDS["five"], generators[0])
+    generators[1].integers(5, size=(10_000, 5))
+    assert generators[0].random() == generators[1].random()
+
+
 def test_deviation_is_the_samples_own():
     values = SEEDS["five"]
     assert mean_and_std(values) == pytest.approx((values.mean(), stats.tstd(values)))

@@ -70,6 +70,30 @@ def test_two_equal_seeds_say_why_they_decide_nothing():
     assert claim_above(np.array([0.9, 0.9, 0.9]), 0.5, **WORDS).verdict == "holds"
 
 
+@pytest.mark.parametrize(
+    ("pair", "verdict"),
+    [
+        ((0.0, 1e-12), "not decided"),
+        ((0.25, 0.25 + 1.5e-12), "fails"),
+        ((1e6, 1e6 + 5e-7), "not decided"),  # the part in 1e12 is one of the numbers' own size
+        ((1e6, 1e6 + 1.5e-6), "holds"),
+    ],
+)
+def test_two_seeds_are_equal_up_to_one_part_in_a_million_million(pair, verdict):
+    assert claim_above(np.array(pair), 0.5, **WORDS).verdict == verdict
+
+
+@pytest.mark.parametrize("claim", [claim_above, claim_below])
+def test_chance_is_the_p_value_of_students_test_at_the_threshold(claim):
+    values = np.array([0.6, 0.7, 0.8])
+    assert claim(values, 0.5, **WORDS).chance == pytest.approx(stats.ttest_1samp(values, 0.5).pvalue)
+
+
+def test_equal_seeds_leave_no_chance_off_the_threshold_and_all_of_it_on_the_threshold():
+    assert claim_above(np.full(3, 0.75), 0.5, **WORDS).chance == 0.0
+    assert claim_above(np.full(3, 0.5), 0.5, **WORDS).chance == 1.0
+
+
 def test_row_without_runs_measures_nothing():
     row = claim_below(np.array([]), 0.5, **WORDS)
     assert (row.measured, row.interval, row.n) == ("", None, 0)
@@ -158,6 +182,8 @@ def test_groups_are_counted(verdicts, at_least, verdict):
     if verdict != "not run":
         assert row.measured == f"holds in {verdicts.count('holds')} of 3 (at least {at_least}?)"
         assert [part.verdict for part in row.parts] == verdicts
+    else:
+        assert (row.measured, row.n) == ("", 0)
 
 
 def test_a_claim_over_conditions_has_as_many_seeds_as_the_fewest_of_them_and_parts_name_their_runs():
