@@ -48,8 +48,8 @@ OPTIMIZERS = pytest.mark.parametrize(
 def certain_fresh_weights(monkeypatch):
     """A captured step draws them from another offset than an eager one: those of CBP are all alike here."""
 
-    def alike(learner, parameter, num_rows):
-        return parameter.new_full((num_rows, *parameter.shape[1:]), 0.05)
+    def alike(learner, parameter, num_rows, *, dim=0):
+        return parameter.new_full((*parameter.shape[:dim], num_rows, *parameter.shape[dim + 1 :]), 0.05)
 
     monkeypatch.setattr(renewal, "draw", alike)
 
