@@ -60,7 +60,7 @@ NETWORKS = {
     "functional net, converted": (
         lambda: convert(networks.FunctionalNet(), nn.ReLU()),
         networks.IMAGE,
-        ["relu_0", "relu_1", "relu_2", "relu_4"],
+        ["relu_0", "relu_1.0", "relu_1.1", "relu_2"],
     ),
 }
 

@@ -5,7 +5,9 @@ import sys
 
 # What is heavy in torch and in supple, and serves only those who use it.
 NOT_LOADED = {"torch._dynamo", "torch._inductor", "triton", "sympy", "supple_lab"}
-NOT_LOADED |= {f"supple.{name}" for name in ("convert.conversion", "integrations", "theory", "units.export", "units.follow")}
+NOT_LOADED |= {
+    f"supple.{name}" for name in ("convert.conversion", "integrations", "theory", "units.export", "units.follow")
+}
 
 
 def test_import_of_supple_loads_nothing_that_only_some_use():
