@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from small_runs import small_scenario_spec
+from small_runs import small_scenario_spec, small_spec
 from supple.methods.activations import UseAID, UseCReLU, UseTanh
 from supple.methods.base import Method
 from supple.methods.cbp import CBP
 from supple.methods.full_reset import FullReset
+from supple.methods.redo import ReDo
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple_lab import lookup
 from supple_lab.data.digits import Digits
@@ -127,3 +128,8 @@ def test_run_of_before_a_correction_is_not_made_again(method):
     spec = dataclasses.replace(small_scenario_spec(RandomLabel()), method=method)
     with pytest.raises(Unsuitable, match="was corrected since revision 1.*leave method.revision out"):
         check_suitable(spec, device="cpu")
+
+
+def test_period_of_a_method_is_refused_as_no_loop_here_keeps_it():
+    with pytest.raises(Unsuitable, match="redo with a period is for loops of your own.*leave method.every out"):
+        check_suitable(small_spec(ReDo(every=10)), device="cpu")

@@ -51,7 +51,12 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
 
 
 def check_current(method: Method) -> None:
-    """Refuse what a method was before a correction: it can be read, not run."""
+    """Refuse what a method was before a correction, which can be read, not run, and periods, which loops here lack."""
+    if getattr(method, "every", None) is not None:
+        raise Unsuitable(
+            f"{method.name} with a period is for loops of your own (supple.attach): here it acts at the boundaries of "
+            "stages; leave method.every out."
+        )
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
         value = getattr(method, field.name)
         if isinstance(value, Method):  # what a full reset is built with
