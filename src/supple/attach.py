@@ -11,14 +11,14 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.input_tap import InputTap, ReadInputs, copied, first_two
+from supple.input_tap import InputTap, ReadInputs, copied, first_two, inputs_of
 from supple.learner import Batch, Learner, NoExampleInput, is_sharded, num_examples_of, restore_
 from supple.methods.base import HOOKS, Method, State
 from supple.unchanged import undisturbed
@@ -59,16 +59,14 @@ def attach(
         itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
     process_group: of the DistributedDataParallel, if that is around a larger model than the one given.
     """
-    return Plasticity(
-        model,
-        optimizer,
-        methods,
-        example_input=example_input,
-        loss=loss,
-        seed=seed,
-        clip_norm=clip_norm,
-        process_group=process_group,
+    listed = checked_methods(methods)
+    if clip_norm is not None and checked(clip_norm, float, "attach's clip_norm") <= 0.0:
+        raise ValueError(f"attach's clip_norm is the largest norm of the gradients, above 0; got {clip_norm}.")
+    check_shards((model, optimizer), listed)
+    learner = Learner(
+        model, unwrapped(optimizer), example_input=example_input, loss=loss, seed=seed, process_group=process_group
     )
+    return Plasticity(learner, listed, clip_norm=clip_norm)
 
 
 class Plasticity:
@@ -77,40 +75,20 @@ class Plasticity:
     ``learner`` and ``states`` are what the methods see and remember.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        methods: Method | Sequence[Method],
-        *,
-        example_input: Inputs | None = None,
-        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
-        seed: int = 0,
-        clip_norm: float | None = None,
-        process_group: Any = None,
-    ) -> None:
-        self.methods = checked_methods(methods)
-        if clip_norm is not None and checked(clip_norm, float, "attach's clip_norm") <= 0.0:
-            raise ValueError(f"attach's clip_norm is the largest norm of the gradients, above 0; got {clip_norm}.")
-        check_shards((model, optimizer), self.methods)
-        optimizer = unwrapped(optimizer)
-        self.learner = Learner(
-            model, optimizer, example_input=example_input, loss=loss, seed=seed, process_group=process_group
-        )
-        self.learner.patience = None  # the hooks are called from here
-        self.clip_norm = clip_norm
+    def __init__(self, learner: Learner, methods: Sequence[Method], *, clip_norm: float | None = None) -> None:
+        self.learner, self.methods, self.clip_norm = learner, methods, clip_norm
+        learner.patience = None  # the hooks are called from here
         self.monitor: Any = None  # a Monitor to step with the methods
         self.recent_data: Iterable[Batch] | None = None  # for methods with a period, instead of the latest inputs
         self.no_example = NO_EXAMPLE  # what to do if a method traces the network, and no inputs were seen
         self.num_steps = self.stage = 0
-        self.num_acts = [0] * len(self.methods)
+        self.num_acts = [0] * len(methods)
         self._states: list[State] | None = None
         self._saved: list[State] | None = None
         self._is_edited = self._is_skipped = False
         self._recent: deque[Inputs] = deque()
-        self._handles: list[RemovableHandle] = []
-        self._watched: tuple[nn.Module, InputTap] = self.learner.model, InputTap(self.see_inputs)
-        if example_input is not None:
+        self._watched: tuple[nn.Module, ReadInputs] = learner.model, inputs_of
+        if learner.example_input is not None:
             self.init_states()
         self._hook()
 
@@ -135,20 +113,20 @@ class Plasticity:
 
     def init_states(self) -> None:
         """Create the methods' states, tracing units from the example if they need it."""
+        self._states = []
         with undisturbed(), torch.autocast(self.learner.device.type, enabled=False):
-            self._states = [self._first_state(method) for method in self.methods]
+            for method in self.methods:
+                try:
+                    self._states.append(method.init(self.learner))
+                except NoExampleInput as error:
+                    self._states = None
+                    who = type(method).__name__
+                    raise NoExampleInput(
+                        f"{who} traces the network, and needs an example of its inputs; {self.no_example}"
+                    ) from error
         for state, saved in zip(self._states, self._saved or (), strict=False):
             restore_(state, saved)
         self._saved = None
-
-    def _first_state(self, method: Method) -> State:
-        try:
-            return method.init(self.learner)
-        except NoExampleInput as error:
-            name = type(method).__name__
-            raise NoExampleInput(
-                f"{name} traces the network, and needs an example of its inputs; {self.no_example}"
-            ) from error
 
     @torch.no_grad()
     def edit_gradients(self) -> None:
@@ -182,7 +160,7 @@ class Plasticity:
         """All that a resumed training needs beside the model's and the optimizer's own."""
         states = self._states or self._saved or [{} for _ in self.methods]
         return {
-            "methods": [{"name": method.name, "fields": fields_of(method)} for method in self.methods],
+            "methods": [{"name": method.name, "fields": asdict(cast(Any, method))} for method in self.methods],
             "states": [dict(state) for state in states],
             **self.learner.state_dict(),
             "example_input": first_two(self.learner.example_input),
@@ -210,8 +188,8 @@ class Plasticity:
 
     def pause(self) -> None:
         """Do nothing in the optimizer's steps until ``optimizer`` is set."""
-        for handle in (*self._handles, self._tapped):
-            handle.remove()
+        while self._handles:
+            self._handles.pop().remove()
 
     def detach(self) -> None:
         """Take all hooks off; warn of a method that never acted in all the steps."""
@@ -255,15 +233,17 @@ class Plasticity:
         return (" and ".join(WAYS[hook] for hook in own) or "does nothing") + way_out
 
     def _hook(self) -> None:
-        register = (self.optimizer.register_step_pre_hook, self.optimizer.register_step_post_hook)
-        self._handles = [register[0](self._before_step), register[1](self._after_step)]
-        model, tap = self._watched
-        self._tapped = model.register_forward_pre_hook(tap, with_kwargs=True)
+        model, read = self._watched
+        self._handles = [
+            self.optimizer.register_step_pre_hook(self._before_step),
+            self.optimizer.register_step_post_hook(self._after_step),
+            model.register_forward_pre_hook(InputTap(self.see_inputs, read), with_kwargs=True),
+        ]
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is not None:  # Lightning, LBFGS: the backward happens inside the step
-            return (args[0],), {**kwargs, "closure": self._wrapped(closure)}
+            return (args[0],), {**kwargs, "closure": partial(self._edited, closure)}
         found_inf = getattr(optimizer, "found_inf", None)  # a GradScaler lets fused optimizers skip by themselves
         self._is_skipped = found_inf is not None and bool(found_inf.item())
         if not self._is_skipped and not self._is_edited:
@@ -271,15 +251,12 @@ class Plasticity:
             self.edit_gradients()
         return None
 
-    def _wrapped(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        def edited() -> Any:
-            self._is_edited = False
-            loss = closure()
-            if not self._is_edited:
-                self.edit_gradients()
-            return loss
-
-        return edited
+    def _edited(self, closure: Callable[[], Any]) -> Any:
+        self._is_edited = False
+        loss = closure()
+        if not self._is_edited:
+            self.edit_gradients()
+        return loss
 
     def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._is_edited = False
@@ -305,43 +282,37 @@ class Plasticity:
 
     def watch_inputs(self, module: nn.Module, read: ReadInputs) -> None:
         """Take inputs from the training forwards of another module, as ``read`` makes them of its arguments."""
-        self._tapped.remove()
-        self._watched = module, InputTap(self.see_inputs, read)
-        self._tapped = module.register_forward_pre_hook(self._watched[1], with_kwargs=True)
+        self.pause()
+        self._watched = module, read
+        self._hook()
 
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
         if self._states is None:
             self.learner.example_input = inputs
             self.init_states()
-        readers: list[Any] = [
-            method for method in self.methods if period_of(method) and hasattr(method, "num_examples")
-        ]
-        if self.recent_data is not None:
-            readers = []
-        for method in readers:
-            self._keep_recent(inputs, method.num_examples, method.every)
-        if not readers:
-            self._tapped.remove()
-
-    def _keep_recent(self, inputs: Inputs, num_wanted: int, every: int) -> None:
-        """Keep a copy of inputs that are among the latest when the method next acts; earlier ones are not needed."""
-        size = num_examples_of(inputs)
-        if size and every - self.num_steps % every <= math.ceil(num_wanted / size):
+        reader: Any = next(filter(reads_recent, self.methods), None)
+        if reader is None or self.recent_data is not None:
+            for tap in self._handles[2:]:
+                tap.remove()
+            return
+        size, num_wanted = num_examples_of(inputs), reader.num_examples
+        # A copy, if they will be among the latest when the method next acts.
+        if size and reader.every - self.num_steps % reader.every <= math.ceil(num_wanted / size):
             self._recent.append(copied(inputs))
         num_kept = sum(map(num_examples_of, self._recent))
         while self._recent and num_kept - num_examples_of(self._recent[0]) >= num_wanted:
             num_kept -= num_examples_of(self._recent.popleft())
 
 
-def fields_of(method: Any) -> dict[str, Any]:
-    """The method's hyperparameters, those of a method within it too."""
-    return asdict(method)
-
-
 def period_of(method: Method) -> int | None:
     """Every how many optimizer steps a method acts that else acts between stages."""
     return getattr(method, "every", None)
+
+
+def reads_recent(method: Method) -> bool:
+    """Whether the method acts every so many steps, on the latest inputs."""
+    return period_of(method) is not None and hasattr(method, "num_examples")
 
 
 def checked_methods(methods: object, way_out: str = "use convert(model, {activation})") -> tuple[Method, ...]:
