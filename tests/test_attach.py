@@ -558,3 +558,62 @@ def test_period_is_a_number_of_steps(cls, every):
 def test_attach_is_offered_by_the_package():
     assert supple.attach is attach
     assert supple.Plasticity is type(attached(L2())[1])
+
+
+@pytest.mark.parametrize("method", [*METHODS, DASH(every=2), ShrinkPerturb(every=2)], ids=lambda method: method.name)
+def test_parameters_that_come_later_are_trained_or_refused_by_name(method):
+    model = network()
+    optimizer = adam(model)
+    plasticity = attach(model, optimizer, method, example_input=DATA[0][0], loss=loss_of)
+    model.append(nn.Linear(3, 3))
+    optimizer.add_param_group({"params": model[5].parameters()})
+    try:
+        for x, y in DATA[:2]:
+            plain(model, optimizer, None, x, y)
+        plasticity.end_stage(DATA[:2])
+        plasticity.begin_stage(DATA[:2])
+    except ValueError as error:
+        assert "'5.weight' is not among the parameters that the model had" in str(error)  # noqa: PT017
+        assert method.name in ("l2_init", "shrink_perturb")
+
+
+@pytest.mark.parametrize("resumed_as", ["frozen", "trained"])
+def test_dash_with_a_period_serves_layers_that_thaw(resumed_as):
+    model, other = network(), network()
+    model[0].requires_grad_(False)
+    other[0].requires_grad_(resumed_as == "trained")
+    optimizer = adam(model)
+    plasticity = attach(model, optimizer, DASH(every=2))
+    plain(model, optimizer, None, *DATA[0])
+    model[0].requires_grad_(True)
+    plain(model, optimizer, None, *DATA[1])
+    resumed = attach(other, adam(other), DASH(every=2))
+    resumed.load_state_dict(plasticity.state_dict())
+    plain(other, resumed.optimizer, None, *DATA[2])
+
+
+def test_scalars_among_the_inputs_are_no_examples():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def forward(self, scale, x):
+            return self.net(x) * scale
+
+    model = Scaled()
+    with attach(model, adam(model), ReDo(every=2, threshold=0.8, num_examples=5)) as plasticity:
+        for x, y in DATA[:2]:
+            plasticity.optimizer.zero_grad()
+            loss_of(model(scale=torch.tensor(2.0), x=x), y).backward()
+            plasticity.optimizer.step()
+        assert plasticity.num_acts == [1]
+
+
+@pytest.mark.parametrize("method", [L2(), L2Init(), SEWC()], ids=lambda method: method.name)
+def test_sparse_gradients_are_refused_by_name(method):
+    model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 3))
+    attach(model, optimizer := torch.optim.SGD(model.parameters(), 0.1), method)
+    loss_of(model(torch.arange(6)), torch.zeros(6, dtype=torch.long)).backward()
+    with pytest.raises(ValueError, match="'0.weight' has sparse gradients.*sparse=False"):
+        optimizer.step()

@@ -23,7 +23,8 @@ Batch = tuple[Inputs, Tensor]
 def num_examples_of(inputs: Inputs) -> int:
     """How many examples a batch holds; a tuple or a dict is several arguments of the same batch."""
     args, kwargs = arguments_of(inputs)
-    return len(args[0] if args else next(x for x in kwargs.values() if isinstance(x, Tensor)))
+    held = (x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim())
+    return len(next(held, (None,)))  # numbers alone are one example
 
 
 def pair_of(batch: object) -> Batch:
@@ -120,6 +121,31 @@ def suits(part: object, parameter: nn.Parameter) -> bool:
 PATIENCE = 1000
 
 
+def check_optimizer(optimizer: Any, model: nn.Module) -> None:
+    """Refuse what is no optimizer, or not one of the model."""
+    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):  # one in a wrapper is one, too
+        raise TypeError(
+            f"Learner.optimizer must be a torch optimizer, e.g. torch.optim.Adam(model.parameters()); "
+            f"got {shown(optimizer)}."
+        )
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if not any(id(parameter) in held for parameter in model.parameters()):
+        raise ValueError(
+            "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
+            "torch.optim.Adam(model.parameters())."
+        )
+
+
+class Initial(dict[str, Tensor]):
+    """Parameters and buffers by name, as they were; one that came later is refused by name."""
+
+    def __missing__(self, name: str) -> Tensor:
+        raise ValueError(
+            f"'{name}' is not among the parameters that the model had when the method was attached to it. After a "
+            "change of its layers detach, and attach again: plasticity.detach(), attach(...)."
+        )
+
+
 class NoExampleInput(ValueError):
     """A method traces the network, and no inputs are known to trace it with."""
 
@@ -150,26 +176,16 @@ class Learner:
     ) -> None:
         if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
             raise TypeError(f"Learner needs a model with parameters, an nn.Module; got {type(model).__name__}.")
-        if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):  # one in a wrapper is one, too
-            raise TypeError(
-                f"Learner.optimizer must be a torch optimizer, e.g. torch.optim.Adam(model.parameters()); "
-                f"got {shown(optimizer)}."
-            )
+        check_optimizer(optimizer, model)
         if loss is not None and not callable(loss):
             raise TypeError(f"Learner.loss must be a function of outputs and targets, or None; got {shown(loss)}.")
         checked(seed, int, "Learner.seed")
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        if not any(id(parameter) in held for parameter in model.parameters()):
-            raise ValueError(
-                "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
-                "torch.optim.Adam(model.parameters())."
-            )
         # Outside of the training's own forwards DistributedDataParallel would wait for the other processes.
         self.model = model.module if isinstance(model, DistributedDataParallel) else model
         self.optimizer = optimizer
         self.example_input = example_input
         tensors = itertools.chain(self.model.named_parameters(), self.model.named_buffers())
-        self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
+        self.initial: dict[str, Tensor] = Initial((name, tensor.detach().clone()) for name, tensor in tensors)
         self.process_group = process_group_of(model) if process_group is None else process_group
         self.generator = torch.Generator(device=self.device).manual_seed(self._common(seed))
         self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
@@ -300,7 +316,9 @@ class Learner:
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
         """Names, values and gradients of those of its own parameters that the last backward gave a gradient."""
-        named = [(name, p, p.grad) for name, p in self.own_parameters().items() if p.grad is not None]
+        named = [(name, p, gradient) for name, p in self.own_parameters().items() if (gradient := p.grad) is not None]
+        for name in (name for name, _, gradient in named if gradient.is_sparse):
+            raise ValueError(f"'{name}' has sparse gradients, which no method edits; make its layer with sparse=False.")
         return [name for name, _, _ in named], [p for _, p, _ in named], [gradient for _, _, gradient in named]
 
     def name_of(self, parameter: Tensor) -> str:
@@ -318,7 +336,7 @@ class Learner:
     def loss_of(self, model: nn.Module, batch: Batch) -> Tensor:
         """The same loss of another model, such as a copy of ours."""
         if self._loss is None:
-            raise ValueError("this method needs the loss; pass loss=..., e.g. Learner(model, optimizer, loss=loss_fn).")
+            raise ValueError("this method needs the loss; pass it: attach(..., loss=loss_fn).")
         inputs, targets = pair_of(batch)
         return self._loss(self.forward_of(model, inputs), targets.to(self.device))
 
