@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from supple.fields import checked, shown
 from supple.input_tap import InputTap, ReadInputs, copied, first_two, inputs_of
-from supple.learner import Batch, Learner, NoExampleInput, is_sharded, num_examples_of, restore_
+from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, is_sharded, num_examples_of, restore_
 from supple.methods.base import HOOKS, Method, State
 from supple.unchanged import undisturbed
 from supple.units import Inputs
@@ -33,7 +33,12 @@ WAYS = {
 }
 
 NO_EXAMPLE = (
-    "no training forward with tensors alone as its arguments was seen. Give it one: attach(..., example_input=x)."
+    "no training forward of the model was seen with tensors, all by position or all by name, outside of compiled code. "
+    "Give it one: attach(..., example_input=x)."
+)
+NO_INPUTS = (
+    "{method} acts on the latest inputs, and no training forward of the model was seen with tensors, all by position "
+    "or all by name, outside of compiled code. Call plasticity.see_inputs(x) before each optimizer.step()."
 )
 
 
@@ -55,8 +60,8 @@ def attach(
     example_input: a batch for methods that trace units; without it the first training forward's inputs are taken.
     loss: of outputs and targets, for methods that take gradients of their own (DASH).
     seed: of the methods' random stream; over several processes that of the first one.
-    clip_norm: clip the total norm of the gradients to this, after the methods have edited them. A loop that clips by
-        itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
+    clip_norm: clip the total norm of the model's gradients to this, after the methods have edited them. A loop that
+        clips by itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
     process_group: of the DistributedDataParallel, if that is around a larger model than the one given.
     """
     listed = checked_methods(methods)
@@ -66,6 +71,14 @@ def attach(
     learner = Learner(
         model, unwrapped(optimizer), example_input=example_input, loss=loss, seed=seed, process_group=process_group
     )
+    for hook in learner.optimizer._optimizer_step_pre_hooks.values():
+        other = getattr(hook, "__self__", None)
+        if isinstance(other, Plasticity) and other.learner.model is learner.model:
+            warnings.warn(
+                f"methods are attached to this model and optimizer already ({', '.join(map(str, other.methods))}), and "
+                "will act besides. Call plasticity.detach() before, or attach several methods as a list.",
+                stacklevel=2,
+            )
     return Plasticity(learner, listed, clip_norm=clip_norm)
 
 
@@ -99,6 +112,7 @@ class Plasticity:
 
     @optimizer.setter
     def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        check_optimizer(optimizer, self.learner.model)
         self.pause()
         self.learner.optimizer = unwrapped(optimizer)
         self._hook()
@@ -158,12 +172,12 @@ class Plasticity:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed training needs beside the model's and the optimizer's own."""
-        states = self._states or self._saved or [{} for _ in self.methods]
         return {
             "methods": [{"name": method.name, "fields": asdict(cast(Any, method))} for method in self.methods],
-            "states": [dict(state) for state in states],
+            "states": [dict(state) for state in self._states or self._saved or ()],
             **self.learner.state_dict(),
             "example_input": first_two(self.learner.example_input),
+            "recent": list(self._recent),
             "num_steps": self.num_steps,
             "stage": self.stage,
             "num_acts": list(self.num_acts),
@@ -181,10 +195,11 @@ class Plasticity:
             self.learner.example_input = saved["example_input"]
         if self.monitor is not None:
             self.monitor.num_steps = self.num_steps
-        self._saved = list(saved["states"])
-        if self._states is not None:
-            for state, before in zip(self._states, self._saved, strict=True):
-                restore_(state, before)
+        self._saved, self._recent = list(saved["states"]), deque(saved["recent"])
+        if not self._saved:  # the first forward was still to come
+            self._states = None
+        for state, before in zip(self._states or (), self._saved, strict=False):
+            restore_(state, before)
 
     def pause(self) -> None:
         """Do nothing in the optimizer's steps until ``optimizer`` is set."""
@@ -193,19 +208,31 @@ class Plasticity:
 
     def detach(self) -> None:
         """Take all hooks off; warn of a method that never acted in all the steps."""
+        is_attached = bool(self._handles)
         self.pause()
         self.learner.close()
         if self.monitor is not None:
             self.monitor.close()
         for method, num_acts in zip(self.methods, self.num_acts, strict=True):
-            if self.num_steps and method.acts_in(*HOOKS) and not num_acts:
+            if is_attached and self.num_steps and method.acts_in(*HOOKS) and not num_acts:
                 warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}.", stacklevel=2)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *exception: object) -> None:
+        if kind is not None:
+            self.pause()  # an error comes with no warning of ours
         self.detach()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_handles": bool(self._handles)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _handles=[])
+        is_whole = bool(vars(self.learner.model))  # not while a model that holds this is copied
+        if state["_handles"] and is_whole:
+            self._hook()
 
     def __str__(self) -> str:
         lines = []
@@ -259,8 +286,8 @@ class Plasticity:
         return loss
 
     def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._is_edited = False
-        if self._is_skipped:
+        is_skipped, self._is_edited, self._is_skipped = self._is_skipped, False, False
+        if is_skipped:
             return
         self.num_steps += 1
         for i, (method, state) in enumerate(zip(self.methods, self.states, strict=True)):
@@ -268,6 +295,8 @@ class Plasticity:
             self.num_acts[i] += method.acts_in(*IN_A_STEP)
             if (every := period_of(method)) and self.num_steps % every == 0:
                 data: Any = self.recent_data or [(inputs, None) for inputs in self._recent]
+                if not data and reads_recent(method):
+                    raise RuntimeError(NO_INPUTS.format(method=type(method).__name__))
                 method.end_stage(self.learner, state, data)
                 method.begin_stage(self.learner, state, data, self.num_steps // every)
                 self.num_acts[i] += 1
@@ -288,17 +317,20 @@ class Plasticity:
 
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
+        if not num_examples_of(inputs):
+            return
         if self._states is None:
             self.learner.example_input = inputs
             self.init_states()
+            self.learner.example_input = first_two(inputs)
         reader: Any = next(filter(reads_recent, self.methods), None)
         if reader is None or self.recent_data is not None:
             for tap in self._handles[2:]:
                 tap.remove()
             return
-        size, num_wanted = num_examples_of(inputs), reader.num_examples
+        num_wanted = reader.num_examples
         # A copy, if they will be among the latest when the method next acts.
-        if size and reader.every - self.num_steps % reader.every <= math.ceil(num_wanted / size):
+        if reader.every - self.num_steps % reader.every <= math.ceil(num_wanted / num_examples_of(inputs)):
             self._recent.append(copied(inputs))
         num_kept = sum(map(num_examples_of, self._recent))
         while self._recent and num_kept - num_examples_of(self._recent[0]) >= num_wanted:
