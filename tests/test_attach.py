@@ -482,6 +482,12 @@ def test_evaluation_is_the_model_itself_unless_a_method_has_another():
         assert_same(model, plasticity.learner.model)
 
 
+def test_evaluation_before_the_first_forward_is_the_model_itself():
+    model = network()
+    with attach(model, adam(model), CBP()).evaluation():
+        assert_same(model, network())
+
+
 def test_what_is_attached_is_told():
     model, plasticity = attached([L2(), CBP()])
     text = str(plasticity)

@@ -142,7 +142,6 @@ class Plasticity:
             restore_(state, saved)
         self._saved = None
 
-    @torch.no_grad()
     def edit_gradients(self) -> None:
         """Let the methods edit the gradients, then clip. The step calls it, unless the loop did, once for each step."""
         for method, state in zip(self.methods, self.states, strict=True):
@@ -166,7 +165,9 @@ class Plasticity:
     def evaluation(self) -> Iterator[None]:
         """While open, the model is the network to evaluate, if a method trains another than it evaluates."""
         with contextlib.ExitStack() as stack:
-            for method, state in zip(self.methods, self.states, strict=True):
+            # Before the first forward the network to evaluate is the model itself, unless a checkpoint says otherwise.
+            states = self.states if self._states or self._saved else ()
+            for method, state in zip(self.methods, states, strict=False):
                 stack.enter_context(method.evaluation(self.learner, state))
             yield
 
@@ -274,7 +275,10 @@ class Plasticity:
         found_inf = getattr(optimizer, "found_inf", None)  # a GradScaler lets fused optimizers skip by themselves
         self._is_skipped = found_inf is not None and bool(found_inf.item())
         if not self._is_skipped and not self._is_edited:
-            unscale_(optimizer)
+            if getattr(optimizer, "grad_scale", None) is not None:  # which the GradScaler left to the fused step
+                held = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
+                torch._foreach_div_([gradient for gradient in held if gradient is not None], optimizer.grad_scale)
+                optimizer.grad_scale = None
             self.edit_gradients()
         return None
 
@@ -372,16 +376,6 @@ def unwrapped(optimizer: Any) -> Any:
     """The optimizer itself, without what accelerate wraps around it."""
     inner = getattr(optimizer, "optimizer", None)
     return unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
-
-
-@torch.no_grad()
-def unscale_(optimizer: Any) -> None:
-    """Divide the gradients by the factor that a GradScaler left to the fused step, and take it from the step."""
-    if getattr(optimizer, "grad_scale", None) is not None:
-        held = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
-        for gradient in (gradient for gradient in held if gradient is not None):
-            gradient.div_(optimizer.grad_scale)
-        optimizer.grad_scale = None
 
 
 def check_shards(parts: Iterable[Any], methods: Iterable[Method]) -> None:

@@ -136,16 +136,6 @@ def check_optimizer(optimizer: Any, model: nn.Module) -> None:
         )
 
 
-class Initial(dict[str, Tensor]):
-    """Parameters and buffers by name, as they were; one that came later is refused by name."""
-
-    def __missing__(self, name: str) -> Tensor:
-        raise ValueError(
-            f"'{name}' is not among the parameters that the model had when the method was attached to it. After a "
-            "change of its layers detach, and attach again: plasticity.detach(), attach(...)."
-        )
-
-
 class NoExampleInput(ValueError):
     """A method traces the network, and no inputs are known to trace it with."""
 
@@ -185,7 +175,7 @@ class Learner:
         self.optimizer = optimizer
         self.example_input = example_input
         tensors = itertools.chain(self.model.named_parameters(), self.model.named_buffers())
-        self.initial: dict[str, Tensor] = Initial((name, tensor.detach().clone()) for name, tensor in tensors)
+        self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
         self.process_group = process_group_of(model) if process_group is None else process_group
         self.generator = torch.Generator(device=self.device).manual_seed(self._common(seed))
         self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
@@ -194,6 +184,7 @@ class Learner:
         )
         self._loss = loss
         self._units: UnitGraph | None = None
+        self._named: dict[int, tuple[str, nn.Parameter]] = {}
         self._unwatch()
 
     def _common(self, seed: int) -> int:
@@ -219,7 +210,7 @@ class Learner:
     def __getstate__(self) -> dict[str, Any]:
         """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
         watches = self._features is not None
-        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": [], "_watches": watches}
+        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": [], "_watches": watches, "_named": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         watches = state.pop("_watches")
@@ -312,7 +303,9 @@ class Learner:
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
         trained = trained_by(self.optimizer)
-        return {name: p for name, p in self.model.named_parameters() if id(p) in trained}
+        if not trained <= self._named.keys():  # walking through the model takes longer than the rest of a small step
+            self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+        return {name: parameter for key, (name, parameter) in self._named.items() if key in trained}
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
         """Names, values and gradients of those of its own parameters that the last backward gave a gradient."""
@@ -328,6 +321,15 @@ class Learner:
     def initial_of(self, parameter: Tensor) -> Tensor:
         """What the parameter was when the Learner was made."""
         return self.initial[self.name_of(parameter)]
+
+    def initial_values(self, names: Iterable[str]) -> list[Tensor]:
+        """What the parameters of these names were when the Learner was made; one that came later is refused."""
+        for name in (name for name in names if name not in self.initial):
+            raise ValueError(
+                f"'{name}' is not among the parameters that the model had when the method was attached to it. After a "
+                "change of its layers detach, and attach again: plasticity.detach(), attach(...)."
+            )
+        return [self.initial[name] for name in names]
 
     def loss(self, batch: Batch) -> Tensor:
         """Forward and loss of one batch, for methods that need gradients of their own."""
