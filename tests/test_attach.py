@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import warnings
+import weakref
 
 import pytest
 import torch
@@ -480,6 +482,12 @@ def test_evaluation_is_the_model_itself_unless_a_method_has_another():
         assert_same(model, plasticity.learner.model)
 
 
+def test_evaluation_before_the_first_forward_is_the_model_itself():
+    model = network()
+    with attach(model, adam(model), CBP()).evaluation():
+        assert_same(model, network())
+
+
 def test_what_is_attached_is_told():
     model, plasticity = attached([L2(), CBP()])
     text = str(plasticity)
@@ -558,3 +566,186 @@ def test_period_is_a_number_of_steps(cls, every):
 def test_attach_is_offered_by_the_package():
     assert supple.attach is attach
     assert supple.Plasticity is type(attached(L2())[1])
+
+
+def test_new_optimizer_that_trains_another_network_is_refused():
+    model = network()
+    plasticity = attach(model, adam(model), L2())
+    with pytest.raises(ValueError, match="trains none of the model's parameters"):
+        plasticity.optimizer = adam(network())
+    with pytest.raises(TypeError, match="the class Adam itself"):
+        plasticity.optimizer = torch.optim.Adam
+    plain(model, plasticity.optimizer, None, *DATA[0])
+    assert plasticity.num_steps == 1
+
+
+@every_method
+@pytest.mark.parametrize("example", [None, DATA[0][0]])
+def test_checkpoint_made_before_the_first_forward_can_be_loaded(method, example):
+    model, other = network(), network()
+    saved = attach(model, adam(model), method, loss=loss_of).state_dict()
+    plasticity = attach(other, adam(other), method, example_input=example, loss=loss_of)
+    plasticity.load_state_dict(saved)
+    plain(other, plasticity.optimizer, None, *DATA[0])
+    assert plasticity.num_steps == 1
+
+
+def test_redo_with_a_period_goes_on_from_what_was_saved():
+    def made():
+        model = network()
+        optimizer = adam(model)
+        return model, optimizer, attach(model, optimizer, ReDo(threshold=0.8, every=5, num_examples=60))
+
+    parts, resumed = made(), made()
+    for x, y in DATA[:4]:
+        plain(*parts, x, y)
+    for part, other in zip(parts, resumed, strict=True):
+        other.load_state_dict(copy.deepcopy(part.state_dict()))
+    for training in (parts, resumed):
+        for x, y in DATA[4:10]:
+            plain(*training, x, y)
+    assert_same(parts[0], resumed[0])
+
+
+@pytest.mark.parametrize("method", [L2(), CBP(), ReDo(every=100)], ids=lambda method: method.name)
+def test_no_batch_and_no_graph_is_kept_alive(method):
+    model, earlier = network(), nn.Linear(4, 8)
+    with attach(model, adam(model), method) as plasticity:
+        inputs = earlier(torch.randn(20, 4))
+        kept = weakref.ref(inputs)
+        plain(model, plasticity.optimizer, None, inputs, DATA[0][1])
+        del inputs
+        assert kept() is None
+        example = plasticity.state_dict()["example_input"]
+        assert len(example) == 2
+        assert example.untyped_storage().nbytes() == 2 * 8 * 4
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda parts: pickle.loads(pickle.dumps(parts))])
+def test_copied_training_goes_on_as_the_first(copied):
+    model = network()
+    methods = [L2Init(strength=0.1), ReDo(threshold=0.8, every=4, num_examples=30)]
+    optimizer = adam(model)
+    parts = model, optimizer, attach(model, optimizer, methods)
+    for x, y in DATA[:3]:
+        plain(*parts, x, y)
+    others = copied(parts)
+    for training in (parts, others):
+        for x, y in DATA[3:8]:
+            plain(*training, x, y)
+    assert [plasticity.num_acts for _, _, plasticity in (parts, others)] == [[8, 2], [8, 2]]
+    assert_same(model, others[0])
+
+
+def test_method_that_never_acted_says_so_once_and_not_over_an_error(recwarn):
+    model = network()
+    with pytest.raises(KeyError), attach(model, adam(model), ReDo()) as plasticity:  # noqa: PT012
+        plain(model, plasticity.optimizer, None, *DATA[0])
+        raise KeyError
+    assert not recwarn.list
+    plasticity.optimizer = plasticity.optimizer
+    plasticity.detach()
+    plasticity.detach()
+    assert len(recwarn.list) == 1
+
+
+def test_methods_attached_twice_are_told():
+    model = network()
+    optimizer = adam(model)
+    first = attach(model, optimizer, L2())
+    with pytest.warns(UserWarning, match=r"attached to this model and optimizer already \(L2\(strength=0.0001\)\)"):
+        attach(model, optimizer, L2()).detach()
+    first.detach()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attach(model, optimizer, L2())
+
+
+@pytest.mark.parametrize("method", [*METHODS, DASH(every=2), ShrinkPerturb(every=2)], ids=lambda method: method.name)
+def test_parameters_that_come_later_are_trained_or_refused_by_name(method):
+    model = network()
+    optimizer = adam(model)
+    plasticity = attach(model, optimizer, method, example_input=DATA[0][0], loss=loss_of)
+    model.append(nn.Linear(3, 3))
+    optimizer.add_param_group({"params": model[5].parameters()})
+    try:
+        for x, y in DATA[:2]:
+            plain(model, optimizer, None, x, y)
+        plasticity.end_stage(DATA[:2])
+        plasticity.begin_stage(DATA[:2])
+    except ValueError as error:
+        assert "'5.weight' is not among the parameters that the model had" in str(error)  # noqa: PT017
+        assert method.name in ("l2_init", "shrink_perturb")
+
+
+@pytest.mark.parametrize("resumed_as", ["frozen", "trained"])
+def test_dash_with_a_period_serves_layers_that_thaw(resumed_as):
+    model, other = network(), network()
+    model[0].requires_grad_(False)
+    other[0].requires_grad_(resumed_as == "trained")
+    optimizer = adam(model)
+    plasticity = attach(model, optimizer, DASH(every=2))
+    plain(model, optimizer, None, *DATA[0])
+    model[0].requires_grad_(True)
+    plain(model, optimizer, None, *DATA[1])
+    resumed = attach(other, adam(other), DASH(every=2))
+    resumed.load_state_dict(plasticity.state_dict())
+    plain(other, resumed.optimizer, None, *DATA[2])
+
+
+def test_redo_with_a_period_that_saw_no_inputs_says_what_to_do():
+    model = network()
+    optimizer = adam(model)
+    plasticity = attach(model, optimizer, ReDo(every=1), example_input=DATA[0][0])
+    with pytest.raises(RuntimeError, match=r"ReDo acts on the latest inputs.*plasticity.see_inputs\(x\)"):
+        optimizer.step()
+    plasticity.see_inputs(DATA[0][0])
+    optimizer.step()
+    assert plasticity.num_acts == [1]
+
+
+def test_scalars_among_the_inputs_are_no_examples():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def forward(self, scale, x):
+            return self.net(x) * scale
+
+    model = Scaled()
+    with attach(model, adam(model), ReDo(every=2, threshold=0.8, num_examples=5)) as plasticity:
+        for x, y in DATA[:2]:
+            plasticity.optimizer.zero_grad()
+            loss_of(model(scale=torch.tensor(2.0), x=x), y).backward()
+            plasticity.optimizer.step()
+        assert plasticity.num_acts == [1]
+
+
+def test_first_batch_may_be_empty():
+    model = network()
+    with attach(model, adam(model), ReDo(every=3)) as plasticity:
+        model(DATA[0][0][:0]).sum().backward()
+        for x, y in DATA[:3]:
+            plain(model, plasticity.optimizer, None, x, y)
+        assert plasticity.num_acts == [1]
+
+
+def test_step_with_a_closure_counts_after_one_that_was_skipped():
+    model = network()
+    optimizer = adam(model, fused=True)
+    scaler = torch.amp.GradScaler("cpu")
+    plasticity = attach(model, optimizer, L2())
+    scaler.scale(loss_of(model(DATA[0][0]), DATA[0][1]) * float("inf")).backward()
+    scaler.step(optimizer)
+    with_closure(model, optimizer, plasticity, *DATA[1])
+    assert plasticity.num_steps == 1
+
+
+@pytest.mark.parametrize("method", [L2(), L2Init(), SEWC()], ids=lambda method: method.name)
+def test_sparse_gradients_are_refused_by_name(method):
+    model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 3))
+    attach(model, optimizer := torch.optim.SGD(model.parameters(), 0.1), method)
+    loss_of(model(torch.arange(6)), torch.zeros(6, dtype=torch.long)).backward()
+    with pytest.raises(ValueError, match="'0.weight' has sparse gradients.*sparse=False"):
+        optimizer.step()

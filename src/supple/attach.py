@@ -11,15 +11,15 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.input_tap import InputTap, ReadInputs, copied, first_two
-from supple.learner import Batch, Learner, NoExampleInput, is_sharded, num_examples_of, restore_
+from supple.input_tap import InputTap, ReadInputs, copied, first_two, inputs_of
+from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, is_sharded, num_examples_of, restore_
 from supple.methods.base import HOOKS, Method, State
 from supple.unchanged import undisturbed
 from supple.units import Inputs
@@ -33,7 +33,12 @@ WAYS = {
 }
 
 NO_EXAMPLE = (
-    "no training forward with tensors alone as its arguments was seen. Give it one: attach(..., example_input=x)."
+    "no training forward of the model was seen with tensors, all by position or all by name, outside of compiled code. "
+    "Give it one: attach(..., example_input=x)."
+)
+NO_INPUTS = (
+    "{method} acts on the latest inputs, and no training forward of the model was seen with tensors, all by position "
+    "or all by name, outside of compiled code. Call plasticity.see_inputs(x) before each optimizer.step()."
 )
 
 
@@ -55,20 +60,26 @@ def attach(
     example_input: a batch for methods that trace units; without it the first training forward's inputs are taken.
     loss: of outputs and targets, for methods that take gradients of their own (DASH).
     seed: of the methods' random stream; over several processes that of the first one.
-    clip_norm: clip the total norm of the gradients to this, after the methods have edited them. A loop that clips by
-        itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
+    clip_norm: clip the total norm of the model's gradients to this, after the methods have edited them. A loop that
+        clips by itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
     process_group: of the DistributedDataParallel, if that is around a larger model than the one given.
     """
-    return Plasticity(
-        model,
-        optimizer,
-        methods,
-        example_input=example_input,
-        loss=loss,
-        seed=seed,
-        clip_norm=clip_norm,
-        process_group=process_group,
+    listed = checked_methods(methods)
+    if clip_norm is not None and checked(clip_norm, float, "attach's clip_norm") <= 0.0:
+        raise ValueError(f"attach's clip_norm is the largest norm of the gradients, above 0; got {clip_norm}.")
+    check_shards((model, optimizer), listed)
+    learner = Learner(
+        model, unwrapped(optimizer), example_input=example_input, loss=loss, seed=seed, process_group=process_group
     )
+    for hook in learner.optimizer._optimizer_step_pre_hooks.values():
+        other = getattr(hook, "__self__", None)
+        if isinstance(other, Plasticity) and other.learner.model is learner.model:
+            warnings.warn(
+                f"methods are attached to this model and optimizer already ({', '.join(map(str, other.methods))}), and "
+                "will act besides. Call plasticity.detach() before, or attach several methods as a list.",
+                stacklevel=2,
+            )
+    return Plasticity(learner, listed, clip_norm=clip_norm)
 
 
 class Plasticity:
@@ -77,40 +88,20 @@ class Plasticity:
     ``learner`` and ``states`` are what the methods see and remember.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        methods: Method | Sequence[Method],
-        *,
-        example_input: Inputs | None = None,
-        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
-        seed: int = 0,
-        clip_norm: float | None = None,
-        process_group: Any = None,
-    ) -> None:
-        self.methods = checked_methods(methods)
-        if clip_norm is not None and checked(clip_norm, float, "attach's clip_norm") <= 0.0:
-            raise ValueError(f"attach's clip_norm is the largest norm of the gradients, above 0; got {clip_norm}.")
-        check_shards((model, optimizer), self.methods)
-        optimizer = unwrapped(optimizer)
-        self.learner = Learner(
-            model, optimizer, example_input=example_input, loss=loss, seed=seed, process_group=process_group
-        )
-        self.learner.patience = None  # the hooks are called from here
-        self.clip_norm = clip_norm
+    def __init__(self, learner: Learner, methods: Sequence[Method], *, clip_norm: float | None = None) -> None:
+        self.learner, self.methods, self.clip_norm = learner, methods, clip_norm
+        learner.patience = None  # the hooks are called from here
         self.monitor: Any = None  # a Monitor to step with the methods
         self.recent_data: Iterable[Batch] | None = None  # for methods with a period, instead of the latest inputs
         self.no_example = NO_EXAMPLE  # what to do if a method traces the network, and no inputs were seen
         self.num_steps = self.stage = 0
-        self.num_acts = [0] * len(self.methods)
+        self.num_acts = [0] * len(methods)
         self._states: list[State] | None = None
         self._saved: list[State] | None = None
         self._is_edited = self._is_skipped = False
         self._recent: deque[Inputs] = deque()
-        self._handles: list[RemovableHandle] = []
-        self._watched: tuple[nn.Module, InputTap] = self.learner.model, InputTap(self.see_inputs)
-        if example_input is not None:
+        self._watched: tuple[nn.Module, ReadInputs] = learner.model, inputs_of
+        if learner.example_input is not None:
             self.init_states()
         self._hook()
 
@@ -121,6 +112,7 @@ class Plasticity:
 
     @optimizer.setter
     def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        check_optimizer(optimizer, self.learner.model)
         self.pause()
         self.learner.optimizer = unwrapped(optimizer)
         self._hook()
@@ -135,22 +127,21 @@ class Plasticity:
 
     def init_states(self) -> None:
         """Create the methods' states, tracing units from the example if they need it."""
+        self._states = []
         with undisturbed(), torch.autocast(self.learner.device.type, enabled=False):
-            self._states = [self._first_state(method) for method in self.methods]
+            for method in self.methods:
+                try:
+                    self._states.append(method.init(self.learner))
+                except NoExampleInput as error:
+                    self._states = None
+                    who = type(method).__name__
+                    raise NoExampleInput(
+                        f"{who} traces the network, and needs an example of its inputs; {self.no_example}"
+                    ) from error
         for state, saved in zip(self._states, self._saved or (), strict=False):
             restore_(state, saved)
         self._saved = None
 
-    def _first_state(self, method: Method) -> State:
-        try:
-            return method.init(self.learner)
-        except NoExampleInput as error:
-            name = type(method).__name__
-            raise NoExampleInput(
-                f"{name} traces the network, and needs an example of its inputs; {self.no_example}"
-            ) from error
-
-    @torch.no_grad()
     def edit_gradients(self) -> None:
         """Let the methods edit the gradients, then clip. The step calls it, unless the loop did, once for each step."""
         for method, state in zip(self.methods, self.states, strict=True):
@@ -174,18 +165,20 @@ class Plasticity:
     def evaluation(self) -> Iterator[None]:
         """While open, the model is the network to evaluate, if a method trains another than it evaluates."""
         with contextlib.ExitStack() as stack:
-            for method, state in zip(self.methods, self.states, strict=True):
+            # Before the first forward the network to evaluate is the model itself, unless a checkpoint says otherwise.
+            states = self.states if self._states or self._saved else ()
+            for method, state in zip(self.methods, states, strict=False):
                 stack.enter_context(method.evaluation(self.learner, state))
             yield
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed training needs beside the model's and the optimizer's own."""
-        states = self._states or self._saved or [{} for _ in self.methods]
         return {
-            "methods": [{"name": method.name, "fields": fields_of(method)} for method in self.methods],
-            "states": [dict(state) for state in states],
+            "methods": [{"name": method.name, "fields": asdict(cast(Any, method))} for method in self.methods],
+            "states": [dict(state) for state in self._states or self._saved or ()],
             **self.learner.state_dict(),
             "example_input": first_two(self.learner.example_input),
+            "recent": list(self._recent),
             "num_steps": self.num_steps,
             "stage": self.stage,
             "num_acts": list(self.num_acts),
@@ -203,31 +196,44 @@ class Plasticity:
             self.learner.example_input = saved["example_input"]
         if self.monitor is not None:
             self.monitor.num_steps = self.num_steps
-        self._saved = list(saved["states"])
-        if self._states is not None:
-            for state, before in zip(self._states, self._saved, strict=True):
-                restore_(state, before)
+        self._saved, self._recent = list(saved["states"]), deque(saved["recent"])
+        if not self._saved:  # the first forward was still to come
+            self._states = None
+        for state, before in zip(self._states or (), self._saved, strict=False):
+            restore_(state, before)
 
     def pause(self) -> None:
         """Do nothing in the optimizer's steps until ``optimizer`` is set."""
-        for handle in (*self._handles, self._tapped):
-            handle.remove()
+        while self._handles:
+            self._handles.pop().remove()
 
     def detach(self) -> None:
         """Take all hooks off; warn of a method that never acted in all the steps."""
+        is_attached = bool(self._handles)
         self.pause()
         self.learner.close()
         if self.monitor is not None:
             self.monitor.close()
         for method, num_acts in zip(self.methods, self.num_acts, strict=True):
-            if self.num_steps and method.acts_in(*HOOKS) and not num_acts:
+            if is_attached and self.num_steps and method.acts_in(*HOOKS) and not num_acts:
                 warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}.", stacklevel=2)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *exception: object) -> None:
+        if kind is not None:
+            self.pause()  # an error comes with no warning of ours
         self.detach()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_handles": bool(self._handles)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _handles=[])
+        is_whole = bool(vars(self.learner.model))  # not while a model that holds this is copied
+        if state["_handles"] and is_whole:
+            self._hook()
 
     def __str__(self) -> str:
         lines = []
@@ -255,35 +261,37 @@ class Plasticity:
         return (" and ".join(WAYS[hook] for hook in own) or "does nothing") + way_out
 
     def _hook(self) -> None:
-        register = (self.optimizer.register_step_pre_hook, self.optimizer.register_step_post_hook)
-        self._handles = [register[0](self._before_step), register[1](self._after_step)]
-        model, tap = self._watched
-        self._tapped = model.register_forward_pre_hook(tap, with_kwargs=True)
+        model, read = self._watched
+        self._handles = [
+            self.optimizer.register_step_pre_hook(self._before_step),
+            self.optimizer.register_step_post_hook(self._after_step),
+            model.register_forward_pre_hook(InputTap(self.see_inputs, read), with_kwargs=True),
+        ]
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is not None:  # Lightning, LBFGS: the backward happens inside the step
-            return (args[0],), {**kwargs, "closure": self._wrapped(closure)}
+            return (args[0],), {**kwargs, "closure": partial(self._edited, closure)}
         found_inf = getattr(optimizer, "found_inf", None)  # a GradScaler lets fused optimizers skip by themselves
         self._is_skipped = found_inf is not None and bool(found_inf.item())
         if not self._is_skipped and not self._is_edited:
-            unscale_(optimizer)
+            if getattr(optimizer, "grad_scale", None) is not None:  # which the GradScaler left to the fused step
+                held = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
+                torch._foreach_div_([gradient for gradient in held if gradient is not None], optimizer.grad_scale)
+                optimizer.grad_scale = None
             self.edit_gradients()
         return None
 
-    def _wrapped(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        def edited() -> Any:
-            self._is_edited = False
-            loss = closure()
-            if not self._is_edited:
-                self.edit_gradients()
-            return loss
-
-        return edited
+    def _edited(self, closure: Callable[[], Any]) -> Any:
+        self._is_edited = False
+        loss = closure()
+        if not self._is_edited:
+            self.edit_gradients()
+        return loss
 
     def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._is_edited = False
-        if self._is_skipped:
+        is_skipped, self._is_edited, self._is_skipped = self._is_skipped, False, False
+        if is_skipped:
             return
         self.num_steps += 1
         for i, (method, state) in enumerate(zip(self.methods, self.states, strict=True)):
@@ -291,6 +299,8 @@ class Plasticity:
             self.num_acts[i] += method.acts_in(*IN_A_STEP)
             if (every := period_of(method)) and self.num_steps % every == 0:
                 data: Any = self.recent_data or [(inputs, None) for inputs in self._recent]
+                if not data and reads_recent(method):
+                    raise RuntimeError(NO_INPUTS.format(method=type(method).__name__))
                 method.end_stage(self.learner, state, data)
                 method.begin_stage(self.learner, state, data, self.num_steps // every)
                 self.num_acts[i] += 1
@@ -305,43 +315,40 @@ class Plasticity:
 
     def watch_inputs(self, module: nn.Module, read: ReadInputs) -> None:
         """Take inputs from the training forwards of another module, as ``read`` makes them of its arguments."""
-        self._tapped.remove()
-        self._watched = module, InputTap(self.see_inputs, read)
-        self._tapped = module.register_forward_pre_hook(self._watched[1], with_kwargs=True)
+        self.pause()
+        self._watched = module, read
+        self._hook()
 
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
+        if not num_examples_of(inputs):
+            return
         if self._states is None:
             self.learner.example_input = inputs
             self.init_states()
-        readers: list[Any] = [
-            method for method in self.methods if period_of(method) and hasattr(method, "num_examples")
-        ]
-        if self.recent_data is not None:
-            readers = []
-        for method in readers:
-            self._keep_recent(inputs, method.num_examples, method.every)
-        if not readers:
-            self._tapped.remove()
-
-    def _keep_recent(self, inputs: Inputs, num_wanted: int, every: int) -> None:
-        """Keep a copy of inputs that are among the latest when the method next acts; earlier ones are not needed."""
-        size = num_examples_of(inputs)
-        if size and every - self.num_steps % every <= math.ceil(num_wanted / size):
+            self.learner.example_input = first_two(inputs)
+        reader: Any = next(filter(reads_recent, self.methods), None)
+        if reader is None or self.recent_data is not None:
+            for tap in self._handles[2:]:
+                tap.remove()
+            return
+        num_wanted = reader.num_examples
+        # A copy, if they will be among the latest when the method next acts.
+        if reader.every - self.num_steps % reader.every <= math.ceil(num_wanted / num_examples_of(inputs)):
             self._recent.append(copied(inputs))
         num_kept = sum(map(num_examples_of, self._recent))
         while self._recent and num_kept - num_examples_of(self._recent[0]) >= num_wanted:
             num_kept -= num_examples_of(self._recent.popleft())
 
 
-def fields_of(method: Any) -> dict[str, Any]:
-    """The method's hyperparameters, those of a method within it too."""
-    return asdict(method)
-
-
 def period_of(method: Method) -> int | None:
     """Every how many optimizer steps a method acts that else acts between stages."""
     return getattr(method, "every", None)
+
+
+def reads_recent(method: Method) -> bool:
+    """Whether the method acts every so many steps, on the latest inputs."""
+    return period_of(method) is not None and hasattr(method, "num_examples")
 
 
 def checked_methods(methods: object, way_out: str = "use convert(model, {activation})") -> tuple[Method, ...]:
@@ -369,16 +376,6 @@ def unwrapped(optimizer: Any) -> Any:
     """The optimizer itself, without what accelerate wraps around it."""
     inner = getattr(optimizer, "optimizer", None)
     return unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
-
-
-@torch.no_grad()
-def unscale_(optimizer: Any) -> None:
-    """Divide the gradients by the factor that a GradScaler left to the fused step, and take it from the step."""
-    if getattr(optimizer, "grad_scale", None) is not None:
-        held = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
-        for gradient in (gradient for gradient in held if gradient is not None):
-            gradient.div_(optimizer.grad_scale)
-        optimizer.grad_scale = None
 
 
 def check_shards(parts: Iterable[Any], methods: Iterable[Method]) -> None:

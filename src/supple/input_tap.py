@@ -64,9 +64,9 @@ def copied(inputs: Inputs) -> Inputs:
 
 
 def first_two(inputs: Inputs | None) -> Inputs | None:
-    """Two examples of a batch: all that tracing needs of it; the inputs as they are if they do not share their rows."""
+    """Copy two examples: all that tracing needs of a batch. All of them if the inputs do not share their rows."""
     if inputs is None:
         return None
     args, kwargs = arguments_of(inputs)
     lengths = {len(x) if x.dim() else 0 for x in (*args, *kwargs.values()) if isinstance(x, Tensor)}
-    return mapped(lambda x: x[:2], inputs) if len(lengths) == 1 and 0 not in lengths else inputs
+    return copied(mapped(lambda x: x[:2], inputs) if len(lengths) == 1 and 0 not in lengths else inputs)

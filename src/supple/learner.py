@@ -23,7 +23,8 @@ Batch = tuple[Inputs, Tensor]
 def num_examples_of(inputs: Inputs) -> int:
     """How many examples a batch holds; a tuple or a dict is several arguments of the same batch."""
     args, kwargs = arguments_of(inputs)
-    return len(args[0] if args else next(x for x in kwargs.values() if isinstance(x, Tensor)))
+    held = (x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim())
+    return len(next(held, (None,)))  # numbers alone are one example
 
 
 def pair_of(batch: object) -> Batch:
@@ -120,6 +121,21 @@ def suits(part: object, parameter: nn.Parameter) -> bool:
 PATIENCE = 1000
 
 
+def check_optimizer(optimizer: Any, model: nn.Module) -> None:
+    """Refuse what is no optimizer, or not one of the model."""
+    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):  # one in a wrapper is one, too
+        raise TypeError(
+            f"Learner.optimizer must be a torch optimizer, e.g. torch.optim.Adam(model.parameters()); "
+            f"got {shown(optimizer)}."
+        )
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if not any(id(parameter) in held for parameter in model.parameters()):
+        raise ValueError(
+            "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
+            "torch.optim.Adam(model.parameters())."
+        )
+
+
 class NoExampleInput(ValueError):
     """A method traces the network, and no inputs are known to trace it with."""
 
@@ -150,20 +166,10 @@ class Learner:
     ) -> None:
         if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
             raise TypeError(f"Learner needs a model with parameters, an nn.Module; got {type(model).__name__}.")
-        if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):  # one in a wrapper is one, too
-            raise TypeError(
-                f"Learner.optimizer must be a torch optimizer, e.g. torch.optim.Adam(model.parameters()); "
-                f"got {shown(optimizer)}."
-            )
+        check_optimizer(optimizer, model)
         if loss is not None and not callable(loss):
             raise TypeError(f"Learner.loss must be a function of outputs and targets, or None; got {shown(loss)}.")
         checked(seed, int, "Learner.seed")
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        if not any(id(parameter) in held for parameter in model.parameters()):
-            raise ValueError(
-                "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
-                "torch.optim.Adam(model.parameters())."
-            )
         # Outside of the training's own forwards DistributedDataParallel would wait for the other processes.
         self.model = model.module if isinstance(model, DistributedDataParallel) else model
         self.optimizer = optimizer
@@ -178,6 +184,7 @@ class Learner:
         )
         self._loss = loss
         self._units: UnitGraph | None = None
+        self._named: dict[int, tuple[str, nn.Parameter]] = {}
         self._unwatch()
 
     def _common(self, seed: int) -> int:
@@ -203,7 +210,7 @@ class Learner:
     def __getstate__(self) -> dict[str, Any]:
         """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
         watches = self._features is not None
-        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": [], "_watches": watches}
+        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": [], "_watches": watches, "_named": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         watches = state.pop("_watches")
@@ -296,11 +303,15 @@ class Learner:
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
         trained = trained_by(self.optimizer)
-        return {name: p for name, p in self.model.named_parameters() if id(p) in trained}
+        if not trained <= self._named.keys():  # walking through the model takes longer than the rest of a small step
+            self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+        return {name: parameter for key, (name, parameter) in self._named.items() if key in trained}
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
         """Names, values and gradients of those of its own parameters that the last backward gave a gradient."""
-        named = [(name, p, p.grad) for name, p in self.own_parameters().items() if p.grad is not None]
+        named = [(name, p, gradient) for name, p in self.own_parameters().items() if (gradient := p.grad) is not None]
+        for name in (name for name, _, gradient in named if gradient.is_sparse):
+            raise ValueError(f"'{name}' has sparse gradients, which no method edits; make its layer with sparse=False.")
         return [name for name, _, _ in named], [p for _, p, _ in named], [gradient for _, _, gradient in named]
 
     def name_of(self, parameter: Tensor) -> str:
@@ -311,6 +322,15 @@ class Learner:
         """What the parameter was when the Learner was made."""
         return self.initial[self.name_of(parameter)]
 
+    def initial_values(self, names: Iterable[str]) -> list[Tensor]:
+        """What the parameters of these names were when the Learner was made; one that came later is refused."""
+        for name in (name for name in names if name not in self.initial):
+            raise ValueError(
+                f"'{name}' is not among the parameters that the model had when the method was attached to it. After a "
+                "change of its layers detach, and attach again: plasticity.detach(), attach(...)."
+            )
+        return [self.initial[name] for name in names]
+
     def loss(self, batch: Batch) -> Tensor:
         """Forward and loss of one batch, for methods that need gradients of their own."""
         return self.loss_of(self.model, batch)
@@ -318,7 +338,7 @@ class Learner:
     def loss_of(self, model: nn.Module, batch: Batch) -> Tensor:
         """The same loss of another model, such as a copy of ours."""
         if self._loss is None:
-            raise ValueError("this method needs the loss; pass loss=..., e.g. Learner(model, optimizer, loss=loss_fn).")
+            raise ValueError("this method needs the loss; pass it: attach(..., loss=loss_fn).")
         inputs, targets = pair_of(batch)
         return self._loss(self.forward_of(model, inputs), targets.to(self.device))
 

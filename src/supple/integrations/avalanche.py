@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from supple.attach import Plasticity, checked_methods
+from supple.attach import Plasticity, attach, checked_methods
 from supple.integrations.stage_data import StageData
 from supple.learner import shape_of
 from supple.methods.base import Method
@@ -86,7 +86,7 @@ class PlasticityPlugin(SupervisedPlugin):
 
     def _begin(self, strategy: Any) -> Plasticity:
         model = strategy.model
-        own = Plasticity(model, strategy.optimizer, self.methods, loss=strategy._criterion, seed=self.seed)
+        own = attach(model, strategy.optimizer, self.methods, loss=strategy._criterion, seed=self.seed)
         if self.monitor_every is not None:
             own.monitor = Monitor(model, every=self.monitor_every, writer=self.writer)
         if is_multi_task_module(model):

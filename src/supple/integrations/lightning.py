@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, check_shards, checked_methods, period_of, unwrapped
+from supple.attach import Plasticity, attach, check_shards, checked_methods, period_of, unwrapped
 from supple.convert import is_compiled
 from supple.input_tap import inputs_of
 from supple.integrations.stage_data import AsBatch, StageData, StageLength, pair
@@ -121,7 +121,7 @@ class PlasticityCallback(Callback):
         if self.plasticity is not None:
             self.plasticity.detach()
         group = process_group_of(wrapped)
-        self.plasticity = own = Plasticity(
+        self.plasticity = own = attach(
             network, optimizer, self.methods, loss=self.loss, seed=self.seed, process_group=group
         )
         own.no_example = NO_EXAMPLE

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from supple.attach import Plasticity, checked_methods
+from supple.attach import Plasticity, attach, checked_methods
 from supple.integrations.stage_data import BackwardEnd, StageLength
 from supple.learner import Batch, Inputs
 from supple.methods.base import HOOKS, Method
@@ -120,7 +120,7 @@ class PlasticityCallback(BaseCallback):
     def _begin(self, policy: Any) -> Plasticity:
         only_watches = not any(method.acts_in(*HOOKS) for method in self.methods)
         network, watched, optimizer = trained_part(policy, self.part, only_watches=only_watches)
-        own = Plasticity(network, optimizer, self.methods, seed=self.seed)
+        own = attach(network, optimizer, self.methods, seed=self.seed)
         own.no_example = f"the observations are a {type(policy.observation_space).__name__}, and not one array each."
         own.recent_data = Remembered(self.model, self.part)
         if self._saved:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, check_shards, checked_methods
+from supple.attach import Plasticity, attach, check_shards, checked_methods
 from supple.integrations.stage_data import BackwardEnd, StageData, StageLength
 from supple.learner import Batch, Inputs
 from supple.methods.base import Method
@@ -126,7 +126,7 @@ class PlasticityCallback(TrainerCallback):
         is_copied = optimizer.accelerator_state.distributed_type.startswith("MULTI_")
         group = torch.distributed.group.WORLD if is_copied else None
         self._network = ByName(model)
-        own = Plasticity(self._network, optimizer, self.methods, loss=self.loss, seed=self.seed, process_group=group)
+        own = attach(self._network, optimizer, self.methods, loss=self.loss, seed=self.seed, process_group=group)
         own.no_example = "the Trainer called the model with no tensors by name."
         if self.monitor_every is not None:
             own.monitor = Monitor(model, every=self.monitor_every, writer=self._note)

@@ -53,7 +53,9 @@ class DASH(Method):
         warn_of_others(learner)
         if self.every is None:
             return {}
-        return {f"direction.{name}": torch.zeros_like(tensor) for name, tensor in shrinkable(learner).items()}
+        theirs = weights_and_biases(learner.model)  # of frozen layers, too: they may thaw
+        held = ((name, tensor) for name, tensor in learner.model.named_parameters() if id(tensor) in theirs)
+        return {f"direction.{name}": torch.zeros_like(tensor) for name, tensor in held}
 
     def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
         shrunk = shrinkable(learner)
@@ -63,6 +65,8 @@ class DASH(Method):
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
         for name, tensor in shrinkable(learner).items() if self.every is not None else ():
+            if f"direction.{name}" not in state:  # it came later
+                state[f"direction.{name}"] = torch.zeros_like(tensor)
             if tensor.grad is not None:
                 state[f"direction.{name}"].lerp_(-tensor.grad, self.alpha)
 
@@ -100,9 +104,14 @@ class DASH(Method):
 
 def shrinkable(learner: Learner) -> dict[str, nn.Parameter]:
     """Weights and biases of all linear and convolutional layers that the learner's optimizer trains, by name."""
-    layers = [m for m in learner.model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)]
-    theirs = {id(tensor) for layer in layers for tensor in (layer.weight, layer.bias)}
+    theirs = weights_and_biases(learner.model)
     return {name: p for name, p in learner.own_parameters().items() if id(p) in theirs}
+
+
+def weights_and_biases(model: nn.Module) -> set[int]:
+    """The ids of the parameters of all linear and convolutional layers."""
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)]
+    return {id(tensor) for layer in layers for tensor in (layer.weight, layer.bias)}
 
 
 def warn_of_others(learner: Learner) -> None:

@@ -28,5 +28,5 @@ class L2Init(Method):
         names, thetas, gradients = learner.trained()
         if not names:  # torch's loops over tensors refuse to be empty
             return
-        away = torch._foreach_sub(thetas, [learner.initial[name] for name in names])
+        away = torch._foreach_sub(thetas, learner.initial_values(names))
         torch._foreach_add_(gradients, away, alpha=self.strength)

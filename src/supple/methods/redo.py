@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from supple.input_tap import mapped
 from supple.learner import Batch, Inputs, Learner, num_examples_of, pair_of
 from supple.methods.activity import mean_magnitudes
 from supple.methods.base import Method, State, check_period
@@ -19,7 +20,7 @@ from supple.methods.renewal import (
     warn_of_optimizer,
 )
 from supple.random import undisturbed_reading
-from supple.units import Layer, arguments_of
+from supple.units import Layer
 from supple.units.surgery import Chosen, renewable_layers, warn_of_others
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
@@ -106,8 +107,4 @@ def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Inputs]:
 
 def first_examples(inputs: Inputs, num_examples: int) -> Inputs:
     """The inputs without the examples beyond that number."""
-    args, kwargs = arguments_of(inputs)
-    if kwargs:
-        return {name: x[:num_examples] if isinstance(x, Tensor) else x for name, x in kwargs.items()}
-    cut = tuple(x[:num_examples] for x in args)
-    return cut if isinstance(inputs, tuple) else cut[0]
+    return mapped(lambda x: x[:num_examples] if x.dim() else x, inputs)

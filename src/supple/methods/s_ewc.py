@@ -38,16 +38,17 @@ class SEWC(Method):
     def init(self, learner: Learner) -> State:
         state: State = {}
         for name, parameter in learner.model.named_parameters():
-            theta = parameter.detach()
-            state[f"mean.{name}"], state[f"fisher.{name}"] = theta.clone(), torch.zeros_like(theta)
-            state[f"step.{name}"] = theta.new_zeros((), dtype=torch.int64)
-        return state | {f"next.{key}": tensor.clone() for key, tensor in state.items()}
+            state |= first_record(name, parameter.detach())
+        return state
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
         names, thetas, gradients = learner.trained()
         if not names:
             return
+        for name, theta in zip(names, thetas, strict=True):
+            if f"step.{name}" not in state:  # it came later
+                state |= first_record(name, theta.detach())
         torch._foreach_copy_(self.running(names, state, "next."), self.running(names, state))
         means, fishers, steps = (self.running(names, state, "next.", kind) for kind in KINDS)
         torch._foreach_add_(steps, 1)
@@ -64,6 +65,13 @@ class SEWC(Method):
     def running(self, names: Sequence[str], state: State, prefix: str = "", *kinds: str) -> list[Tensor]:
         """Means, Fisher values and steps of the parameters, or those of one kind."""
         return [state[f"{prefix}{kind}.{name}"] for kind in kinds or KINDS for name in names]
+
+
+def first_record(name: str, theta: Tensor) -> State:
+    """What is remembered of a parameter before its first step, and what its next step would make of that."""
+    step = theta.new_zeros((), dtype=torch.int64)
+    own = {f"mean.{name}": theta.clone(), f"fisher.{name}": torch.zeros_like(theta), f"step.{name}": step}
+    return own | {f"next.{key}": tensor.clone() for key, tensor in own.items()}
 
 
 def shares(steps_P: Tensor, decay: float) -> Sequence[Tensor]:

@@ -35,7 +35,7 @@ class ShrinkPerturb(Method):
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
         own = learner.own_parameters()
         if own:  # torch's loops over tensors refuse to be empty
-            torch._foreach_lerp_(list(own.values()), [learner.initial[name] for name in own], self.shrink)
+            torch._foreach_lerp_(list(own.values()), learner.initial_values(own), self.shrink)
         if self.clear_moments:
             forget_(learner.optimizer, own.values())
         elif learner.is_advised and self.is_remembered(learner):
