@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from types import FunctionType
+from typing import Any
 
 import torch
 from torch import nn
@@ -47,7 +48,7 @@ from supple.convert.modules import (
     walk,
 )
 from supple.convert.reading import NO_SELF, Call, Position
-from supple.convert.report import Findings
+from supple.convert.report import ConversionReport, Entry
 from supple.convert.source import UnwritableError, rewritten, why_not_rewritable
 
 WAY_OUT = "hold it as a submodule (nn.ReLU, nn.MaxPool2d) and convert again"
@@ -67,7 +68,9 @@ class Conversion:
     """One conversion of one model: what is asked, what was found, and what is put where."""
 
     def __init__(self, model: nn.Module, request: Request) -> None:
-        self.request, self.findings = request, Findings()
+        self.request = request
+        self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
+        self.num_averaged, self.pool = 0, "keep"
         self.holder = nn.ModuleList([model])  # the model itself may be an activation
         self.paths = walk(model, request.classes)
         self.slots: dict[Position, Slot] = {}
@@ -86,7 +89,9 @@ class Conversion:
         self.give_back_functions()
         self.leave_overwriting()
         self.replace_functions_()
-        average = self.request.average and (bool(self.slots) or self.findings.has_swapped or self.request.even_alone)
+        average = self.request.average and (
+            bool(self.slots) or bool(self.entries["swapped"]) or self.request.even_alone
+        )
         if average:
             self.average_pools_()
         for slot in self.slots.values():
@@ -96,7 +101,7 @@ class Conversion:
             self.fill_hidden_(module, path)
         leave_fast_paths_(self.holder[0])
         self.note_shared_modules()
-        self.findings.pool = "average" if average else "keep"
+        self.pool = "average" if average else "keep"
         return self.holder[0]
 
     def parents(self) -> list[tuple[nn.Module, str | None]]:
@@ -109,15 +114,25 @@ class Conversion:
             for method in source.methods.values():
                 yield from ((source, method, call) for call in method.calls if call.key not in method.actions)
 
+    def say(self, section: str, where: str, what: str, *, how: str) -> None:
+        """Add an entry to the report; "averaged" is a pool that was swapped."""
+        self.num_averaged += section == "averaged"
+        self.entries["swapped" if section == "averaged" else section].append(Entry(where, what, how))
+
+    def report(self, model: str) -> ConversionReport:
+        entries: dict[str, Any] = {name: tuple(found) for name, found in self.entries.items()}
+        activation = str(self.request.activation)
+        return ConversionReport(model, activation, self.pool, **entries, num_averaged=self.num_averaged)
+
     # Reading.
 
     def note_request(self) -> None:
         """Say what is special about the activation and the classes."""
         if self.request.activation.state_dict():
-            self.findings.note("", type(self.request.activation).__name__, how=STATEFUL)
+            self.say("notes", "", type(self.request.activation).__name__, how=STATEFUL)
         for cls in self.request.classes:
             if cls not in BY_CLASS or not BY_CLASS[cls].names:
-                self.findings.note("", cls.__name__, how=FORMLESS)
+                self.say("notes", "", cls.__name__, how=FORMLESS)
 
     def find_slots(self, parent: nn.Module, path: str | None) -> None:
         """Find the positions of one module. The same activation under two names is two positions."""
@@ -126,7 +141,7 @@ class Conversion:
             if is_placed(child):
                 self.change_settings_(child, where)
             elif cls and name in ATTENTION_KERNELS:
-                self.findings.left(where, type(child).__name__, how=DENOMINATOR)
+                self.say("left", where, type(child).__name__, how=DENOMINATOR)
             elif cls:
                 self.slots[Position(parent, name)] = Slot(Position(parent, name), where, child, cls)
             else:
@@ -141,9 +156,9 @@ class Conversion:
         """Give an activation of an earlier conversion the settings asked for now, if it is of the same class."""
         before = str(activation)
         if change_settings_(activation, self.request.activation):
-            self.findings.swapped(path, before, how=str(activation))
+            self.say("swapped", path, before, how=str(activation))
         else:
-            self.findings.left(path, type(activation).__name__, how=f"already {before}, placed by an earlier convert")
+            self.say("left", path, type(activation).__name__, how=f"already {before}, placed by an earlier convert")
 
     def mention(self, module: nn.Module, path: str) -> None:
         """Report what looks like an activation and stays."""
@@ -153,16 +168,16 @@ class Conversion:
         elif is_activation(module) and type(module).__module__ == nn.ReLU.__module__:
             self.leave_alone(path, type(module).__name__, type(module))
         elif is_activation(module) and known is None:
-            self.findings.left(path, type(module).__name__, how="left alone; name its class in replace= to swap it")
+            self.say("left", path, type(module).__name__, how="left alone; name its class in replace= to swap it")
         elif isinstance(module, torch.jit.ScriptModule):
-            self.findings.left(path, "a TorchScript module", how="its inside is compiled; convert before scripting")
+            self.say("left", path, "a TorchScript module", how="its inside is compiled; convert before scripting")
         elif nn.ReLU in self.request.classes and getattr(module, "nonlinearity", "") == "relu":
-            self.findings.left(path, f"the ReLU of {type(module).__name__}", how="it is inside a fused kernel")
+            self.say("left", path, f"the ReLU of {type(module).__name__}", how="it is inside a fused kernel")
 
     def leave_alone(self, path: str, what: str, cls: type[nn.Module]) -> None:
         """Report an activation that is none of the classes to replace."""
         self.others[cls] += 1
-        self.findings.left(path, what, how=f"left alone; name nn.{cls.__name__} in replace= to swap it")
+        self.say("left", path, what, how=f"left alone; name nn.{cls.__name__} in replace= to swap it")
 
     @functools.cached_property
     def callers(self) -> dict[Position, dict[Methods, list[Run]]]:
@@ -223,16 +238,16 @@ class Conversion:
             source.module.register_forward_pre_hook(Restart((name,)))
         self.report_new(path, what, new)
         if times is None or (times > 1 and many == 1):
-            self.findings.note(path, what, how=f"{ONE_FOR_ALL}, because it is not known how often they come")
+            self.say("notes", path, what, how=f"{ONE_FOR_ALL}, because it is not known how often they come")
         self.note_losses(cls, path)
         if call.on_argument and not writes_in_place(new[0]):
-            self.findings.note(path, call.name, how=INTO_ARGUMENT)
+            self.say("notes", path, call.name, how=INTO_ARGUMENT)
         source.changes = True
 
     def report_new(self, path: str, what: str, new: list[nn.Module]) -> None:
         """List the activations of one position, each at its own path."""
         for i, activation in enumerate(new):
-            self.findings.swapped(path if len(new) == 1 else join(path, str(i)), what, how=str(activation))
+            self.say("swapped", path if len(new) == 1 else join(path, str(i)), what, how=str(activation))
 
     def obstacle(self, source: Methods, method: Method) -> str:
         """Why the method cannot be rewritten; empty if it can."""
@@ -252,7 +267,7 @@ class Conversion:
 
     def leave(self, source: Methods, method: Method, call: Call, *, why: str) -> None:
         """Let a call stay as it is."""
-        self.findings.left(source.path, self.label(method, call), how=why)
+        self.say("left", source.path, self.label(method, call), how=why)
 
     def report_unread(self, source: Methods) -> None:
         """Report activations in functions without self, on the instance, and in methods without source."""
@@ -267,7 +282,7 @@ class Conversion:
                 found |= {function: NO_SELF} if name not in used_in_init(source.cls) else {}
         for function, why in found.items():
             for what in activations_in(function, self.request.classes):
-                self.findings.left(source.path, what, how=f"{why}; {WAY_OUT}")
+                self.say("left", source.path, what, how=f"{why}; {WAY_OUT}")
 
     # Positions.
 
@@ -277,7 +292,7 @@ class Conversion:
             runs = [run for runs in self.callers.get(slot.position, {}).values() for run in runs]
             if not self.kept_in_place and any(run.call.noticed for run in runs):
                 del self.slots[slot.position]
-                self.findings.left(slot.path, slot.what, how=CANNOT)
+                self.say("left", slot.path, slot.what, how=CANNOT)
 
     def fill_(self, slot: Slot) -> None:
         """Put in one activation, or one for each call of the only caller."""
@@ -320,24 +335,24 @@ class Conversion:
     def note_slot(self, slot: Slot, activation: nn.Module, callers: dict[Methods, list[Run]]) -> None:
         """Say what the user should know of a filled slot."""
         if has_hooks(slot.old):
-            self.findings.note(slot.path, slot.what, how="its hooks were not carried over")
+            self.say("notes", slot.path, slot.what, how="its hooks were not carried over")
         if isinstance(slot.old, nn.Module) and (state := list(slot.old.state_dict())):
-            self.findings.note(slot.path, slot.what, how=f"{LOST_STATE} ({', '.join(state)})")
+            self.say("notes", slot.path, slot.what, how=f"{LOST_STATE} ({', '.join(state)})")
         self.note_losses(slot.cls, slot.path)
         runs = [run for runs in callers.values() for run in runs]
         if len(callers) > 1:
             names = " and ".join(source.name for source in callers)
-            self.findings.note(slot.path, slot.what, how=f"one instance serves the calls of {names}")
+            self.say("notes", slot.path, slot.what, how=f"one instance serves the calls of {names}")
         elif not isinstance(activation, CallSites) and may_repeat(forward_first(runs)):
-            self.findings.note(slot.path, slot.what, how=f"{ONE_FOR_ALL}, because they depend on a condition or a loop")
+            self.say("notes", slot.path, slot.what, how=f"{ONE_FOR_ALL}, because they depend on a condition or a loop")
         overwrote = any(run.call.in_place and run.call.on_argument for run in runs)
         if overwrote and not any(map(writes_in_place, activation.modules())):
-            self.findings.note(slot.path, slot.what, how=INTO_ARGUMENT)
+            self.say("notes", slot.path, slot.what, how=INTO_ARGUMENT)
 
     def note_losses(self, cls: type[nn.Module], path: str) -> None:
         """Say what is lost with what was replaced."""
         if how := consequence(cls, self.request.activation):
-            self.findings.note(path, cls.__name__, how=how)
+            self.say("notes", path, cls.__name__, how=how)
 
     def fill_hidden_(self, module: nn.Module, path: str) -> None:
         """Replace activations in plain lists of a module: known ones by their successors, others by new children."""
@@ -347,7 +362,7 @@ class Conversion:
                 name = free_name(module, cls.__name__.lower())
                 self.new[hidden] = self.request.new_activation(training=hidden.training)
                 module.add_module(name, self.new[hidden])
-                self.findings.swapped(join(path, name), f"{cls.__name__} in {attribute}", how=str(self.new[hidden]))
+                self.say("swapped", join(path, name), f"{cls.__name__} in {attribute}", how=str(self.new[hidden]))
             if hidden in self.new:
                 replace_hidden_(module, attribute, self.new)
 
@@ -357,7 +372,7 @@ class Conversion:
         """Replace max-pools that are modules, function attributes or calls."""
         for parent, path in self.parents():
             for name, child in children(parent):
-                if pools.is_max_pool(child):
+                if computes_one_of(child, pools.MAX_POOLS):
                     self.average_module_(parent, name, join(path, name))
             for name, value in list(vars(parent).items()):
                 function = value.func if isinstance(value, partial) else value
@@ -370,21 +385,21 @@ class Conversion:
     def average_module_(self, parent: nn.Module, name: str, path: str) -> None:
         pool = parent.get_submodule(name)
         if why := pools.why_not_module(pool):
-            self.findings.left(path, type(pool).__name__, how=why)
+            self.say("left", path, type(pool).__name__, how=why)
             return
-        average = pools.average_pool(pool).train(pool.training)
+        average = pools.average_of(pool).train(pool.training)
         parent.add_module(name, average)
-        self.findings.averaged(path, type(pool).__name__, how=str(average))
+        self.say("averaged", path, type(pool).__name__, how=str(average))
 
     def average_attribute_(self, parent: nn.Module, name: str, path: str) -> None:
         value = vars(parent)[name]
         function, options = (value.func, value.keywords) if isinstance(value, partial) else (value, {})
         if why := pools.why_not_function(function, options):
-            self.findings.left(path, f"{name}, a function", how=why)
+            self.say("left", path, f"{name}, a function", how=why)
             return
         average = pools.AVERAGE_FUNCTIONS[function]
         vars(parent)[name] = partial(average, *value.args, **options) if isinstance(value, partial) else average
-        self.findings.averaged(path, f"{name}, a function", how=average.__name__)
+        self.say("averaged", path, f"{name}, a function", how=average.__name__)
 
     def average_call_(self, source: Methods, method: Method, call: Call) -> None:
         why = call.obstacle or self.obstacle(source, method)
@@ -397,7 +412,7 @@ class Conversion:
         function = pools.average_of if isinstance(call.target, type) else pools.AVERAGE_FUNCTIONS[call.target]
         method.actions[call.key] = f"average:{function.__name__}"
         source.changes = True
-        self.findings.averaged(source.path, self.label(method, call), how=(made or function).__name__)
+        self.say("averaged", source.path, self.label(method, call), how=(made or function).__name__)
 
     # The end.
 
@@ -407,7 +422,7 @@ class Conversion:
             before = getattr(type(source.module), "supple_plan", ())
             if any(method.actions for method in source.methods.values()) and source.plan() != before:
                 source.install_()
-                self.findings.retyped(source.path, source.name, how=RETYPED)
+                self.say("retyped", source.path, source.name, how=RETYPED)
 
     def note_shared_modules(self) -> None:
         """Report modules that run more than once in a forward of the model: their activations do too."""
@@ -419,7 +434,7 @@ class Conversion:
                     runs[run.call.target.value] += 2 if run.times is None else run.times
         for module, path in self.paths.items():
             if max(runs[module], places.get(module, 0)) > 1 and any(map(is_placed, module.modules())):
-                self.findings.note(path, type(module).__name__, how="used more than once, with the same activations")
+                self.say("notes", path, type(module).__name__, how="used more than once, with the same activations")
 
 
 def free_name(module: nn.Module, stem: str) -> str:
