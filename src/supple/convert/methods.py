@@ -14,7 +14,8 @@ from torch import nn
 from supple.activations import ACTIVATIONS, of_function
 from supple.convert import pools
 from supple.convert.reading import Call, Reader
-from supple.convert.source import MethodPlan, UnwritableError, original_class, rewritten_class, with_nested
+from supple.convert.source import MethodPlan, UnwritableError, original_class, rewritten_class
+from supple.convert.syntax import with_nested
 
 NAMES = frozenset(name for known in ACTIVATIONS for name in (*known.names, known.cls.__name__)) | pools.NAMES
 

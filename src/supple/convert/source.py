@@ -12,7 +12,7 @@ import functools
 import inspect
 import linecache
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -20,8 +20,8 @@ from torch import nn
 
 from supple.convert import pools
 from supple.convert.call_sites import rounds
+from supple.convert.syntax import Definition, input_of, key_of, receiver, with_nested
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
 FUTURES = functools.reduce(
     int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
@@ -71,14 +71,6 @@ def definition(function: FunctionType) -> Definition:
     return node
 
 
-def with_nested(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code and that of the lambdas, comprehensions and functions defined in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from with_nested(constant)
-
-
 def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...] = ()) -> CodeType:
     """Compile a definition in the function's surroundings: its class, because of names with ``__``, and its closure."""
     code = function.__code__
@@ -98,26 +90,6 @@ def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...
     for _ in range(3):  # the factory's code, the class's, the function's
         built = next(part for part in reversed(built.co_consts) if isinstance(part, CodeType))
     return built.replace(co_firstlineno=code.co_firstlineno, co_qualname=code.co_qualname)
-
-
-def key_of(node: ast.expr | ast.For, start: Definition) -> str:
-    """Name a call or a loop by its lines, counted from the def, and columns."""
-    last = (node.end_lineno or node.lineno) - start.lineno
-    return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
-
-
-def receiver(node: Definition) -> str | None:
-    """What the method calls the module it is called on; None if it has no such argument."""
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    return arguments[0].arg if arguments else None
-
-
-def input_of(node: ast.Call) -> Any:
-    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
-    if not node.args and not node.keywords:
-        return node.func.value if isinstance(node.func, ast.Attribute) else None
-    named = next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
-    return node.args[0] if node.args else named
 
 
 class Rewriter(ast.NodeTransformer):

@@ -3,72 +3,81 @@
 import ast
 import sys
 from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
 UNKNOWN = object()
 VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
 VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
 VIEWS |= {"unflatten", "unsqueeze", "view", "view_as"}
 
 
+def with_nested(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code and that of the lambdas, comprehensions and functions defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from with_nested(constant)
+
+
+def key_of(node: ast.expr | ast.For, start: Definition) -> str:
+    """Name a call or a loop by its lines, counted from the def, and columns."""
+    last = (node.end_lineno or node.lineno) - start.lineno
+    return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
+
+
+def receiver(node: Definition) -> str | None:
+    """What the method calls the module it is called on; None if it has no such argument."""
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    return arguments[0].arg if arguments else None
+
+
+def input_of(node: ast.Call) -> Any:
+    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
+    if not node.args and not node.keywords:
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
+    return node.args[0] if node.args else named
+
+
+def is_stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
+
+
 def name_of_call(node: ast.Call) -> str:
-    """The last name of what is called."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def arguments_of(node: Any) -> list[str]:
-    """The names of a function's arguments."""
-    arguments = node.args
-    listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    return [argument.arg for argument in listed if argument is not None]
-
-
-def viewed(node: Any) -> list[ast.Name]:
+def viewed(node: Any) -> list[str]:
     """The names whose tensors the expression gives back, itself, as views or in a list."""
+    parts: list[Any] = []
     match node:
-        case ast.Name():
-            return [node]
+        case ast.Name(id=name):
+            return [name]
         case ast.Subscript(value=value) | ast.Starred(value=value):
-            return viewed(value)
+            parts = [value]
         case ast.Attribute(value=value, attr=name) if name in VIEWS:
-            return viewed(value)
-        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
-            if name in VIEWS or (name.endswith("_") and not name.endswith("__")):
-                return viewed(value) + [found for argument in args[:1] for found in viewed(argument)]
+            parts = [value]
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in VIEWS or name.endswith("_"):
+            parts = [value, *args[:1]]
         case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
-            return [found for part in parts for found in viewed(part)]
+            pass
         case ast.IfExp(body=body, orelse=orelse):
-            return viewed(body) + viewed(orelse)
-    return []
-
-
-def stored_names(node: Any) -> set[str]:
-    """The names that code assigns to, those in functions inside it included, without global ones."""
-    names, shared = set[str](), set[str]()
-    for part in ast.walk(node):
-        match part:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                names.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names |= {name} if part is not node else set()
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                names.add(name)
-            case ast.Global(names=listed):
-                shared |= set(listed)
-    return names - shared
+            parts = [body, orelse]
+    return [name for part in parts for name in viewed(part)]
 
 
 def imports(node: ast.AST) -> Iterator[tuple[str, Any]]:
     """Yield what the imports in a function bring, if it is loaded."""
     for part in ast.walk(node):
-        if isinstance(part, ast.Import):
-            for alias in part.names:
+        for alias in part.names if isinstance(part, (ast.Import, ast.ImportFrom)) else ():
+            if isinstance(part, ast.ImportFrom):
+                module = None if part.level else sys.modules.get(part.module or "")
+                yield alias.asname or alias.name, vars(module).get(alias.name, UNKNOWN) if module else UNKNOWN
+            else:
                 name = alias.asname or alias.name.partition(".")[0]
                 yield name, sys.modules.get(alias.name if alias.asname else name, UNKNOWN)
-        elif isinstance(part, ast.ImportFrom):
-            module = None if part.level else sys.modules.get(part.module or "")
-            for alias in part.names:
-                yield alias.asname or alias.name, vars(module).get(alias.name, UNKNOWN) if module else UNKNOWN
 
 
 def contents(cell: Any) -> Any:
