@@ -754,13 +754,13 @@ def test_a_method_called_twice_gets_activations_for_both_calls():
     assert sum(isinstance(module, AID) for module in model.modules()) == 2
 
 
-def test_a_module_called_in_either_arm_of_a_condition_stays_one_and_needs_no_note():
+def test_a_module_called_in_either_arm_of_a_condition_stays_one_and_is_reported():
     body = """    def forward(self, x):
         return self.act(x) if x.sum() > 0 else self.act(-x)
 """
     report = conversion_report(convert(class_of(body, act=nn.ReLU())(), AID(p=0.9)))
     assert [entry.where for entry in report.swapped] == ["act"]
-    assert not report.notes
+    assert ["one instance serves all calls" in note.how for note in report.notes] == [True]
 
 
 def test_a_module_reused_in_branches_is_shared_and_reported_if_the_class_can_stay():

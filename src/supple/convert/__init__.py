@@ -47,14 +47,14 @@ def convert(
     """
     # Here, so that `import supple` does not load what reads other people's models.
     from supple.convert.conversion import Conversion
-    from supple.convert.modules import Request
     from supple.convert.saved import described_step, record_
 
     check_model(model)
     check_options(activation, pool, replace)
     earlier = vars(model).get("supple_conversion")
     average = pool == "average" or (pool == "auto" and averages_pools(activation))
-    conversion = Conversion(model, Request(activation, tuple(replace), average, even_alone=pool == "average"))
+    alone = pool == "average"
+    conversion = Conversion(model, activation, classes=tuple(replace), average=average, even_alone=alone)
     converted = conversion.run()
     report = conversion.report(type(model).__name__)
     if message := report.why_unchanged(conversion.others):

@@ -64,23 +64,23 @@ class Call:
     name: str
     key: str
     line: int
-    times: int | None = 1
-    arms: tuple[tuple[int, int], ...] = ()  # the conditions that it stands under, and in which arm of each
-    nested: bool = False
-    loop: str = ""  # the key of the only loop around it, if that goes over known modules
-    obstacle: str = ""
+    times: int | None
+    conditional: bool
+    nested: bool  # in a function of its own
+    obstacle: str
     plain: bool = True  # it is called with one positional argument
     in_place: bool = False
     noticed: bool = False
-    on_argument: bool = False
     trail: tuple[str, ...] = ()  # of a child: the names that lead to it from self
+    total: int | None = 0  # how often one forward calls it, or one other method if forward does not; None if unknown
+    in_forward: bool = False
 
 
 class Reader:
     """Reads one method of one module; with ``module`` None a function outside of any class.
 
-    ``local`` are the names assigned anywhere in the function, ``given`` those of its arguments, ``kept`` those of
-    tensors that have another name too, or lie in a list. A ``self`` with a second meaning anywhere is not known.
+    ``local`` are the names assigned anywhere in the function, ``kept`` those of tensors that the caller or another name
+    has too, or that lie in a list. A ``self`` with a second meaning anywhere is not known.
     """
 
     def __init__(self, function: FunctionType, module: nn.Module | None, owner: type | None = None) -> None:
@@ -89,8 +89,8 @@ class Reader:
         code, *nested = with_nested(function.__code__)
         stored = {part.id for part in ast.walk(self.node) if isinstance(part, ast.Name) and is_stored(part)}
         self.local = {name for part in (code, *nested) for name in (*part.co_varnames, *part.co_cellvars)}
-        self.given = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-        self.imports = {name: value for name, value in imports(self.node) if name not in stored | self.given}
+        self.kept = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+        self.imports = {name: value for name, value in imports(self.node) if name not in stored | self.kept}
         hidden = stored.union(*(part.co_varnames for part in nested))
         first = receiver(self.node) if module is not None else None
         self.self_name = None if first in hidden else first
@@ -99,10 +99,8 @@ class Reader:
         }
         self.calls: dict[str, Call] = {}
         self.callees = set[int]()
-        self.kept = set[str]()
         self.times: int | None = 1
-        self.arms: tuple[tuple[int, int], ...] = ()
-        self.nested, self.loop = False, ""
+        self.conditional = self.nested = False
         self.statement: Any = None
 
     def read(self) -> list[Call]:
@@ -198,15 +196,14 @@ class Reader:
             case ast.NamedExpr(target=target, value=value):
                 self.visit(value)
                 self.bind([target], value)
-            case ast.If(test=first, body=body, orelse=orelse):
-                self.alternatives(node, first, body, orelse)
-            case ast.IfExp(test=first, body=body, orelse=orelse):
-                self.alternatives(node, first, [body], [orelse])
-            case ast.BoolOp(values=[first, *rest]):
-                self.alternatives(node, first, rest)
+            case ast.If() | ast.IfExp() | ast.BoolOp() | ast.Try() | ast.Match() | ast.Assert():
+                first, *rest = ast.iter_child_nodes(node)
+                self.visit(first)
+                with self.inside(conditional=True):
+                    self.run(rest)
             case ast.For(target=target, iter=over):
                 self.visit(over)
-                with self.inside(times=self.length(over), loop=key_of(node, self.node) if self.times == 1 else ""):
+                with self.inside(times=self.length(over)):
                     for _ in range(2):  # the second round sees what the first has left behind
                         self.bind([target], None)
                         self.run(node.body)
@@ -215,39 +212,25 @@ class Reader:
                 with self.inside(times=None):
                     for _ in range(2):
                         self.run(ast.iter_child_nodes(node))
-            case ast.Try() | ast.Match() | ast.Assert():
-                with self.inside(arm=(id(node), 0)):
-                    self.run(ast.iter_child_nodes(node))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef():
-                with self.inside(arm=(id(node), 0), nested=True):
+                with self.inside(conditional=True, nested=True):
                     self.run(ast.iter_child_nodes(node))
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 times = self.length(node.generators[0].iter) if len(node.generators) == 1 else None
-                arm = (id(node), 0) if any(generator.ifs for generator in node.generators) else None
-                with self.inside(times=times, arm=arm):
+                with self.inside(times=times, conditional=any(generator.ifs for generator in node.generators)):
                     self.run(ast.iter_child_nodes(node))
             case _:
                 self.run(ast.iter_child_nodes(node))
 
-    def alternatives(self, node: ast.AST, test: ast.expr, *arms: list[Any]) -> None:
-        """Evaluate a condition and pieces of code of which at most one runs."""
-        self.visit(test)
-        for i, arm in enumerate(arms):
-            with self.inside(arm=(id(node), i)):
-                self.run(arm)
-
     @contextmanager
-    def inside(
-        self, *, times: int | None = 1, arm: tuple[int, int] | None = None, nested: bool = False, loop: str = ""
-    ) -> Iterator[None]:
+    def inside(self, *, times: int | None = 1, conditional: bool = False, nested: bool = False) -> Iterator[None]:
         """Evaluate what runs several times, under a condition, or in a function of its own."""
-        before = self.times, self.arms, self.nested, self.loop
-        self.loop = self.loop if times == 1 else loop
+        before = self.times, self.conditional, self.nested
         self.times = None if self.times is None or times is None else self.times * times
-        self.arms += (arm,) if arm else ()
+        self.conditional |= conditional
         self.nested |= nested
         yield
-        self.times, self.arms, self.nested, self.loop = before
+        self.times, self.conditional, self.nested = before
 
     def bind(self, targets: Iterable[ast.expr], value: ast.expr | None) -> None:
         """Give a value to names: the same tensor under two names is kept, a new one is not."""
@@ -255,9 +238,8 @@ class Reader:
         shared = set(viewed(value))
         if shared or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
             self.kept |= names | shared
-        elif not self.arms:
+        elif not self.conditional:
             self.kept -= names
-            self.given -= names
 
     def is_noticed(self, node: ast.Call) -> bool:
         """Whether something may read the input of a call that overwrites it, other than through the output."""
@@ -285,7 +267,6 @@ class Reader:
         call = self.call_of(node)
         if call is not None and call.in_place:
             call.noticed |= self.is_noticed(node)
-            call.on_argument |= not self.given.isdisjoint(viewed(input_of(node)))
         if name_of_call(node) in ("add", "append", "extend", "insert"):
             self.kept |= {name for argument in node.args for name in viewed(argument)}
 
@@ -328,7 +309,7 @@ class Reader:
     def add(self, kind: str, target: Any, name: str, node: ast.expr) -> Call:
         """Take a call in, or find it again in the second round of a loop."""
         key, obstacle = key_of(node, self.node), "" if self.self_name else NO_SELF
-        call = Call(kind, target, name, key, node.lineno, self.times, self.arms, self.nested, self.loop, obstacle)
+        call = Call(kind, target, name, key, node.lineno, self.times, self.conditional, self.nested, obstacle)
         return self.calls.setdefault(key, call)
 
     def add_made(self, node: ast.Call, cls: type) -> Call:

@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from supple.convert import pools
-from supple.convert.call_sites import rounds
 from supple.convert.syntax import Definition, input_of, key_of, receiver, with_nested
 
 FUTURES = functools.reduce(
     int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
 # What rewritten functions call without having it in their globals.
-ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of, rounds)}
+ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of)}
 
 
 class UnwritableError(Exception):
@@ -96,8 +95,7 @@ class Rewriter(ast.NodeTransformer):
     """Replaces calls by the action planned for their key.
 
     "call:NAME" calls the submodule of that name, "item:I" the I-th activation of the module called before,
-    "method:NAME" another method of self, "average:NAME" a function that averages. In a loop with "rounds:NAME ..."
-    "local:NAME" calls the activation that the submodule of that name has for the round.
+    "method:NAME" another method of self, "average:NAME" a function that averages.
     """
 
     def __init__(self, start: Definition, actions: Mapping[str, str]) -> None:
@@ -113,8 +111,6 @@ class Rewriter(ast.NodeTransformer):
         kind, _, name = self.actions[key].partition(":")
         if kind == "call":
             return ast.copy_location(ast.Call(self.attribute(name), [input_of(node)], []), node)
-        if kind == "local":
-            return ast.copy_location(ast.Call(ast.Name(f"_{name}", ast.Load()), [input_of(node)], []), node)
         if kind == "item":
             node.func = ast.Subscript(node.func, ast.Constant(int(name)), ast.Load())
         elif kind == "method":
@@ -123,16 +119,6 @@ class Rewriter(ast.NodeTransformer):
             node.func = ast.Call(ast.Name(name, ast.Load()), [node.func], [])
         else:
             node.func = ast.Name(name, ast.Load())
-        return node
-
-    def visit_For(self, node: ast.For) -> ast.For:
-        key = key_of(node, self.start)
-        self.generic_visit(node)
-        if key in self.actions:
-            self.done.add(key)
-            names = self.actions[key].removeprefix("rounds:").split()
-            node.target = ast.Tuple([node.target, *(ast.Name(f"_{name}", ast.Store()) for name in names)], ast.Store())
-            node.iter = ast.Call(ast.Name("rounds", ast.Load()), [node.iter, *map(self.attribute, names)], [])
         return node
 
     def attribute(self, name: str) -> ast.expr:
@@ -148,8 +134,8 @@ def rewritten(function: FunctionType, actions: Mapping[str, str]) -> FunctionTyp
     rewriter.generic_visit(node)
     if rewriter.done != set(actions):
         raise UnwritableError(f"the source of {inner.__qualname__} has changed since the model was converted")
-    words = {word for action in actions.values() for word in action.split(":")}
-    added = tuple(name for name in ADDED if name in words and name not in inner.__code__.co_freevars)
+    named = {action.partition(":")[2] for action in actions.values()}
+    added = tuple(name for name in ADDED if name in named and name not in inner.__code__.co_freevars)
     code = compiled(node, inner, added)
     cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
     cells |= {name: CellType(ADDED[name]) for name in added}

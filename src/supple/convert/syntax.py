@@ -21,8 +21,8 @@ def with_nested(code: CodeType) -> Iterator[CodeType]:
             yield from with_nested(constant)
 
 
-def key_of(node: ast.expr | ast.For, start: Definition) -> str:
-    """Name a call or a loop by its lines, counted from the def, and columns."""
+def key_of(node: ast.expr, start: Definition) -> str:
+    """Name a call by its lines, counted from the def, and columns."""
     last = (node.end_lineno or node.lineno) - start.lineno
     return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
 
