@@ -149,9 +149,7 @@ class Conversion:
         known, what = find(module), type(module).__name__
         if known is not None and type(module).__module__ != "supple.layers":
             self.leave_alone(path, what, known.cls)
-        elif is_activation(module) and type(module).__module__ == nn.ReLU.__module__:
-            self.leave_alone(path, what, type(module))
-        elif is_activation(module) and known is None:
+        elif known is None and is_activation(module):
             self.say("left", path, what, how="left alone; name its class in replace= to swap it")
         elif isinstance(module, torch.jit.ScriptModule):
             self.say("left", path, "a TorchScript module", how="its inside is compiled; convert before scripting")
@@ -199,7 +197,7 @@ class Conversion:
             elif call.in_forward or not any(other.in_forward for other in source.calls):
                 self.leave_alone(source.path, what, cls)
         for source, method, call in self.calls("clamp"):
-            if call.target.cls in self.classes:
+            if call.target in self.classes:
                 self.say("left", source.path, label(method, call), how=AS_CLAMP)
         for source in self.sources:
             for what, why in source.unread(self.classes):
@@ -253,7 +251,8 @@ class Conversion:
         calls = [call for found in callers.values() for call in found]
         met = [call for call in calls if call.in_forward] or calls
         many = self.num_activations(*callers, calls=calls, met=met) if len(callers) == 1 else 1
-        new = self.new_activations(many, training=slot.training, in_place=any(call.noticed for call in calls))
+        training = getattr(slot.old, "training", slot.position.parent.training)
+        new = self.new_activations(many, training=training, in_place=any(call.noticed for call in calls))
         slot.put_(new)
         self.say_swapped(slot.path, slot.what, new)
         notes = []

@@ -118,7 +118,7 @@ class Methods:
             is_static = not isinstance(vars(self.cls).get(name, function), FunctionType)
             found |= {function: NO_SELF} if is_static and name not in used_in_init(self.cls) else {}
         for function, why in found.items():
-            yield from ((what, why) for what in activations_in(function, classes))
+            yield from ((what, why) for what in mentioned(function, classes))
 
 
 def is_own(function: Any) -> bool:
@@ -180,16 +180,10 @@ def helpers(method: FunctionType) -> set[FunctionType]:
     return found
 
 
-def activations_in(function: FunctionType, classes: Sequence[type[nn.Module]]) -> Iterator[str]:
-    """Yield the calls of activations of these classes in a function; without source, the names."""
+def mentioned(function: FunctionType, classes: Sequence[type[nn.Module]]) -> Iterator[str]:
+    """Yield the activations of these classes that a function has names of."""
     names = names_in(function)
     held = [of_function(function.__globals__.get(name)) for name in names]
-    mentioned = [one for one in ACTIVATIONS if one.cls in classes and (one in held or not names.isdisjoint(one.names))]
-    try:
-        calls = Reader(function, None).read() if mentioned else []
-    except UnwritableError:
-        yield from (f"{known.names[0]} in {function.__qualname__}" for known in mentioned)
-        return
-    for call in calls:
-        if call.kind == "function" and call.target.cls in classes:
-            yield f"{call.name} in {function.__qualname__}, line {call.line}"
+    for known in ACTIVATIONS:
+        if known.cls in classes and (known in held or not names.isdisjoint(known.names)):
+            yield f"{known.names[0]} in {function.__qualname__}"

@@ -28,11 +28,6 @@ class Slot:
     def what(self) -> str:
         return type(self.old).__name__ if isinstance(self.old, nn.Module) else f"{self.position.name}, a function"
 
-    @property
-    def training(self) -> bool:
-        """The mode of what had been there; a function's is its parent's."""
-        return getattr(self.old, "training", self.position.parent.training)
-
     def put_(self, activation: nn.Module) -> None:
         """Make the activation a child of the parent, in sight of the parent's own ``__setstate__``."""
         parent, name = self.position

@@ -2,11 +2,12 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -16,20 +17,21 @@ from supple.convert import pools
 from supple.convert.source import definition
 from supple.convert.syntax import (
     UNKNOWN,
-    contents,
     imports,
     input_of,
     is_stored,
     key_of,
     name_of_call,
-    receiver,
     viewed,
     with_nested,
 )
 
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
-# A ReLU written as a clamp: the names of the arguments after the input.
-CLAMPS = {"clamp": ("min", "max"), "clip": ("min", "max"), "clamp_min": ("min",), "threshold": ("threshold", "value")}
+# A ReLU written as a clamp, a ReLU6 if it ends at 6, as a threshold or as a maximum.
+CLAMP = re.compile(
+    r"(clamp|clip|clamp_min)_?\((.*, )?(min=)?0(\.0)?(?P<cap>, (max=)?6(\.0)?)?\)$"
+    r"|threshold_?\(.*, 0, 0\)$|maximum\(.*zeros"
+)
 
 NO_SELF = "it has no self there"
 NOT_CALLED = "it is stored or passed on, not called"
@@ -77,13 +79,13 @@ class Call:
 
 
 class Reader:
-    """Reads one method of one module; with ``module`` None a function outside of any class.
+    """Reads one method of one module.
 
     ``local`` are the names assigned anywhere in the function, ``kept`` those of tensors that the caller or another name
     has too, or that lie in a list. A ``self`` with a second meaning anywhere is not known.
     """
 
-    def __init__(self, function: FunctionType, module: nn.Module | None, owner: type | None = None) -> None:
+    def __init__(self, function: FunctionType, module: nn.Module, owner: type) -> None:
         self.function, self.module, self.owner = function, module, owner
         self.node = definition(function)
         code, *nested = with_nested(function.__code__)
@@ -92,11 +94,10 @@ class Reader:
         self.kept = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
         self.imports = {name: value for name, value in imports(self.node) if name not in stored | self.kept}
         hidden = stored.union(*(part.co_varnames for part in nested))
-        first = receiver(self.node) if module is not None else None
+        first = code.co_varnames[0] if code.co_argcount else None
         self.self_name = None if first in hidden else first
-        self.closure = {
-            name: contents(cell) for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
-        }
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        self.closure = {name: cell.cell_contents for name, cell in cells if cell != CellType()}  # may be empty still
         self.calls: dict[str, Call] = {}
         self.callees = set[int]()
         self.times: int | None = 1
@@ -139,7 +140,7 @@ class Reader:
 
     def method_of_self(self, node: ast.expr) -> str:
         """The name of the method that ``self.name`` stands for; empty if it is none."""
-        if not isinstance(node, ast.Attribute) or self.module is None or self.resolve(node.value) is not self.module:
+        if not isinstance(node, ast.Attribute) or self.resolve(node.value) is not self.module:
             return ""
         return self.mangled(node.attr) if isinstance(self.resolve(node), FunctionType) else ""
 
@@ -295,8 +296,9 @@ class Reader:
         bare = isinstance(func, ast.Attribute) and not node.args and not node.keywords
         if bare and func.attr in OF_METHOD and self.resolve(func.value) is UNKNOWN:
             return self.add_activation(node, OF_METHOD[func.attr], func.attr)
-        if cls := self.clamped(node):
-            return self.add("clamp", BY_CLASS[cls], name_of_call(node), node)
+        name = name_of_call(node)
+        if name.startswith(("cl", "thr", "max")) and (clamp := CLAMP.search(ast.unparse(node))):
+            return self.add("clamp", nn.ReLU6 if clamp["cap"] else nn.ReLU, name, node)
         return None
 
     def super_method(self, node: ast.expr) -> str:
@@ -320,17 +322,19 @@ class Reader:
         call = self.add("function", known, name_of(value), node)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg in (None, "out") for k in node.keywords):
             call.obstacle = NOT_WRITTEN_OUT
-        asked = bool(self.options(node, value).get("inplace", False))
-        call.in_place = asked or name_of(value).endswith("_") or writes_in_place(value)
+        call.in_place = self.overwrites(node, value)
         return call
 
     def add_child(self, node: ast.Call, position: Position) -> Call:
         call = self.add("child", position, position.name, node)
         call.trail = self.trail(node.func)
         call.plain = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
-        asked = of_function(position.value) and self.options(node, position.value).get("inplace", False)
-        call.in_place = bool(asked) or writes_in_place(position.value)
+        call.in_place = self.overwrites(node, position.value)
         return call
+
+    def overwrites(self, node: ast.Call, value: Any) -> bool:
+        in_place = value.endswith("_") if isinstance(value, str) else writes_in_place(value)
+        return in_place or bool(self.options(node, value).get("inplace", False))
 
     def add_pool(self, node: ast.Call, value: Any) -> Call:
         call = self.add("pool", value, name_of(value), node)
@@ -341,21 +345,6 @@ class Reader:
             known = {name: option for name, option in options.items() if option is not UNKNOWN}
             call.obstacle = pools.why_not_function(value, known) or call.obstacle
         return call
-
-    def clamped(self, node: ast.Call) -> type[nn.Module] | None:
-        """Return the class that the call computes as a clamp, a threshold or a maximum, if any."""
-        name = name_of_call(node).rstrip("_")
-        if name == "maximum":
-            zeros = ("zeros", "zeros_like", "new_zeros")
-            return nn.ReLU if any(isinstance(a, ast.Call) and name_of_call(a) in zeros for a in node.args) else None
-        if name not in CLAMPS or not isinstance(node.func, ast.Attribute):
-            return None
-        values = node.args[self.resolve(node.func.value) is not UNKNOWN :]  # without the input of a function
-        given = {**dict(zip(CLAMPS[name], values, strict=False)), **{str(k.arg): k.value for k in node.keywords}}
-        options = {option: self.constant(given[option]) for option in CLAMPS[name] if option in given}
-        if options in ({"min": 0}, {"min": 0, "max": None}, {"threshold": 0, "value": 0}):
-            return nn.ReLU
-        return nn.ReLU6 if options == {"min": 0, "max": 6} else None
 
 
 def attribute(base: Any, name: str) -> Any:

@@ -19,11 +19,8 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from supple.convert import pools
-from supple.convert.syntax import Definition, input_of, key_of, receiver, with_nested
+from supple.convert.syntax import Definition, input_of, key_of, with_nested
 
-FUTURES = functools.reduce(
-    int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-)
 # What rewritten functions call without having it in their globals.
 ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of)}
 
@@ -48,9 +45,8 @@ class MethodPlan(NamedTuple):
 def definitions(text: str) -> dict[tuple[int, str], tuple[Definition, CodeType]]:
     """Every function of a file, by its first line, decorators included, and its name, with what it compiles to."""
     tree = ast.parse(text)
-    codes = {
-        (code.co_firstlineno, code.co_name): code for code in with_nested(compile(tree, "", "exec", dont_inherit=True))
-    }
+    built = compile(tree, "", "exec", dont_inherit=True)
+    codes = {(code.co_firstlineno, code.co_name): code for code in with_nested(built)}
     nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
     keys = [(min(part.lineno for part in (node, *node.decorator_list)), node.name) for node in nodes]
     return {key: (node, codes[key]) for key, node in zip(keys, nodes, strict=True) if key in codes}
@@ -70,7 +66,7 @@ def definition(function: FunctionType) -> Definition:
     return node
 
 
-def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...] = ()) -> CodeType:
+def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...]) -> CodeType:
     """Compile a definition in the function's surroundings: its class, because of names with ``__``, and its closure."""
     code = function.__code__
     bare = copy.copy(node)
@@ -83,9 +79,8 @@ def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...
     known = [] if holder.name in outer else [ast.Global([holder.name])]  # or the function would not see the real class
     factory = ast.FunctionDef("factory", arguments, [*known, holder], [])
     module = ast.Module([ast.copy_location(factory, node)], [])
-    built = compile(
-        ast.fix_missing_locations(module), code.co_filename, "exec", flags=code.co_flags & FUTURES, dont_inherit=True
-    )
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    built = compile(ast.fix_missing_locations(module), code.co_filename, "exec", flags=flags, dont_inherit=True)
     for _ in range(3):  # the factory's code, the class's, the function's
         built = next(part for part in reversed(built.co_consts) if isinstance(part, CodeType))
     return built.replace(co_firstlineno=code.co_firstlineno, co_qualname=code.co_qualname)
@@ -98,9 +93,8 @@ class Rewriter(ast.NodeTransformer):
     "method:NAME" another method of self, "average:NAME" a function that averages.
     """
 
-    def __init__(self, start: Definition, actions: Mapping[str, str]) -> None:
-        self.start, self.actions, self.done = start, actions, set[str]()
-        self.self_name = receiver(start)
+    def __init__(self, start: Definition, actions: Mapping[str, str], *, self_name: str) -> None:
+        self.start, self.actions, self.self_name, self.done = start, actions, self_name, set[str]()
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         key = key_of(node, self.start)
@@ -122,15 +116,14 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def attribute(self, name: str) -> ast.expr:
-        """``self.name``, as this method calls self."""
-        return ast.Attribute(ast.Name(str(self.self_name), ast.Load()), name, ast.Load())
+        return ast.Attribute(ast.Name(self.self_name, ast.Load()), name, ast.Load())
 
 
 def rewritten(function: FunctionType, actions: Mapping[str, str]) -> FunctionType:
     """Return the function with its calls changed as planned; what it is wrapped in stays around it."""
     inner = inspect.unwrap(function)
     node = copy.deepcopy(definition(inner))
-    rewriter = Rewriter(node, actions)
+    rewriter = Rewriter(node, actions, self_name="".join(inner.__code__.co_varnames[:1]))
     rewriter.generic_visit(node)
     if rewriter.done != set(actions):
         raise UnwritableError(f"the source of {inner.__qualname__} has changed since the model was converted")
@@ -140,33 +133,31 @@ def rewritten(function: FunctionType, actions: Mapping[str, str]) -> FunctionTyp
     cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
     cells |= {name: CellType(ADDED[name]) for name in added}
     closure = tuple(cells[name] for name in code.co_freevars)
-    new = FunctionType(code, inner.__globals__, inner.__name__, inner.__defaults__, closure)
-    new.__kwdefaults__ = inner.__kwdefaults__
-    return rewrapped(function, inner, functools.update_wrapper(new, inner))
+    return rewrapped(function, inner, twin(inner, code, closure))
 
 
-def rewrapped(wrapper: FunctionType, inner: FunctionType, new: Any) -> FunctionType:
+def rewrapped(wrapper: FunctionType, inner: FunctionType, new: FunctionType) -> FunctionType:
     """Return the decorated function with another one inside, which a decorator holds in its closure."""
     if wrapper is inner:
         return new
     if "_torchdynamo_orig_callable" in vars(wrapper):
         raise UnwritableError("it is compiled")
-    cells = {}
-    for name, cell in zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True):
-        held = cell.cell_contents
+    cells = list(wrapper.__closure__ or ())
+    for i, held in enumerate([cell.cell_contents for cell in cells]):
         if isinstance(held, FunctionType) and inspect.unwrap(held) is inner:
-            cells[name] = CellType(rewrapped(held, inner, new))
-        else:
-            cells[name] = cell
-    if all(cell is old for cell, old in zip(cells.values(), wrapper.__closure__ or (), strict=True)):
+            cells[i] = CellType(rewrapped(held, inner, new))
+    if tuple(cells) == (wrapper.__closure__ or ()):
         raise UnwritableError("its decorator does not show what it wraps")
-    copied = FunctionType(
-        wrapper.__code__, wrapper.__globals__, wrapper.__name__, wrapper.__defaults__, tuple(cells.values())
-    )
-    copied.__kwdefaults__ = wrapper.__kwdefaults__
-    functools.update_wrapper(copied, wrapper)
-    copied.__wrapped__ = new  # type: ignore[attr-defined]
+    copied: Any = twin(wrapper, wrapper.__code__, tuple(cells))
+    copied.__wrapped__ = new
     return copied
+
+
+def twin(function: FunctionType, code: CodeType, closure: tuple[CellType, ...]) -> Any:
+    """Return a copy of the function with other code."""
+    new = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    new.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(new, function)
 
 
 @functools.cache

@@ -27,12 +27,6 @@ def key_of(node: ast.expr, start: Definition) -> str:
     return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
 
 
-def receiver(node: Definition) -> str | None:
-    """What the method calls the module it is called on; None if it has no such argument."""
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    return arguments[0].arg if arguments else None
-
-
 def input_of(node: ast.Call) -> Any:
     """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
     if not node.args and not node.keywords:
@@ -78,11 +72,3 @@ def imports(node: ast.AST) -> Iterator[tuple[str, Any]]:
             else:
                 name = alias.asname or alias.name.partition(".")[0]
                 yield name, sys.modules.get(alias.name if alias.asname else name, UNKNOWN)
-
-
-def contents(cell: Any) -> Any:
-    """What a closure holds; a name that is defined later holds nothing yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return UNKNOWN
