@@ -204,8 +204,8 @@ def test_forwards_that_no_trace_can_follow_are_converted_and_compute_the_same(ne
 
 
 LEFT = {
-    ForwardOnTheInstance: "forward is an attribute of the instance; hold it as a submodule",
-    Helped: "it is called in a function outside of the class; hold it as a submodule",
+    ForwardOnTheInstance: "it is in a function that has no self; hold it as a submodule",
+    Helped: "it is in a function that has no self; hold it as a submodule",
 }
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from supple.activations import averages_pools
-
 if TYPE_CHECKING:
     from supple.convert.report import ConversionReport
 
@@ -52,9 +50,7 @@ def convert(
     check_model(model)
     check_options(activation, pool, replace)
     earlier = vars(model).get("supple_conversion")
-    average = pool == "average" or (pool == "auto" and averages_pools(activation))
-    alone = pool == "average"
-    conversion = Conversion(model, activation, classes=tuple(replace), average=average, even_alone=alone)
+    conversion = Conversion(model, activation, classes=tuple(replace), pool=pool)
     converted = conversion.run()
     report = conversion.report(type(model).__name__)
     if message := report.why_unchanged(conversion.others):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from supple.activations import BY_CLASS, computes_one_of, find, is_activation, of_function
+from supple.activations import BY_CLASS, averages_pools, computes_one_of, find, is_activation, of_function
 from supple.convert import pools
 from supple.convert.call_sites import CallSites, Restart
 from supple.convert.methods import Method, Methods
@@ -49,19 +49,14 @@ ONE_FOR_ALL = "one instance serves all calls, because they depend on a condition
 class Conversion:
     """One conversion of one model: copies of ``activation`` in the place of ``classes``.
 
-    Max-pools average if ``average``; ``even_alone``: also in a model where no activation changes.
+    Max-pools average if ``pool`` says so; if only "auto" does, not in a model where no activation changes.
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        activation: nn.Module,
-        *,
-        classes: Sequence[type[nn.Module]],
-        average: bool,
-        even_alone: bool,
+        self, model: nn.Module, activation: nn.Module, *, classes: Sequence[type[nn.Module]], pool: str
     ) -> None:
-        self.activation, self.classes, self.average, self.even_alone = activation, classes, average, even_alone
+        self.activation, self.classes, self.even_alone = activation, classes, pool == "average"
+        self.average = self.even_alone or (pool == "auto" and averages_pools(activation))
         self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
         self.num_averaged = 0
         self.others: Counter[type[nn.Module]] = Counter()  # activations that nothing asked to replace
@@ -114,7 +109,6 @@ class Conversion:
     # Reading.
 
     def note_request(self) -> None:
-        """Say what is special about the activation and the classes."""
         if self.activation.state_dict():
             self.say("notes", "", type(self.activation).__name__, how=STATEFUL)
         for cls in self.classes:
@@ -187,7 +181,6 @@ class Conversion:
     # Functions.
 
     def replace_functions_(self) -> None:
-        """Send the calls of activation functions to submodules, or say why they stay."""
         for source, method, call in list(self.calls("function")):
             cls, what = call.target.cls, label(method, call)
             if cls in self.classes and (why := self.why_left(source, method, call)):
@@ -200,7 +193,7 @@ class Conversion:
             if call.target in self.classes:
                 self.say("left", source.path, label(method, call), how=AS_CLAMP)
         for source in self.sources:
-            for what, why in source.unread(self.classes):
+            for what, why in source.left(self.classes):
                 self.say("left", source.path, what, how=f"{why}; {WAY_OUT}")
 
     def why_left(self, source: Methods, method: Method, call: Call) -> str:
@@ -235,7 +228,6 @@ class Conversion:
         return activation
 
     def say_swapped(self, path: str, what: str, new: nn.Module) -> None:
-        """List the activations of one position, each at its own path."""
         for name, activation in children(new) if isinstance(new, CallSites) else [("", new)]:
             self.say("swapped", join(path, name) if name else path, what, how=str(activation))
 
@@ -308,7 +300,6 @@ class Conversion:
     # Pools.
 
     def average_pools_(self) -> None:
-        """Replace max-pools that are modules, function attributes or calls."""
         for parent, path in self.parents:
             for name, child in children(parent):
                 if computes_one_of(child, pools.MAX_POOLS):
@@ -341,7 +332,6 @@ class Conversion:
     # The end.
 
     def install_(self) -> None:
-        """Give every module with changed calls its new class."""
         for source in self.sources:
             if (plan := source.plan()) != source.before:
                 source.module.__class__ = rewritten_class(source.cls, plan)

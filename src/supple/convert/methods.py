@@ -1,29 +1,27 @@
 """Methods of one module: which of them are read, how often each call in them runs, and what becomes of it."""
 
-import dis
 import functools
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from torch import nn
 
 from supple.activations import ACTIVATIONS, of_function
 from supple.convert import pools
-from supple.convert.reading import NO_SELF, Call, Reader
+from supple.convert.reading import NO_SELF, Call, Reader, is_own
 from supple.convert.source import MethodPlan, UnwritableError, original_class, rewritten, why_not_rewritable
 from supple.convert.syntax import with_nested
 
-NAMES = frozenset(name for known in ACTIVATIONS for name in (*known.names, known.cls.__name__)) | pools.NAMES
-OUTSIDE = "it is called in a function outside of the class"
+NAMES = frozenset(known.cls.__name__ for known in ACTIVATIONS) | pools.NAMES
 ON_INSTANCE = "forward is an attribute of the instance"
 
 
 @dataclass
 class Method:
-    """A method, where it was written, its calls, and what becomes of them; ``why_unread`` if it has no source."""
+    """A method, where it was written, its calls, and what becomes of them."""
 
     name: str
     attribute: str
@@ -31,7 +29,6 @@ class Method:
     function: FunctionType
     actions: dict[str, str]
     calls: list[Call] = field(default_factory=list)
-    why_unread: str = ""
 
 
 class Methods:
@@ -44,9 +41,14 @@ class Methods:
         self.changes = bool(self.before)
         self.methods: dict[str, Method] = {}
         self.calls: dict[Call, Method] = {}  # in the order in which a forward meets them, then others
+        held = [value for value in vars(module).values() if is_own(value)]
+        self.unread: dict[FunctionType, str] = dict.fromkeys(map(inspect.unwrap, held), NO_SELF)
+        methods = own_methods(self.cls)
         for name in ("forward", *mentioning(self.cls, names)):
             if name not in self.methods and self.read(name, name, 0):
                 self.count_((name,), 1, conditional=False, nested=False, met=frozenset(self.calls))
+            elif name not in self.methods and name in methods:  # a static method
+                self.unread[methods[name]] = NO_SELF
 
     def read(self, name: str, attribute: str, start: int) -> bool:
         """Read a method, looked for from a place in the mro on, and those that it calls; whether there is one."""
@@ -58,9 +60,11 @@ class Methods:
         actions = next((dict(plan.actions) for plan in self.before if plan.name == name), {})
         method = self.methods[name] = Method(name, attribute, owner, inspect.unwrap(function), actions)
         try:
-            method.calls = Reader(method.function, self.module, mro[owner]).read()
+            reader = Reader(method.function, self.module, mro[owner])
+            method.calls = reader.read()
+            self.unread |= dict.fromkeys(reader.helpers, NO_SELF)
         except UnwritableError as error:
-            method.why_unread = str(error)
+            self.unread[method.function] = str(error)
         for call in method.calls:
             if call.kind == "super":  # to a copy of what it reaches, because another class may change it otherwise
                 base = next((cls for cls in mro[owner + 1 :] if call.name in vars(cls)), nn.Module)
@@ -106,25 +110,12 @@ class Methods:
             if method.actions
         )
 
-    def unread(self, classes: Sequence[type[nn.Module]]) -> Iterator[tuple[str, str]]:
-        """Yield activations that have no self, are on the instance or have no source, each with the reason."""
-        found: dict[FunctionType, str] = {}
-        for method in self.methods.values():
-            found |= {method.function: method.why_unread} if method.why_unread else {}
-            found |= dict.fromkeys(helpers(method.function), OUTSIDE)
-        for name, value in vars(self.module).items():
-            found |= {inspect.unwrap(value): ON_INSTANCE if name == "forward" else OUTSIDE} if is_own(value) else {}
-        for name, function in own_methods(self.cls).items():
-            is_static = not isinstance(vars(self.cls).get(name, function), FunctionType)
-            found |= {function: NO_SELF} if is_static and name not in used_in_init(self.cls) else {}
-        for function, why in found.items():
-            yield from ((what, why) for what in mentioned(function, classes))
-
-
-def is_own(function: Any) -> bool:
-    """Whether it is a Python function from outside of torch."""
-    is_function = isinstance(function, FunctionType)
-    return is_function and not str(inspect.unwrap(function).__module__).startswith("torch.")
+    def left(self, classes: Sequence[type[nn.Module]]) -> Iterator[tuple[str, str]]:
+        """Yield what functions that have no self or no source name of activations, with the reason."""
+        for function, why in self.unread.items():
+            for known in known_in(function):
+                if known.cls in classes:
+                    yield f"{known.names[0]} in {function.__qualname__}", why
 
 
 @functools.lru_cache(maxsize=1024)
@@ -157,33 +148,16 @@ def used_in_init(cls: type) -> set[str]:
     return used
 
 
+@functools.lru_cache(maxsize=4096)
+def known_in(function: FunctionType) -> tuple[Any, ...]:
+    """The activations whose functions or methods the function names."""
+    names = names_in(function)
+    held = [of_function(function.__globals__.get(name)) for name in names]
+    return tuple(known for known in ACTIVATIONS if known in held or not names.isdisjoint(known.names))
+
+
 def mentioning(cls: type, names: frozenset[str]) -> list[str]:
     """The methods in which activations, pools or the names may be called, without those that build the module."""
     methods = {name: method for name, method in own_methods(cls).items() if not name.startswith("__")}
-    found = [name for name, method in methods.items() if not names_in(method).isdisjoint(NAMES | names)]
+    found = [name for name, method in methods.items() if known_in(method) or names_in(method) & (NAMES | names)]
     return [name for name in found if name not in used_in_init(cls)]
-
-
-def helpers(method: FunctionType) -> set[FunctionType]:
-    """Return the functions outside of torch and of a class that a method uses by name, and those that they use."""
-    found, pending = set[FunctionType](), [method]
-    while pending:
-        function = pending.pop()
-        codes = [part for code in with_nested(function.__code__) for part in dis.get_instructions(code)]
-        values = [function.__globals__.get(part.argval) for part in codes if part.opname == "LOAD_GLOBAL"]
-        modules = [value for value in values if isinstance(value, ModuleType)]
-        # By vars, because a module may import others when it is asked.
-        values += [vars(module).get(name) for module in modules for name in names_in(function)]
-        new = {inspect.unwrap(value) for value in values if is_own(value)} - found  # type: ignore[arg-type]
-        found |= new
-        pending += new
-    return found
-
-
-def mentioned(function: FunctionType, classes: Sequence[type[nn.Module]]) -> Iterator[str]:
-    """Yield the activations of these classes that a function has names of."""
-    names = names_in(function)
-    held = [of_function(function.__globals__.get(name)) for name in names]
-    for known in ACTIVATIONS:
-        if known.cls in classes and (known in held or not names.isdisjoint(known.names)):
-            yield f"{known.names[0]} in {function.__qualname__}"

@@ -33,7 +33,7 @@ CLAMP = re.compile(
     r"|threshold_?\(.*, 0, 0\)$|maximum\(.*zeros"
 )
 
-NO_SELF = "it has no self there"
+NO_SELF = "it is in a function that has no self"
 NOT_CALLED = "it is stored or passed on, not called"
 MADE = "it is made in one place and called in another"
 NOT_WRITTEN_OUT = "its arguments are not written out"
@@ -99,7 +99,7 @@ class Reader:
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         self.closure = {name: cell.cell_contents for name, cell in cells if cell != CellType()}  # may be empty still
         self.calls: dict[str, Call] = {}
-        self.callees = set[int]()
+        self.callees, self.helpers = set[int](), set[FunctionType]()
         self.times: int | None = 1
         self.conditional = self.nested = False
         self.statement: Any = None
@@ -188,8 +188,7 @@ class Reader:
                 self.run(ast.iter_child_nodes(node))
                 self.call(node)
             case ast.Name() | ast.Attribute():
-                if id(node) not in self.callees:
-                    self.refer(node)
+                self.refer(node)
                 self.run(ast.iter_child_nodes(node))
             case ast.Assign(targets=targets, value=value):
                 self.run(ast.iter_child_nodes(node))
@@ -256,11 +255,13 @@ class Reader:
     # Calls.
 
     def refer(self, node: Any) -> None:
-        """Take note of an activation function or a method that is mentioned, not called."""
-        value = self.resolve(node)
-        if name := self.method_of_self(node):
+        """Take note of a function outside of the class, and of one or a method that is mentioned, not called."""
+        value, name, is_called = self.resolve(node), self.method_of_self(node), id(node) in self.callees
+        if name and not is_called:
             self.add("method", name, name, node).nested = True
-        elif not isinstance(value, (Position, nn.Module)) and (known := of_function(value)):
+        elif is_own(value) and not isinstance(self.resolve(getattr(node, "value", None)), (Position, nn.Module)):
+            self.helpers.add(inspect.unwrap(value))
+        elif not is_called and not isinstance(value, (Position, nn.Module)) and (known := of_function(value)):
             self.add("function", known, name_of(value), node).obstacle = NOT_CALLED
 
     def call(self, node: ast.Call) -> None:
@@ -367,6 +368,12 @@ def container(value: Any) -> nn.Module | None:
     """The modules that a loop may go over or an index choose from, or None."""
     module = value.value if isinstance(value, Position) else value
     return module if isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)) else None
+
+
+def is_own(function: Any) -> bool:
+    """Whether it is a Python function from outside of torch."""
+    is_function = isinstance(function, FunctionType)
+    return is_function and not str(inspect.unwrap(function).__module__).startswith("torch.")
 
 
 def is_replaced_class(value: Any) -> bool:

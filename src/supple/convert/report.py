@@ -45,15 +45,11 @@ class ConversionReport:
     def after(self, earlier: "ConversionReport") -> "ConversionReport":
         """Return this report with what an earlier conversion of the same model had changed."""
         activations = [report.activation for report in (earlier, self) if report.has_new_activations]
+        added = ("swapped", "retyped", "notes", "num_averaged", "steps")
+        both: dict[str, Any] = {name: getattr(earlier, name) + getattr(self, name) for name in added}
+        pool = "average" if "average" in (earlier.pool, self.pool) else self.pool
         return replace(
-            self,
-            activation=", then ".join(dict.fromkeys(activations)) or self.activation,
-            pool="average" if "average" in (earlier.pool, self.pool) else self.pool,
-            swapped=earlier.swapped + self.swapped,
-            retyped=earlier.retyped + self.retyped,
-            notes=earlier.notes + self.notes,
-            num_averaged=earlier.num_averaged + self.num_averaged,
-            steps=earlier.steps + self.steps,
+            self, activation=", then ".join(dict.fromkeys(activations)) or self.activation, pool=pool, **both
         )
 
     def why_unchanged(self, others: Mapping[type, int]) -> str:

@@ -181,7 +181,7 @@ def blank(original: Any, plan: tuple[MethodPlan, ...]) -> nn.Module:
     return cls.__new__(cls)
 
 
-def original_class(module: nn.Module) -> type[nn.Module]:
+def original_class(module: nn.Module) -> Any:
     """The class that the module was made as."""
     return getattr(type(module), "supple_original_class", type(module))
 
