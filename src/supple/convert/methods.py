@@ -12,8 +12,7 @@ from torch import nn
 from supple.activations import ACTIVATIONS, of_function
 from supple.convert import pools
 from supple.convert.reading import NO_SELF, Call, Reader, is_own
-from supple.convert.source import MethodPlan, UnwritableError, original_class, rewritten, why_not_rewritable
-from supple.convert.syntax import with_nested
+from supple.convert.source import MethodPlan, UnwritableError, codes_in, original_class, rewritten, why_not_rewritable
 
 NAMES = frozenset(known.cls.__name__ for known in ACTIVATIONS) | pools.NAMES
 ON_INSTANCE = "forward is an attribute of the instance"
@@ -134,7 +133,7 @@ def own_methods(cls: type) -> dict[str, FunctionType]:
 @functools.lru_cache(maxsize=4096)
 def names_in(function: FunctionType) -> frozenset[str]:
     """The names that the function uses for globals, attributes and imports."""
-    return frozenset(name for code in with_nested(function.__code__) for name in (*code.co_names, *code.co_freevars))
+    return frozenset(name for code in codes_in(function.__code__) for name in (*code.co_names, *code.co_freevars))
 
 
 @functools.lru_cache(maxsize=1024)

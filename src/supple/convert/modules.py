@@ -44,7 +44,10 @@ def walk(model: nn.Module, replaced: Sequence[type[nn.Module]]) -> dict[nn.Modul
     found: dict[nn.Module, str] = {}
 
     def visit(module: nn.Module, path: str) -> None:
-        if module in found or is_closed(module) or computes_one_of(module, replaced):
+        # Not the inside of an activation as a whole.
+        whole = find(module) is not None or (is_activation(module) and not isinstance(module, tuple(BY_CLASS)))
+        closed = whole or isinstance(module, torch.jit.ScriptModule) or is_placed(module)
+        if module in found or closed or computes_one_of(module, replaced):
             return
         found[module] = path
         for name, child in children(module):
@@ -52,12 +55,6 @@ def walk(model: nn.Module, replaced: Sequence[type[nn.Module]]) -> dict[nn.Modul
 
     visit(model, "")
     return found
-
-
-def is_closed(module: nn.Module) -> bool:
-    """Whether its inside is no matter of a conversion: TorchScript, or an activation as a whole."""
-    whole = find(module) is not None or (is_activation(module) and not isinstance(module, tuple(BY_CLASS)))
-    return whole or isinstance(module, torch.jit.ScriptModule) or is_placed(module)
 
 
 def is_placed(module: Any) -> bool:

@@ -14,16 +14,16 @@ from torch import nn
 
 from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
 from supple.convert import pools
-from supple.convert.source import definition
-from supple.convert.syntax import (
+from supple.convert.source import (
     UNKNOWN,
+    codes_in,
+    definition,
     imports,
     input_of,
     is_stored,
     key_of,
     name_of_call,
     viewed,
-    with_nested,
 )
 
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
@@ -88,7 +88,7 @@ class Reader:
     def __init__(self, function: FunctionType, module: nn.Module, owner: type) -> None:
         self.function, self.module, self.owner = function, module, owner
         self.node = definition(function)
-        code, *nested = with_nested(function.__code__)
+        code, *nested = codes_in(function.__code__)
         stored = {part.id for part in ast.walk(self.node) if isinstance(part, ast.Name) and is_stored(part)}
         self.local = {name for part in (code, *nested) for name in (*part.co_varnames, *part.co_cellvars)}
         self.kept = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
@@ -105,7 +105,6 @@ class Reader:
         self.statement: Any = None
 
     def read(self) -> list[Call]:
-        """Return the calls, in order of evaluation."""
         self.run(self.node.body)
         return list(self.calls.values())
 
@@ -174,7 +173,6 @@ class Reader:
     # What a node does, in order.
 
     def run(self, nodes: Iterable[Any]) -> None:
-        """Evaluate nodes one after the other."""
         for node in nodes:
             self.visit(node)
 
@@ -265,7 +263,6 @@ class Reader:
             self.add("function", known, name_of(value), node).obstacle = NOT_CALLED
 
     def call(self, node: ast.Call) -> None:
-        """Take a call in, if it is of a kind that matters."""
         call = self.call_of(node)
         if call is not None and call.in_place:
             call.noticed |= self.is_noticed(node)

@@ -11,16 +11,21 @@ import copy
 import functools
 import inspect
 import linecache
+import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from torch import nn
 
 from supple.convert import pools
-from supple.convert.syntax import Definition, input_of, key_of, with_nested
 
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+UNKNOWN = object()
+VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
+VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
+VIEWS |= {"unflatten", "unsqueeze", "view", "view_as"}
 # What rewritten functions call without having it in their globals.
 ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of)}
 
@@ -46,7 +51,7 @@ def definitions(text: str) -> dict[tuple[int, str], tuple[Definition, CodeType]]
     """Every function of a file, by its first line, decorators included, and its name, with what it compiles to."""
     tree = ast.parse(text)
     built = compile(tree, "", "exec", dont_inherit=True)
-    codes = {(code.co_firstlineno, code.co_name): code for code in with_nested(built)}
+    codes = {(code.co_firstlineno, code.co_name): code for code in codes_in(built)}
     nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
     keys = [(min(part.lineno for part in (node, *node.decorator_list)), node.name) for node in nodes]
     return {key: (node, codes[key]) for key, node in zip(keys, nodes, strict=True) if key in codes}
@@ -61,7 +66,7 @@ def definition(function: FunctionType) -> Definition:
         node, built = definitions(text)[code.co_firstlineno, code.co_name]
     except (KeyError, SyntaxError) as error:
         raise UnwritableError("its source cannot be found") from error
-    if [part.co_code for part in with_nested(built)] != [part.co_code for part in with_nested(code)]:
+    if [part.co_code for part in codes_in(built)] != [part.co_code for part in codes_in(code)]:
         raise UnwritableError("its source is not what was imported")
     return node
 
@@ -197,3 +202,67 @@ def why_not_rewritable(cls: Any) -> str:
     except Exception as error:  # __init_subclass__ and metaclasses may refuse in any way
         return f"{cls.__name__} cannot be subclassed ({error})"
     return ""
+
+
+# What a syntax tree says by itself.
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code and that of the lambdas, comprehensions and functions defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+def key_of(node: ast.expr, start: Definition) -> str:
+    """Name a call by its lines, counted from the def, and columns."""
+    last = (node.end_lineno or node.lineno) - start.lineno
+    return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
+
+
+def input_of(node: ast.Call) -> Any:
+    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
+    if not node.args and not node.keywords:
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
+    return node.args[0] if node.args else named
+
+
+def is_stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
+
+
+def name_of_call(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def viewed(node: Any) -> list[str]:
+    """The names whose tensors the expression gives back, itself, as views or in a list."""
+    parts: list[Any] = []
+    match node:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Subscript(value=value) | ast.Starred(value=value):
+            parts = [value]
+        case ast.Attribute(value=value, attr=name) if name in VIEWS:
+            parts = [value]
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in VIEWS or name.endswith("_"):
+            parts = [value, *args[:1]]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            pass
+        case ast.IfExp(body=body, orelse=orelse):
+            parts = [body, orelse]
+    return [name for part in parts for name in viewed(part)]
+
+
+def imports(node: ast.AST) -> Iterator[tuple[str, Any]]:
+    """Yield what the imports in a function bring, if it is loaded."""
+    for part in ast.walk(node):
+        for alias in part.names if isinstance(part, (ast.Import, ast.ImportFrom)) else ():
+            if isinstance(part, ast.ImportFrom):
+                module = None if part.level else sys.modules.get(part.module or "")
+                yield alias.asname or alias.name, vars(module).get(alias.name, UNKNOWN) if module else UNKNOWN
+            else:
+                name = alias.asname or alias.name.partition(".")[0]
+                yield name, sys.modules.get(alias.name if alias.asname else name, UNKNOWN)
