@@ -14,17 +14,7 @@ from torch import nn
 
 from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
 from supple.convert import pools
-from supple.convert.source import (
-    UNKNOWN,
-    codes_in,
-    definition,
-    imports,
-    input_of,
-    is_stored,
-    key_of,
-    name_of_call,
-    viewed,
-)
+from supple.convert.source import UNKNOWN, codes_in, definition, imports, input_of, is_stored, key_of, viewed
 
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
 # A ReLU written as a clamp, a ReLU6 if it ends at 6, as a threshold or as a maximum.
@@ -381,3 +371,7 @@ def name_of(value: Any) -> str:
     """How a function or method is written in code."""
     value = value.func if isinstance(value, partial) else value
     return value if isinstance(value, str) else value.__name__
+
+
+def name_of_call(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -233,10 +233,6 @@ def is_stored(name: ast.Name) -> bool:
     return not isinstance(name.ctx, ast.Load)
 
 
-def name_of_call(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
 def viewed(node: Any) -> list[str]:
     """The names whose tensors the expression gives back, itself, as views or in a list."""
     parts: list[Any] = []
