@@ -57,7 +57,7 @@ def test_lost_hooks_are_noted():
     assert entries(model, "notes") == {("0", "ReLU")}
 
 
-def test_a_relu_that_wrote_into_its_callers_tensor_is_noted():
+def test_a_relu_that_wrote_into_its_callers_tensor_goes_on_doing_so_or_is_left_and_reported():
     class First(nn.Module):
         def __init__(self, act) -> None:
             super().__init__()
@@ -66,9 +66,15 @@ def test_a_relu_that_wrote_into_its_callers_tensor_is_noted():
         def forward(self, x):
             return self.act(x)
 
-    assert entries(First(nn.ReLU(inplace=True)), "notes") == {("act", "ReLU")}
-    assert entries(First(functools.partial(F.relu, inplace=True)), "notes") == {("act", "act, a function")}
-    assert entries(First(nn.ReLU()), "notes") == set()
+    for act in (nn.ReLU(inplace=True), functools.partial(F.relu, inplace=True)):
+        x = torch.tensor([-1.0, 1.0])
+        convert(First(act), AID(p=1.0))(x)
+        assert x.tolist() == [0.0, 1.0]
+        (left,) = conversion_report(convert(First(act), nn.Softplus())).left
+        assert "has no inplace" in left.how
+    x = torch.tensor([-1.0, 1.0])
+    convert(First(nn.ReLU()), AID(p=1.0))(x)
+    assert x.tolist() == [-1.0, 1.0]
 
 
 def test_an_activation_with_a_state_is_noted():

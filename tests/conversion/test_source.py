@@ -204,8 +204,8 @@ def test_forwards_that_no_trace_can_follow_are_converted_and_compute_the_same(ne
 
 
 LEFT = {
-    ForwardOnTheInstance: "forward is an attribute of the instance; hold it as a submodule",
-    Helped: "it is called in a function outside of the class; hold it as a submodule",
+    ForwardOnTheInstance: "it is in a function that has no self; hold it as a submodule",
+    Helped: "it is in a function that has no self; hold it as a submodule",
 }
 
 
@@ -754,13 +754,13 @@ def test_a_method_called_twice_gets_activations_for_both_calls():
     assert sum(isinstance(module, AID) for module in model.modules()) == 2
 
 
-def test_a_module_called_in_either_arm_of_a_condition_stays_one_and_needs_no_note():
+def test_a_module_called_in_either_arm_of_a_condition_stays_one_and_is_reported():
     body = """    def forward(self, x):
         return self.act(x) if x.sum() > 0 else self.act(-x)
 """
     report = conversion_report(convert(class_of(body, act=nn.ReLU())(), AID(p=0.9)))
     assert [entry.where for entry in report.swapped] == ["act"]
-    assert not report.notes
+    assert ["one instance serves all calls" in note.how for note in report.notes] == [True]
 
 
 def test_a_module_reused_in_branches_is_shared_and_reported_if_the_class_can_stay():

@@ -2,12 +2,10 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-
-from supple.activations import averages_pools
 
 if TYPE_CHECKING:
     from supple.convert.report import ConversionReport
@@ -47,18 +45,14 @@ def convert(
     """
     # Here, so that `import supple` does not load what reads other people's models.
     from supple.convert.conversion import Conversion
-    from supple.convert.modules import Request
     from supple.convert.saved import described_step, record_
 
     check_model(model)
-    check_activation(activation)
-    check_pool(pool)
-    check_classes(replace)
-    name, earlier = type(model).__name__, vars(model).get("supple_conversion")
-    average = pool == "average" or (pool == "auto" and averages_pools(activation))
-    conversion = Conversion(model, Request(activation, tuple(replace), average, even_alone=pool == "average"))
+    check_options(activation, pool, replace)
+    earlier = vars(model).get("supple_conversion")
+    conversion = Conversion(model, activation, classes=tuple(replace), pool=pool)
     converted = conversion.run()
-    report = conversion.findings.report(name, activation=str(activation))
+    report = conversion.report(type(model).__name__)
     if message := report.why_unchanged(conversion.others):
         warnings.warn(message, stacklevel=2)
     record_(converted, report.after(earlier) if earlier else report, described_step(activation, pool, replace))
@@ -77,7 +71,6 @@ def conversion_report(model: nn.Module) -> "ConversionReport":
 
 
 def check_model(model: object) -> None:
-    """Refuse what cannot be converted in place."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"convert needs the model as an nn.Module; got {described(model)}.")
     if isinstance(model, torch.jit.ScriptModule):
@@ -97,8 +90,7 @@ def is_compiled(module: nn.Module) -> bool:
     return "_orig_mod" in module._modules or module._compiled_call_impl is not None
 
 
-def check_activation(activation: object) -> None:
-    """Refuse what is no activation module, or one that changes the number of features."""
+def check_options(activation: object, pool: str, classes: Any) -> None:
     if not isinstance(activation, nn.Module):
         raise TypeError(f"convert needs the activation as a module, such as AID(p=0.9); got {described(activation)}.")
     expansion = getattr(activation, "expansion", 1)
@@ -107,21 +99,12 @@ def check_activation(activation: object) -> None:
             f"{type(activation).__name__} gives {expansion} values for each it takes, so every layer after it would "
             f"need other weights. Build the model with it instead, with widths divided by {expansion}."
         )
-
-
-def check_pool(pool: str) -> None:
-    """Refuse an unknown choice."""
     if pool not in POOL_CHOICES:
         raise ValueError(f"convert's pool must be one of {', '.join(POOL_CHOICES)}; got {pool!r}.")
-
-
-def check_classes(classes: object) -> None:
-    """Refuse what is no sequence of module classes."""
     listed = isinstance(classes, (tuple, list, set, frozenset)) and all(isinstance(cls, type) for cls in classes)
-    if not listed or not all(issubclass(cls, nn.Module) for cls in classes):  # type: ignore[attr-defined]
+    if not listed or not all(issubclass(cls, nn.Module) for cls in classes):
         raise TypeError(f"convert's replace must be a tuple of module classes, such as (nn.ReLU,); got {classes!r}.")
 
 
 def described(value: object) -> str:
-    """What the value is, in words."""
     return f"the class {value.__name__} (make an instance)" if isinstance(value, type) else f"{value!r}"

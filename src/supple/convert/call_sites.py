@@ -1,7 +1,6 @@
 """One activation for each place that calls it: what a reused ``self.relu`` becomes; its parent keeps its class."""
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ class CallSites(nn.ModuleList):
     """The i-th call within one forward of the caller goes to the i-th activation.
 
     The count restarts with every forward of the caller (`Restart`), and wraps around if another method is called.
-    A rewritten forward calls the activations by their index, or goes over them with the layers (`rounds`).
+    A rewritten forward may call the activations by their index.
     """
 
     def __init__(self, activations: Iterable[nn.Module]) -> None:
@@ -33,11 +32,6 @@ class CallSites(nn.ModuleList):
 
     def extra_repr(self) -> str:
         return "one activation for each call within a forward"
-
-
-def rounds(layers: Iterable[Any], *sites: CallSites) -> Iterator[tuple[Any, ...]]:
-    """Yield the layers that a loop goes over, each with the activations of its round."""
-    return zip(layers, *(itertools.cycle(site._modules.values()) for site in sites), strict=False)
 
 
 @dataclass(frozen=True)

@@ -1,93 +1,83 @@
 """A whole model converted: first everything is read and decided, then modules and classes change."""
 
-import functools
-import inspect
+import copy
 import itertools
 from collections import Counter
-from collections.abc import Iterator
-from functools import partial
-from types import FunctionType
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import nn
 
-from supple.activations import BY_CLASS, computes_one_of, find, is_activation, of_function, writes_in_place
+from supple.activations import BY_CLASS, averages_pools, computes_one_of, find, is_activation, of_function
 from supple.convert import pools
 from supple.convert.call_sites import CallSites, Restart
-from supple.convert.methods import (
-    Method,
-    Methods,
-    Run,
-    activations_in,
-    forward_first,
-    helpers,
-    is_own,
-    may_repeat,
-    own_methods,
-    total,
-    used_in_init,
-)
+from supple.convert.methods import Method, Methods
 from supple.convert.modules import (
-    ATTENTION_KERNELS,
-    DENOMINATOR,
-    Request,
     Slot,
     change_settings_,
     children,
     consequence,
-    function_attributes,
-    has_hooks,
     has_own_code,
-    hidden_modules,
     is_placed,
     join,
     leave_fast_paths_,
-    num_places,
-    replace_hidden_,
     walk,
 )
-from supple.convert.reading import NO_SELF, Call, Position
-from supple.convert.report import Findings
-from supple.convert.source import UnwritableError, rewritten, why_not_rewritable
+from supple.convert.reading import Call, Position
+from supple.convert.report import ConversionReport, Entry
+from supple.convert.source import rewritten_class, why_not_rewritable
+
+# Names under which linear attention holds the activation of its queries and keys (timm's LiteMLA, Performer).
+ATTENTION_KERNELS = {"kernel_fn", "kernel_func"}
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 WAY_OUT = "hold it as a submodule (nn.ReLU, nn.MaxPool2d) and convert again"
 RETYPED = "its source was rewritten: calls of functions go to submodules"
-OUTSIDE = "it is called in a function outside of the class"
-ON_INSTANCE = "forward is an attribute of the instance"
 AS_CLAMP = "write it as a ReLU to have it swapped"
+DENOMINATOR = (
+    "left alone, as the kernel of an attention: its values are summed to a denominator, so none may be negative"
+)
 STATEFUL = "it has a state of its own: new keys in the state_dict, and parameters no optimizer has seen"
 FORMLESS = "replaced where it is a module; calls of a function that computes it are not looked for"
 LOST_STATE = "its state went with it: keys that a state_dict saved before has, and parameters no forward uses now"
-CANNOT = "the forward around it reads the input that it overwrites, and the new activation has no inplace to do so"
-INTO_ARGUMENT = "it overwrote its caller's tensor; its successor does so only if the activation given has inplace=True"
-ONE_FOR_ALL = "one instance serves all calls"
+CANNOT = "the code around it may read the input that it overwrites, and the new activation has no inplace to do so"
+ONE_FOR_ALL = "one instance serves all calls, because they depend on a condition or a loop"
 
 
 class Conversion:
-    """One conversion of one model: what is asked, what was found, and what is put where."""
+    """One conversion of one model: copies of ``activation`` in the place of ``classes``.
 
-    def __init__(self, model: nn.Module, request: Request) -> None:
-        self.request, self.findings = request, Findings()
-        self.holder = nn.ModuleList([model])  # the model itself may be an activation
-        self.paths = walk(model, request.classes)
-        self.slots: dict[Position, Slot] = {}
+    Max-pools average if ``pool`` says so; if only "auto" does, not in a model where no activation changes.
+    """
+
+    def __init__(
+        self, model: nn.Module, activation: nn.Module, *, classes: Sequence[type[nn.Module]], pool: str
+    ) -> None:
+        self.activation, self.classes, self.even_alone = activation, classes, pool == "average"
+        self.average = self.even_alone or (pool == "auto" and averages_pools(activation))
+        self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
+        self.num_averaged = 0
         self.others: Counter[type[nn.Module]] = Counter()  # activations that nothing asked to replace
+        self.holder = nn.ModuleList([model])  # the model itself may be an activation
+        self.paths = walk(model, classes)
+        self.parents: list[tuple[nn.Module, str | None]] = [(self.holder, None), *self.paths.items()]
+        self.slots: dict[Position, Slot] = {}
         self.new: dict[nn.Module, nn.Module] = {}
         self.sources: list[Methods] = []
-        self.kept_in_place = hasattr(request.activation, "inplace")
 
     def run(self) -> nn.Module:
         """Convert the model; return it, or what stands for it."""
         self.note_request()
-        for parent, path in self.parents():
+        for parent, path in self.parents:
             self.find_slots(parent, path)
         names = frozenset(position.name for position in self.slots)
         self.sources = [Methods(module, path, names) for module, path in self.paths.items() if has_own_code(module)]
-        self.give_back_functions()
-        self.leave_overwriting()
+        self.give_back_slots()
         self.replace_functions_()
-        average = self.request.average and (bool(self.slots) or self.findings.has_swapped or self.request.even_alone)
-        if average:
+        self.average &= bool(self.slots) or bool(self.entries["swapped"]) or self.even_alone
+        if self.average:
             self.average_pools_()
         for slot in self.slots.values():
             self.fill_(slot)
@@ -96,332 +86,279 @@ class Conversion:
             self.fill_hidden_(module, path)
         leave_fast_paths_(self.holder[0])
         self.note_shared_modules()
-        self.findings.pool = "average" if average else "keep"
         return self.holder[0]
 
-    def parents(self) -> list[tuple[nn.Module, str | None]]:
-        """Every module that holds positions, with its path; the model's own holder has none."""
-        return [(self.holder, None), *self.paths.items()]
+    def report(self, model: str) -> ConversionReport:
+        entries: dict[str, Any] = {name: tuple(found) for name, found in self.entries.items()}
+        pool = "average" if self.average else "keep"
+        return ConversionReport(model, str(self.activation), pool, **entries, num_averaged=self.num_averaged)
 
-    def calls(self) -> Iterator[tuple[Methods, Method, Call]]:
-        """Yield all calls that were read and have no action yet."""
+    def say(self, section: str, where: str, what: str, *, how: str) -> None:
+        """Add an entry to the report; "averaged" is a pool that was swapped."""
+        self.num_averaged += section == "averaged"
+        self.entries["swapped" if section == "averaged" else section].append(Entry(where, what, how))
+
+    def calls(self, kind: str) -> Iterator[tuple[Methods, Method, Call]]:
+        """Yield all calls of the kind that were read and have no action yet."""
         for source in self.sources:
             for method in source.methods.values():
-                yield from ((source, method, call) for call in method.calls if call.key not in method.actions)
+                for call in method.calls:
+                    if call.kind == kind and call.key not in method.actions:
+                        yield source, method, call
 
     # Reading.
 
     def note_request(self) -> None:
-        """Say what is special about the activation and the classes."""
-        if self.request.activation.state_dict():
-            self.findings.note("", type(self.request.activation).__name__, how=STATEFUL)
-        for cls in self.request.classes:
+        if self.activation.state_dict():
+            self.say("notes", "", type(self.activation).__name__, how=STATEFUL)
+        for cls in self.classes:
             if cls not in BY_CLASS or not BY_CLASS[cls].names:
-                self.findings.note("", cls.__name__, how=FORMLESS)
+                self.say("notes", "", cls.__name__, how=FORMLESS)
 
     def find_slots(self, parent: nn.Module, path: str | None) -> None:
         """Find the positions of one module. The same activation under two names is two positions."""
         for name, child in children(parent):
-            where, cls = join(path, name), computes_one_of(child, self.request.classes)
+            where, cls = join(path, name), computes_one_of(child, self.classes)
             if is_placed(child):
-                self.change_settings_(child, where)
+                before = str(child)
+                if change_settings_(child, self.activation):
+                    self.say("swapped", where, before, how=str(child))
+                else:
+                    self.say("left", where, type(child).__name__, how=f"already {before}, placed by an earlier convert")
             elif cls and name in ATTENTION_KERNELS:
-                self.findings.left(where, type(child).__name__, how=DENOMINATOR)
+                self.say("left", where, type(child).__name__, how=DENOMINATOR)
             elif cls:
                 self.slots[Position(parent, name)] = Slot(Position(parent, name), where, child, cls)
             else:
                 self.mention(child, where)
-        for name, value, cls in function_attributes(parent):
-            if cls in self.request.classes:
-                self.slots[Position(parent, name)] = Slot(Position(parent, name), join(path, name), value, cls)
-            elif not has_own_code(parent):  # in own code the call is seen, and reported there
-                self.leave_alone(join(path, name), f"{name}, a function", cls)
-
-    def change_settings_(self, activation: nn.Module, path: str) -> None:
-        """Give an activation of an earlier conversion the settings asked for now, if it is of the same class."""
-        before = str(activation)
-        if change_settings_(activation, self.request.activation):
-            self.findings.swapped(path, before, how=str(activation))
-        else:
-            self.findings.left(path, type(activation).__name__, how=f"already {before}, placed by an earlier convert")
+        for name, value in list(vars(parent).items()):
+            known = of_function(value)
+            if known and known.cls in self.classes:
+                self.slots[Position(parent, name)] = Slot(Position(parent, name), join(path, name), value, known.cls)
+            elif known and not has_own_code(parent):  # in own code the call is seen, and reported there
+                self.leave_alone(join(path, name), f"{name}, a function", known.cls)
 
     def mention(self, module: nn.Module, path: str) -> None:
         """Report what looks like an activation and stays."""
-        known = find(module)
-        if known is not None and module.__class__.__module__ != "supple.layers":
-            self.leave_alone(path, type(module).__name__, known.cls)
-        elif is_activation(module) and type(module).__module__ == nn.ReLU.__module__:
-            self.leave_alone(path, type(module).__name__, type(module))
-        elif is_activation(module) and known is None:
-            self.findings.left(path, type(module).__name__, how="left alone; name its class in replace= to swap it")
+        known, what = find(module), type(module).__name__
+        if known is not None and type(module).__module__ != "supple.layers":
+            self.leave_alone(path, what, known.cls)
+        elif known is None and is_activation(module):
+            self.say("left", path, what, how="left alone; name its class in replace= to swap it")
         elif isinstance(module, torch.jit.ScriptModule):
-            self.findings.left(path, "a TorchScript module", how="its inside is compiled; convert before scripting")
-        elif nn.ReLU in self.request.classes and getattr(module, "nonlinearity", "") == "relu":
-            self.findings.left(path, f"the ReLU of {type(module).__name__}", how="it is inside a fused kernel")
+            self.say("left", path, "a TorchScript module", how="its inside is compiled; convert before scripting")
+        elif nn.ReLU in self.classes and getattr(module, "nonlinearity", "") == "relu":
+            self.say("left", path, f"the ReLU of {what}", how="it is inside a fused kernel")
 
     def leave_alone(self, path: str, what: str, cls: type[nn.Module]) -> None:
         """Report an activation that is none of the classes to replace."""
         self.others[cls] += 1
-        self.findings.left(path, what, how=f"left alone; name nn.{cls.__name__} in replace= to swap it")
+        self.say("left", path, what, how=f"left alone; name nn.{cls.__name__} in replace= to swap it")
 
-    @functools.cached_property
-    def callers(self) -> dict[Position, dict[Methods, list[Run]]]:
-        """Who calls a position, with the calls: those of a forward first."""
-        found: dict[Position, dict[Methods, list[Run]]] = {}
+    @cached_property
+    def callers(self) -> dict[Position, dict[Methods, list[Call]]]:
+        """Who calls a position, with the calls in the order of a forward."""
+        found: dict[Position, dict[Methods, list[Call]]] = {}
         for source in self.sources:
-            for run in (run for door in source.doors for run in source.runs(door)):
-                if run.call.kind == "child":
-                    found.setdefault(run.call.target, {}).setdefault(source, []).append(run)
+            for call in source.calls:
+                if call.kind == "child":
+                    found.setdefault(call.target, {}).setdefault(source, []).append(call)
         return found
+
+    def give_back_slots(self) -> None:
+        """Leave functions that are called with more than x, and what overwrites its input if a new one cannot."""
+        for position, callers in list(self.callers.items()):
+            calls, slot = [call for found in callers.values() for call in found], self.slots.get(position)
+            known = of_function(position.value)
+            if known and (slot is None or not all(call.plain for call in calls)):
+                self.slots.pop(position, None)
+                for call in calls:
+                    call.kind, call.target, call.name = "function", known, known.names[0]  # replaced in the source
+            elif slot and not hasattr(self.activation, "inplace") and any(call.noticed for call in calls):
+                del self.slots[position]
+                self.say("left", slot.path, slot.what, how=CANNOT)
 
     # Functions.
 
-    def give_back_functions(self) -> None:
-        """Leave function attributes that are called with more than x, which no activation takes."""
-        children = [call for _, _, call in self.calls() if call.kind == "child" and of_function(call.target.value)]
-        for call in children:
-            if not call.plain:
-                self.slots.pop(call.target, None)
-        for call in children:
-            if call.target not in self.slots and (known := of_function(call.target.value)):
-                call.kind, call.target, call.name = "function", known, known.names[0]  # replaced in the source
-
     def replace_functions_(self) -> None:
-        """Send the calls of activation functions to submodules, or say why they stay."""
-        for source, method, call in list(self.calls()):
-            if call.kind == "function":
+        for source, method, call in list(self.calls("function")):
+            cls, what = call.target.cls, label(method, call)
+            if cls in self.classes and (why := self.why_left(source, method, call)):
+                self.say("left", source.path, what, how=why)
+            elif cls in self.classes:
                 self.replace_function_(source, method, call)
-            elif call.kind == "clamp" and call.target.cls in self.request.classes:
-                self.leave(source, method, call, why=AS_CLAMP)
+            elif call.in_forward or not any(other.in_forward for other in source.calls):
+                self.leave_alone(source.path, what, cls)
+        for source, method, call in self.calls("clamp"):
+            if call.target in self.classes:
+                self.say("left", source.path, label(method, call), how=AS_CLAMP)
         for source in self.sources:
-            self.report_unread(source)
+            for what, why in source.left(self.classes):
+                self.say("left", source.path, what, how=f"{why}; {WAY_OUT}")
+
+    def why_left(self, source: Methods, method: Method, call: Call) -> str:
+        if why := call.obstacle or source.obstacle(method):
+            return f"{why}; {WAY_OUT}"
+        return CANNOT if call.noticed and not hasattr(self.activation, "inplace") else ""
 
     def replace_function_(self, source: Methods, method: Method, call: Call) -> None:
         """Send one call to a new submodule; in a loop over layers, to one for each round."""
-        cls, what = call.target.cls, self.label(method, call)
-        if cls not in self.request.classes:
-            if source.is_met(call):
-                self.leave_alone(source.path, what, cls)
-            return
-        if why := call.obstacle or self.obstacle(source, method):
-            self.leave(source, method, call, why=f"{why}; {WAY_OUT}")
-            return
-        if call.noticed and not self.kept_in_place:
-            self.leave(source, method, call, why=CANNOT)
-            return
         name, training = free_name(source.module, call.target.names[0].strip("_")), source.module.training
-        path, runs = join(source.path, name), source.meetings.get(call, [])
-        times = total(runs)
-        many = times if times and not any(run.nested for run in runs) else 1
-        new = [self.request.new_activation(training=training, in_place=call.noticed) for _ in range(many)]
-        source.module.add_module(name, new[0] if many == 1 else CallSites(new).train(training))
-        method.actions[call.key] = f"call:{name}"
-        if many > 1 and call.loop and len(runs) == 1:
-            method.actions[call.key] = f"local:{name}"
-            method.actions[call.loop] = f"{method.actions.get(call.loop, 'rounds:')}{name} "
-        elif many > 1:
+        many = 1 if call.nested else call.total or 1
+        path, what = join(source.path, name), label(method, call)
+        source.module.add_module(name, self.new_activations(many, training=training, in_place=call.noticed))
+        if many > 1:
             source.module.register_forward_pre_hook(Restart((name,)))
-        self.report_new(path, what, new)
-        if times is None or (times > 1 and many == 1):
-            self.findings.note(path, what, how=f"{ONE_FOR_ALL}, because it is not known how often they come")
-        self.note_losses(cls, path)
-        if call.on_argument and not writes_in_place(new[0]):
-            self.findings.note(path, call.name, how=INTO_ARGUMENT)
+        self.say_swapped(path, what, source.module.get_submodule(name))
+        if many == 1 and call.total not in (0, 1):
+            self.say("notes", path, what, how=ONE_FOR_ALL)
+        self.note_loss(path, call.target.cls)
+        method.actions[call.key] = f"call:{name}"
         source.changes = True
 
-    def report_new(self, path: str, what: str, new: list[nn.Module]) -> None:
-        """List the activations of one position, each at its own path."""
-        for i, activation in enumerate(new):
-            self.findings.swapped(path if len(new) == 1 else join(path, str(i)), what, how=str(activation))
+    def new_activations(self, many: int, *, training: bool, in_place: bool = False) -> nn.Module:
+        """Return a copy of the activation, or one for each call; marked as put in by a conversion."""
+        if many > 1:
+            each = [self.new_activations(1, training=training, in_place=in_place) for _ in range(many)]
+            return CallSites(each).train(training)
+        activation: Any = copy.deepcopy(self.activation).train(training)
+        activation.supple_placed = True
+        if in_place:
+            activation.inplace = True
+        return activation
 
-    def obstacle(self, source: Methods, method: Method) -> str:
-        """Why the method cannot be rewritten; empty if it can."""
-        if method.attribute == "forward" and "forward" in vars(source.module):
-            return ON_INSTANCE
-        if why := why_not_rewritable(source.cls):
-            return why
-        try:
-            rewritten(vars(source.cls.__mro__[method.owner])[method.attribute], {})
-        except UnwritableError as error:
-            return str(error)
-        return ""
+    def say_swapped(self, path: str, what: str, new: nn.Module) -> None:
+        for name, activation in children(new) if isinstance(new, CallSites) else [("", new)]:
+            self.say("swapped", join(path, name) if name else path, what, how=str(activation))
 
-    def label(self, method: Method, call: Call) -> str:
-        """The call in words."""
-        return f"{call.name} in {method.label}, line {call.line}"
-
-    def leave(self, source: Methods, method: Method, call: Call, *, why: str) -> None:
-        """Let a call stay as it is."""
-        self.findings.left(source.path, self.label(method, call), how=why)
-
-    def report_unread(self, source: Methods) -> None:
-        """Report activations in functions without self, on the instance, and in methods without source."""
-        found: dict[FunctionType, str] = {}
-        for method in source.methods.values():
-            found |= {inspect.unwrap(method.function): method.why_unread} if method.why_unread else {}
-            found |= dict.fromkeys(helpers(method), OUTSIDE)
-        for name, value in vars(source.module).items():
-            found |= {inspect.unwrap(value): ON_INSTANCE if name == "forward" else OUTSIDE} if is_own(value) else {}
-        for name, function in own_methods(source.cls).items():
-            if not isinstance(vars(source.cls).get(name, function), FunctionType):
-                found |= {function: NO_SELF} if name not in used_in_init(source.cls) else {}
-        for function, why in found.items():
-            for what in activations_in(function, self.request.classes):
-                self.findings.left(source.path, what, how=f"{why}; {WAY_OUT}")
+    def note_loss(self, path: str, cls: type[nn.Module]) -> None:
+        if how := consequence(cls, self.activation):
+            self.say("notes", path, cls.__name__, how=how)
 
     # Positions.
-
-    def leave_overwriting(self) -> None:
-        """Leave slots whose input is read after they have overwritten it, if the activation cannot do so."""
-        for slot in list(self.slots.values()):
-            runs = [run for runs in self.callers.get(slot.position, {}).values() for run in runs]
-            if not self.kept_in_place and any(run.call.noticed for run in runs):
-                del self.slots[slot.position]
-                self.findings.left(slot.path, slot.what, how=CANNOT)
 
     def fill_(self, slot: Slot) -> None:
         """Put in one activation, or one for each call of the only caller."""
         callers = self.callers.get(slot.position, {})
-        runs = forward_first([run for runs in callers.values() for run in runs])
-        many = self.num_activations(callers)
-        overwrites = [run.call.noticed for run in runs for _ in range(run.times or 1)]
-        flags = overwrites if many == len(overwrites) else [any(overwrites)] * many
-        new = [self.request.new_activation(training=slot.training, in_place=flag) for flag in flags]
-        activation = new[0] if many == 1 else CallSites(new).train(slot.training)
-        slot.put_(activation)
-        self.report_new(slot.path, slot.what, new)
+        calls = [call for found in callers.values() for call in found]
+        met = [call for call in calls if call.in_forward] or calls
+        many = self.num_activations(*callers, calls=calls, met=met) if len(callers) == 1 else 1
+        training = getattr(slot.old, "training", slot.position.parent.training)
+        new = self.new_activations(many, training=training, in_place=any(call.noticed for call in calls))
+        slot.put_(new)
+        self.say_swapped(slot.path, slot.what, new)
+        notes = []
+        if any(getattr(slot.old, kind, None) for kind in HOOKS):
+            notes.append("its hooks were not carried over")
         if isinstance(slot.old, nn.Module):
-            self.new[slot.old] = activation
-        self.note_slot(slot, activation, callers)
+            self.new[slot.old] = new
+            if state := list(slot.old.state_dict()):
+                notes.append(f"{LOST_STATE} ({', '.join(state)})")
+        if len(callers) > 1:
+            names = " and ".join(source.cls.__name__ for source in callers)
+            notes.append(f"one instance serves the calls of {names}")
+        elif many == 1 and (len(met) > 1 or total(met) is None):
+            notes.append(ONE_FOR_ALL)
+        for how in notes:
+            self.say("notes", slot.path, slot.what, how=how)
+        self.note_loss(slot.path, slot.cls)
 
-    def num_activations(self, callers: dict[Methods, list[Run]]) -> int:
+    def num_activations(self, source: Methods, *, calls: list[Call], met: list[Call]) -> int:
         """How many activations a slot gets; calls that cannot be counted are told apart by their index, or share one.
 
         A count is right as long as every call but the last kind happens in each forward.
         """
-        if len(callers) != 1:
-            return 1
-        ((source, runs),) = callers.items()
-        met = forward_first(runs)
-        times = total(met)
-        certain = not any(run.arms for run in met[:-1]) and not any(run.nested for run in met)
-        if times and certain and met[0].door == "forward":
+        certain = not any(call.conditional for call in met[:-1]) and not any(call.nested for call in met)
+        if (times := total(met)) and certain and met[0].in_forward:
             if times > 1:
-                source.module.register_forward_pre_hook(Restart(met[0].call.trail))
+                source.module.register_forward_pre_hook(Restart(met[0].trail))
             return times
-        calls = list(dict.fromkeys(run.call for run in runs))
         if len(calls) == 1 or not source.changes or why_not_rewritable(source.cls):
             return 1
-        methods = {run.call: run.method for run in runs}
         for i, call in enumerate(calls):
-            methods[call].actions[call.key] = f"item:{i}"
+            source.calls[call].actions[call.key] = f"item:{i}"
         return len(calls)
-
-    def note_slot(self, slot: Slot, activation: nn.Module, callers: dict[Methods, list[Run]]) -> None:
-        """Say what the user should know of a filled slot."""
-        if has_hooks(slot.old):
-            self.findings.note(slot.path, slot.what, how="its hooks were not carried over")
-        if isinstance(slot.old, nn.Module) and (state := list(slot.old.state_dict())):
-            self.findings.note(slot.path, slot.what, how=f"{LOST_STATE} ({', '.join(state)})")
-        self.note_losses(slot.cls, slot.path)
-        runs = [run for runs in callers.values() for run in runs]
-        if len(callers) > 1:
-            names = " and ".join(source.name for source in callers)
-            self.findings.note(slot.path, slot.what, how=f"one instance serves the calls of {names}")
-        elif not isinstance(activation, CallSites) and may_repeat(forward_first(runs)):
-            self.findings.note(slot.path, slot.what, how=f"{ONE_FOR_ALL}, because they depend on a condition or a loop")
-        overwrote = any(run.call.in_place and run.call.on_argument for run in runs)
-        if overwrote and not any(map(writes_in_place, activation.modules())):
-            self.findings.note(slot.path, slot.what, how=INTO_ARGUMENT)
-
-    def note_losses(self, cls: type[nn.Module], path: str) -> None:
-        """Say what is lost with what was replaced."""
-        if how := consequence(cls, self.request.activation):
-            self.findings.note(path, cls.__name__, how=how)
 
     def fill_hidden_(self, module: nn.Module, path: str) -> None:
         """Replace activations in plain lists of a module: known ones by their successors, others by new children."""
-        for attribute, hidden in list(hidden_modules(module)):
-            cls = computes_one_of(hidden, self.request.classes)
-            if cls and hidden not in self.new:
-                name = free_name(module, cls.__name__.lower())
-                self.new[hidden] = self.request.new_activation(training=hidden.training)
-                module.add_module(name, self.new[hidden])
-                self.findings.swapped(join(path, name), f"{cls.__name__} in {attribute}", how=str(self.new[hidden]))
-            if hidden in self.new:
-                replace_hidden_(module, attribute, self.new)
+        for attribute, held in list(vars(module).items()):
+            if attribute.startswith("_") or type(held) not in (list, tuple, dict):
+                continue
+            items = dict(held) if type(held) is dict else dict(enumerate(held))
+            hidden = {key: item for key, item in items.items() if isinstance(item, nn.Module)}
+            for item in hidden.values():
+                cls = computes_one_of(item, self.classes)
+                if cls and item not in self.new:
+                    name = free_name(module, cls.__name__.lower())
+                    self.new[item] = self.new_activations(1, training=item.training)
+                    module.add_module(name, self.new[item])
+                    self.say("swapped", join(path, name), f"{cls.__name__} in {attribute}", how=str(self.new[item]))
+            if not self.new.keys().isdisjoint(hidden.values()):
+                items |= {key: self.new.get(item, item) for key, item in hidden.items()}
+                vars(module)[attribute] = items if type(held) is dict else type(held)(items.values())
 
     # Pools.
 
     def average_pools_(self) -> None:
-        """Replace max-pools that are modules, function attributes or calls."""
-        for parent, path in self.parents():
+        for parent, path in self.parents:
             for name, child in children(parent):
-                if pools.is_max_pool(child):
-                    self.average_module_(parent, name, join(path, name))
+                if computes_one_of(child, pools.MAX_POOLS):
+                    parent.add_module(name, pools.average_of(child).train(child.training))
+                    how = str(parent.get_submodule(name))
+                    self.say_averaged(join(path, name), type(child).__name__, how, pools.why_not_module(child))
             for name, value in list(vars(parent).items()):
                 function = value.func if isinstance(value, partial) else value
                 if pools.is_pool_function(function):
-                    self.average_attribute_(parent, name, join(path, name))
-        for source, method, call in list(self.calls()):
-            if call.kind == "pool":
-                self.average_call_(source, method, call)
+                    why = pools.why_not_function(function, getattr(value, "keywords", {}))
+                    new = pools.AVERAGE_FUNCTIONS.get(function, function)
+                    self.say_averaged(join(path, name), f"{name}, a function", new.__name__, why)
+                    if not why:
+                        is_partial = isinstance(value, partial)
+                        vars(parent)[name] = partial(new, *value.args, **value.keywords) if is_partial else new
+        for source, method, call in list(self.calls("pool")):
+            why = call.obstacle or source.obstacle(method)
+            if isinstance(source.module, pools.MAX_POOLS):
+                why = "it is part of a max-pool of another kind"  # timm's pads with -inf
+            new = pools.AVERAGE_FUNCTIONS.get(call.target, pools.average_of)
+            how = pools.AVERAGE_POOLS.get(call.target, new).__name__
+            self.say_averaged(source.path, label(method, call), how, why)
+            if not why:
+                method.actions[call.key] = f"average:{new.__name__}"
+                source.changes = True
 
-    def average_module_(self, parent: nn.Module, name: str, path: str) -> None:
-        pool = parent.get_submodule(name)
-        if why := pools.why_not_module(pool):
-            self.findings.left(path, type(pool).__name__, how=why)
-            return
-        average = pools.average_pool(pool).train(pool.training)
-        parent.add_module(name, average)
-        self.findings.averaged(path, type(pool).__name__, how=str(average))
-
-    def average_attribute_(self, parent: nn.Module, name: str, path: str) -> None:
-        value = vars(parent)[name]
-        function, options = (value.func, value.keywords) if isinstance(value, partial) else (value, {})
-        if why := pools.why_not_function(function, options):
-            self.findings.left(path, f"{name}, a function", how=why)
-            return
-        average = pools.AVERAGE_FUNCTIONS[function]
-        vars(parent)[name] = partial(average, *value.args, **options) if isinstance(value, partial) else average
-        self.findings.averaged(path, f"{name}, a function", how=average.__name__)
-
-    def average_call_(self, source: Methods, method: Method, call: Call) -> None:
-        why = call.obstacle or self.obstacle(source, method)
-        if not why and isinstance(source.module, pools.MAX_POOLS):
-            why = "it is part of a max-pool of another kind"  # timm's pads with -inf
-        if why:
-            self.leave(source, method, call, why=why)
-            return
-        made = pools.AVERAGE_POOLS.get(call.target)
-        function = pools.average_of if isinstance(call.target, type) else pools.AVERAGE_FUNCTIONS[call.target]
-        method.actions[call.key] = f"average:{function.__name__}"
-        source.changes = True
-        self.findings.averaged(source.path, self.label(method, call), how=(made or function).__name__)
+    def say_averaged(self, path: str, what: str, how: str, why_not: str) -> None:
+        self.say("left" if why_not else "averaged", path, what, how=why_not or how)
 
     # The end.
 
     def install_(self) -> None:
-        """Give every module with changed calls its new class."""
         for source in self.sources:
-            before = getattr(type(source.module), "supple_plan", ())
-            if any(method.actions for method in source.methods.values()) and source.plan() != before:
-                source.install_()
-                self.findings.retyped(source.path, source.name, how=RETYPED)
+            if (plan := source.plan()) != source.before:
+                source.module.__class__ = rewritten_class(source.cls, plan)
+                self.say("retyped", source.path, source.cls.__name__, how=RETYPED)
 
     def note_shared_modules(self) -> None:
         """Report modules that run more than once in a forward of the model: their activations do too."""
-        places = num_places(self.holder[0])
-        runs = Counter[nn.Module]()
-        for source in self.sources:
-            for run in source.runs("forward"):
-                if run.call.kind == "child" and isinstance(run.call.target.value, nn.Module) and not run.arms:
-                    runs[run.call.target.value] += 2 if run.times is None else run.times
+        places = Counter(child for parent in self.holder[0].modules() for _, child in children(parent))
+        runs = Counter[Any]()
+        for call in (call for source in self.sources for call in source.calls):
+            if call.kind == "child" and call.in_forward and not call.conditional:
+                runs[call.target.value] += 2 if call.total is None else call.total
         for module, path in self.paths.items():
-            if max(runs[module], places.get(module, 0)) > 1 and any(map(is_placed, module.modules())):
-                self.findings.note(path, type(module).__name__, how="used more than once, with the same activations")
+            if max(runs[module], places[module]) > 1 and any(map(is_placed, module.modules())):
+                self.say("notes", path, type(module).__name__, how="used more than once, with the same activations")
+
+
+def label(method: Method, call: Call) -> str:
+    return f"{call.name} in {method.function.__qualname__}, line {call.line}"
 
 
 def free_name(module: nn.Module, stem: str) -> str:
     """A name that the module does not have yet: relu_0, relu_1 ..."""
     return next(name for i in itertools.count() if not hasattr(module, name := f"{stem}_{i}"))
+
+
+def total(calls: Iterable[Call]) -> int | None:
+    """How often the calls run in one forward; None if that is unknown."""
+    times = [call.total for call in calls]
+    return None if None in times else sum(number or 0 for number in times)

@@ -8,38 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from supple.activations import BY_CLASS, computes_one_of, find, is_activation, of_function
+from supple.activations import BY_CLASS, computes_one_of, find, is_activation
 from supple.convert.call_sites import CallSites
 from supple.convert.reading import Position
 from supple.convert.source import original_class
 from supple.layers import AID
-
-# Names under which linear attention holds the activation of its queries and keys (timm's LiteMLA, Performer).
-ATTENTION_KERNELS = {"kernel_fn", "kernel_func"}
-DENOMINATOR = (
-    "left alone, as the kernel of an attention: its values are summed to a denominator and must not be negative"
-)
-
-
-@dataclass(frozen=True)
-class Request:
-    """Copies of ``activation`` in the place of ``classes``, average-pools in that of max-pools if ``average``.
-
-    ``even_alone``: the pools change also in a model where no activation does.
-    """
-
-    activation: nn.Module
-    classes: tuple[type[nn.Module], ...]
-    average: bool
-    even_alone: bool
-
-    def new_activation(self, *, training: bool, in_place: bool = False) -> nn.Module:
-        """Return a copy of the activation, marked through copies and pickles as put in by a conversion."""
-        activation = copy.deepcopy(self.activation).train(training)
-        if in_place:
-            activation.inplace = True  # type: ignore[assignment]
-        activation.supple_placed = True  # type: ignore[assignment]
-        return activation
 
 
 @dataclass(frozen=True)
@@ -53,13 +26,7 @@ class Slot:
 
     @property
     def what(self) -> str:
-        """What had been there, in words."""
         return type(self.old).__name__ if isinstance(self.old, nn.Module) else f"{self.position.name}, a function"
-
-    @property
-    def training(self) -> bool:
-        """The mode of what had been there; a function's is its parent's."""
-        return getattr(self.old, "training", self.position.parent.training)
 
     def put_(self, activation: nn.Module) -> None:
         """Make the activation a child of the parent, in sight of the parent's own ``__setstate__``."""
@@ -77,7 +44,10 @@ def walk(model: nn.Module, replaced: Sequence[type[nn.Module]]) -> dict[nn.Modul
     found: dict[nn.Module, str] = {}
 
     def visit(module: nn.Module, path: str) -> None:
-        if module in found or is_closed(module) or computes_one_of(module, replaced):
+        # Not the inside of an activation as a whole.
+        whole = find(module) is not None or (is_activation(module) and not isinstance(module, tuple(BY_CLASS)))
+        closed = whole or isinstance(module, torch.jit.ScriptModule) or is_placed(module)
+        if module in found or closed or computes_one_of(module, replaced):
             return
         found[module] = path
         for name, child in children(module):
@@ -85,12 +55,6 @@ def walk(model: nn.Module, replaced: Sequence[type[nn.Module]]) -> dict[nn.Modul
 
     visit(model, "")
     return found
-
-
-def is_closed(module: nn.Module) -> bool:
-    """Whether its inside is no matter of a conversion: TorchScript, or an activation as a whole."""
-    whole = find(module) is not None or (is_activation(module) and not isinstance(module, tuple(BY_CLASS)))
-    return whole or isinstance(module, torch.jit.ScriptModule) or is_placed(module)
 
 
 def is_placed(module: Any) -> bool:
@@ -109,52 +73,11 @@ def children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     return ((name, child) for name, child in list(module._modules.items()) if child is not None)
 
 
-def function_attributes(module: nn.Module) -> Iterator[tuple[str, Any, type[nn.Module]]]:
-    """Yield the activation functions that the module holds, as in ``self.act = F.relu``, with their classes."""
-    for name, value in list(vars(module).items()):
-        if known := of_function(value):
-            yield name, value, known.cls
-
-
 def join(path: str | None, name: str) -> str:
     """The path of a child; that of the model, if its holder is outside and has none."""
     if path is None:
         return ""
     return f"{path}.{name}" if path else name
-
-
-def num_places(model: nn.Module) -> dict[nn.Module, int]:
-    """Return for every module under how many names its parents hold it."""
-    places: dict[nn.Module, int] = {}
-    for parent in model.modules():
-        for _, child in children(parent):
-            places[child] = places.get(child, 0) + 1
-    return places
-
-
-def hidden_modules(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules in plain lists, tuples and dicts with the attribute's name; torch may not know them."""
-    for name, value in vars(module).items():
-        items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
-        if not name.startswith("_"):
-            yield from ((name, item) for item in items if isinstance(item, nn.Module))
-
-
-def replace_hidden_(module: nn.Module, attribute: str, new: dict[nn.Module, nn.Module]) -> None:
-    """Put the new activations also into a plain list, tuple or dict that held the old ones."""
-    value = vars(module)[attribute]
-    if type(value) is dict:
-        value.update({key: new.get(item, item) for key, item in value.items()})
-    elif type(value) is list:
-        value[:] = [new.get(item, item) for item in value]
-    else:
-        vars(module)[attribute] = tuple(new.get(item, item) for item in value)
-
-
-def has_hooks(module: Any) -> bool:
-    """Whether something hooked onto the module."""
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return isinstance(module, nn.Module) and any(getattr(module, kind) for kind in kinds)
 
 
 def leave_fast_paths_(model: nn.Module) -> None:
@@ -171,28 +94,26 @@ def change_settings_(activation: nn.Module, other: nn.Module) -> bool:
 
     One with a state of its own keeps everything, because it may have been trained.
     """
-    kept = {"training", "inplace", "supple_placed"}
-    settings = {name: value for name, value in vars(other).items() if name not in kept and not name.startswith("_")}
     if type(activation) is not type(other) or activation.state_dict():
         return False
+    kept = {"training", "inplace", "supple_placed"}
+    settings = {name: value for name, value in vars(other).items() if name not in kept and not name.startswith("_")}
     changed = {name: value for name, value in settings.items() if vars(activation).get(name) != value}
     vars(activation).update(copy.deepcopy(changed))
     return bool(changed)
 
 
-def consequence(replaced: type[nn.Module], activation: nn.Module) -> str | None:
-    """What is lost when the activation stands for the replaced class; None for ReLU, whose relatives they are."""
+def consequence(replaced: type[nn.Module], activation: nn.Module) -> str:
+    """What is lost when the activation stands for the replaced class; empty for ReLU, whose relatives they are."""
     if issubclass(replaced, nn.ReLU6):
         return "its cap at 6 is gone"
     if issubclass(replaced, nn.ReLU) or isinstance(activation, replaced):
-        return None
+        return ""
     if replaced in BY_CLASS and BY_CLASS[replaced].bounded:
         return f"its bounds are gone: where it was a gate, {type(activation).__name__} does not serve"
     curve = f"{activation} computes another"
     if isinstance(activation, AID):
         slopes = f"{activation.p:g} above zero, {1 - activation.p:g} below"
         curve = f"{activation} in evaluation is a leaky ReLU of slope {slopes}"
-    return (
-        f"its curve is gone: {curve}; weights trained with {replaced.__name__} no longer fit, so train "
-        "them further, or from the start"
-    )
+    unfit = f"weights trained with {replaced.__name__} no longer fit, so train them further, or from the start"
+    return f"its curve is gone: {curve}; {unfit}"

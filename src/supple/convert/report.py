@@ -40,103 +40,47 @@ class ConversionReport:
 
     @property
     def has_new_activations(self) -> bool:
-        """Whether anything but pools was put in."""
         return len(self.swapped) > self.num_averaged
 
     def after(self, earlier: "ConversionReport") -> "ConversionReport":
-        """This report with what an earlier conversion of the same model had changed."""
+        """Return this report with what an earlier conversion of the same model had changed."""
         activations = [report.activation for report in (earlier, self) if report.has_new_activations]
+        added = ("swapped", "retyped", "notes", "num_averaged", "steps")
+        both: dict[str, Any] = {name: getattr(earlier, name) + getattr(self, name) for name in added}
+        pool = "average" if "average" in (earlier.pool, self.pool) else self.pool
         return replace(
-            self,
-            activation=", then ".join(dict.fromkeys(activations)) or self.activation,
-            pool="average" if "average" in (earlier.pool, self.pool) else self.pool,
-            swapped=earlier.swapped + self.swapped,
-            retyped=earlier.retyped + self.retyped,
-            notes=earlier.notes + self.notes,
-            num_averaged=earlier.num_averaged + self.num_averaged,
-            steps=earlier.steps + self.steps,
+            self, activation=", then ".join(dict.fromkeys(activations)) or self.activation, pool=pool, **both
         )
 
     def why_unchanged(self, others: Mapping[type, int]) -> str:
         """What to tell a user whose model stayed as it was; empty if it changed or was converted before."""
         if self.swapped or any(entry.how.startswith("already") for entry in self.left):
             return ""
-        told = f"convert changed nothing in {self.model}: it found nothing to replace"
+        message = f"convert changed nothing in {self.model}: it found nothing to replace"
         bounded = {cls for cls in others if BY_CLASS[cls].bounded}  # often gates, which convert should not replace
         shown = {cls: n for cls, n in others.items() if cls not in bounded} or others
         names = ", ".join(f"nn.{cls.__name__}" for cls in shown)
         if names:
-            told += f" but has {', '.join(f'{n} {cls.__name__}' for cls, n in shown.items())}. "
-            return f"{told}To replace them name their classes, as in convert(model, ..., replace=({names},))."
-        return f"{told}. print(supple.conversion_report(model)) lists what was left, and why."
+            message += f" but has {', '.join(f'{n} {cls.__name__}' for cls, n in shown.items())}. "
+            return f"{message}To replace them name their classes, as in convert(model, ..., replace=({names},))."
+        return f"{message}. print(supple.conversion_report(model)) lists what was left, and why."
 
     def __str__(self) -> str:
         verb = "converted" if self.has_new_activations else "has no activation converted"
-        title = f"{self.model} {verb} to {self.activation}, max-pools: {self.pool}"
-        sections = {
-            "Swapped": grouped(self.swapped, " -> "),
-            "Left": grouped(self.left, ": "),
-            "Class changed": grouped(self.retyped, ": "),
-            "Notes": grouped(self.notes, ": "),
-        }
-        return "\n".join([title, *(line for name, lines in sections.items() for line in section(name, lines))])
-
-
-def section(name: str, lines: Sequence[str]) -> list[str]:
-    """The lines under their heading; nothing if there are none."""
-    return [f"{name}:", *(f"  {line}" for line in lines)] if lines else []
+        lines = [f"{self.model} {verb} to {self.activation}, max-pools: {self.pool}"]
+        sections = {"Swapped": self.swapped, "Left": self.left, "Class changed": self.retyped, "Notes": self.notes}
+        for name, entries in sections.items():
+            lines += [f"{name}:", *grouped(entries, " -> " if name == "Swapped" else ": ")] if entries else []
+        return "\n".join(lines)
 
 
 def grouped(entries: Sequence[Entry], joint: str) -> list[str]:
     """A line for each thing and its fate, with the number and the first of its places."""
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in entries:
-        places[entry.what, entry.how].append(entry.where)
-    return [f"{len(where)} x {what}{joint}{how} [{listed(where)}]" for (what, how), where in places.items()]
-
-
-def listed(places: Sequence[str]) -> str:
-    """The first places, and how many more there are."""
-    shown = ", ".join(place or "the model itself" for place in places[:NUM_PLACES_SHOWN])
-    more = len(places) - NUM_PLACES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-class Findings:
-    """What a conversion has to say so far."""
-
-    def __init__(self) -> None:
-        self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
-        self.num_averaged = 0
-        self.pool = "keep"
-
-    @property
-    def has_swapped(self) -> bool:
-        """Whether something was put in so far."""
-        return bool(self.entries["swapped"])
-
-    def swapped(self, where: str, what: str, *, how: str) -> None:
-        """Something was put in."""
-        self.entries["swapped"].append(Entry(where, what, how))
-
-    def averaged(self, where: str, what: str, *, how: str) -> None:
-        """An average-pool was put in."""
-        self.swapped(where, what, how=how)
-        self.num_averaged += 1
-
-    def left(self, where: str, what: str, *, how: str) -> None:
-        """Something stayed."""
-        self.entries["left"].append(Entry(where, what, how))
-
-    def retyped(self, where: str, what: str, *, how: str) -> None:
-        """A module got another class."""
-        self.entries["retyped"].append(Entry(where, what, how))
-
-    def note(self, where: str, what: str, *, how: str) -> None:
-        """Something to know."""
-        self.entries["notes"].append(Entry(where, what, how))
-
-    def report(self, model: str, *, activation: str) -> ConversionReport:
-        """All of it."""
-        entries: dict[str, Any] = {name: tuple(found) for name, found in self.entries.items()}
-        return ConversionReport(model, activation, self.pool, **entries, num_averaged=self.num_averaged)
+        places[entry.what, entry.how].append(entry.where or "the model itself")
+    lines = []
+    for (what, how), where in places.items():
+        shown, more = ", ".join(where[:NUM_PLACES_SHOWN]), len(where) - NUM_PLACES_SHOWN
+        lines.append(f"  {len(where)} x {what}{joint}{how} [{shown}{f' and {more} more' if more > 0 else ''}]")
+    return lines

@@ -13,7 +13,6 @@ from supple import layers
 from supple.convert.report import ConversionReport
 
 KEY = "supple_conversion"
-PLAIN = (type(None), bool, int, float, str)
 
 
 def save_converted(model: nn.Module, path: str | os.PathLike[str] | IO[bytes]) -> None:
@@ -50,7 +49,9 @@ def load_converted(source: Any, model: nn.Module, *, classes: Sequence[type[nn.M
     if KEY in vars(model):
         raise ValueError(f"load_converted needs a model that is not converted yet; this {type(model).__name__} is.")
     for step in steps:
-        activation = class_named(step["activation"], classes)(**in_tuples(step["arguments"]))
+        # JSON has made lists of tuples.
+        arguments = {name: tuple(v) if isinstance(v, list) else v for name, v in step["arguments"].items()}
+        activation = class_named(step["activation"], classes)(**arguments)
         replaced = tuple(class_named(name, classes) for name in step["replace"])
         model = convert(model, activation, pool=step["pool"], replace=replaced)
     if isinstance(saved, Mapping):
@@ -60,36 +61,19 @@ def load_converted(source: Any, model: nn.Module, *, classes: Sequence[type[nn.M
 
 def described_step(activation: nn.Module, pool: str, replaced: Iterable[type[nn.Module]]) -> dict[str, Any]:
     """Describe one conversion as plain data; under "unsaved" why that is not possible."""
-    try:
-        arguments = arguments_of(activation)
-    except ValueError as error:
-        return {"unsaved": str(error)}
-    names = [name_of(cls) for cls in replaced]
-    return {"activation": name_of(type(activation)), "arguments": arguments, "pool": pool, "replace": names}
-
-
-def arguments_of(activation: nn.Module) -> dict[str, Any]:
-    """Return what the activation was made with, read from attributes of the same names."""
-    found = {}
-    for name, parameter in inspect.signature(type(activation)).parameters.items():
-        value = getattr(activation, name, parameter.default)
-        if not is_plain(value):
-            raise ValueError(
-                f"{type(activation).__name__} has no plain value for its argument {name!r}. "
-                "Keep each argument as an attribute of the same name, or convert and load the state_dict by hand."
-            )
-        found[name] = value
-    return found
+    cls, arguments = type(activation), {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        arguments[name] = getattr(activation, name, parameter.default)
+        if not is_plain(arguments[name]):
+            why = f"{cls.__name__} has no plain value for its argument {name!r}. "
+            way_out = "Keep each argument as an attribute of the same name, or convert and load the state_dict by hand."
+            return {"unsaved": why + way_out}
+    return {"activation": name_of(cls), "arguments": arguments, "pool": pool, "replace": [*map(name_of, replaced)]}
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is a plain value, or a list or tuple of them."""
-    return isinstance(value, PLAIN) or (isinstance(value, (list, tuple)) and all(map(is_plain, value)))
-
-
-def in_tuples(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with tuples for lists, which is what JSON has made of them."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
+    plain = isinstance(value, (type(None), bool, int, float, str))
+    return plain or (isinstance(value, (list, tuple)) and all(map(is_plain, value)))
 
 
 def name_of(cls: type[nn.Module]) -> str:

@@ -11,6 +11,7 @@ import copy
 import functools
 import inspect
 import linecache
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from types import CellType, CodeType, FunctionType
@@ -19,14 +20,14 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from supple.convert import pools
-from supple.convert.call_sites import rounds
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
-FUTURES = functools.reduce(
-    int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-)
+UNKNOWN = object()
+VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
+VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
+VIEWS |= {"unflatten", "unsqueeze", "view", "view_as"}
 # What rewritten functions call without having it in their globals.
-ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of, rounds)}
+ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of)}
 
 
 class UnwritableError(Exception):
@@ -49,9 +50,8 @@ class MethodPlan(NamedTuple):
 def definitions(text: str) -> dict[tuple[int, str], tuple[Definition, CodeType]]:
     """Every function of a file, by its first line, decorators included, and its name, with what it compiles to."""
     tree = ast.parse(text)
-    codes = {
-        (code.co_firstlineno, code.co_name): code for code in with_nested(compile(tree, "", "exec", dont_inherit=True))
-    }
+    built = compile(tree, "", "exec", dont_inherit=True)
+    codes = {(code.co_firstlineno, code.co_name): code for code in codes_in(built)}
     nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
     keys = [(min(part.lineno for part in (node, *node.decorator_list)), node.name) for node in nodes]
     return {key: (node, codes[key]) for key, node in zip(keys, nodes, strict=True) if key in codes}
@@ -66,20 +66,12 @@ def definition(function: FunctionType) -> Definition:
         node, built = definitions(text)[code.co_firstlineno, code.co_name]
     except (KeyError, SyntaxError) as error:
         raise UnwritableError("its source cannot be found") from error
-    if [part.co_code for part in with_nested(built)] != [part.co_code for part in with_nested(code)]:
+    if [part.co_code for part in codes_in(built)] != [part.co_code for part in codes_in(code)]:
         raise UnwritableError("its source is not what was imported")
     return node
 
 
-def with_nested(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code and that of the lambdas, comprehensions and functions defined in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from with_nested(constant)
-
-
-def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...] = ()) -> CodeType:
+def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...]) -> CodeType:
     """Compile a definition in the function's surroundings: its class, because of names with ``__``, and its closure."""
     code = function.__code__
     bare = copy.copy(node)
@@ -92,45 +84,22 @@ def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...
     known = [] if holder.name in outer else [ast.Global([holder.name])]  # or the function would not see the real class
     factory = ast.FunctionDef("factory", arguments, [*known, holder], [])
     module = ast.Module([ast.copy_location(factory, node)], [])
-    built = compile(
-        ast.fix_missing_locations(module), code.co_filename, "exec", flags=code.co_flags & FUTURES, dont_inherit=True
-    )
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    built = compile(ast.fix_missing_locations(module), code.co_filename, "exec", flags=flags, dont_inherit=True)
     for _ in range(3):  # the factory's code, the class's, the function's
         built = next(part for part in reversed(built.co_consts) if isinstance(part, CodeType))
     return built.replace(co_firstlineno=code.co_firstlineno, co_qualname=code.co_qualname)
-
-
-def key_of(node: ast.expr | ast.For, start: Definition) -> str:
-    """Name a call or a loop by its lines, counted from the def, and columns."""
-    last = (node.end_lineno or node.lineno) - start.lineno
-    return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
-
-
-def receiver(node: Definition) -> str | None:
-    """What the method calls the module it is called on; None if it has no such argument."""
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    return arguments[0].arg if arguments else None
-
-
-def input_of(node: ast.Call) -> Any:
-    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
-    if not node.args and not node.keywords:
-        return node.func.value if isinstance(node.func, ast.Attribute) else None
-    named = next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
-    return node.args[0] if node.args else named
 
 
 class Rewriter(ast.NodeTransformer):
     """Replaces calls by the action planned for their key.
 
     "call:NAME" calls the submodule of that name, "item:I" the I-th activation of the module called before,
-    "method:NAME" another method of self, "average:NAME" a function that averages. In a loop with "rounds:NAME ..."
-    "local:NAME" calls the activation that the submodule of that name has for the round.
+    "method:NAME" another method of self, "average:NAME" a function that averages.
     """
 
-    def __init__(self, start: Definition, actions: Mapping[str, str]) -> None:
-        self.start, self.actions, self.done = start, actions, set[str]()
-        self.self_name = receiver(start)
+    def __init__(self, start: Definition, actions: Mapping[str, str], *, self_name: str) -> None:
+        self.start, self.actions, self.self_name, self.done = start, actions, self_name, set[str]()
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         key = key_of(node, self.start)
@@ -141,8 +110,6 @@ class Rewriter(ast.NodeTransformer):
         kind, _, name = self.actions[key].partition(":")
         if kind == "call":
             return ast.copy_location(ast.Call(self.attribute(name), [input_of(node)], []), node)
-        if kind == "local":
-            return ast.copy_location(ast.Call(ast.Name(f"_{name}", ast.Load()), [input_of(node)], []), node)
         if kind == "item":
             node.func = ast.Subscript(node.func, ast.Constant(int(name)), ast.Load())
         elif kind == "method":
@@ -153,62 +120,49 @@ class Rewriter(ast.NodeTransformer):
             node.func = ast.Name(name, ast.Load())
         return node
 
-    def visit_For(self, node: ast.For) -> ast.For:
-        key = key_of(node, self.start)
-        self.generic_visit(node)
-        if key in self.actions:
-            self.done.add(key)
-            names = self.actions[key].removeprefix("rounds:").split()
-            node.target = ast.Tuple([node.target, *(ast.Name(f"_{name}", ast.Store()) for name in names)], ast.Store())
-            node.iter = ast.Call(ast.Name("rounds", ast.Load()), [node.iter, *map(self.attribute, names)], [])
-        return node
-
     def attribute(self, name: str) -> ast.expr:
-        """``self.name``, as this method calls self."""
-        return ast.Attribute(ast.Name(str(self.self_name), ast.Load()), name, ast.Load())
+        return ast.Attribute(ast.Name(self.self_name, ast.Load()), name, ast.Load())
 
 
 def rewritten(function: FunctionType, actions: Mapping[str, str]) -> FunctionType:
     """Return the function with its calls changed as planned; what it is wrapped in stays around it."""
     inner = inspect.unwrap(function)
     node = copy.deepcopy(definition(inner))
-    rewriter = Rewriter(node, actions)
+    rewriter = Rewriter(node, actions, self_name="".join(inner.__code__.co_varnames[:1]))
     rewriter.generic_visit(node)
     if rewriter.done != set(actions):
         raise UnwritableError(f"the source of {inner.__qualname__} has changed since the model was converted")
-    words = {word for action in actions.values() for word in action.split(":")}
-    added = tuple(name for name in ADDED if name in words and name not in inner.__code__.co_freevars)
+    named = {action.partition(":")[2] for action in actions.values()}
+    added = tuple(name for name in ADDED if name in named and name not in inner.__code__.co_freevars)
     code = compiled(node, inner, added)
     cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
     cells |= {name: CellType(ADDED[name]) for name in added}
     closure = tuple(cells[name] for name in code.co_freevars)
-    new = FunctionType(code, inner.__globals__, inner.__name__, inner.__defaults__, closure)
-    new.__kwdefaults__ = inner.__kwdefaults__
-    return rewrapped(function, inner, functools.update_wrapper(new, inner))
+    return rewrapped(function, inner, twin(inner, code, closure))
 
 
-def rewrapped(wrapper: FunctionType, inner: FunctionType, new: Any) -> FunctionType:
+def rewrapped(wrapper: FunctionType, inner: FunctionType, new: FunctionType) -> FunctionType:
     """Return the decorated function with another one inside, which a decorator holds in its closure."""
     if wrapper is inner:
         return new
     if "_torchdynamo_orig_callable" in vars(wrapper):
         raise UnwritableError("it is compiled")
-    cells = {}
-    for name, cell in zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True):
-        held = cell.cell_contents
+    cells = list(wrapper.__closure__ or ())
+    for i, held in enumerate([cell.cell_contents for cell in cells]):
         if isinstance(held, FunctionType) and inspect.unwrap(held) is inner:
-            cells[name] = CellType(rewrapped(held, inner, new))
-        else:
-            cells[name] = cell
-    if all(cell is old for cell, old in zip(cells.values(), wrapper.__closure__ or (), strict=True)):
+            cells[i] = CellType(rewrapped(held, inner, new))
+    if tuple(cells) == (wrapper.__closure__ or ()):
         raise UnwritableError("its decorator does not show what it wraps")
-    copied = FunctionType(
-        wrapper.__code__, wrapper.__globals__, wrapper.__name__, wrapper.__defaults__, tuple(cells.values())
-    )
-    copied.__kwdefaults__ = wrapper.__kwdefaults__
-    functools.update_wrapper(copied, wrapper)
-    copied.__wrapped__ = new  # type: ignore[attr-defined]
+    copied: Any = twin(wrapper, wrapper.__code__, tuple(cells))
+    copied.__wrapped__ = new
     return copied
+
+
+def twin(function: FunctionType, code: CodeType, closure: tuple[CellType, ...]) -> Any:
+    """Return a copy of the function with other code."""
+    new = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    new.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(new, function)
 
 
 @functools.cache
@@ -232,7 +186,7 @@ def blank(original: Any, plan: tuple[MethodPlan, ...]) -> nn.Module:
     return cls.__new__(cls)
 
 
-def original_class(module: nn.Module) -> type[nn.Module]:
+def original_class(module: nn.Module) -> Any:
     """The class that the module was made as."""
     return getattr(type(module), "supple_original_class", type(module))
 
@@ -248,3 +202,63 @@ def why_not_rewritable(cls: Any) -> str:
     except Exception as error:  # __init_subclass__ and metaclasses may refuse in any way
         return f"{cls.__name__} cannot be subclassed ({error})"
     return ""
+
+
+# What a syntax tree says by itself.
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code and that of the lambdas, comprehensions and functions defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+def key_of(node: ast.expr, start: Definition) -> str:
+    """Name a call by its lines, counted from the def, and columns."""
+    last = (node.end_lineno or node.lineno) - start.lineno
+    return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"
+
+
+def input_of(node: ast.Call) -> Any:
+    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
+    if not node.args and not node.keywords:
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
+    return node.args[0] if node.args else named
+
+
+def is_stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
+
+
+def viewed(node: Any) -> list[str]:
+    """The names whose tensors the expression gives back, itself, as views or in a list."""
+    parts: list[Any] = []
+    match node:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Subscript(value=value) | ast.Starred(value=value):
+            parts = [value]
+        case ast.Attribute(value=value, attr=name) if name in VIEWS:
+            parts = [value]
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in VIEWS or name.endswith("_"):
+            parts = [value, *args[:1]]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            pass
+        case ast.IfExp(body=body, orelse=orelse):
+            parts = [body, orelse]
+    return [name for part in parts for name in viewed(part)]
+
+
+def imports(node: ast.AST) -> Iterator[tuple[str, Any]]:
+    """Yield what the imports in a function bring, if it is loaded."""
+    for part in ast.walk(node):
+        for alias in part.names if isinstance(part, (ast.Import, ast.ImportFrom)) else ():
+            if isinstance(part, ast.ImportFrom):
+                module = None if part.level else sys.modules.get(part.module or "")
+                yield alias.asname or alias.name, vars(module).get(alias.name, UNKNOWN) if module else UNKNOWN
+            else:
+                name = alias.asname or alias.name.partition(".")[0]
+                yield name, sys.modules.get(alias.name if alias.asname else name, UNKNOWN)
