@@ -177,10 +177,12 @@ def test_monitor_reads_a_row_of_units_for_every_feed_forward(traced):
 
 def test_forward_wrapped_for_mixed_precision_is_traced_and_stays_wrapped():
     accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)  # another test's Trainer may have set it
     model = accelerate.Accelerator(mixed_precision="bf16", cpu=True).prepare(gpt2())
     wrapped = vars(model)["forward"]
     assert [layer.resettable for layer in trace_units(model, TOKENS)] == [True, True]
     assert vars(model)["forward"] is wrapped
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def test_cbp_renews_units_of_a_language_model_in_a_trainer(tmp_path):
