@@ -139,7 +139,7 @@ def assert_same(model, other, state=None, plasticity=None):
 
 
 @every_method
-@pytest.mark.parametrize("step", [plain, with_closure, with_named_closure])
+@pytest.mark.parametrize("step", [plain, with_closure, pytest.param(with_named_closure, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("example", [True, False])
 def test_attached_method_does_what_it_does_by_hand(method, step, example):
     model, state = by_hand(method)
@@ -158,7 +158,7 @@ def test_penalties_come_before_clipping(method):
 
 @every_method
 @pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("clip", [pytest.param(None, marks=pytest.mark.slow), 0.5])
 def test_scaled_gradients_are_edited_without_their_scale(method, fused, clip):
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=10**6)
 
