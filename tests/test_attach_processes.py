@@ -170,10 +170,12 @@ def test_copies_stay_bit_equal_for_long(num_processes, tmp_path):
     assert_alike(*answers_of(work, tmp_path, num_processes=num_processes))
 
 
+@pytest.mark.slow
 def test_gradients_are_averaged_at_the_end_of_a_backward(tmp_path):
     assert answers_of(edited_gradients, tmp_path) == [[True, True], [True, True]]
 
 
+@pytest.mark.slow
 def test_shards_are_served_entry_by_entry_and_refused_by_other_methods(tmp_path):
     for answer in answers_of(train_shards, tmp_path):
         assert answer.pop("l2") < 1e-5
@@ -185,6 +187,7 @@ def test_shards_are_served_entry_by_entry_and_refused_by_other_methods(tmp_path)
         )
 
 
+@pytest.mark.slow
 def test_network_that_is_not_wrapped_is_warned_of_unless_its_processes_are_given(tmp_path):
     for alone, together in answers_of(warned_of, tmp_path):
         (warning,) = alone

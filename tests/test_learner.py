@@ -89,7 +89,7 @@ def test_loss_is_that_of_the_function_given_and_can_be_of_another_model():
 
 def test_missing_loss_says_what_to_pass():
     model = three_units()
-    with pytest.raises(ValueError, match=r"Learner\(model, optimizer, loss=loss_fn\)"):
+    with pytest.raises(ValueError, match=r"attach\(\.\.\., loss=loss_fn\)"):
         Learner(model, sgd(model)).loss((torch.randn(4, 2), torch.zeros(4)))
 
 
