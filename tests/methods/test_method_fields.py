@@ -12,20 +12,15 @@ from supple.methods import (
     DASH,
     L2,
     SEWC,
-    FullReset,
     L2Init,
     ReDo,
     ShrinkPerturb,
     UseAID,
     UseDropout,
     UseDropReLU,
-    UseIdentity,
     UseRReLU,
-    UseSigmoid,
-    UseTanh,
 )
 from supple.methods.base import Method
-from supple_lab.runs.spec import encode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +65,6 @@ def test_a_positional_value_is_refused_by_the_methods_own_name():
 )
 def test_defaults_are_the_published_values(method, published):
     assert published.items() <= asdict(method()).items()
-
-
-@pytest.mark.parametrize("method", [CBP, ReDo, UseIdentity, UseRReLU, UseSigmoid, UseTanh])
-def test_a_run_without_a_revision_is_of_the_first_one_and_new_runs_are_of_the_second(method):
-    assert "revision" not in encode(method(revision=1))
-    assert encode(method())["revision"] == 2
-
-
-@pytest.mark.parametrize("method", [ShrinkPerturb(), FullReset(), CBP(moments="clear"), ReDo(moments="clear")])
-def test_a_field_that_came_later_is_not_written_at_its_old_behaviour(method):
-    assert not {"clear_moments", "built_with", "moments"} & set(encode(method))
 
 
 def test_only_the_threshold_of_redo_may_be_infinite():

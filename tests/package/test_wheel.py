@@ -12,10 +12,13 @@ pytest.importorskip("build", reason="`make test` installs it")
 
 # The tests of the library that the laboratory has no part in, and what they share.
 LIBRARY_TESTS = ("conversion", "kernels", "layers", "methods", "metrics")
-LIBRARY_TESTS += tuple(f"test_{name}.py" for name in ("convert", "default_generator", "functional", "learner"))
+LIBRARY_TESTS += tuple(
+    f"test_{name}.py" for name in ("attach", "convert", "default_generator", "functional", "learner")
+)
 LIBRARY_TESTS += tuple(f"test_{name}.py" for name in ("mask_stream", "monitor", "surgery", "tracing", "every_method"))
 FOR_TESTS = ("numpy", "pytest", "hypothesis", "onnx", "onnxruntime", "onnxscript")
-SHARED = ("conftest.py", "timm_shim.py", "by_hand.py", "cut_off.py", "networks.py", "networks_zoo.py")
+SHARED = ("conftest.py", "timm_shim.py", "by_hand.py", "cut_off.py", "networks.py", "networks_lm.py", "networks_zoo.py")
+SHARED += ("oracles", "property_settings.py", "random_networks.py", "renewal_training.py", "written.py")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from supple.methods.base import Method
 from supple.methods.cbp import CBP
 from supple.methods.full_reset import FullReset
 from supple.methods.redo import ReDo
+from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.metrics.preactivation import PreactivationQuartiles
 from supple.metrics.units import DormantRatio
 from supple_lab.data.digits import Digits
@@ -114,3 +115,14 @@ def test_fields_that_came_later_leave_no_trace_at_their_default():
     )
     assert not {"metrics", "metrics_every", "subnetworks"} & set(spec.to_dict()["problem"])
     assert set(spec.to_dict()["method"]) == {"kind"}
+
+
+@pytest.mark.parametrize("method", [CBP, ReDo, UseIdentity, UseRReLU, UseSigmoid, UseTanh])
+def test_a_run_without_a_revision_is_of_the_first_one_and_new_runs_are_of_the_second(method):
+    assert "revision" not in encode(method(revision=1))
+    assert encode(method())["revision"] == 2
+
+
+@pytest.mark.parametrize("method", [ShrinkPerturb(), FullReset(), CBP(moments="clear"), ReDo(moments="clear")])
+def test_a_field_that_came_later_is_not_written_at_its_old_behaviour(method):
+    assert not {"clear_moments", "built_with", "moments"} & set(encode(method))
