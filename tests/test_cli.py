@@ -129,6 +129,7 @@ def test_failed_runs_are_named_and_exit_code_is_1(tmp_path, capsys, monkeypatch)
     assert obey(*SMOKE, "--out", str(tmp_path), "--methods", "aid", "--retry-failed") == 0
 
 
+@pytest.mark.slow
 def test_killed_study_continues_and_ends_with_the_same_numbers(tmp_path, smoke_folder):
     out = tmp_path / "killed"
     supple_script = str(Path(sys.executable).parent / "supple")

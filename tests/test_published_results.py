@@ -322,6 +322,7 @@ def test_figures_over_epochs_say_that_logs_are_missing_and_not_runs(tmp_path):
     assert NO_EPOCHS in page.read_text()
 
 
+@pytest.mark.slow
 def test_report_of_a_plugins_method_becomes_a_store(tmp_path):
     plugin = str(ROOT / "examples/own_method.py")
     run = ["run", "quickstart", "--plugin", plugin, "--scale", "smoke", "--methods", "soft_reset", "--seeds", "1"]

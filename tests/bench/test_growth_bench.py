@@ -19,6 +19,7 @@ def short(monkeypatch):
     monkeypatch.setattr(growth, "NUM_COMPARED", 2)
 
 
+@pytest.mark.slow
 def test_leak_is_seen_after_the_process_held_far_more(short, monkeypatch):
     np.ones(900 * 2**17)  # 900 MiB, given back at once
     gc.collect()  # what earlier tests have left is not given back meanwhile

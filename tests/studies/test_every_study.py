@@ -34,11 +34,12 @@ def folder(tmp_path_factory):
 
 @every_study
 def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
+    only = "Adam 1e-3" if name == "trainability" else ""  # a quarter of a grid of like cells
     out = ["--out", str(folder)]
-    assert supple(["run", name, "--scale", "smoke", "--engine", "inline", "--quiet", *out]) == 0
+    assert supple(["run", name, "--scale", "smoke", "--engine", "inline", "--quiet", "--only", only, *out]) == 0
     written = json.loads((folder / "report" / f"{name}.json").read_text())
     assert {run["status"] for run in written["runs"]} <= {"done"}
-    assert len(written["runs"]) == len(study_named(name).specs(Order(scale="smoke")))
+    assert len(written["runs"]) == len(study_named(name).specs(Order(scale="smoke", only=only)))
     assert written["missing"] == []
     assert study_named(name).title in html.unescape((folder / "report" / f"{name}.html").read_text())
 

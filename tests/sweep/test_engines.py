@@ -104,6 +104,7 @@ def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
     assert newest_serial(store.folder(spec).path) == newest_serial(unbroken.folder(spec).path)
 
 
+@pytest.mark.slow
 def test_run_that_keeps_killing_its_worker_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(attempts, "NUM_ATTEMPTS", 2)
     store = Store.create(tmp_path)
@@ -134,6 +135,7 @@ def test_stopping_ends_the_workers(tmp_path):
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_cancelled_runs_are_given_up_and_the_next_is_executed(tmp_path):
     store = Store.create(tmp_path)
     with Process(store, device="cpu", jobs=1) as engine:

@@ -44,6 +44,7 @@ def assert_never_from_zero(tmp_path, *, number, stages):
         assert newest_serial(Store.open(tmp_path / "ray").folder(spec).path) == stages
 
 
+@pytest.mark.slow
 def test_runs_on_ray_with_workers_killed_go_on_and_equal_inline_runs(tmp_path):
     assert_equals_inline(tmp_path, "workers", number=4, stages=4)
     assert_never_from_zero(tmp_path, number=4, stages=4)

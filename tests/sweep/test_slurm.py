@@ -91,6 +91,7 @@ def test_no_array_is_too_large_and_all_runs_are_in_one(num_runs, places, size, e
     assert len(arrays) <= places
 
 
+@pytest.mark.slow
 def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
     spec = small_spec(num_stages=30, epochs=20)
     store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")

@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from small_runs import small_spec
 from supple_lab.runs import lease
 from supple_lab.runs.journal import Pace
@@ -74,6 +76,7 @@ def test_two_drivers_end_well_and_give_the_numbers_of_one(tmp_path):
     assert not [folder.path for folder in store.folders() if is_live(folder.path)]
 
 
+@pytest.mark.slow
 def test_second_driver_takes_over_from_a_killed_one(tmp_path):
     spec = small_spec(num_stages=15, epochs=20)
     store = Store.create(tmp_path / "shared")
@@ -146,6 +149,7 @@ def start_run(store, spec, *, first=""):
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
+@pytest.mark.slow
 def test_two_processes_that_run_a_run_at_once_leave_one_whole_run(tmp_path):
     """No lease is kept at all: the worst that can happen."""
     spec = small_spec(num_stages=6, epochs=6)
