@@ -36,6 +36,6 @@ class SoftReset(Method):
 
 if __name__ == "__main__":
     from supple_lab.cli import supple
-    from supple_lab.lookup import known
+    from supple_lab.registry import known
 
     sys.exit(supple(["run", "quickstart", "--plugin", __file__, "--methods", *known(Method), *sys.argv[1:]]))

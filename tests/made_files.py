@@ -8,12 +8,9 @@ import numpy as np
 from PIL import Image
 
 from supple_lab.data.base import Facts
-from supple_lab.data.cifar10 import CIFAR10
-from supple_lab.data.cifar100 import CIFAR100
-from supple_lab.data.fashion_mnist import FashionMNIST
-from supple_lab.data.known_file import KnownFile, sorted_rows
-from supple_lab.data.mnist import MNIST
-from supple_lab.data.on_disk import OnDisk
+from supple_lab.data.cifar import CIFAR10, CIFAR100
+from supple_lab.data.files import KnownFile, OnDisk, sorted_rows
+from supple_lab.data.idx import MNIST, FashionMNIST
 from supple_lab.data.tiny_imagenet import TinyImageNet
 
 NUM_TRAIN, NUM_TEST = 20, 10

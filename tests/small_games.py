@@ -11,15 +11,15 @@ from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple_lab.models.mlp import MLP
 from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.optimizer import Adam
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
 from supple_lab.rl.chain import Chain
-from supple_lab.runs.agent import Agent
-from supple_lab.runs.dqn import new_agent, restore_agent_
-from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.optimizer import Adam
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.run.agent import Agent
+from supple_lab.run.dqn import new_agent, restore_agent_
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
 
 needs_ale = pytest.mark.skipif(
     not all(map(find_spec, ("ale_py", "cv2"))),

@@ -4,17 +4,15 @@ from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
-from supple_lab.runs.optimizer import Adam, Optimizer
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.spec import RunSpec
+from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.class_incremental import ClassIncremental
-from supple_lab.scenarios.continual_full import ContinualFull
-from supple_lab.scenarios.continual_limited import ContinualLimited
+from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart
+from supple_lab.spec import RunSpec, Supervised
 
 SMALL_SCENARIOS: list[Scenario] = [
     RandomLabel(num_stages=3, epochs=2, num_images=128, batch_size=32),

@@ -5,12 +5,11 @@ import torch
 from torch import Tensor
 
 from supple_lab.data.base import Examples
-from supple_lab.runs.new_learner import new_learner
-from supple_lab.runs.precision import Numerics, Precision
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.step import Trainee
-from supple_lab.runs.store import Store
+from supple_lab.precision import Numerics, Precision
+from supple_lab.run.network import new_learner
+from supple_lab.run.step import Trainee
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.store import Store
 
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

@@ -11,15 +11,15 @@ import time
 import pytest
 
 from small_runs import small_spec
-from supple_lab import atomic_write
-from supple_lab.atomic_write import SECONDS_TO_DEATH, machine, open_part, remove_dead_parts
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab import files
+from supple_lab.files import SECONDS_TO_DEATH, machine, open_part, remove_dead_parts
+from supple_lab.run.run import execute
+from supple_lab.store.store import Store
 
 WRITER = """
 import os, sys, time
 from pathlib import Path
-from supple_lab.atomic_write import atomic_write
+from supple_lab.files import atomic_write
 os.fsync = lambda number: print("writing", flush=True) or time.sleep(1e6)
 atomic_write(Path(sys.argv[1]), b"new")
 """
@@ -69,14 +69,14 @@ def test_part_from_another_machine_goes_only_when_no_writer_could_be_that_slow(t
 
 
 def test_writer_whose_part_is_removed_before_it_is_locked_begins_another(tmp_path, monkeypatch):
-    original = atomic_write._lock
+    original = files._lock
 
     def late(number):
-        monkeypatch.setattr(atomic_write, "_lock", original)
+        monkeypatch.setattr(files, "_lock", original)
         remove_dead_parts(tmp_path)  # nothing tells this part from a dead one's yet
         return original(number)
 
-    monkeypatch.setattr(atomic_write, "_lock", late)
+    monkeypatch.setattr(files, "_lock", late)
     path, number = open_part(tmp_path / "file")
     remove_dead_parts(tmp_path)
     assert names(tmp_path) == [path.name]

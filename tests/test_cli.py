@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.studies.order import Order
-from supple_lab.studies.quickstart import Quickstart
+from supple_lab.paper.quickstart import Quickstart
+from supple_lab.paper.study import Order
 
 SMOKE = ["run", "quickstart", "--scale", "smoke", "--engine", "inline"]
 
@@ -115,7 +115,7 @@ def test_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
 
 
 def test_failed_runs_are_named_and_exit_code_is_1(tmp_path, capsys, monkeypatch):
-    from supple_lab.runs import run
+    from supple_lab.run import run
 
     def broken(*_):
         raise RuntimeError("planted")

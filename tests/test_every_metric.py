@@ -12,7 +12,7 @@ from networks import MLP, VGG, ResNet
 from supple import AID, CReLU, Fourier, convert
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import observe
-from supple_lab import lookup
+from supple_lab import registry
 
 METRICS = every_metric()
 
@@ -51,7 +51,7 @@ each_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metr
 
 
 def test_lab_finds_the_same_metrics_by_name():
-    assert sorted(lookup.known(Metric)) == sorted(metric.name for metric in METRICS)
+    assert sorted(registry.known(Metric)) == sorted(metric.name for metric in METRICS)
 
 
 def test_every_number_of_the_paper_is_measured():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from supple.methods import ReDo
-from supple_lab import cli, lookup
+from supple_lab import cli, registry
 from timm_shim import declare_operators
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -118,7 +118,7 @@ def test_own_method_with_a_taken_name_is_refused():
         name = "redo"
 
     with pytest.raises(LookupError, match=r"'redo' of the plugin's Mine is taken by supple.methods.redo.ReDo"):
-        lookup._check_names([Mine], [Mine, ReDo])
+        registry._check_names([Mine], [Mine, ReDo])
 
 
 def test_plugin_that_is_not_there_is_refused(capsys):

@@ -17,17 +17,16 @@ from supple.layers import RReLU
 from supple.methods import CBP, L2, FullReset, ReDo, UseAID
 from supple.methods.base import Method
 from supple.metrics.base import Metric
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.data.base import Dataset
 from supple_lab.models.base import Model
+from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.rl.base import Game
-from supple_lab.runs.optimizer import Adam, Optimizer
-from supple_lab.runs.problem import Problem
-from supple_lab.runs.spec import RunSpec
 from supple_lab.scenarios.base import Scenario
+from supple_lab.spec import Problem, RunSpec
 
 KINDS = (Method, Metric, Scenario, Dataset, Model, Optimizer, Game, Problem)
-CLASSES = [*(cls for kind in KINDS for cls in lookup.known(kind).values()), RunSpec]
+CLASSES = [*(cls for kind in KINDS for cls in registry.known(kind).values()), RunSpec]
 FIELDS = [(cls, field.name) for cls in CLASSES for field in fields(cls)]
 NOTHING_AT_ALL = (object(), [0.5], {"a": 1}, {0.5}, 1j, b"1", int, np.array([1.0, 2.0]), (object(),), lambda: 1)
 NO_NUMBERS = (*NOTHING_AT_ALL, True, False, "x", "1", np.bool_(True), np.float32(0.5), np.int64(1), torch.tensor(1.0))
@@ -139,6 +138,6 @@ def test_a_whole_number_where_a_float_may_be_is_kept_as_it_is_and_is_another_run
 def test_defaults_suit_their_fields():
     for cls in CLASSES:
         own = [field for field in fields(cls) if field.name in kinds_of(cls)]
-        needed = [field for field in own if lookup.needed_field(cls) == field.name]
+        needed = [field for field in own if registry.needed_field(cls) == field.name]
         if not needed:
-            cls(**{field.name: lookup.default_of(field) for field in own})
+            cls(**{field.name: registry.default_of(field) for field in own})

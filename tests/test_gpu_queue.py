@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.cli import command_of
-from supple_lab.data.mnist import MNIST
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
+from supple_lab.data.idx import MNIST
+from supple_lab.paper.study import Study
+from supple_lab.store.store import Store
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tools"))  # where one tool finds another, as a script does
@@ -60,7 +60,7 @@ def test_commands_start_what_was_planned_and_nothing_else(calls):
     for part in (part for parts in calls for part in parts):
         if (part.wanted, part.methods) not in seen:  # to read a command takes its time
             order = command_of(shlex.split(part.command("paper", "cuda"))).order()
-            ordered = {spec.run_id for spec in lookup.find(Study, part.wanted.study)().specs(order)}
+            ordered = {spec.run_id for spec in registry.find(Study, part.wanted.study)().specs(order)}
             assert ordered - done == {spec.run_id for spec in part.specs}
         seen.add((part.wanted, part.methods))
         done |= {spec.run_id for spec in part.specs}

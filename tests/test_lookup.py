@@ -3,40 +3,40 @@ import sys
 import pytest
 
 from supple.methods.base import Method
-from supple_lab import cli, lookup
-from supple_lab.studies.base import Study
+from supple_lab import cli, registry
+from supple_lab.paper.study import Study
 from supple_lab.sweep.executor import Executor
 
 
 def test_every_kind_is_found_in_its_folder():
-    assert {"vanilla", "aid", "dropout"} <= set(lookup.known(Method))
-    assert "quickstart" in lookup.known(Study)
-    assert {"inline", "process"} <= set(lookup.known(Executor))
+    assert {"vanilla", "aid", "dropout"} <= set(registry.known(Method))
+    assert "quickstart" in registry.known(Study)
+    assert {"inline", "process"} <= set(registry.known(Executor))
 
 
 def test_unknown_name_says_what_was_meant_and_what_there_is():
     with pytest.raises(LookupError, match=r"no method named 'vanila'. Did you mean 'vanilla'\? Known: aid, .*vanilla"):
-        lookup.find(Method, "vanila")
+        registry.find(Method, "vanila")
 
 
 def test_name_like_nothing_gets_no_guess():
     with pytest.raises(LookupError, match="no method named 'xyzzy'. Known"):
-        lookup.find(Method, "xyzzy")
+        registry.find(Method, "xyzzy")
 
 
 @pytest.fixture
 def plugin_file(tmp_path, monkeypatch):
     """Where a plugin may be written; what its import leaves behind is undone."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setitem(sys.modules, lookup.PLUGIN_MODULE, None)
-    monkeypatch.setenv(lookup.PLUGIN, "")
+    monkeypatch.setitem(sys.modules, registry.PLUGIN_MODULE, None)
+    monkeypatch.setenv(registry.PLUGIN, "")
     return tmp_path / "mine.py"
 
 
 def test_a_plugin_can_import_its_neighbour(plugin_file):
     plugin_file.with_name("my_neighbour.py").write_text("NAME = 'next door'")
     plugin_file.write_text("from my_neighbour import NAME")
-    module = sys.modules[lookup._import_plugin(str(plugin_file))]
+    module = sys.modules[registry._import_plugin(str(plugin_file))]
     assert module.NAME == "next door"
 
 
@@ -67,8 +67,8 @@ def test_a_class_of_the_plugin_without_a_name_of_its_own_is_refused_unless_other
         pass
 
     with pytest.raises(LookupError, match="the plugin's Nameless has no name of its own; give it one: name = 'namel"):
-        lookup._check_named([Base, Mine, Nameless])
-    lookup._check_named([Base, Mine])
+        registry._check_named([Base, Mine, Nameless])
+    registry._check_named([Base, Mine])
 
 
 def test_two_plugins_are_refused(capsys):

@@ -11,18 +11,17 @@ import pytest
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.metrics.base import Metric
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.commands.one_run import find_metrics
 from supple_lab.data.base import Dataset
 from supple_lab.models.base import Model
+from supple_lab.optimizer import Optimizer
+from supple_lab.paper.study import Study, at_defaults
 from supple_lab.rl.base import Game
-from supple_lab.runs.optimizer import Optimizer
-from supple_lab.runs.problem import Problem
+from supple_lab.run.recorder import Tracker
 from supple_lab.scenarios.base import Scenario
-from supple_lab.studies.base import Study
-from supple_lab.studies.condition import at_defaults
+from supple_lab.spec import Problem
 from supple_lab.sweep.executor import Executor
-from supple_lab.trackers.base import Tracker
 
 KINDS = {Dataset, Executor, Game, Method, Metric, Model, Optimizer, Problem, Scenario, Study, Tracker}
 TAKEN = """
@@ -56,7 +55,7 @@ def test_a_taken_name_is_refused_before_anything_is_written(tmp_path, file):
 
 
 def test_a_plugin_is_looked_at_for_every_kind():
-    assert set(lookup._kinds()) >= KINDS
+    assert set(registry._kinds()) >= KINDS
 
 
 class Bare:  # these are no Methods, or every test after this one would find them
@@ -111,36 +110,38 @@ class OfTheSameFields(Plain):
     ],
 )
 def test_a_class_that_no_spec_can_hold_is_refused(cls, words):
-    with pytest.raises(lookup.UnknownName, match=f"the plugin's {words}"):
-        lookup._check_fields([cls])
+    with pytest.raises(registry.UnknownName, match=f"the plugin's {words}"):
+        registry._check_fields([cls])
 
 
 def test_fields_that_a_spec_can_hold_are_not_refused():
-    lookup._check_fields([Plain, OfTheSameFields])
+    registry._check_fields([Plain, OfTheSameFields])
 
 
 def test_a_name_that_is_no_text_is_refused():
     class Numbered:
         name = 7
 
-    with pytest.raises(lookup.UnknownName, match="Numbered has a name that is no text; give it one: name = 'numbered'"):
-        lookup._check_named([Numbered])
+    with pytest.raises(
+        registry.UnknownName, match="Numbered has a name that is no text; give it one: name = 'numbered'"
+    ):
+        registry._check_named([Numbered])
 
 
 def test_a_study_refuses_a_method_that_has_no_defaults_and_says_how_to_run_it():
-    with pytest.raises(lookup.UnknownName, match=r"Plain\.needed has none; .* --method plain --method\.needed"):
+    with pytest.raises(registry.UnknownName, match=r"Plain\.needed has none; .* --method plain --method\.needed"):
         at_defaults(Plain)
 
 
 def test_a_metric_that_has_no_defaults_is_refused_by_its_name(monkeypatch):
-    monkeypatch.setattr(lookup, "find", lambda base, name: Plain)
-    with pytest.raises(lookup.UnknownName, match=r"measures plain at its defaults, and Plain\.needed has none"):
+    monkeypatch.setattr(registry, "find", lambda base, name: Plain)
+    with pytest.raises(registry.UnknownName, match=r"measures plain at its defaults, and Plain\.needed has none"):
         find_metrics(["plain"])
 
 
 def test_a_plugin_that_ends_the_process_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setitem(sys.modules, lookup.PLUGIN_MODULE, None)
+    monkeypatch.setitem(sys.modules, registry.PLUGIN_MODULE, None)
     (tmp_path / "mine.py").write_text("raise SystemExit(0)")
-    with pytest.raises(lookup.UnknownName, match="cannot be imported: SystemExit: 0"):
-        lookup._import_plugin(str(tmp_path / "mine.py"))
+    with pytest.raises(registry.UnknownName, match="cannot be imported: SystemExit: 0"):
+        registry._import_plugin(str(tmp_path / "mine.py"))

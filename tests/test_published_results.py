@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.commands.report import make_report
-from supple_lab.report.panel import NO_EPOCHS
-from supple_lab.runs.index import entries
-from supple_lab.runs.quarantine import digests
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
-from supple_lab.studies.manifest import studies_in
+from supple_lab.paper.manifest import studies_in
+from supple_lab.paper.study import Study
+from supple_lab.report.figure import NO_EPOCHS
+from supple_lab.store.index import entries
+from supple_lab.store.run_folder import digests
+from supple_lab.store.store import Store
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = sorted(path for path in (ROOT / "docs/results").glob("*/*.json") if path.stem == path.parent.name)
@@ -37,7 +37,7 @@ def tool(name):
 def test_report_is_what_its_runs_say(path, tmp_path):
     published = json.loads(path.read_bytes())
     tool("store_from_report").store_from_reports([published], tmp_path / "out")
-    make_report(lookup.find(Study, path.stem)(), tmp_path / "out")
+    make_report(registry.find(Study, path.stem)(), tmp_path / "out")
     again = json.loads((tmp_path / "out/report" / path.name).read_bytes())
     for part in ("command", "runs", "series", "missing"):
         assert again[part] == published[part], part
@@ -48,7 +48,7 @@ def test_report_is_what_its_runs_say(path, tmp_path):
 def test_published_page_names_the_files_beside_it_alone(tmp_path):
     published = PUBLISHED[0]
     tool("store_from_report").store_from_reports([json.loads(published.read_bytes())], tmp_path / "out")
-    make_report(lookup.find(Study, published.stem)(), tmp_path / "out")
+    make_report(registry.find(Study, published.stem)(), tmp_path / "out")
     assert list((tmp_path / "out/report").glob("*.md"))
     tool("publish_report").publish(tmp_path / "out", published.stem, tmp_path / "results")
     files = {path.name for path in (tmp_path / "results").iterdir()}
@@ -316,7 +316,7 @@ def test_commands_are_told_apart_from_arguments_that_look_like_their_joint(only)
 def test_figures_over_epochs_say_that_logs_are_missing_and_not_runs(tmp_path):
     (published,) = (path for path in PUBLISHED if path.stem == "supervised")
     tool("store_from_report").store_from_reports([json.loads(published.read_bytes())], tmp_path / "out")
-    drawing, page = make_report(lookup.find(Study, "supervised")(), tmp_path / "out")
+    drawing, page = make_report(registry.find(Study, "supervised")(), tmp_path / "out")
     said = {panel.nothing for figure in drawing.figures for panel in figure.panels if panel.title.startswith("CNN")}
     assert said == {NO_EPOCHS}
     assert NO_EPOCHS in page.read_text()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from supple_lab.studies.claims import claims_of
-from supple_lab.studies.register import SHARED, digest_of, texts
+from supple_lab.paper.claims import claims_of
+from supple_lab.paper.register import SHARED, digest_of, texts
 
 ROOT = Path(__file__).parent.parent
 KEY = "aid_leads_continual_full"
@@ -23,7 +23,7 @@ def tool():
 
 @pytest.fixture
 def register():
-    return json.loads((ROOT / "src/supple_lab/studies/register.json").read_text())
+    return json.loads((ROOT / "src/supple_lab/paper/register.json").read_text())
 
 
 def test_nothing_is_new_here(tool, register):

@@ -11,24 +11,25 @@ import pytest
 
 from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
 from supple.methods.base import Method
-from supple_lab import lookup
-from supple_lab.atomic_write import StorageError
-from supple_lab.runs import run_folder, step
-from supple_lab.runs.checkpoint import checkpoint_files
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
-from supple_lab.scenarios.continual_full import ContinualFull
+from supple_lab import registry
+from supple_lab.files import StorageError
+from supple_lab.run import step
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.scenarios.continual import ContinualFull
+from supple_lab.store import run_folder
+from supple_lab.store.checkpoint import checkpoint_files
+from supple_lab.store.store import Store
 
 AT_EVERY_STEP = Pace(seconds=0.0)
-METHODS = lookup.known(Method)
+METHODS = registry.known(Method)
 CHILD = """
 import sys
 from pathlib import Path
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.run import execute
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
 execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), pace=Pace(seconds=0.0))
 """
 

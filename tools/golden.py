@@ -16,14 +16,13 @@ from small_games import chain_spec
 from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
 from supple.methods import CBP, ReDo, UseAID
 from supple.methods.base import Method
-from supple_lab import lookup
+from supple_lab import registry
+from supple_lab.optimizer import SGD
+from supple_lab.paper.study import Order, Scale, Study
 from supple_lab.provenance import cpu_name
-from supple_lab.runs.optimizer import SGD
-from supple_lab.runs.run import execute
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
-from supple_lab.studies.order import Order, Scale
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "tests/golden.json"
@@ -34,7 +33,7 @@ OF_A_CLAIM = ("claim", "paper", "measured", "interval", "n", "verdict", "chance"
 
 def grids() -> Iterator[tuple[str, Order]]:
     """Every grid of runs that a command can ask for, under a name."""
-    for name in lookup.known(Study):
+    for name in registry.known(Study):
         for scale in get_args(Scale):
             for search in (False, True):
                 for as_printed in (False, True):
@@ -46,7 +45,7 @@ def run_ids() -> dict[str, dict[str, str]]:
     """For each grid and method the number of runs and the digest of their sorted ids."""
     found: dict[str, dict[str, list[str]]] = {}
     for grid, order in grids():
-        for spec in lookup.find(Study, grid.split()[0])().specs(order):  # type: ignore[type-abstract]
+        for spec in registry.find(Study, grid.split()[0])().specs(order):  # type: ignore[type-abstract]
             found.setdefault(grid, {}).setdefault(spec.method.name, []).append(spec.run_id)
     return {
         grid: {method: f"{len(ids)} {digest(sorted(ids))}" for method, ids in methods.items()}
@@ -56,8 +55,8 @@ def run_ids() -> dict[str, dict[str, str]]:
 
 def small_runs() -> dict[str, RunSpec]:
     """The runs whose records are kept, by name."""
-    methods = lookup.known(Method)  # type: ignore[type-abstract]
-    study = lookup.find(Study, "continual_full")()  # type: ignore[type-abstract]
+    methods = registry.known(Method)  # type: ignore[type-abstract]
+    study = registry.find(Study, "continual_full")()  # type: ignore[type-abstract]
     images = study.specs(Order(scale="smoke", methods=ON_IMAGES, only="resnet"))
     return {
         **{f"random labels {name}": small_spec(cls()) for name, cls in methods.items()},

@@ -19,17 +19,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.data.base import DataError
+from supple_lab.paper.study import Order, Scale, Study
+from supple_lab.precision import Precision
 from supple_lab.provenance import gather_provenance
-from supple_lab.runs.index import entries
-from supple_lab.runs.precision import Precision
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.quarantine import ENDED
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
-from supple_lab.studies.order import Order, Scale
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.index import entries
+from supple_lab.store.run_folder import ENDED
+from supple_lab.store.store import Store
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
 STORE = "out/queue"
@@ -58,7 +56,7 @@ class Wanted:
             methods=methods or self.methods,
             precision=self.precision,
         )
-        return lookup.find(Study, self.study)().specs(order)
+        return registry.find(Study, self.study)().specs(order)
 
 
 @cache

@@ -16,15 +16,15 @@ from pathlib import Path
 
 from store_from_report import add_order, ordered_by, read_report, store_from_reports
 
-from supple_lab import lookup
-from supple_lab.atomic_write import StorageError
+from supple_lab import registry
 from supple_lab.commands.base import BAD_USAGE, BadUsage
+from supple_lab.commands.messages import advising, refusals_told
 from supple_lab.commands.report import make_report
-from supple_lab.commands.telling import advising, refusals_told
-from supple_lab.runs.quarantine import ENDED, LOGS
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
-from supple_lab.studies.manifest import read_manifest, studies_in
+from supple_lab.files import StorageError
+from supple_lab.paper.manifest import read_manifest, studies_in
+from supple_lab.paper.study import Study
+from supple_lab.store.run_folder import ENDED, LOGS
+from supple_lab.store.store import Store
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
 USAGE = "usage: python tools/publish_report.py STUDY [FOLDER...], a study and the folders of its new runs."
@@ -40,7 +40,7 @@ def main() -> None:
         with refusals_told(), advising("Choose a folder that you may write to."), tempfile.TemporaryDirectory() as made:
             print(merge(study, folders, results=RESULTS / study, out=Path(made) / "out"))
             publish(Path(made) / "out", study, RESULTS / study)
-    except (StorageError, BadUsage, lookup.UnknownName) as error:
+    except (StorageError, BadUsage, registry.UnknownName) as error:
         print(error, file=sys.stderr)
         sys.exit(BAD_USAGE)
 
@@ -56,7 +56,7 @@ def merge(study: str, folders: Sequence[Path], *, results: Path, out: Path) -> s
     store = Store.create(out)
     for folder in folders:
         adopt(study, folder, store)
-    make_report(lookup.find(Study, study)(), out)
+    make_report(registry.find(Study, study)(), out)
     there = {folder.path.name for folder in store.folders()}
     return f"{study}: {len(there)} runs, {len(there - known)} of them new; {len(known - there)} dropped out"
 
@@ -66,7 +66,7 @@ def adopt(study: str, folder: Path, store: Store) -> None:
     source = Store.open(folder)
     for command in read_manifest(folder, study).commands:
         add_order(store.root, ordered_by(command, study))
-    for spec in lookup.find(Study, study)().specs(read_manifest(store.root, study).order):
+    for spec in registry.find(Study, study)().specs(read_manifest(store.root, study).order):
         run, own = source.folder(spec), store.folder(spec)
         if run.state() in ENDED:
             own.create(spec)

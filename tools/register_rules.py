@@ -1,8 +1,8 @@
 """register_rules: note each rule of a claim that is new or changed, with its commit and the runs published by then.
 
-python tools/register_rules.py, after the commit that sets the rules. It writes src/supple_lab/studies/register.json,
+python tools/register_rules.py, after the commit that sets the rules. It writes src/supple_lab/paper/register.json,
 docs/register.md and the last section of docs/verdicts.md. A later rebase gives that commit another name, which
-tests/studies/test_register.py then does not find: take its entries out of register.json, and run this again.
+tests/paper/test_register.py then does not find: take its entries out of register.json, and run this again.
 """
 
 import json
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from supple_lab.studies.claims import CLAIMS, STUDIES, claim_named
-from supple_lab.studies.register import SHARED, digest_of, texts
+from supple_lab.paper.claims import CLAIMS, STUDIES, claim_named
+from supple_lab.paper.register import SHARED, digest_of, texts
 
 ROOT = Path(__file__).parent.parent
-REGISTER = ROOT / "src/supple_lab/studies/register.json"
-RULES = "src/supple_lab/studies/claims*.py"
+REGISTER = ROOT / "src/supple_lab/paper/register.json"
+RULES = "src/supple_lab/paper/claims*.py"
 RESULTS = ROOT / "docs/results"
 PAGE, VERDICTS = ROOT / "docs/register.md", ROOT / "docs/verdicts.md"
 HEADING = "## How many claims, and how often chance decides one"

@@ -14,11 +14,10 @@ from pathlib import Path
 from publish_report import LINK_TO_MARKDOWN, RESULTS, files_of, publish
 from store_from_report import read_report, store_from_reports
 
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.commands.report import make_report
-from supple_lab.report.figure import Drawing
-from supple_lab.report.panel import NO_EPOCHS
-from supple_lab.studies.base import Study
+from supple_lab.paper.study import Study
+from supple_lab.report.figure import NO_EPOCHS, Drawing
 
 NUMBERS = (".json", ".csv", ".tex")
 FIGURES = re.compile(r"<figure id=.*</figure>", re.DOTALL)
@@ -35,7 +34,7 @@ def main() -> None:
 
 def remake(results: Path) -> None:
     """Make the report in the folder again, from its own JSON."""
-    study = lookup.find(Study, results.name)()
+    study = registry.find(Study, results.name)()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         store_from_reports([read_report(results / f"{study.name}.json")], out)

@@ -19,21 +19,19 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from supple_lab import lookup
-from supple_lab.atomic_write import StorageError
+from supple_lab import registry
 from supple_lab.cli import command_of
 from supple_lab.commands.base import BAD_USAGE, BadUsage, Command
+from supple_lab.commands.messages import advising, refusals_told
 from supple_lab.commands.run import Run
-from supple_lab.commands.telling import advising, refusals_told
-from supple_lab.report.load import FACTS
+from supple_lab.files import StorageError
+from supple_lab.paper.manifest import add_to_manifest
+from supple_lab.paper.study import Order, Study
 from supple_lab.report.remarks import counted
-from supple_lab.runs.quarantine import ENDED, digests
-from supple_lab.runs.record_log import Record, line_of
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
-from supple_lab.studies.manifest import add_to_manifest
-from supple_lab.studies.order import Order
+from supple_lab.results.load import FACTS
+from supple_lab.spec import RunSpec
+from supple_lab.store.run_folder import ENDED, Record, digests, line_of
+from supple_lab.store.store import Store
 
 USAGE = "usage: python tools/store_from_report.py STUDY.json... FOLDER, the ones there already and the last not yet."
 # Of a report, what a store is made of.
@@ -70,7 +68,7 @@ def main() -> None:
             reports = [read_report(path) for path in paths]
             num_runs = store_from_reports(reports, out)
             print(f"{counted(num_runs)} in {out}{words_of_withdrawn(reports, num_runs)}")
-    except (StorageError, BadUsage, lookup.UnknownName) as error:
+    except (StorageError, BadUsage, registry.UnknownName) as error:
         print(error, file=sys.stderr)
         sys.exit(BAD_USAGE)
 
@@ -141,8 +139,8 @@ def ordered_by(command: str, study: str) -> Ordered:
         if not isinstance(run, Run):
             raise StorageError("that is no `supple run` of this version's.")
         order = run.order()
-        return Ordered(study=study, command=command, order=order, specs=lookup.find(Study, study)().specs(order))
-    except (StorageError, BadUsage, lookup.UnknownName) as error:
+        return Ordered(study=study, command=command, order=order, specs=registry.find(Study, study)().specs(order))
+    except (StorageError, BadUsage, registry.UnknownName) as error:
         raise StorageError(f"cannot order again what the report's command did ({command}): {error}") from error
 
 

@@ -9,8 +9,8 @@ from shade import Shade, panels
 
 from supple.methods import base
 from supple.methods.base import Method
-from supple_lab.lookup import known
-from supple_lab.studies.labels import label_of
+from supple_lab.paper.compare import label_of
+from supple_lab.registry import known
 
 # A line of the loop and the hook that comes there, from top to bottom.
 STEPS = (

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from shade import Shade, panels
 
 from supple.methods.activations import UseAID
-from supple_lab.studies.hyperparameters import atari, generalizability, our_choices, supervised, trainability
-from supple_lab.studies.hyperparameters.setting import Row, Setting, Table
+from supple_lab.paper.tables import atari, generalizability, our_choices, supervised, trainability
+from supple_lab.paper.tables.setting import Row, Setting, Table
 
 PLACES = (0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 OURS = "our demo"

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from supple_lab.report.colours import look_of
-from supple_lab.report.plots.curves import SHAPES
+from supple_lab.report.draw import SHAPES
 
 IMAGES = Path(__file__).parent.parent / "images"
 

@@ -8,21 +8,20 @@ from typing import Annotated
 
 import tyro
 
-from supple_lab.atomic_write import StorageError
 from supple_lab.commands.base import BAD_USAGE, FAILED, BadUsage, Command
 from supple_lab.commands.bench import Bench
 from supple_lab.commands.data import Data
 from supple_lab.commands.form import values_of
 from supple_lab.commands.list import List
+from supple_lab.commands.messages import outlive_readers_, refusals_told
 from supple_lab.commands.one_run import OneRun
-from supple_lab.commands.output import outlive_readers_
 from supple_lab.commands.play import Play
 from supple_lab.commands.report import Report
 from supple_lab.commands.run import Run
-from supple_lab.commands.telling import refusals_told
 from supple_lab.commands.train import Train
 from supple_lab.data.base import DataError
-from supple_lab.lookup import UnknownName, use_plugin
+from supple_lab.files import StorageError
+from supple_lab.registry import UnknownName, use_plugin
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.sweep.packed import THREAD_NAME
 

@@ -5,7 +5,7 @@ from supple_lab.bench import sweep
 from supple_lab.bench.sweep import NotMeasured, OneSweep, bench_engine, row_of
 from supple_lab.cli import supple
 from supple_lab.sweep.executor import EngineMissing
-from supple_lab.sweep.inline import Inline
+from supple_lab.sweep.local import Inline
 
 
 def test_efficiency_and_overhead_account_for_all_the_time_of_all_workers():

@@ -2,11 +2,11 @@ import json
 
 from supple_lab.bench.report import bench_report, made_store
 from supple_lab.cli import supple
-from supple_lab.report.load import load_results
-from supple_lab.runs.index import entries
-from supple_lab.runs.spec import RunSpec
-from supple_lab.studies.continual_full import ContinualFull
-from supple_lab.studies.manifest import read_manifest
+from supple_lab.paper.continual import ContinualFull
+from supple_lab.paper.manifest import read_manifest
+from supple_lab.results.load import load_results
+from supple_lab.spec import RunSpec
+from supple_lab.store.index import entries
 
 
 def test_made_store_passes_for_one_whose_runs_were_trained(tmp_path):

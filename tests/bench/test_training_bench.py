@@ -31,7 +31,7 @@ from supple_lab.bench.training import (
     with_memory,
 )
 from supple_lab.models.mlp import MLP
-from supple_lab.runs.step import EagerSteps
+from supple_lab.run.step import EagerSteps
 
 CPU = torch.device("cpu")
 CASE = Case("small", MLP(width=8), (1, 8, 8), 4)

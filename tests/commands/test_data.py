@@ -6,7 +6,7 @@ from bad_server import bad_server
 from made_files import SmallMNIST, SmallTinyImageNet, expecting, gz, idx_contents, md5, write_all, write_tiny_imagenet
 from supple_lab.cli import supple
 from supple_lab.commands.data import check, get
-from supple_lab.data.archive import Archive
+from supple_lab.data.files import Archive
 
 
 @pytest.fixture(autouse=True)

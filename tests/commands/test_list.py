@@ -6,8 +6,8 @@ from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.cli import supple
 from supple_lab.commands import list as list_command
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab.run.run import execute
+from supple_lab.store.store import Store
 
 SPECS = [small_spec(UseAID()), small_spec(seed=3), small_spec(num_images=5000)]
 

@@ -6,10 +6,9 @@ import threading
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.runs import lease, takeover
-from supple_lab.runs.lease import LeaseWatch, RunIsBusy, acquire, lease_path, newest
-from supple_lab.runs.store import Store
-from supple_lab.runs.takeover import await_silent_holder
+from supple_lab.store import lock
+from supple_lab.store.lock import LeaseWatch, RunIsBusy, acquire, await_silent_holder, lease_path, newest
+from supple_lab.store.store import Store
 
 ELSEWHERE = b'{"host": "far", "machine": "another boot", "pid": 1}\n7\n'
 SMALL = "--scenario.num-stages 2 --scenario.epochs 1 --scenario.num-images 64 --model.width 16 --model.num-hidden 1"
@@ -22,8 +21,8 @@ COMMANDS = {
 
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch):
-    monkeypatch.setattr(lease, "SECONDS_TO_DEATH", 0.2)
-    monkeypatch.setattr(takeover, "SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(lock, "SECONDS_TO_DEATH", 0.2)
+    monkeypatch.setattr(lock, "SECONDS_BETWEEN_LOOKS", 0.01)
 
 
 def begun(out, command):
@@ -49,7 +48,7 @@ def test_run_of_a_silent_holder_elsewhere_is_taken_over_and_finished(tmp_path, c
 
 
 def test_run_of_a_beating_holder_elsewhere_is_left_to_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(lease, "SECONDS_TO_DEATH", 60.0)
+    monkeypatch.setattr(lock, "SECONDS_TO_DEATH", 60.0)
     folder, words = begun(tmp_path, "train")
     path = lease_path(folder.path, newest(folder.path).number + 1)
     path.write_bytes(ELSEWHERE)

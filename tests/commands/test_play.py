@@ -16,19 +16,18 @@ from supple.methods.activations import UseAID
 from supple.metrics.units import DormantRatio
 from supple_lab.cli import command_of, supple
 from supple_lab.commands.play import Play
+from supple_lab.optimizer import SGD, Adam
+from supple_lab.paper.atari import Atari as AtariStudy
+from supple_lab.paper.study import Order
 from supple_lab.rl.atari import Atari
-from supple_lab.rl.chain import Chain
+from supple_lab.rl.chain import Chain, Shuffled
+from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
-from supple_lab.rl.shuffled import Shuffled
-from supple_lab.runs.checkpoint import checkpoint_files
-from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.optimizer import SGD, Adam
-from supple_lab.runs.playable import sights_of
-from supple_lab.runs.run import execute
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.studies.atari import Atari as AtariStudy
-from supple_lab.studies.order import Order
+from supple_lab.run.check import sights_of
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store.checkpoint import checkpoint_files
+from supple_lab.store.store import Store
 
 NOT_AN_OPTION_OF_ITS_OWN = ("game", "metrics")
 SMALL = (

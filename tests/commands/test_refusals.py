@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.commands.telling import refusals_told
-from supple_lab.runs.store import Store
-from supple_lab.studies.manifest import NoOrder, add_to_manifest, path_of, read_manifest
-from supple_lab.studies.order import MAX_SEEDS, Order
-from supple_lab.studies.quickstart import Quickstart
+from supple_lab.commands.messages import refusals_told
+from supple_lab.paper.manifest import NoOrder, add_to_manifest, path_of, read_manifest
+from supple_lab.paper.quickstart import Quickstart
+from supple_lab.paper.study import MAX_SEEDS, Order
+from supple_lab.store.store import Store
 
 ORDER = Order(scale="smoke")
 COMMANDS = {

@@ -11,13 +11,13 @@ import pytest
 
 from supple_lab.cli import supple
 from supple_lab.commands.report import conditions_of, make_report, notes_of, strangers_in, undecided
+from supple_lab.paper.manifest import add_to_manifest, read_manifest
+from supple_lab.paper.quickstart import Quickstart
+from supple_lab.paper.sensitivity import Sensitivity
+from supple_lab.paper.study import Order
+from supple_lab.paper.supervised import Supervised
 from supple_lab.report.figure import ClaimRow, Part
-from supple_lab.runs.store import Store
-from supple_lab.studies.manifest import add_to_manifest, read_manifest
-from supple_lab.studies.order import Order
-from supple_lab.studies.quickstart import Quickstart
-from supple_lab.studies.sensitivity import Sensitivity
-from supple_lab.studies.supervised import Supervised
+from supple_lab.store.store import Store
 
 ORDER = Order(scale="smoke")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.cli import supple
 from supple_lab.commands.run import Run
-from supple_lab.runs.store import Store
+from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
 from supple_lab.sweep.executor import Executor
 
@@ -16,7 +16,7 @@ def test_help_names_every_engine(capsys):
     with pytest.raises(SystemExit):
         supple(["run", "--help"])
     told = capsys.readouterr().out.partition("--engine")[2].partition("--device")[0]
-    assert all(engine in told for engine in lookup.known(Executor))
+    assert all(engine in told for engine in registry.known(Executor))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_study_is_continued_from_its_mirror_alone(tmp_path, capsys):
 
 def test_report_that_raises_hides_no_failed_run(tmp_path, capsys, monkeypatch):
     from supple_lab.commands import run as command
-    from supple_lab.runs import run
+    from supple_lab.run import run
 
     def broken(*_):
         raise RuntimeError("planted in the run")
@@ -97,7 +97,7 @@ def test_report_that_raises_is_not_taken_for_done(tmp_path, monkeypatch):
 
 
 def test_traceback_of_a_failed_run_is_told(tmp_path, capsys, monkeypatch):
-    from supple_lab.runs import run
+    from supple_lab.run import run
 
     def broken(*_):
         raise RuntimeError("planted")
@@ -111,7 +111,7 @@ def test_traceback_of_a_failed_run_is_told(tmp_path, capsys, monkeypatch):
 
 
 def test_run_that_failed_before_is_not_told_as_if_it_had_been_tried_again(tmp_path, capsys, monkeypatch):
-    from supple_lab.runs import run
+    from supple_lab.run import run
 
     def broken(*_):
         raise RuntimeError("planted")

@@ -16,20 +16,19 @@ from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
 from supple.metrics.base import every_metric
 from supple.metrics.units import DormantRatio
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.cli import command_of, supple
 from supple_lab.commands.train import Train
 from supple_lab.data.digits import Digits
 from supple_lab.data.slice import Slice
 from supple_lab.models.cnn import CNN
-from supple_lab.runs.checkpoint import checkpoint_files
-from supple_lab.runs.optimizer import SGD, Adam
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.run import execute
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.optimizer import SGD, Adam
+from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.stationary import Stationary
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.checkpoint import checkpoint_files
+from supple_lab.store.store import Store
 
 SMALL = (
     "--scenario.num-stages 3 --scenario.epochs 2 --scenario.num-images 128 --scenario.batch-size 32 "
@@ -94,12 +93,12 @@ def test_all_metrics_can_be_asked_for_by_one_word():
 
 
 @pytest.mark.parametrize(
-    ("method", "scenario"), list(zip(lookup.known(Method), itertools.cycle(lookup.known(Scenario)), strict=False))
+    ("method", "scenario"), list(zip(registry.known(Method), itertools.cycle(registry.known(Scenario)), strict=False))
 )
 def test_every_method_and_scenario_is_found_by_name_at_its_defaults(method, scenario):
     command = train_of(f"--method {method} --scenario {scenario}")
-    assert command.method == lookup.find(Method, method)()
-    assert command.scenario == lookup.find(Scenario, scenario)()
+    assert command.method == registry.find(Method, method)()
+    assert command.scenario == registry.find(Scenario, scenario)()
 
 
 def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):

@@ -6,7 +6,7 @@ import pytest
 
 from supple_lab.cli import supple
 from supple_lab.commands.report import plugins_in
-from supple_lab.studies.manifest import path_of, read_manifest
+from supple_lab.paper.manifest import path_of, read_manifest
 
 RUN = ["run", "quickstart", "--scale", "smoke", "--methods", "vanilla", "--engine", "inline", "--quiet"]
 STRANGER = {"method": {"kind": "my_method"}, "seed": 7}

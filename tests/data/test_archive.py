@@ -4,8 +4,8 @@ import zipfile
 
 import pytest
 
-from supple_lab.data.archive import Archive, unpack
 from supple_lab.data.base import DataError
+from supple_lab.data.files import Archive, unpack
 
 
 def tar(path, members: dict[str, bytes], *, link: str | None = None):

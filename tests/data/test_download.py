@@ -4,10 +4,10 @@ import pytest
 
 from bad_server import bad_server
 from made_files import md5, random_bytes
-from supple_lab.data import download as module
-from supple_lab.data.archive import Archive
+from supple_lab.data import download as downloads
 from supple_lab.data.base import DataError
 from supple_lab.data.download import download
+from supple_lab.data.files import Archive
 
 CONTENT = random_bytes(100_000).tobytes()
 WRONG = bytes(100_000)
@@ -134,7 +134,7 @@ def test_failure_names_every_mirror_and_leaves_nothing(server, target):
 
 
 def test_what_a_dying_server_sent_is_kept_for_the_next_try(server, target, monkeypatch):
-    monkeypatch.setattr(module, "ATTEMPTS", 2)
+    monkeypatch.setattr(downloads, "ATTEMPTS", 2)
     server.serve("/dying", CONTENT, break_off_after=10_000)
     with pytest.raises(DataError, match="broke off 2 times; 20,000 of 100,000 bytes are kept"):
         fetch(server, target, "/dying")
@@ -142,7 +142,7 @@ def test_what_a_dying_server_sent_is_kept_for_the_next_try(server, target, monke
 
 
 def test_silent_server_counts_as_broken_off(server, target, monkeypatch):
-    monkeypatch.setattr(module, "SECONDS_OF_SILENCE", 0.2)
+    monkeypatch.setattr(downloads, "SECONDS_OF_SILENCE", 0.2)
     silent = server.serve("/silent", CONTENT, silent_after=60_000)
     fetch(server, target, "/silent")
     assert target.read_bytes() == CONTENT
@@ -151,7 +151,7 @@ def test_silent_server_counts_as_broken_off(server, target, monkeypatch):
 
 
 def test_server_that_sends_nothing_more_leaves_what_was_received(server, target, monkeypatch):
-    monkeypatch.setattr(module, "SECONDS_OF_SILENCE", 0.2)
+    monkeypatch.setattr(downloads, "SECONDS_OF_SILENCE", 0.2)
     server.serve("/silent", CONTENT, silent_after=0)
     target.parent.mkdir()
     part_of(target).write_bytes(CONTENT[:70_000])

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.data.base import Dataset
-from supple_lab.data.on_disk import OnDisk
+from supple_lab.data.files import OnDisk
 from supple_lab.data.slice import Slice
 from supple_lab.data.tiny_imagenet import TinyImageNet
-from supple_lab.runs.spec import RunSpec
+from supple_lab.spec import RunSpec
 
-DATASETS = lookup.known(Dataset)
+DATASETS = registry.known(Dataset)
 ON_DISK = {name: cls for name, cls in DATASETS.items() if issubclass(cls, OnDisk)}
 
 

@@ -5,7 +5,7 @@ import torch
 
 from made_files import SmallMNIST, idx_contents, write_all
 from supple_lab.data.base import DataError
-from supple_lab.data.folder import data_folders, target_folder, use_folder
+from supple_lab.data.files import data_folders, target_folder, use_folder
 
 CPU = torch.device("cpu")
 

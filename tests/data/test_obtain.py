@@ -5,9 +5,9 @@ import pytest
 
 from bad_server import bad_server
 from made_files import SmallCIFAR10, SmallMNIST, cifar10_contents, expecting, gz, idx_contents, md5, write_all
-from supple_lab.data.archive import Archive
 from supple_lab.data.base import DataError
-from supple_lab.data.obtain import obtain, whole
+from supple_lab.data.download import obtain, whole
+from supple_lab.data.files import Archive
 
 FOLDER = "cifar-10-batches-bin"
 

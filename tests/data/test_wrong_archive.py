@@ -3,9 +3,9 @@
 import pytest
 
 from made_files import SmallCIFAR10, expecting, md5
-from supple_lab.data.archive import Archive
 from supple_lab.data.base import DataError
-from supple_lab.data.obtain import obtain
+from supple_lab.data.download import obtain
+from supple_lab.data.files import Archive
 
 CONTENT = b"the archive"
 

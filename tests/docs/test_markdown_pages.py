@@ -9,9 +9,9 @@ import pytest
 from markdown_pages import DOCS, ROOT, anchors, imported, links, pages, python_programs
 
 from supple.methods.base import Method
-from supple_lab.lookup import known
-from supple_lab.studies.base import Study
-from supple_lab.studies.labels import LABELS
+from supple_lab.paper.compare import LABELS
+from supple_lab.paper.study import Study
+from supple_lab.registry import known
 from timm_shim import declare_operators
 
 PAGES = pages()

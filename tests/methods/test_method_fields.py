@@ -7,19 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from supple.methods import (
-    CBP,
-    DASH,
-    L2,
-    SEWC,
-    L2Init,
-    ReDo,
-    ShrinkPerturb,
-    UseAID,
-    UseDropout,
-    UseDropReLU,
-    UseRReLU,
-)
+from supple.methods import CBP, DASH, L2, SEWC, L2Init, ReDo, ShrinkPerturb, UseAID, UseDropout, UseDropReLU, UseRReLU
 from supple.methods.base import Method
 
 

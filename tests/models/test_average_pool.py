@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple_lab.models.average_pool import AveragePool2d, MeanOfTiles
+from supple_lab.models.base import AveragePool2d, MeanOfTiles
 
 FORMATS = pytest.mark.parametrize(
     "memory_format", [torch.contiguous_format, torch.channels_last], ids=["first", "last"]

@@ -6,7 +6,7 @@ from torch import nn
 
 from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout
 from supple.units import trace_units
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.models.base import Model
 from supple_lab.models.cnn import CNN
 from supple_lab.models.nature_dqn import NatureDQN
@@ -25,7 +25,9 @@ SMALL = {
 
 def build(name, activation=nn.ReLU):
     fields, shape = SMALL[name]
-    return lookup.find(Model, name)(**fields).build(activation, image_shape=shape, num_classes=7), torch.rand(2, *shape)
+    return registry.find(Model, name)(**fields).build(activation, image_shape=shape, num_classes=7), torch.rand(
+        2, *shape
+    )
 
 
 def num_parameters(model, shape, num_classes):
@@ -34,7 +36,7 @@ def num_parameters(model, shape, num_classes):
 
 
 def test_every_model_is_tested_here():
-    assert set(SMALL) == set(lookup.known(Model))
+    assert set(SMALL) == set(registry.known(Model))
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

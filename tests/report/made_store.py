@@ -3,8 +3,8 @@
 from samples import spec
 
 from supple.methods.activations import UseAID
-from supple_lab.runs.quarantine import digests
-from supple_lab.runs.store import Store
+from supple_lab.store.run_folder import digests
+from supple_lab.store.store import Store
 
 VERSIONS = {"supple": "0.1.0", "torch": "2.13"}
 

@@ -6,15 +6,25 @@ from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import Adam
 from supple_lab.provenance import Provenance
-from supple_lab.report.about import About
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Table
-from supple_lab.report.panel import Bars, Curve, Distribution, HeatMap, Histogram, Level, Panel
-from supple_lab.report.results import Results, RunResult
-from supple_lab.runs.optimizer import Adam
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.spec import RunSpec
+from supple_lab.report.figure import (
+    Bars,
+    ClaimRow,
+    Curve,
+    Distribution,
+    Drawing,
+    Figure,
+    HeatMap,
+    Histogram,
+    Level,
+    Panel,
+    Table,
+)
+from supple_lab.report.study_json import About
+from supple_lab.results.results import Results, RunResult
 from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.spec import RunSpec, Supervised
 
 ABOUT = About(
     study="sample", title="A title", question="Who learns?", scale="quick", command="supple run sample --scale quick"

@@ -7,7 +7,7 @@ import pytest
 from browser import CHROMIUM, browser
 from samples import ABOUT, CLAIM, RESULTS, TABLE, bars, curve, distribution, drawing, figure, heat_map, panel
 
-from supple_lab.report.panel import Estimate
+from supple_lab.report.figure import Estimate
 from supple_lab.report.write import write_report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")

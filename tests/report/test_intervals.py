@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from supple_lab.report.intervals import SEED, bootstrap_interval, bootstrap_intervals, mean_and_std, mean_interval, show
+from supple_lab.results.intervals import (
+    SEED,
+    bootstrap_interval,
+    bootstrap_intervals,
+    mean_and_std,
+    mean_interval,
+    show,
+)
 
 SEEDS = {
     "five": np.array([0.91, 0.88, 0.95, 0.90, 0.79]),

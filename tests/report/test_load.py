@@ -12,12 +12,11 @@ from test_page import Elements, render
 
 from small_runs import small_spec
 from supple.methods.activations import UseAID
-from supple_lab.report.load import load_results, records_in
 from supple_lab.report.remarks import remarks
-from supple_lab.runs.quarantine import digests
-from supple_lab.runs.record_log import RecordLog
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab.results.load import load_results, records_in
+from supple_lab.run.run import execute
+from supple_lab.store.run_folder import RecordLog, digests
+from supple_lab.store.store import Store
 
 SPECS = [spec(UseAID(), seed) for seed in range(3)]
 

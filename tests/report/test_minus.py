@@ -2,7 +2,7 @@
 
 import pytest
 
-from supple_lab.report.minus import minus
+from supple_lab.report.tables import minus
 
 
 @pytest.mark.parametrize(

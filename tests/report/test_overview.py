@@ -8,9 +8,9 @@ from test_page import MAX_BYTES, Elements
 
 from supple.methods.activations import UseAID
 from supple_lab.report.overview import cards_in
-from supple_lab.report.results import Results
-from supple_lab.report.select import select
 from supple_lab.report.write import write_report
+from supple_lab.results.results import Results
+from supple_lab.results.select import select
 
 FIGURE = figure(panel(curve()))
 OTHER = replace(ABOUT, study="other", title="Another <title>")

@@ -27,15 +27,12 @@ from samples import (
 
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
-from supple_lab.atomic_write import StorageError
 from supple_lab.data.digits import Digits
 from supple_lab.data.slice import Slice
-from supple_lab.report.figure import Part
-from supple_lab.report.intervals import show
-from supple_lab.report.page import MAX_PARTS, MAX_ROWS, facts, page
-from supple_lab.report.panel import Curve, Estimate
-from supple_lab.report.results import Results
-from supple_lab.report.run_lists import (
+from supple_lab.files import StorageError
+from supple_lab.report.figure import Curve, Estimate, Part
+from supple_lab.report.page import MAX_PARTS, MAX_POINTS, MAX_ROWS, facts, page, thinned
+from supple_lab.report.study_json import (
     missing_groups,
     missing_words,
     progress_bars,
@@ -44,9 +41,9 @@ from supple_lab.report.run_lists import (
     show_seconds,
     trained_on,
 )
-from supple_lab.report.spec_fields import dataset_of
-from supple_lab.report.thinning import MAX_POINTS, thinned
 from supple_lab.report.write import write_report
+from supple_lab.results.intervals import show
+from supple_lab.results.results import Results, dataset_of
 
 MAX_BYTES = 2_000_000
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"' & -->"

@@ -9,13 +9,22 @@ from samples import bars, curve, distribution, figure, heat_map, histogram, pane
 from test_page import Elements, data_of, render
 
 from supple_lab.report.axes import axes_of
-from supple_lab.report.intervals import SEED, bootstrap_interval, mean_interval
-from supple_lab.report.legend import legend_of
-from supple_lab.report.panel import NO_EPOCHS, Curve, Estimate, Level
-from supple_lab.report.plots.picture import picture, picture_files, thumbnail
-from supple_lab.report.shades import DARK_INK, LIGHT_INK, cells, lightness, shade, shade_range
-from supple_lab.report.slots import bar_slots, violins
+from supple_lab.report.draw import (
+    DARK_INK,
+    LIGHT_INK,
+    bar_slots,
+    cells,
+    lightness,
+    picture,
+    picture_files,
+    shade,
+    shade_range,
+    thumbnail,
+    violins,
+)
+from supple_lab.report.figure import NO_EPOCHS, Curve, Estimate, Level, legend_of
 from supple_lab.report.svg.panel_shape import panel_shape
+from supple_lab.results.intervals import SEED, bootstrap_interval, mean_interval
 
 KINDS = {
     "curves": panel(curve()),

@@ -6,9 +6,8 @@ from matplotlib.colors import to_hex
 from samples import curve, figure, panel
 
 from supple_lab.report.colours import look_of
-from supple_lab.report.legend import marked_positions
-from supple_lab.report.plots.curves import last_point, spread
-from supple_lab.report.plots.picture import picture, picture_files
+from supple_lab.report.draw import last_point, picture, picture_files, spread
+from supple_lab.report.figure import marked_positions
 
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("dropout", "Dropout", seed=2), curve("aid", "AID", seed=3)))
 

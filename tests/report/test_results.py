@@ -6,9 +6,9 @@ from samples import run
 
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
-from supple_lab.report.load import load_results
-from supple_lab.report.results import Results
-from supple_lab.runs.store import Store
+from supple_lab.results.load import load_results
+from supple_lab.results.results import Results
+from supple_lab.store.store import Store
 
 
 def records(*values, metric="accuracy"):

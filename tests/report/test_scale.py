@@ -7,7 +7,7 @@ import pytest
 from samples import bars, curve, distribution, panel
 
 from supple_lab.report.axes import axes_of
-from supple_lab.report.panel import Curve, Panel
+from supple_lab.report.figure import Curve, Panel
 from supple_lab.report.scale import backward, forward, share, ticks
 
 SCALES = ["linear", "log", "symlog"]

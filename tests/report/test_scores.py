@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from supple_lab.report.scores import GAMES, human_normalised, iqm, stratified_bootstrap
+from supple_lab.results.scores import GAMES, human_normalised, iqm, stratified_bootstrap
 
 SCORES = np.random.default_rng(3).lognormal(size=(17, 5))
 
@@ -71,7 +71,7 @@ def test_a_game_keeps_its_own_seeds():
 def test_equal_generators_give_equal_intervals_also_in_parts(monkeypatch):
     whole = stratified_bootstrap(SCORES, np.random.default_rng(5), num_resamples=1_000)
     assert whole == stratified_bootstrap(SCORES, np.random.default_rng(5), num_resamples=1_000)
-    monkeypatch.setattr("supple_lab.report.scores.LARGEST_DRAW", 10_000)
+    monkeypatch.setattr("supple_lab.results.scores.LARGEST_DRAW", 10_000)
     assert whole == pytest.approx(stratified_bootstrap(SCORES, np.random.default_rng(5), num_resamples=1_000))
 
 

@@ -7,8 +7,8 @@ from samples import run
 
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
-from supple_lab.report.results import Results
-from supple_lab.report.select import in_words, select
+from supple_lab.results.results import Results
+from supple_lab.results.select import in_words, select
 
 
 def runs(relu_prob, *series, first_seed=0, state="done"):

@@ -8,9 +8,9 @@ from samples import ABOUT, CLAIM, PROVENANCE, RESULTS, run
 
 from supple.methods.activations import UseAID
 from supple_lab.report.figure import ClaimRow, Drawing
-from supple_lab.report.results import Results
 from supple_lab.report.study_json import study_json
-from supple_lab.runs.spec import RunSpec
+from supple_lab.results.results import Results
+from supple_lab.spec import RunSpec
 
 
 def no_constant(name):

@@ -12,12 +12,20 @@ from samples import CLAIM, TABLE, run
 
 import supple_lab
 from supple.methods.activations import UseAID
-from supple_lab.report.claims_table import SELECTED, claims_table, printed_claims
 from supple_lab.report.figure import ClaimRow, Part, Table
-from supple_lab.report.intervals import SEED, bootstrap_interval, show
-from supple_lab.report.results import Results
-from supple_lab.report.select import select
-from supple_lab.report.tables import best_of_columns, column_kinds, comma_separated, latex, markdown
+from supple_lab.report.tables import (
+    SELECTED,
+    best_of_columns,
+    claims_table,
+    column_kinds,
+    comma_separated,
+    latex,
+    markdown,
+    printed_claims,
+)
+from supple_lab.results.intervals import SEED, bootstrap_interval, show
+from supple_lab.results.results import Results
+from supple_lab.results.select import select
 
 HOSTILE = 'a|b\\c_d & 50% $x$ #1 {y} ~z^2 <b> "q", *s*\nnext'
 HOSTILE_TABLE = Table(name="bad_name", caption="100% & more", header=("a|b", "c"), rows=((HOSTILE, "1"),))
@@ -75,7 +83,7 @@ def test_latex_escapes_every_special_letter():
 
 def test_latex_has_a_mark_for_every_letter_that_studies_and_tables_write():
     folder = Path(supple_lab.__file__).parent
-    files = [*(folder / "studies").rglob("*.py"), folder / "report" / "intervals.py", folder / "report" / "tables.py"]
+    files = [*(folder / "paper").rglob("*.py"), folder / "results" / "intervals.py", folder / "report" / "tables.py"]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     strange = {letter for text in texts for letter in text if not letter.isascii()}

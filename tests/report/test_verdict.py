@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from supple_lab.report.sample import Sample
 from supple_lab.report.verdict import (
     claim_above,
     claim_below,
@@ -15,6 +14,7 @@ from supple_lab.report.verdict import (
     claim_equal,
     claim_in_groups,
 )
+from supple_lab.results.results import Sample
 
 PLAIN = {"claim": "it is so", "paper": "yes"}
 WORDS = {**PLAIN, "quantity": "accuracy"}

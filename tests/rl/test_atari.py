@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from small_games import needs_ale
-from supple_lab.lookup import UnknownName
+from supple_lab.registry import UnknownName
 from supple_lab.rl import atari
 from supple_lab.rl.atari import PRESETS, Atari, AtariEnvironment, new_emulator
 from supple_lab.rl.games import GAMES

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from supple_lab.rl.chain import Chain
-from supple_lab.rl.shuffled import Shuffled
+from supple_lab.rl.chain import Chain, Shuffled
 
 CHAIN = Chain()
 

@@ -8,13 +8,11 @@ import torch
 from small_games import CPU, agent_at_the_end, chain_spec
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
-from supple_lab.rl.chain import Chain
-from supple_lab.rl.shuffled import Shuffled
-from supple_lab.runs.agent import Agent, network_input
-from supple_lab.runs.contest import contest
-from supple_lab.runs.dqn import new_agent
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab.rl.chain import Chain, Shuffled
+from supple_lab.run.agent import Agent, network_input
+from supple_lab.run.dqn import contest, new_agent
+from supple_lab.run.run import execute
+from supple_lab.store.store import Store
 
 CHAIN, DISCOUNT = Chain(), 0.8
 LONG = {

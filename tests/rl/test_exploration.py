@@ -1,6 +1,6 @@
 import pytest
 
-from supple_lab.rl.exploration import Exploration
+from supple_lab.rl.dqn_problem import Exploration
 
 
 def test_epsilon_is_one_then_falls_linearly_to_the_floor():

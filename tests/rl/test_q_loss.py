@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from supple_lab.rl.q_loss import q_loss
 from supple_lab.rl.replay import Transitions
+from supple_lab.run.agent import q_loss
 
 
 def transitions(action, reward, terminal) -> Transitions:

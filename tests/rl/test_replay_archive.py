@@ -3,7 +3,7 @@ import pytest
 import torch
 from episodes import FRAME_SHAPE, add_episodes
 
-from supple_lab.atomic_write import StorageError
+from supple_lab.files import StorageError
 from supple_lab.rl import replay_archive as module
 from supple_lab.rl.replay import Replay
 from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive, pieces, span

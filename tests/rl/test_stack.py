@@ -3,7 +3,7 @@ import torch
 from episodes import FRAME_SHAPE, frame
 from naive_replay import NaiveReplay
 
-from supple_lab.rl.stack import Stack
+from supple_lab.run.agent import Stack
 
 
 def test_stack_shows_what_a_replay_would_have_stored():

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from small_runs import SMALL_SCENARIOS
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.data.base import Examples, Facts, Splits
 from supple_lab.data.digits import Digits
 from supple_lab.scenarios.base import Scenario, Unsuitable
 from supple_lab.scenarios.class_incremental import ClassIncremental
-from supple_lab.scenarios.continual_full import ContinualFull
-from supple_lab.scenarios.continual_limited import ContinualLimited
+from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
@@ -46,7 +45,7 @@ def numbers_of(examples: Examples) -> list[int]:
 
 
 def test_small_scenarios_cover_every_scenario_there_is():
-    assert {scenario.name for scenario in SMALL_SCENARIOS} == set(lookup.known(Scenario))
+    assert {scenario.name for scenario in SMALL_SCENARIOS} == set(registry.known(Scenario))
 
 
 @every_scenario

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from small_runs import small_spec
 from supple.methods.activations import UseAID
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.store import Store
+from supple_lab.run.recorder import Pace
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import Terms
 from supple_lab.sweep.ray_engine import Ray
 from supple_lab.sweep.sweep import execute_all, failures
-from supple_lab.sweep.terms import Terms
 
 PACE = Pace(seconds=0.5)
 EVERY_STAGE = Pace(seconds=1e9, stages=1)

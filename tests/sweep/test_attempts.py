@@ -9,26 +9,24 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from supple_lab.interrupted import Interrupted
-from supple_lab.runs import run, step
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
-from supple_lab.sweep import attempts
-from supple_lab.sweep.attempts import newest_serial
-from supple_lab.sweep.executor import RunError
-from supple_lab.sweep.inline import Inline
+from supple_lab.errors import Interrupted
+from supple_lab.run import run, step
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.store.store import Store
+from supple_lab.sweep import sweep
+from supple_lab.sweep.executor import RunError, Terms
+from supple_lab.sweep.local import Inline, WatchedWorker, execute_persistently
 from supple_lab.sweep.packed import Packed
-from supple_lab.sweep.sweep import execute_all
-from supple_lab.sweep.terms import Terms
-from supple_lab.sweep.watched_worker import WatchedWorker, execute_persistently
+from supple_lab.sweep.sweep import execute_all, newest_serial
 
 EVERY_STAGE = Terms(pace=Pace(seconds=1e9, stages=1))
 ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered"
 # After two stages of eight steps, every further step in the first process raises, as in a broken CUDA context.
 BREAKS = f"""
 import os, torch
-from supple_lab.runs import run, step
+from supple_lab.run import run
+from supple_lab.run import step
 original, steps, kind = step.training_step, [], getattr(torch, "AcceleratorError", RuntimeError)
 def training_step(*arguments):
     steps.append(1)
@@ -85,7 +83,7 @@ def workers(tmp_path):
 
 
 def test_run_that_breaks_its_process_has_not_failed_and_goes_on_in_another(tmp_path, workers, monkeypatch):
-    monkeypatch.setattr(attempts, "NUM_ATTEMPTS", 1)
+    monkeypatch.setattr(sweep, "NUM_ATTEMPTS", 1)
     spec, alone = small_spec(), unbroken(tmp_path / "alone", small_spec())
     store, code = Store.create(tmp_path / "broken"), f"MARK = {str(tmp_path / 'mark')!r}{BREAKS}"
     with pytest.raises(RunError, match="exit code 1.* an illegal memory access was encountered. The run was tried 1"):
@@ -127,9 +125,9 @@ from pathlib import Path
 import torch
 from small_runs import small_spec
 from supple.methods.vanilla import Vanilla
-from supple_lab.interrupted import BrokenProcess
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab.errors import BrokenProcess
+from supple_lab.run.run import execute
+from supple_lab.store.store import Store
 
 class Fails(Vanilla):
     def after_step(self, learner, state):

@@ -15,19 +15,16 @@ import torch
 from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.models.mlp import MLP
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.optimizer import SGD
-from supple_lab.runs.run import execute, own_threads
-from supple_lab.runs.store import Store
+from supple_lab.optimizer import SGD
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute, own_threads
 from supple_lab.scenarios.random_label import RandomLabel
-from supple_lab.sweep import attempts, watched_worker
-from supple_lab.sweep.attempts import newest_serial
-from supple_lab.sweep.inline import Inline
+from supple_lab.store.store import Store
+from supple_lab.sweep import local, sweep
+from supple_lab.sweep.executor import Terms
+from supple_lab.sweep.local import Inline, Process, fail, own_bytes, visible_gpus
 from supple_lab.sweep.packed import Packed
-from supple_lab.sweep.process import Process, visible_gpus
-from supple_lab.sweep.sweep import execute_all, failures, unfinished
-from supple_lab.sweep.terms import Terms
-from supple_lab.sweep.watched_worker import fail, own_bytes
+from supple_lab.sweep.sweep import execute_all, failures, newest_serial, unfinished
 
 ENGINES = [Inline, Packed, Process]
 LONG = small_spec(num_stages=500, epochs=20)
@@ -106,7 +103,7 @@ def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
 
 @pytest.mark.slow
 def test_run_that_keeps_killing_its_worker_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(attempts, "NUM_ATTEMPTS", 2)
+    monkeypatch.setattr(sweep, "NUM_ATTEMPTS", 2)
     store = Store.create(tmp_path)
     killed = set()
 
@@ -220,7 +217,7 @@ def test_worker_that_hangs_before_its_first_run_is_ended_and_said_so(tmp_path, m
     hanging.write_text("#!/bin/sh\necho waiting for the disk >&2\nexec sleep 1000\n")
     hanging.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(hanging))
-    monkeypatch.setattr(watched_worker, "SECONDS_TO_START", 0.6)
+    monkeypatch.setattr(local, "SECONDS_TO_START", 0.6)
     store = Store.create(tmp_path / "out")
     (failure,) = execute_all([small_spec()], Process(store, device="cpu", jobs=1))
     assert failure.reason.startswith("the worker process was not ready after 0.01 minutes, and was ended. waiting for")

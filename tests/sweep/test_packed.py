@@ -11,11 +11,11 @@ from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.redo import ReDo
 from supple.methods.vanilla import Vanilla
-from supple_lab.runs.recording import ONE_CAPTURE
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab.paper.trainability_metrics import METRICS
+from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Unsuitable
-from supple_lab.studies.trainability_metrics import METRICS
+from supple_lab.store.store import Store
 from supple_lab.sweep import packed
 from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.sweep import execute_all

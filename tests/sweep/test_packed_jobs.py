@@ -1,7 +1,7 @@
 """How many runs the packed engine has at once: no more than torch has streams for."""
 
-from supple_lab.runs.recording import MAX_THREADS
-from supple_lab.runs.store import Store
+from supple_lab.run.capture import MAX_THREADS
+from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
 
 

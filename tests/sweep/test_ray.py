@@ -10,14 +10,12 @@ from namespace import SECONDS_TO_HANG, run_in_namespace
 from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.cli import supple
-from supple_lab.runs.store import Store
+from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
-from supple_lab.sweep.attempts import newest_serial
-from supple_lab.sweep.executor import EngineMissing
-from supple_lab.sweep.inline import Inline
+from supple_lab.sweep.executor import EngineMissing, Terms
+from supple_lab.sweep.local import Inline
 from supple_lab.sweep.ray_engine import Ray
-from supple_lab.sweep.sweep import execute_all
-from supple_lab.sweep.terms import Terms
+from supple_lab.sweep.sweep import execute_all, newest_serial
 
 SMOKE = ("run", "quickstart", "--scale", "smoke", "--methods", "aid", "--quiet")
 
@@ -105,7 +103,7 @@ def test_on_a_cluster_that_is_there_all_runs_are_handed_over_at_once():
 
 
 def test_engines_are_listed_without_importing_ray_or_submitit():
-    code = "import sys; from supple_lab import lookup; from supple_lab.sweep.executor import Executor; "
-    code += "print(sorted(lookup.known(Executor)), {'ray', 'submitit'} & set(sys.modules))"
+    code = "import sys; from supple_lab import registry; from supple_lab.sweep.executor import Executor; "
+    code += "print(sorted(registry.known(Executor)), {'ray', 'submitit'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("'process', 'ray', 'slurm'] set()")

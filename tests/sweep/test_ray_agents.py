@@ -6,7 +6,7 @@ import pytest
 from programs import write_program
 
 from small_runs import small_spec
-from supple_lab.runs.store import Store
+from supple_lab.store.store import Store
 from supple_lab.sweep.ray_engine import NUM_CLUSTERS, Ray
 
 # Finds a cluster, ends one run, and is lost.

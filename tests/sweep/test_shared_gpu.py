@@ -11,9 +11,9 @@ import torch
 
 from small_runs import small_spec
 from supple.methods.activations import UseAID
-from supple_lab.runs.store import Store
+from supple_lab.store.store import Store
 from supple_lab.sweep import shared_gpu
-from supple_lab.sweep.process import Process
+from supple_lab.sweep.local import Process
 from supple_lab.sweep.shared_gpu import DAEMON, PIPES, SharedGPU
 
 STAND_IN = """#!/bin/sh

@@ -10,24 +10,23 @@ import pytest
 import slurm_stand_in
 
 from small_runs import small_spec
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.store import Store
+from supple_lab.run.recorder import Pace
+from supple_lab.store.store import Store
 from supple_lab.sweep import slurm_engine
-from supple_lab.sweep.executor import EngineMissing
-from supple_lab.sweep.inline import Inline
+from supple_lab.sweep.executor import EngineMissing, Terms
+from supple_lab.sweep.local import Inline
 from supple_lab.sweep.slurm_engine import Slurm
 from supple_lab.sweep.sweep import execute_all, failures
-from supple_lab.sweep.terms import Terms
 
 DRIVER = """
 import sys
 from pathlib import Path
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.run.recorder import Pace
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
 from supple_lab.sweep.slurm_engine import Slurm
 from supple_lab.sweep.sweep import execute_all
-from supple_lab.sweep.terms import Terms
+from supple_lab.sweep.executor import Terms
 store, spec = Store.create(Path(sys.argv[1])), RunSpec.from_json(sys.argv[2])
 execute_all([spec], Slurm(store, device="cpu", jobs=1, terms=Terms(pace=Pace(seconds=0.2))))
 """

@@ -10,25 +10,25 @@ import time
 import pytest
 
 from small_runs import small_spec
-from supple_lab.runs import lease
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.lease import is_live
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.store import lock
+from supple_lab.store.lock import is_live
+from supple_lab.store.store import Store
 from supple_lab.sweep import sweep
-from supple_lab.sweep.inline import Inline
+from supple_lab.sweep.executor import Terms
+from supple_lab.sweep.local import Inline
 from supple_lab.sweep.sweep import execute_all
-from supple_lab.sweep.terms import Terms
 
 DRIVER = """
 import sys
 from pathlib import Path
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.sweep.process import Process
+from supple_lab.run.recorder import Pace
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
+from supple_lab.sweep.local import Process
 from supple_lab.sweep.sweep import execute_all
-from supple_lab.sweep.terms import Terms
+from supple_lab.sweep.executor import Terms
 store = Store.create(Path(sys.argv[1]))
 specs = [RunSpec.from_json(text) for text in sys.argv[2:]]
 engine = Process(store, device="cpu", jobs=1, terms=Terms(pace=Pace(seconds=0.2)))
@@ -39,16 +39,16 @@ sys.exit(str(failed) if failed else 0)
 RUN = """
 import sys
 from pathlib import Path
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.run import execute
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
 execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), pace=Pace(seconds=0.5))
 """
 WITHOUT_LEASE = """
 from types import SimpleNamespace
-from supple_lab.runs import lease
-lease.acquire = lambda folder: SimpleNamespace(check=lambda: None, release=lambda: None)
+from supple_lab.store import lock
+lock.acquire = lambda folder: SimpleNamespace(check=lambda: None, release=lambda: None)
 """
 
 
@@ -95,7 +95,7 @@ def test_run_held_elsewhere_is_waited_for_and_not_executed_again(tmp_path, monke
     spec = small_spec()
     store = Store.create(tmp_path)
     store.folder(spec).create(spec)
-    held = lease.acquire(store.folder(spec).path)
+    held = lock.acquire(store.folder(spec).path)
     failed: list = []
     driver = threading.Thread(target=lambda: failed.extend(execute_all([spec], Inline(store, device="cpu", jobs=1))))
     driver.start()
@@ -114,7 +114,7 @@ def test_failed_run_that_another_held_for_a_moment_is_retried_when_asked(tmp_pat
     store = Store.create(tmp_path)
     store.folder(spec).create(spec)
     store.folder(spec).write_status("failed", reason="planted")
-    held = lease.acquire(store.folder(spec).path)
+    held = lock.acquire(store.folder(spec).path)
     threading.Timer(0.3, held.release).start()
     assert execute_all([spec], Inline(store, device="cpu", jobs=1, terms=Terms(retry_failed=True))) == []
     assert store.folder(spec).state() == "done"
@@ -123,8 +123,8 @@ def test_failed_run_that_another_held_for_a_moment_is_retried_when_asked(tmp_pat
 def test_run_of_a_silent_machine_is_taken_over_and_the_old_holder_stops_writing(tmp_path, monkeypatch):
     """The old holder hangs for longer than its lease lives, in the middle of a run, and then wakes up."""
     monkeypatch.setattr(sweep, "SECONDS_BETWEEN_LOOKS", 0.01)
-    monkeypatch.setattr(lease, "SECONDS_BETWEEN_BEATS", 1e9)
-    monkeypatch.setattr(lease, "SECONDS_TO_DEATH", 0.2)
+    monkeypatch.setattr(lock, "SECONDS_BETWEEN_BEATS", 1e9)
+    monkeypatch.setattr(lock, "SECONDS_TO_DEATH", 0.2)
     spec = small_spec(num_stages=12, epochs=20)
     expected = unbroken(tmp_path / "alone", [spec])
     store = Store.create(tmp_path / "shared")

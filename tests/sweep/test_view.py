@@ -8,9 +8,9 @@ from rich.console import Console
 
 from small_runs import small_spec
 from supple.methods.activations import UseAID
-from supple_lab.runs.lease import acquire
-from supple_lab.runs.run import execute
-from supple_lab.runs.store import Store
+from supple_lab.run.run import execute
+from supple_lab.store.lock import acquire
+from supple_lab.store.store import Store
 from supple_lab.sweep import view
 from supple_lab.sweep.view import LiveTable, PlainLines, Quiet, look_at, titles_of
 

@@ -25,12 +25,12 @@ from supple.random import mask_stream
 from supple_lab.bench.timing import Work, ratio_quartiles, take_turns
 from supple_lab.bench.training import ListingAID
 from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.optimizer import Adam
+from supple_lab.precision import Numerics
 from supple_lab.rl.atari import Atari
-from supple_lab.runs.dqn import new_agent
-from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.optimizer import Adam
-from supple_lab.runs.precision import Numerics
-from supple_lab.runs.spec import RunSpec
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.run.dqn import new_agent
+from supple_lab.spec import RunSpec
 from supple_lab.streams import stream
 from supple_lab.sweep.shared_gpu import SharedGPU
 

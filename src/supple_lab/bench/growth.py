@@ -16,13 +16,12 @@ from supple.methods.activations import UseAID
 from supple.random import mask_stream
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
-from supple_lab.runs.journal import Journal, Pace
-from supple_lab.runs.optimizer import Adam
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.runs.supervised import train
+from supple_lab.optimizer import Adam
+from supple_lab.run.recorder import Journal, Pace
+from supple_lab.run.supervised import train
 from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.store import Store
 
 NUM_STAGES = 200
 NUM_COMPARED = 20  # the last stages of the long run, the second to 21st of the short one

@@ -10,22 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from supple_lab.report.about import About
+from supple_lab.paper.continual import ContinualFull
+from supple_lab.paper.manifest import add_to_manifest, read_manifest
+from supple_lab.paper.study import Order, Study
 from supple_lab.report.figure import Drawing
-from supple_lab.report.load import load_results
-from supple_lab.report.results import Results
+from supple_lab.report.study_json import About
 from supple_lab.report.write import write_report
-from supple_lab.runs.index import entries
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.quarantine import digests
-from supple_lab.runs.record_log import Record, line_of
-from supple_lab.runs.run_folder import RunFolder
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
-from supple_lab.studies.continual_full import ContinualFull
-from supple_lab.studies.manifest import add_to_manifest, read_manifest
-from supple_lab.studies.order import Order
+from supple_lab.results.load import load_results
+from supple_lab.results.results import Results
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.index import entries
+from supple_lab.store.run_folder import Record, RunFolder, digests, line_of
+from supple_lab.store.store import Store
 
 NUM_RUNS = 10_000
 METRICS = ("train_accuracy", "train_loss", "test_accuracy", "test_loss", "online_accuracy", "online_loss")

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supple.methods.activations import UseAID
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
-from supple_lab.runs.optimizer import Adam
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.run import execute
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.optimizer import Adam
+from supple_lab.run.run import execute
 from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.store import Store
 from supple_lab.sweep.executor import EngineMissing, Executor
 from supple_lab.sweep.sweep import execute_all, failures
 
@@ -66,7 +65,7 @@ def bench_sweep(*, seconds_per_run: float, only: str = "") -> Iterator[SweepRow 
     names = [name for name in WORKERS if only in name]
     stages = stages_of(seconds_per_run)
     for name in names:
-        yield bench_engine(lookup.find(Executor, name), stages=stages)
+        yield bench_engine(registry.find(Executor, name), stages=stages)
 
 
 def bench_engine(engine: type[Executor], *, stages: int) -> SweepRow | NotMeasured:

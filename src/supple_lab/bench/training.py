@@ -27,14 +27,12 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
-from supple_lab.runs.captured import choose_steps
-from supple_lab.runs.new_learner import new_learner
-from supple_lab.runs.optimizer import Adam
-from supple_lab.runs.precision import Numerics, Precision
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.step import Trainee
+from supple_lab.optimizer import Adam
+from supple_lab.precision import Numerics, Precision
+from supple_lab.run.network import new_learner
+from supple_lab.run.step import Trainee, choose_steps
 from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.spec import RunSpec, Supervised
 
 PEOPLE = "the loop people write"
 WITH_LOADER = f"{PEOPLE}, with a DataLoader"

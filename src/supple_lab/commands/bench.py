@@ -13,8 +13,7 @@ import tyro
 
 from supple import kernels
 from supple.monitor import DEFAULT_EVERY
-from supple_lab import lookup
-from supple_lab.atomic_write import atomic_write, open_part
+from supple_lab import registry
 from supple_lab.bench.atari import AtariRow, bench_atari
 from supple_lab.bench.growth import TITLE as GROWTH
 from supple_lab.bench.growth import GrowthRow, bench_growth
@@ -24,9 +23,10 @@ from supple_lab.bench.report import NUM_RUNS, ReportRow, bench_report
 from supple_lab.bench.sweep import SECONDS_PER_RUN, NotMeasured, SweepRow, bench_sweep
 from supple_lab.bench.training import TrainingRow, bench_training
 from supple_lab.commands.base import DONE, BadUsage, Command
-from supple_lab.commands.screen import print_table
+from supple_lab.commands.messages import print_table
+from supple_lab.files import atomic_write, open_part
+from supple_lab.precision import Numerics
 from supple_lab.provenance import gather_provenance
-from supple_lab.runs.precision import Numerics
 
 WHAT = ("atari", "kernels", "monitor", "report", "sweep", "training")
 
@@ -71,7 +71,7 @@ class Bench(Command):
     def check(self) -> None:
         """Refuse what cannot be measured."""
         if self.what not in WHAT:
-            raise lookup.UnknownName(lookup.no_such("benchmark", self.what, WHAT))
+            raise registry.UnknownName(registry.no_such("benchmark", self.what, WHAT))
         if self.threads < 1:
             raise BadUsage(f"--threads must be at least 1; got {self.threads}.")
         if self.runs < 1:

@@ -11,13 +11,11 @@ import torch
 import tyro
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.commands.base import DONE, FAILED, Command
 from supple_lab.data.base import DataError, Dataset, Splits
-from supple_lab.data.download import Tell
-from supple_lab.data.folder import data_folders, target_folder, use_folder
-from supple_lab.data.obtain import obtain, whole
-from supple_lab.data.on_disk import OnDisk
+from supple_lab.data.download import Tell, obtain, whole
+from supple_lab.data.files import OnDisk, data_folders, target_folder, use_folder
 from supple_lab.data.tiny_imagenet import TinyImageNet
 
 
@@ -37,8 +35,8 @@ class Data(Command):
     """Show no progress."""
 
     def obey(self) -> int:
-        classes: dict[str, type[Dataset]] = lookup.known(Dataset)
-        named = [lookup.find(Dataset, self.dataset)] if self.dataset != "all" else list(classes.values())
+        classes: dict[str, type[Dataset]] = registry.known(Dataset)
+        named = [registry.find(Dataset, self.dataset)] if self.dataset != "all" else list(classes.values())
         if self.data is not None:
             use_folder(self.data)
         good = [self.obey_for(cls) for cls in named]  # all of them, also after one that is not

@@ -14,16 +14,16 @@ import tyro
 
 from supple.methods.base import Method
 from supple.metrics.base import Metric
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.commands.base import BadUsage
 from supple_lab.data.base import Dataset
-from supple_lab.lookup import default_of
 from supple_lab.models.base import Model
+from supple_lab.optimizer import Optimizer
+from supple_lab.registry import default_of
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
+from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
-from supple_lab.runs.dqn_problem import DQN
-from supple_lab.runs.optimizer import Optimizer
 from supple_lab.scenarios.base import Scenario
 
 KINDS = (Scenario, Dataset, Model, Method, Optimizer, Game)
@@ -97,14 +97,14 @@ def named(kind: type, name: str) -> Named:
     short = SHORT.get(kind, {})
     if name in short:
         return short[name]
-    if short and name not in lookup.known(kind):
-        raise lookup.UnknownName(lookup.no_such(kind.__name__.lower(), name, names_of(kind)))
-    return lookup.find(kind, name), {}
+    if short and name not in registry.known(kind):
+        raise registry.UnknownName(registry.no_such(kind.__name__.lower(), name, names_of(kind)))
+    return registry.find(kind, name), {}
 
 
 def names_of(kind: type) -> list[str]:
     """All names by which a part of the kind can be chosen."""
-    return [*SHORT.get(kind, ()), *lookup.known(kind)]
+    return [*SHORT.get(kind, ()), *registry.known(kind)]
 
 
 def without_option(cls: type) -> dict[str, Any]:

@@ -11,25 +11,25 @@ import tyro
 
 from supple.methods.base import Method
 from supple.metrics.base import Metric
-from supple_lab import lookup
-from supple_lab.atomic_write import StorageError
+from supple_lab import registry
 from supple_lab.commands.base import DONE, BadUsage, Command
 from supple_lab.commands.form import names_of
-from supple_lab.commands.screen import print_table
+from supple_lab.commands.messages import print_table
 from supple_lab.data.base import Dataset
+from supple_lab.files import StorageError
 from supple_lab.models.base import Model
+from supple_lab.paper.study import Study
 from supple_lab.report.remarks import counted
 from supple_lab.rl.base import Game
 from supple_lab.rl.games import GAMES
-from supple_lab.runs.index import Entry, entries
-from supple_lab.runs.problem import Problem
-from supple_lab.runs.run_folder import State
-from supple_lab.runs.store import Store
+from supple_lab.run.recorder import Tracker
 from supple_lab.scenarios.base import Scenario
-from supple_lab.studies.base import Study
+from supple_lab.spec import Problem
+from supple_lab.store.index import Entry, entries
+from supple_lab.store.run_folder import State
+from supple_lab.store.store import Store
 from supple_lab.sweep.executor import Executor
 from supple_lab.sweep.view import in_words
-from supple_lab.trackers.base import Tracker
 
 KINDS: dict[str, type] = {
     "methods": Method,
@@ -72,7 +72,7 @@ class List(Command):
         if self.what == "runs":
             return self.list_runs()
         if self.what not in (*KINDS, "all"):
-            raise lookup.UnknownName(lookup.no_such("kind of thing", self.what, [*KINDS, "runs"]))
+            raise registry.UnknownName(registry.no_such("kind of thing", self.what, [*KINDS, "runs"]))
         for kind in KINDS if self.what == "all" else [self.what]:
             print_table((kind, ""), rows_of(kind))
         return DONE
@@ -83,7 +83,7 @@ class List(Command):
             raise BadUsage("`supple list runs` needs the folder of the runs: --out DIR.")
         for state in self.state:
             if state not in get_args(State):
-                raise lookup.UnknownName(lookup.no_such("state", state, get_args(State)))
+                raise registry.UnknownName(registry.no_such("state", state, get_args(State)))
         found = entries(Store.open(self.out))
         if not found:
             raise StorageError(f"{self.out} holds no runs. Make some with `supple run STUDY --out {self.out}`.")
@@ -103,7 +103,7 @@ class List(Command):
             there = {getattr(entry, filter_name) for entry in found}
             for name in getattr(self, filter_name):
                 if name not in there and name not in (known := {one for kind in kinds for one in names_of(kind)}):
-                    raise lookup.UnknownName(lookup.no_such(filter_name, name, sorted(known | there)))
+                    raise registry.UnknownName(registry.no_such(filter_name, name, sorted(known | there)))
 
     def is_wanted(self, entry: Entry) -> bool:
         """Whether the run passes every filter that was given."""
@@ -139,7 +139,7 @@ def counts(wanted: Iterable[Entry]) -> str:
 
 def rows_of(kind: str) -> list[tuple[str, str]]:
     """What there is of a kind: names and what they say of themselves; of games, Atari's titles besides."""
-    classes: dict[str, type] = lookup.known(KINDS[kind])
+    classes: dict[str, type] = registry.known(KINDS[kind])
     titles = [(title, "Atari") for title in GAMES] if KINDS[kind] is Game else []
     return [*((name, first_line(cls)) for name, cls in classes.items()), *titles]
 

@@ -14,27 +14,23 @@ import tyro
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.metrics.base import Metric, every_metric
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.commands.base import BadUsage, Command
 from supple_lab.commands.form import filled, form_of
+from supple_lab.commands.messages import print_table, tell_damage, tell_failures, tell_notes
 from supple_lab.commands.run import check_data, check_trackers
-from supple_lab.commands.screen import print_table
-from supple_lab.commands.telling import tell_damage, tell_failures, tell_notes
 from supple_lab.data.base import DataError
-from supple_lab.interrupted import Interrupted
+from supple_lab.errors import Interrupted
 from supple_lab.models.base import Model
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.lease import RunIsBusy
-from supple_lab.runs.optimizer import Optimizer
-from supple_lab.runs.precision import Precision, named
-from supple_lab.runs.problem import Problem
-from supple_lab.runs.record_log import Record
-from supple_lab.runs.run import DEFAULT_PACE, execute
-from supple_lab.runs.run_folder import RunFolder, State
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.runs.suitable import check_suitable, remarks
-from supple_lab.runs.takeover import await_silent_holder
+from supple_lab.optimizer import Optimizer
+from supple_lab.precision import Precision, named
+from supple_lab.run.check import check_suitable, remarks
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import DEFAULT_PACE, execute
+from supple_lab.spec import Problem, RunSpec
+from supple_lab.store.lock import RunIsBusy, await_silent_holder
+from supple_lab.store.run_folder import Record, RunFolder, State
+from supple_lab.store.store import Store
 from supple_lab.sweep.sweep import Failure, failures
 from supple_lab.sweep.view import choose_view
 
@@ -172,13 +168,13 @@ def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
     """The metrics of these names at their defaults."""
     if "all" in names:
         return tuple(every_metric())
-    return tuple(metric_at_defaults(lookup.find(Metric, name)) for name in dict.fromkeys(names))
+    return tuple(metric_at_defaults(registry.find(Metric, name)) for name in dict.fromkeys(names))
 
 
 def metric_at_defaults(cls: type[Metric]) -> Metric:
     """The metric as its name alone asks for it: no option sets its fields."""
-    if (needed := lookup.needed_field(cls)) is not None:
-        raise lookup.UnknownName(
+    if (needed := registry.needed_field(cls)) is not None:
+        raise registry.UnknownName(
             f"--metrics measures {cls.name} at its defaults, and {cls.__name__}.{needed} has none; give it one."
         )
     return cls()

@@ -10,14 +10,14 @@ import tyro
 from supple_lab.commands.one_run import OneRun, find_metrics, print_stages
 from supple_lab.models.base import Model
 from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.optimizer import Optimizer
+from supple_lab.paper.tables.atari import ADAM
 from supple_lab.rl.atari import Atari
-from supple_lab.runs.dqn_problem import DQN, METRICS
-from supple_lab.runs.optimizer import Optimizer
-from supple_lab.runs.playable import num_parameters
-from supple_lab.runs.record_log import Record
-from supple_lab.runs.run import DEFAULT_PACE
-from supple_lab.runs.spec import RunSpec
-from supple_lab.studies.hyperparameters.atari import ADAM
+from supple_lab.rl.dqn_problem import DQN, METRICS
+from supple_lab.run.check import num_weights
+from supple_lab.run.run import DEFAULT_PACE
+from supple_lab.spec import RunSpec
+from supple_lab.store.run_folder import Record
 
 COLUMNS = {  # of the table of results: heading and format
     "num_steps": ("steps", "{:,}"),
@@ -67,7 +67,7 @@ neither; play it with --model mlp."""
         title = game.title if isinstance(game, Atari) else game.name
         num_steps = rules.num_iterations * rules.steps_per_iteration
         return (
-            f"{title}; {type(spec.model).__name__}, {num_parameters(spec, self.rules):,} parameters; "
+            f"{title}; {type(spec.model).__name__}, {num_weights(spec, self.rules):,} parameters; "
             f"{rules.num_iterations:,} {'iteration' if rules.num_iterations == 1 else 'iterations'}, "
             f"{num_steps:,} steps, {rules.num_updates:,} updates, "
             f"{rules.num_iterations * rules.evaluation_steps:,} steps of evaluation"

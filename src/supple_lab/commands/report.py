@@ -11,27 +11,24 @@ from typing import Annotated, TypeVar
 import tyro
 
 from supple.methods.base import Method
-from supple_lab import lookup
-from supple_lab.atomic_write import StorageError
+from supple_lab import registry
 from supple_lab.commands.base import DONE, FAILED, Command
 from supple_lab.commands.form import values_of
-from supple_lab.commands.screen import print_drawing
-from supple_lab.commands.telling import advising, refusals_told
-from supple_lab.report.about import About
+from supple_lab.commands.messages import advising, print_drawing, refusals_told
+from supple_lab.files import StorageError
+from supple_lab.paper.compare import LABELS
+from supple_lab.paper.manifest import Manifest, read_manifest, studies_in
+from supple_lab.paper.register import dated
+from supple_lab.paper.study import Order, Study
 from supple_lab.report.asked import only_asked
 from supple_lab.report.figure import Drawing, Finding
-from supple_lab.report.load import load_results
 from supple_lab.report.remarks import MAX_NAMED, counted
-from supple_lab.report.results import Results
+from supple_lab.report.study_json import About
 from supple_lab.report.write import write_report
-from supple_lab.report.written_spec import Written, id_of, method_of, name_of
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.studies.base import Study
-from supple_lab.studies.labels import LABELS
-from supple_lab.studies.manifest import Manifest, read_manifest, studies_in
-from supple_lab.studies.order import Order
-from supple_lab.studies.register import dated
+from supple_lab.results.load import load_results
+from supple_lab.results.results import Results, Written, id_of, method_of, name_of
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
 
 Found = TypeVar("Found", bound=Finding)
 
@@ -49,7 +46,7 @@ class Report(Command):
         given = Path(self.study)
         if self.out is None and given.is_dir():
             return report_all(given)
-        study = (lookup.find(Study, self.study) if self.out else study_or_no_folder(self.study))()
+        study = (registry.find(Study, self.study) if self.out else study_or_no_folder(self.study))()
         print_drawing(*make_report(study, self.out or default_out(study)))
         return DONE
 
@@ -60,9 +57,9 @@ def study_or_no_folder(name: str) -> type[Study]:
         what = "is a file" if Path(name).exists() else "does not exist"
         raise StorageError(f"the folder {name} {what}. Name the folder of the runs, or a study: supple report STUDY.")
     try:
-        return lookup.find(Study, name)
-    except lookup.UnknownName as error:
-        raise lookup.UnknownName(f"there is no folder {name} here, and {error}") from None
+        return registry.find(Study, name)
+    except registry.UnknownName as error:
+        raise registry.UnknownName(f"there is no folder {name} here, and {error}") from None
 
 
 def report_all(out: Path) -> int:
@@ -73,8 +70,8 @@ def report_all(out: Path) -> int:
     for name in names:
         try:
             with refusals_told():
-                print_drawing(*make_report(lookup.find(Study, name)(), out))
-        except (StorageError, lookup.UnknownName) as error:
+                print_drawing(*make_report(registry.find(Study, name)(), out))
+        except (StorageError, registry.UnknownName) as error:
             untold.append(f"supple: no report of {name}: {error}")
     if len(names) > len(untold) + 1:
         print(f"overview: {(out / 'report' / 'index.html').resolve()}")
@@ -85,7 +82,7 @@ def report_all(out: Path) -> int:
 def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
-    unknown = [name for name in manifest.order.also if name not in lookup.known(Method)]
+    unknown = [name for name in manifest.order.also if name not in registry.known(Method)]
     order = replace(manifest.order, also=tuple(name for name in manifest.order.also if name not in unknown))
     grid = study.specs(order)
     ordered = {id_of(written) for written in manifest.specs}

@@ -11,28 +11,23 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from supple_lab import lookup
+from supple_lab import registry
 from supple_lab.commands.base import FAILED, BadUsage, Command
+from supple_lab.commands.messages import print_drawing, tell_damage, tell_failures, tell_notes
 from supple_lab.commands.report import default_out, make_report
-from supple_lab.commands.screen import print_drawing
-from supple_lab.commands.telling import tell_damage, tell_failures, tell_notes
 from supple_lab.data.base import DataError
-from supple_lab.data.folder import use_folder
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.mirror import Mirror
-from supple_lab.runs.precision import Precision, named
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.runs.suitable import check_suitable, remarks_on_precision
-from supple_lab.studies.base import Study
-from supple_lab.studies.manifest import add_to_manifest
-from supple_lab.studies.order import MAX_SEEDS, Order, Scale
-from supple_lab.sweep.executor import EngineMissing, Executor
+from supple_lab.data.files import use_folder
+from supple_lab.paper.manifest import add_to_manifest
+from supple_lab.paper.study import MAX_SEEDS, Order, Scale, Study
+from supple_lab.precision import Precision, named
+from supple_lab.run.check import check_suitable, remarks_on_precision
+from supple_lab.run.recorder import Pace, Tracker, TrackerMissing
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.mirror import Mirror
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import EngineMissing, Executor, Terms
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
-from supple_lab.sweep.terms import Terms
 from supple_lab.sweep.view import choose_view
-from supple_lab.trackers.base import Tracker, TrackerMissing
 
 GIB = 2**30
 OTHER_GRID = "the folder had another grid of this study ({}); its runs stay, but the report is about the new one alone."
@@ -93,7 +88,7 @@ class Run(Command):
     """Show no progress."""
 
     def obey(self) -> int:
-        study, engine = lookup.find(Study, self.study)(), lookup.find(Executor, self.engine)
+        study, engine = registry.find(Study, self.study)(), registry.find(Executor, self.engine)
         order = self.order()
         if objection := study.objection(order):
             raise BadUsage(objection)
@@ -248,7 +243,7 @@ def check_trackers(names: Iterable[str]) -> None:
     """Refuse trackers that do not exist or are not installed."""
     try:
         for name in names:
-            lookup.find(Tracker, name).check_installed()
+            registry.find(Tracker, name).check_installed()
     except TrackerMissing as error:
         raise BadUsage(str(error)) from error
 

@@ -11,17 +11,16 @@ from supple_lab.commands.base import BadUsage
 from supple_lab.commands.one_run import OneRun, find_metrics, print_stages
 from supple_lab.data.base import Dataset
 from supple_lab.data.digits import Digits
-from supple_lab.data.folder import use_folder
+from supple_lab.data.files import use_folder
 from supple_lab.models.base import Model
 from supple_lab.models.mlp import MLP
-from supple_lab.runs.optimizer import Adam, Optimizer
-from supple_lab.runs.problem import Supervised
-from supple_lab.runs.record_log import Record
-from supple_lab.runs.run import DEFAULT_PACE
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.suitable import extent_of
+from supple_lab.optimizer import Adam, Optimizer
+from supple_lab.run.check import extent_of
+from supple_lab.run.run import DEFAULT_PACE
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.run_folder import Record
 
 
 @dataclass(frozen=True, kw_only=True)

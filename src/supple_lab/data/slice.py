@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from supple_lab.data.base import DataError, Dataset, Examples, Facts, Splits
-from supple_lab.data.cifar10 import CIFAR10
+from supple_lab.data.cifar import CIFAR10
 from supple_lab.streams import stream
 
 

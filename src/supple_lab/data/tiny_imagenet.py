@@ -1,17 +1,168 @@
-"""TinyImageNet: 110,000 photographs of 64x64 pixels in 200 classes (Stanford CS231n), as folders of JPEG files."""
+"""Images decoded once: kept as raw bytes with a checksum, made anew when damaged or when their files changed."""
 
 import hashlib
+import json
+import os
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from supple_lab.data.archive import Archive
 from supple_lab.data.base import DataError, Facts, Splits
-from supple_lab.data.decoded_cache import read_or_decode
-from supple_lab.data.folder import cache_folder
-from supple_lab.data.jpeg_folders import Listing, decode_into_, list_images
-from supple_lab.data.on_disk import OnDisk
+from supple_lab.data.files import Archive, OnDisk, Pixels, cache_folder
+from supple_lab.files import StorageError, atomic_write
+
+HEADER = 4096  # bytes of JSON before the images, padded with spaces
+
+
+def read_or_decode(
+    places: Sequence[Path], *, fingerprint: str, shape: tuple[int, ...], decode_into_: Callable[[Pixels], None]
+) -> Pixels:
+    """The images from the first place that has them whole, or decoded now and kept in the first that can be written."""
+    for place in places:
+        content = _read(place, HEADER + int(np.prod(shape)))
+        if content is not None and _is_right(content, fingerprint):
+            return content[HEADER:].reshape(shape)
+    content = np.empty(HEADER + int(np.prod(shape)), np.uint8)
+    decode_into_(content[HEADER:].reshape(shape))
+    header = json.dumps({"of": fingerprint, "sha256": _digest(content)}).encode().ljust(HEADER)
+    content[:HEADER] = np.frombuffer(header, np.uint8)
+    _keep(content, places)
+    return content[HEADER:].reshape(shape)
+
+
+def _read(place: Path, length: int) -> Pixels | None:
+    try:
+        with open(place, "rb") as file:
+            content = np.empty(length, np.uint8)
+            whole = file.readinto(content.data) == length and not file.read(1)
+            return content if whole else None
+    except OSError:
+        return None
+
+
+def _is_right(content: Pixels, fingerprint: str) -> bool:
+    try:
+        header = json.loads(content[:HEADER].tobytes())
+        return bool(header["of"] == fingerprint and header["sha256"] == _digest(content))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _digest(content: Pixels) -> str:
+    return hashlib.sha256(content[HEADER:].data).hexdigest()
+
+
+def _keep(content: Pixels, places: Sequence[Path]) -> None:
+    problems = []
+    for place in places:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(place, content.data)
+            return
+        except (StorageError, OSError) as error:
+            problems.append(str(error))
+    warnings.warn(f"decoded images could not be kept, the next run decodes again: {'; '.join(problems)}", stacklevel=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """The images of both splits, those for training first; classes are numbered in the order of their names."""
+
+    files: tuple[str, ...]
+    labels: tuple[int, ...]
+    num_train: int
+    fingerprint: str  # changes when a file comes, goes, or is written anew
+
+    @property
+    def num_test(self) -> int:
+        return len(self.files) - self.num_train
+
+    @property
+    def most_in_a_class(self) -> int:
+        """Training images in the largest class."""
+        return max(Counter(self.labels[: self.num_train]).values(), default=0)
+
+
+def list_images(folder: Path, *, num_classes: int) -> Listing:
+    """Every image that is there, with its class."""
+    label_of = {name: label for label, name in enumerate(sorted(_text(folder / "wnids.txt").split()))}
+    if len(label_of) != num_classes:
+        raise DataError(f"{folder / 'wnids.txt'}: {num_classes} classes expected, {len(label_of)} found")
+    seen = hashlib.sha256()
+    train, test = list(_train(folder, label_of)), list(_val(folder, label_of))
+    for entry, label in train + test:
+        status = entry.stat()
+        seen.update(f"{entry.path[len(str(folder)) :]} {label} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return Listing(
+        files=tuple(entry.path for entry, _ in train + test),
+        labels=tuple(label for _, label in train + test),
+        num_train=len(train),
+        fingerprint=seen.hexdigest(),
+    )
+
+
+def decode_into_(out_NCHW: Pixels, files: Sequence[str]) -> None:
+    """Decode every file to RGB, grey ones too; the decoder leaves the interpreter to other threads."""
+
+    def decode(index: int) -> None:
+        out_NCHW[index] = _decoded(files[index], size=out_NCHW.shape[2:])
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(decode, range(len(files))):
+            pass
+
+
+def _decoded(file: str, *, size: tuple[int, ...]) -> Pixels:
+    from PIL import Image  # nothing else needs it
+
+    try:
+        with Image.open(file, formats=["JPEG"]) as image:
+            if image.size[::-1] != size:
+                raise DataError(f"{file}: {size[1]}x{size[0]} pixels expected, {image.size[0]}x{image.size[1]} found")
+            return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+    except (OSError, SyntaxError) as error:  # Pillow raises SyntaxError at some broken headers
+        raise DataError(f"{file}: not a whole JPEG image: {error}") from error
+
+
+def _train(folder: Path, label_of: dict[str, int]) -> Iterator[tuple[os.DirEntry, int]]:
+    for place in _entries(folder / "train"):
+        if place.name not in label_of:
+            raise DataError(f"{place.path}: no class of that name in wnids.txt")
+        for entry in _entries(Path(place.path, "images")):
+            yield entry, label_of[place.name]
+
+
+def _val(folder: Path, label_of: dict[str, int]) -> Iterator[tuple[os.DirEntry, int]]:
+    annotations = folder / "val" / "val_annotations.txt"
+    rows = [line.split("\t") for line in _text(annotations).splitlines()]
+    class_of = {row[0]: row[1] if len(row) > 1 else "" for row in rows}
+    if unknown := set(class_of.values()) - label_of.keys():
+        raise DataError(f"{annotations}: {sorted(unknown)[0]!r} is no class of wnids.txt")
+    for entry in _entries(folder / "val" / "images"):
+        if entry.name not in class_of:
+            raise DataError(f"{entry.path}: val_annotations.txt does not say its class")
+        yield entry, label_of[class_of[entry.name]]
+
+
+def _entries(folder: Path) -> list[os.DirEntry]:
+    """What a folder holds, in the order of names, hidden files left out; nothing where there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((e for e in entries if not e.name.startswith(".")), key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from supple_lab.report.minus import minus
-from supple_lab.report.panel import Bars, Distribution, Level, Line, Panel, Range, Scale
+from supple_lab.report.figure import Bars, Distribution, Level, Line, Panel, Range, Scale
 from supple_lab.report.scale import backward, forward, inside, share, ticks
+from supple_lab.report.tables import minus
 
 MARGIN = 0.05  # of the data's own range, above and below
 

@@ -1,10 +1,296 @@
-"""Figure, table and claim as data: what a study draws, before anything decides how it looks."""
+"""Panels as data: curves, bars, distributions and heat maps, before anything decides how they look."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import cached_property
+from typing import ClassVar, Literal, get_args
 
-from supple_lab.report.panel import NOTHING_YET, AnyPanel
+import numpy as np
+
+from supple_lab.report.colours import Look, look_of_repeat
+from supple_lab.results.intervals import SEED, bootstrap_interval, bootstrap_intervals, mean_and_std, mean_interval
+
+Scale = Literal["linear", "log", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
+Band = Literal["range", "deviation", "interval"]  # lowest to highest seed, one standard deviation, 95% of the mean
+Range = tuple[float, float]
+NOTHING_YET = "no finished runs yet"  # what an empty panel says
+NO_EPOCHS = "finished runs, but no logs of epochs"  # as where a store was made of a report
+Ends = tuple[np.ndarray, np.ndarray]  # lower and upper, (positions,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """One line with a band, both given: what was computed over more than the seeds, such as an IQM over games."""
+
+    method: str  # decides the colour, the same everywhere
+    label: str
+    x: np.ndarray  # (positions,)
+    middle: np.ndarray  # (positions,); not finite where there is no value, and the line breaks there
+    low: np.ndarray
+    high: np.ndarray
+    n: int  # how many runs stand behind it
+    dots: bool = False  # markers with error bars in place of a line with a band
+    statistic: str = "mean"  # what the line is
+    band_words: str = "± one std"  # what the band is
+    edges: tuple[str, str] = ("mean − std", "mean + std")  # what low and high are
+
+    @property
+    def has_band(self) -> bool:
+        return bool(np.isfinite(self.low).any())
+
+    @property
+    def bootstrap(self) -> Ends | None:
+        """None: what the band is, was decided where it was computed."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One line with a band: a method's values over seeds and positions."""
+
+    method: str  # decides the colour, the same everywhere
+    label: str
+    x: np.ndarray  # (positions,)
+    values: np.ndarray  # (seeds, positions); not finite where a seed has no value, and the line breaks there
+    band: Band = "range"
+    dots: bool = False  # markers with error bars in place of a line with a band
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def has_band(self) -> bool:
+        return self.n > 1
+
+    @property
+    def statistic(self) -> str:
+        """What the line is."""
+        return "mean" if self.n > 1 else "value"
+
+    @property
+    def middle(self) -> np.ndarray:
+        """The line: the mean over seeds."""
+        return self._whole.mean(axis=0)
+
+    @property
+    def low(self) -> np.ndarray:
+        """The lower edge of the band."""
+        return self._edges_of_band[0]
+
+    @property
+    def high(self) -> np.ndarray:
+        """The upper edge of the band."""
+        return self._edges_of_band[1]
+
+    @property
+    def edges(self) -> tuple[str, str]:
+        """What the edges of the band are."""
+        names = {"range": ("lowest", "highest"), "deviation": ("mean − std", "mean + std")}
+        return names.get(self.band, ("95% from", "95% to"))
+
+    @property
+    def band_words(self) -> str:
+        """What the band is."""
+        return {"range": "lowest to highest", "deviation": "± one std", "interval": "95% interval"}[self.band]
+
+    @cached_property
+    def bootstrap(self) -> Ends | None:
+        """The 95% bootstrap interval of the mean over seeds; None for a single seed, which has no spread."""
+        return bootstrap_intervals(self._whole, np.random.default_rng(SEED)) if self.n > 1 else None
+
+    @property
+    def _edges_of_band(self) -> Ends:
+        whole = self._whole
+        if self.band == "range" or self.n < 2:
+            return whole.min(axis=0), whole.max(axis=0)
+        if self.band == "deviation":
+            reach = whole.std(axis=0, ddof=1)
+            return self.middle - reach, self.middle + reach
+        ends = np.array([mean_interval(column) for column in whole.T]).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
+
+    @property
+    def _whole(self) -> np.ndarray:
+        # A mean over the seeds that happened to survive would flatter the method: no value where one is missing.
+        return np.where(np.isfinite(self.values).all(axis=0), self.values, np.nan)
+
+
+Line = Curve | Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A dashed horizontal line to read curves against: chance, full reset, a value that the paper prints."""
+
+    label: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """Curves on one set of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Line, ...]
+    levels: tuple[Level, ...] = ()
+    nothing: str = NOTHING_YET  # said where there are no curves
+    y_range: Range | None = None
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not self.curves
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """Groups of bars with error bars: at each position one bar a method."""
+
+    nothing: ClassVar[str] = NOTHING_YET
+
+    title: str
+    x_label: str
+    y_label: str
+    positions: tuple[str, ...]  # names of the groups, from left to right
+    bars: tuple[Line, ...]  # the x of each are places in positions, counted from 0
+    levels: tuple[Level, ...] = ()
+    y_range: Range | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not self.bars
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """How one method's values are spread at one position."""
+
+    method: str
+    label: str
+    position: str
+    edges: np.ndarray  # (bins + 1,), rising
+    shares: np.ndarray  # (bins,) of all values
+    quartiles: tuple[float, float, float]  # Q1, Q2 (the median) and Q3 of the values themselves, not of the bins
+    n: int = 1  # runs it was gathered from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """Histograms on their sides, at several positions, with their quartiles marked."""
+
+    nothing: ClassVar[str] = NOTHING_YET
+
+    title: str
+    x_label: str
+    y_label: str
+    histograms: tuple[Histogram, ...]  # positions appear in the order in which they are first named
+    levels: tuple[Level, ...] = ()
+    y_range: Range | None = None
+    y_scale: Scale = "linear"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not self.histograms
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """Names of the positions, from left to right."""
+        return tuple(dict.fromkeys(histogram.position for histogram in self.histograms))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """A mean over seeds in each cell of a grid, as colour and as text."""
+
+    nothing: ClassVar[str] = NOTHING_YET
+
+    title: str
+    x_label: str
+    y_label: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]  # from top to bottom
+    samples: tuple[tuple[np.ndarray, ...], ...]  # rows of cells, each (seeds,); not finite where a seed has no value
+    reference: Level | None = None  # marked on the colour bar; cells above it are bold
+    value_label: str = ""  # of the colour bar
+    decimals: int = 3
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not any(len(cell) for row in self.samples for cell in row)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The means: (rows, columns); not finite where no run has ended or one has no value."""
+        return self._numbers[..., 0]
+
+    @cached_property
+    def deviations(self) -> np.ndarray:
+        """The standard deviations, printed smaller under the means: (rows, columns); not finite for a single seed."""
+        return self._numbers[..., 1]
+
+    def bootstrap(self, row: int, column: int) -> Range | None:
+        """The 95% bootstrap interval of a cell's mean over seeds; None for a single seed, which has no spread."""
+        return bootstrap_interval(self.samples[row][column], np.random.default_rng(SEED))
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        pairs = [mean_and_std(cell) if len(cell) else (np.nan, np.nan) for row in self.samples for cell in row]
+        return np.array(pairs, dtype=float).reshape(len(self.rows), len(self.columns), 2)
+
+
+AnyPanel = Panel | Bars | Distribution | HeatMap
+
+
+Key = tuple[str, str]  # method and label
+NUM_MARKERS = 9  # a curve's markers are a key to the legend, not its data points
+MAX_STRONG_BANDS = 6  # more of them at full strength cover the lines
+
+
+def key_of(entry: Line | Histogram) -> Key:
+    """What makes two curves of a figure entries of their own."""
+    return entry.method, entry.label
+
+
+def entries_of(panel: AnyPanel) -> tuple[Line | Histogram, ...]:
+    """All that has a place in the legend."""
+    if isinstance(panel, Panel):
+        return panel.curves
+    if isinstance(panel, Bars):
+        return panel.bars
+    return panel.histograms if isinstance(panel, Distribution) else ()
+
+
+def legend_of(figure: "Figure") -> dict[Key, Look]:
+    """A look per entry, in the order of appearance; a method's further entries differ in dashes and marker."""
+    keys = dict.fromkeys(key_of(entry) for panel in figure.panels for entry in entries_of(panel))
+    repeats: Counter[str] = Counter()
+    looks = {}
+    for method, label in keys:
+        looks[method, label] = look_of_repeat(method, repeats[method])
+        repeats[method] += 1
+    return looks
+
+
+def marked_positions(curve: Line) -> list[int]:
+    """Evenly spread positions that carry a marker, first and last among them; all of them for dots."""
+    number = len(curve.x)
+    spread = number if curve.dots else min(number, NUM_MARKERS)
+    return np.unique(np.linspace(0, number - 1, spread).round().astype(int)).tolist()
+
+
+def band_strength(num_curves: int) -> float:
+    """How opaque a band is."""
+    return 0.16 if num_curves <= MAX_STRONG_BANDS else 0.07
+
 
 Verdict = Literal["holds", "fails", "not decided", "not run"]
 Place = tuple[int, int]  # row and column of a cell, counted from 0, the header not counted

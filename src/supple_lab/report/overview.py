@@ -8,15 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from supple_lab.report.about import About
-from supple_lab.report.claims_table import selection_of
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
+from supple_lab.report.draw import thumbnail
 from supple_lab.report.figure import ClaimRow, Drawing, Verdict
-from supple_lab.report.minus import minus
-from supple_lab.report.page import VERDICT_SIGNS, kind_of
-from supple_lab.report.plots.picture import thumbnail
-from supple_lab.report.results import Results
-from supple_lab.report.templates import template
+from supple_lab.report.page import VERDICT_SIGNS, kind_of, template
+from supple_lab.report.study_json import About
+from supple_lab.report.tables import minus, selection_of
+from supple_lab.results.results import Results
 
 
 @dataclass(frozen=True, kw_only=True)

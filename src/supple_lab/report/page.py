@@ -1,17 +1,33 @@
-"""Page: a study on one self-contained HTML file. The figures are SVG in the page itself; a script adds the rest."""
+"""Templates: the HTML files beside this one. All that is filled in is escaped."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
 from supple_lab.provenance import Provenance
-from supple_lab.report.about import About
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
-from supple_lab.report.distinctions import distinctions
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Finding, Table, Verdict
-from supple_lab.report.legend import legend_of
-from supple_lab.report.minus import minus
+from supple_lab.report.figure import (
+    AnyPanel,
+    ClaimRow,
+    Curve,
+    Drawing,
+    Figure,
+    Finding,
+    Line,
+    Panel,
+    Table,
+    Verdict,
+    legend_of,
+)
 from supple_lab.report.remarks import remarks
-from supple_lab.report.results import Results
-from supple_lab.report.run_lists import (
+from supple_lab.report.study_json import (
+    About,
     commits_of,
     missing_groups,
     missing_words,
@@ -20,14 +36,62 @@ from supple_lab.report.run_lists import (
     run_view,
     short_of,
     show_seconds,
+    strict,
     trained_on,
     versions_of,
 )
-from supple_lab.report.study_json import strict
 from supple_lab.report.svg.panel_shape import panel_shape
-from supple_lab.report.tables import ABSENT, caption_of, ends_of, show_interval
-from supple_lab.report.templates import template
-from supple_lab.report.thinning import thinned
+from supple_lab.report.tables import ABSENT, caption_of, ends_of, minus, show_interval
+from supple_lab.results.results import Results
+from supple_lab.results.select import distinctions
+
+HERE = Path(__file__).parent
+
+
+@cache
+def template(name: str) -> Template:
+    """One of the files."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+MAX_POINTS = 6_000  # of all curves together; a point takes about 220 bytes of the page, which may have 2 MB
+
+
+def thinned(figures: Sequence[Figure]) -> list[Figure]:
+    """The figures with at most so many points in all, evenly left out."""
+    panels = [panel for figure in figures for panel in figure.panels if isinstance(panel, Panel)]
+    num_points = sum(len(curve.x) for panel in panels for curve in panel.curves)
+    step = max(1, math.ceil(num_points / MAX_POINTS))
+    return list(figures) if step == 1 else [_every(step, figure) for figure in figures]
+
+
+def _every(step: int, figure: Figure) -> Figure:
+    if not any(isinstance(panel, Panel) for panel in figure.panels):
+        return figure
+    caption = f"{figure.caption} (The page shows one point in {step}.)"
+    return replace(figure, caption=caption, panels=tuple(_every_of_panel(step, panel) for panel in figure.panels))
+
+
+def _every_of_panel(step: int, panel: AnyPanel) -> AnyPanel:
+    if not isinstance(panel, Panel):
+        return panel
+    return replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
+
+
+def _every_point(step: int, curve: Line) -> Line:
+    kept = slice((len(curve.x) - 1) % step, None, step)  # the last point is always among them
+    if isinstance(curve, Curve):
+        return replace(curve, x=curve.x[kept], values=curve.values[:, kept])
+    parts: dict[str, np.ndarray] = {name: getattr(curve, name)[kept] for name in ("x", "middle", "low", "high")}
+    return replace(curve, **parts)  # type: ignore[arg-type]
+
 
 MAX_ROWS = 500  # of a list of runs, about 300 bytes each; the JSON beside the page has them all
 MAX_BARS = 60  # of progress; more are not read

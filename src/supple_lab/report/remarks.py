@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from supple_lab.report.results import Results, RunResult
-from supple_lab.runs.journal import NOT_CAPTURED
+from supple_lab.results.results import Results, RunResult
+from supple_lab.run.recorder import NOT_CAPTURED
 
 PACKAGES = ("supple", "torch")  # whose versions decide a run's numbers
 MAX_NAMED = 5  # of a kind; the rest is counted

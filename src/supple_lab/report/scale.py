@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from supple_lab.report.panel import Range, Scale
+from supple_lab.report.figure import Range, Scale
 
 STEPS = [1, 2, 2.5, 5, 10]
 

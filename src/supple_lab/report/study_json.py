@@ -1,19 +1,183 @@
-"""STUDY.json: a study's runs, numbers and verdicts for programs. Strict JSON: what is not a finite number is null."""
+"""About: what a report must know of its study besides the results."""
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+import torch
+
+from supple_lab.precision import Numerics
 from supple_lab.provenance import Provenance
-from supple_lab.report.about import About
-from supple_lab.report.distinctions import distinctions
 from supple_lab.report.figure import Drawing
-from supple_lab.report.results import Results, RunResult
-from supple_lab.report.run_lists import precision_of
-from supple_lab.report.spec_fields import dataset_of
+from supple_lab.report.remarks import counted, version_of
+from supple_lab.results.results import Results, RunResult, Standing, dataset_of
+from supple_lab.results.select import distinctions
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """Which study was run, at which scale, by which command."""
+
+    study: str  # its name, also the stem of its page and its JSON file
+    title: str
+    question: str
+    scale: str
+    command: str  # typed again, it gives the same runs
+    notes: tuple[str, ...] = ()  # what sets these runs apart from the paper's protocol
+
+    def stem(self, name: str) -> str:
+        """A figure's or table's file name without its ending: studies in one folder do not overwrite each other."""
+        return name if name == self.study or name.startswith(f"{self.study}_") else f"{self.study}_{name}"
+
+
+STATES: dict[Standing, str] = {  # in the order of a bar; what a reader calls them
+    "done": "finished",
+    "diverged": "diverged",
+    "damaged": "damaged",
+    "failed": "failed",
+    "running": "running",
+    "interrupted": "interrupted",
+    "waiting": "not started",
+}
+ROUNDINGS = {"fp32": "float32 (fp32)", "tf32": "TensorFloat-32 (tf32)", "bf16": "bfloat16 under autocast (bf16)"}
+View = dict[str, Any]
+
+
+def show_seconds(seconds: float) -> str:
+    """A duration in the two largest units that matter."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def run_view(run: RunResult, settings: str) -> View:
+    """A row of the list of runs."""
+    return {
+        "id": run.spec.run_id,
+        "method": run.called,
+        "settings": settings,
+        "condition": run.condition,
+        "dataset": dataset_of(run.spec),
+        "seed": run.spec.seed,
+        "state": STATES[run.state],
+        "time": show_seconds(run.seconds),
+        "version": version_of(run, "supple"),
+    }
+
+
+def short_of(results: Results) -> str:
+    """How many runs are not there, in a clause."""
+    missing, damaged = len(results.missing), sum(run.state == "damaged" for run in results.runs)
+    number = f"{missing} of {counted(len(results.runs))}"
+    if damaged and damaged == missing:
+        return f"{number} {'is' if damaged == 1 else 'are'} damaged"
+    return f"{number} did not finish{' or are damaged' if damaged else ''}"
+
+
+def missing_words(results: Results) -> str:
+    """How many runs are not there, and for what they count."""
+    diverged = sum(run.state == "diverged" for run in results.runs)
+    others = len(results.missing) - diverged
+    it_has = "it counts up to there and has" if diverged == 1 else "they count up to there and have"
+    lost = f"{diverged} diverged: {it_has} no value after: curves break there, claims on later stages stay undecided."
+    alone, several = ("The other is", "The others are") if diverged else ("It is", "They are")
+    left_out = (
+        f"{alone if others == 1 else several} in no table or verdict above, and in a curve only where nothing of its "
+        "method has ended yet."
+    )
+    return " ".join((f"{short_of(results)}.", *([lost] if diverged else []), *([left_out] if others else [])))
+
+
+def missing_groups(results: Results) -> list[View]:
+    """Runs that are not done, together where they differ in nothing but the seed."""
+    groups: dict[tuple[tuple[str, str], ...], list[RunResult]] = {}
+    settings = distinctions(results)
+    for run in results.missing:
+        told = {
+            "method": run.called,
+            "settings": settings[run.spec.run_id],
+            "place": f", {run.condition}" if run.condition else f" on {dataset_of(run.spec)}",
+            "state": STATES[run.state],
+            "reason": run.reason,
+        }
+        groups.setdefault(tuple(told.items()), []).append(run)
+    return [{**dict(told), "seeds": seeds_of(members), "num_runs": len(members)} for told, members in groups.items()]
+
+
+def seeds_of(runs: Sequence[RunResult]) -> str:
+    """The runs' seeds, each once."""
+    return ", ".join(str(seed) for seed in sorted({run.spec.seed for run in runs}))
+
+
+def progress_bars(results: Results) -> list[View]:
+    """How the runs of each method on each dataset stand, where not all are done."""
+    groups = results.group_by(lambda spec: (spec.method.name, dataset_of(spec)))
+    return [_progress_bar(dataset, group) for (_, dataset), group in groups.items() if group.missing]
+
+
+def _progress_bar(dataset: str, results: Results) -> View:
+    counts = Counter(run.state for run in results.runs)
+    total = len(results.runs)
+    parts = [
+        {"state": state, "words": words, "number": counts[state], "percent": round(100 * counts[state] / total, 2)}
+        for state, words in STATES.items()
+        if counts[state]
+    ]
+    name = f"{results.runs[0].called} on {dataset}"
+    return {"name": name, "parts": parts, "words": ", ".join(f"{part['number']} {part['words']}" for part in parts)}
+
+
+def trained_on(runs: Sequence[RunResult]) -> str:
+    """The devices and the hardware that the runs name, most used first."""
+    places = Counter(
+        ": ".join(part for part in (run.device, str(run.facts.get("hardware", ""))) if part)
+        for run in runs
+        if run.device
+    )
+    return "; ".join(
+        f"{place} ({counted(number)})" if len(places) > 1 else place for place, number in places.most_common()
+    )
+
+
+def precision_of(run: RunResult) -> str:
+    """What the run's matrix products were rounded to; empty where neither it nor its device tells."""
+    if told := run.facts.get("precision"):
+        return str(told)
+    if run.device or run.spec.precision != "default":  # runs of older versions do not say it
+        device = torch.device("cuda" if run.device == "cuda" else "cpu")
+        return Numerics.choose(device, run.spec.precision).precision
+    return ""
+
+
+def precisions_of(runs: Sequence[RunResult]) -> str:
+    """The precisions of the runs, most used first; more than one is counted."""
+    found = Counter(precision for run in runs if (precision := precision_of(run)))
+    counts = {name: f", {counted(number)}" for name, number in found.most_common()}
+    return "; ".join(f"{ROUNDINGS.get(name, name)}{count if len(found) > 1 else ''}" for name, count in counts.items())
+
+
+def commits_of(runs: Sequence[RunResult]) -> str:
+    """The commits that the runs name; more than one is said."""
+    commits = Counter(str(run.facts["commit"]) for run in runs if run.facts.get("commit"))
+    several = f"{len(commits)} different ones: " if len(commits) > 1 else ""
+    return several + ", ".join(commit for commit, _ in commits.most_common())
+
+
+def versions_of(runs: Sequence[RunResult]) -> str:
+    """The versions that the runs name, by package; more than one of a package is said."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs:
+        versions = run.facts.get("versions")
+        for package, number in versions.items() if isinstance(versions, dict) else ():
+            found.setdefault(package, {})[str(number)] = None
+    return ", ".join(f"{package} {' and '.join(numbers)}" for package, numbers in found.items())
+
 
 Json = dict[str, Any]
 STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one anew for each value

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import special
 
 from supple_lab.report.figure import ClaimRow, Finding, Part, Verdict
-from supple_lab.report.intervals import mean_interval, show
-from supple_lab.report.sample import Sample
+from supple_lab.results.intervals import mean_interval, show
+from supple_lab.results.results import Sample
 
 Values = Sample | np.ndarray  # one number a run
 Interval = tuple[float, float]

@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from supple_lab.atomic_write import atomic_write, storage_error
+from supple_lab.files import atomic_write, storage_error
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
-from supple_lab.report.about import About
-from supple_lab.report.claims_table import claims_table, printed_claims
+from supple_lab.report.draw import picture_files
 from supple_lab.report.figure import Drawing, Table
 from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
-from supple_lab.report.plots.picture import picture_files
-from supple_lab.report.results import Results
-from supple_lab.report.study_json import study_json
+from supple_lab.report.study_json import About, study_json
+from supple_lab.report.tables import claims_table, printed_claims
+from supple_lab.results.results import Results
 
 
 def write_report(folder: Path, about: About, *, results: Results, drawing: Drawing) -> Path:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from supple_lab.lookup import UnknownName, no_such
+from supple_lab.registry import UnknownName, no_such
 from supple_lab.rl.base import Environment, Frame, Game, Step
 from supple_lab.rl.games import GAMES
 

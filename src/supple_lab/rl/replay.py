@@ -1,10 +1,7 @@
-"""Replay: the last N frames, each stored once as bytes; stacks of frames are put together when they are sampled.
+"""Frames in a memory-mapped file: more than the memory of a host can hold, paged in by the operating system."""
 
-A time counts the frames ever added; a frame's slot is its time modulo the capacity. An episode of T steps takes T + 1
-slots: the frame before each action, and the last frame, after which nothing was done. So every step has its next frame,
-also one at which the episode was cut off.
-"""
-
+import math
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,8 +10,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from supple_lab.files import storage_error
 from supple_lab.rl.base import Frame
-from supple_lab.rl.frame_memory import mapped_frames
+
+
+def mapped_frames(file: Path, shape: tuple[int, ...]) -> Tensor:
+    """Zeroed bytes in a new file of their own, its space reserved: a disk that fills up later would kill the run."""
+    try:
+        with open(file, "wb") as new:
+            os.posix_fallocate(new.fileno(), 0, math.prod(shape))
+    except OSError as error:
+        raise storage_error(error, file) from error
+    return torch.from_numpy(np.memmap(file, dtype=np.uint8, mode="r+", shape=shape))
+
 
 Columns = dict[str, npt.NDArray]  # one entry per time
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from supple_lab.atomic_write import atomic_write, unreadable
+from supple_lab.files import atomic_write, unreadable
 from supple_lab.rl.replay import Columns, Replay
 
 MAGIC = b"supple replay 1\n"

@@ -1,19 +1,91 @@
-"""Executor: where runs are executed, in the manner of concurrent.futures. Choosing one changes no number."""
+"""Terms: what a sweep grants each of its runs. None of it changes a number."""
 
 import concurrent.futures
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
-from supple_lab.runs.run_folder import State
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.sweep.terms import Terms
+from supple_lab.run.recorder import Pace
+from supple_lab.spec import RunSpec
+from supple_lab.store.lock import RunIsBusy
+from supple_lab.store.run_folder import SETTLED, State
+from supple_lab.store.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The share of a GPU, the time and the memory that a run may have, and where the runs find a cluster."""
+
+    per_gpu: int = 1  # runs at once on one GPU
+    time_limit: float | None = None  # seconds for one attempt at a run; what takes longer has failed
+    memory_limit: int | None = None  # bytes of a run's process, mapped files not counted; what takes more has failed
+    pace: Pace = field(default_factory=Pace)
+    track: tuple[str, ...] = ()  # names of trackers that are told what a run records
+    address: str | None = None  # of a running Ray cluster
+    slurm: tuple[str, ...] = ()  # what sbatch is told besides, as NAME=VALUE
+    retry_failed: bool = False  # whether runs that failed or diverged before are tried again
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether somebody must watch the run's process."""
+        return self.time_limit is not None or self.memory_limit is not None
+
+    @property
+    def settled(self) -> tuple[State, ...]:
+        """States in which a run is left as it is, also where it came to be so after the sweep's start."""
+        return ("done",) if self.retry_failed else SETTLED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Where the runs are, on what they compute, and on what terms."""
+
+    out: str
+    mirror: str | None
+    device: str
+    jobs: int
+    terms: Terms
+
+    @classmethod
+    def of(cls, engine: "Executor") -> "Order":
+        """The order that an engine passes on."""
+        store = engine.store
+        mirror = store.mirror.url if store.mirror else None
+        return cls(
+            out=str(store.root.resolve()), mirror=mirror, device=engine.device, jobs=engine.jobs, terms=engine.terms
+        )
+
+    @property
+    def runs_at_once(self) -> int:
+        """That share what one job is given: a GPU, or a core."""
+        return self.terms.per_gpu if self.device == "cuda" else 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Order":
+        """The order that was written."""
+        terms = content["terms"]
+        own = {"pace": Pace(**terms["pace"]), "track": tuple(terms["track"]), "slurm": tuple(terms["slurm"])}
+        return cls(**{**content, "terms": Terms(**{**terms, **own})})
+
+
+def settle(future: Future[State], answer: dict[str, Any]) -> None:
+    """Hand an answer to whoever waits for the run."""
+    if "state" in answer:
+        future.set_result(answer["state"])
+    elif "busy" in answer:
+        future.set_exception(RunIsBusy(answer["busy"]))
+    else:
+        future.set_exception(RunError(answer["error"]))
 
 
 class RunError(Exception):

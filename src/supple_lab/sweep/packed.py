@@ -16,16 +16,15 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 import torch
 
-from supple_lab.interrupted import BrokenProcess
-from supple_lab.runs.precision import Numerics
-from supple_lab.runs.recording import MAX_THREADS
-from supple_lab.runs.run_folder import State
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.errors import BrokenProcess
+from supple_lab.precision import Numerics
+from supple_lab.run.capture import MAX_THREADS
 from supple_lab.scenarios.base import Unsuitable
-from supple_lab.sweep.attempts import execute_here
-from supple_lab.sweep.executor import Executor, RunError
-from supple_lab.sweep.terms import Terms
+from supple_lab.spec import RunSpec
+from supple_lab.store.run_folder import State
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import Executor, RunError, Terms
+from supple_lab.sweep.sweep import execute_here
 
 THREAD_NAME = "packed run"
 OWN = threading.local()

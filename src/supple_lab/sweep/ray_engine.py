@@ -15,12 +15,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from importlib.util import find_spec
 
-from supple_lab.runs.run_folder import State
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.sweep.executor import EngineMissing, Executor, RunError
-from supple_lab.sweep.order import Order, settle
-from supple_lab.sweep.terms import Terms
+from supple_lab.spec import RunSpec
+from supple_lab.store.run_folder import State
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import EngineMissing, Executor, Order, RunError, Terms, settle
 
 NUM_CLUSTERS = 3  # that may be lost, with no run ended in between
 SECONDS_TO_JOIN = 30  # for the cluster at an address to answer

@@ -8,12 +8,10 @@ from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import Any
 
-from supple_lab.runs.run_folder import State
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.sweep.executor import EngineMissing, Executor, RunError
-from supple_lab.sweep.order import Order, settle
-from supple_lab.sweep.terms import Terms
+from supple_lab.spec import RunSpec
+from supple_lab.store.run_folder import State
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import EngineMissing, Executor, Order, RunError, Terms, settle
 
 SECONDS_BETWEEN_LOOKS = 2.0  # at the files in which jobs leave their answers
 MAX_TIMES_OUT_OF_TIME = 1000  # a job out of time is queued again: runs are as long as they are

@@ -15,9 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from supple_lab.runs.run_folder import SETTLED, State
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
+from supple_lab.spec import RunSpec
+from supple_lab.store.run_folder import SETTLED, State
+from supple_lab.store.store import Store
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MAX_SHARE_OF_TIME = 0.1  # that looking may take: thousands of status files are not read twice a second

@@ -6,9 +6,8 @@ import numpy as np
 
 from supple_lab.report.axes import Axes, axes_of
 from supple_lab.report.colours import Look
-from supple_lab.report.legend import Key, key_of
-from supple_lab.report.panel import Bars, Line
-from supple_lab.report.slots import Slot, bar_slots
+from supple_lab.report.draw import Slot, bar_slots
+from supple_lab.report.figure import Bars, Key, Line, key_of
 from supple_lab.report.svg.curves import ErrorBar, numbers, summary
 from supple_lab.report.svg.shape import Shape, across, down, level_marks, line_data, panel_data, x_marks, y_marks
 

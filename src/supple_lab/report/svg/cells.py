@@ -3,10 +3,9 @@
 import numpy as np
 
 from supple_lab.report.colours import Look
-from supple_lab.report.legend import Key
-from supple_lab.report.panel import HeatMap
+from supple_lab.report.draw import MARK, Cell, cells, shade, shade_range
+from supple_lab.report.figure import HeatMap, Key
 from supple_lab.report.remarks import counted
-from supple_lab.report.shades import MARK, Cell, cells, shade, shade_range
 from supple_lab.report.svg.shape import Mark, Numbers, Shape
 
 NUM_STOPS = 13  # of the colour bar; between two of them cividis is as good as straight

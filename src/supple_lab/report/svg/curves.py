@@ -6,8 +6,7 @@ import numpy as np
 
 from supple_lab.report.axes import Axes, axes_of, brief
 from supple_lab.report.colours import Look
-from supple_lab.report.legend import Key, band_strength, key_of, marked_positions
-from supple_lab.report.panel import Bars, Line, Panel
+from supple_lab.report.figure import Bars, Key, Line, Panel, band_strength, key_of, marked_positions
 from supple_lab.report.svg.shape import (
     Numbers,
     Shape,

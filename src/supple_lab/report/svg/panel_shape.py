@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from supple_lab.report.colours import Look
-from supple_lab.report.legend import Key
-from supple_lab.report.panel import AnyPanel, Bars, Distribution, HeatMap, Panel
+from supple_lab.report.figure import AnyPanel, Bars, Distribution, HeatMap, Key, Panel
 from supple_lab.report.svg.bars import bars_shape
 from supple_lab.report.svg.cells import cells_shape
 from supple_lab.report.svg.curves import curves_shape

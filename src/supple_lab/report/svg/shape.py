@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from supple_lab.report.axes import Axes, calmest_end
-from supple_lab.report.panel import AnyPanel, Level, Line
+from supple_lab.report.figure import AnyPanel, Level, Line
 
 Kind = Literal["curves", "bars", "violins", "cells"]  # panel_KIND.html draws it
 POINTS = "points: "  # begins the words in brackets that say what a point of a curve stands for

@@ -7,9 +7,8 @@ import numpy as np
 
 from supple_lab.report.axes import Axes, axes_of
 from supple_lab.report.colours import Look
-from supple_lab.report.legend import Key, key_of
-from supple_lab.report.panel import Distribution, Histogram
-from supple_lab.report.slots import Violin, violins
+from supple_lab.report.draw import Violin, violins
+from supple_lab.report.figure import Distribution, Histogram, Key, key_of
 from supple_lab.report.svg.curves import points
 from supple_lab.report.svg.shape import (
     Numbers,

@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from supple_lab.runs.store import Store
-    from supple_lab.sweep.order import Order
-    from supple_lab.sweep.watched_worker import WatchedWorker
+    from supple_lab.store.store import Store
+    from supple_lab.sweep.executor import Order
+    from supple_lab.sweep.local import WatchedWorker
 
 _workers: "dict[str, WatchedWorker]" = {}  # the worker process of this Ray worker, by the GPU that it was given
 
@@ -18,13 +18,13 @@ def execute_task(spec_json: str, written_order: dict[str, Any]) -> dict[str, str
     """How the run ended. Where this process itself is killed, Ray retries: the run goes on from its checkpoint."""
     from pathlib import Path
 
-    from supple_lab.interrupted import Interrupted, end_process
-    from supple_lab.runs.lease import RunIsBusy
-    from supple_lab.runs.run import execute
-    from supple_lab.runs.spec import RunSpec
-    from supple_lab.runs.store import Store
-    from supple_lab.sweep.order import Order
-    from supple_lab.sweep.watched_worker import execute_persistently
+    from supple_lab.errors import Interrupted, end_process
+    from supple_lab.run.run import execute
+    from supple_lab.spec import RunSpec
+    from supple_lab.store.lock import RunIsBusy
+    from supple_lab.store.store import Store
+    from supple_lab.sweep.executor import Order
+    from supple_lab.sweep.local import execute_persistently
 
     order = Order.from_dict(written_order)
     store, spec = Store.create(Path(order.out), mirror=order.mirror), RunSpec.from_json(spec_json)
@@ -43,7 +43,7 @@ def execute_task(spec_json: str, written_order: dict[str, Any]) -> dict[str, str
 
 
 def _worker(store: "Store", order: "Order") -> "WatchedWorker":
-    from supple_lab.sweep.watched_worker import WatchedWorker
+    from supple_lab.sweep.local import WatchedWorker
 
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if gpu not in _workers or not _workers[gpu].is_alive():

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from submitit.core.utils import DelayedSubmission
 
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.sweep.order import Order
-from supple_lab.sweep.process import Process
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import Order
+from supple_lab.sweep.local import Process
 from supple_lab.sweep.sweep import execute_all
 
 

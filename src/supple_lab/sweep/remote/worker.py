@@ -12,13 +12,13 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
-from supple_lab.interrupted import Interrupted, end_process
-from supple_lab.runs.journal import Pace
-from supple_lab.runs.lease import RunIsBusy
-from supple_lab.runs.run import execute
-from supple_lab.runs.spec import RunSpec
-from supple_lab.runs.store import Store
-from supple_lab.sweep.terms import Terms
+from supple_lab.errors import Interrupted, end_process
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store.lock import RunIsBusy
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import Terms
 
 READY = "ready"  # said once, before the first run is taken, so that starting up does not count as its time
 

@@ -1,0 +1,273 @@
+"""Data in files: their checksums, archives and folders, and where a dataset lies on disk."""
+
+import gzip
+import hashlib
+import os
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from supple_lab.data.base import DataError, Dataset, Examples, Splits
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownFile:
+    """One file of a dataset, or the .gz it is distributed as: either will do."""
+
+    name: str
+    length: int
+    digest: str | None  # such as md5:6bbc...; None where none is published for the unpacked file
+    gz_digest: str | None = None  # of NAME.gz; None where there is no such file
+    row_length: int | None = None  # rows of this length may come in any order: they are sorted, then digested
+
+    def read(self, folder: Path) -> bytes:
+        """The verified content, rows sorted where their order is free; DataError says what is wrong with the file."""
+        problems = []
+        for path in self._forms(folder):
+            try:
+                return self._verified(path)
+            except FileNotFoundError:
+                continue
+            except DataError as error:
+                problems.append(str(error))
+        raise DataError(problems[0] if problems else f"{self.name}: missing; expected {self.length:,} bytes")
+
+    def _forms(self, folder: Path) -> list[Path]:
+        """The file and its .gz, if it has one; a form with a published checksum goes first."""
+        forms = [folder / self.name] + [folder / f"{self.name}.gz"] * (self.gz_digest is not None)
+        return forms if self.digest is not None else forms[::-1]
+
+    def _verified(self, path: Path) -> bytes:
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise DataError(f"{path.name}: cannot be read: {error.strerror}") from error
+        if path.name != self.name:
+            check_digest(path.name, content, expected=self.gz_digest)
+            content = _unzipped(path.name, content)
+        if len(content) != self.length:
+            raise DataError(f"{path.name}: {self.length:,} bytes expected, {len(content):,} found")
+        if self.row_length is not None:
+            content = sorted_rows(content, self.row_length)
+        check_digest(path.name, content, expected=self.digest)
+        return content
+
+
+def read_files(folder: Path, files: Sequence[KnownFile]) -> list[bytes]:
+    """The verified contents, in order; the DataError names every file that is not as it should be."""
+    contents, problems = [], []
+    for file in files:
+        try:
+            contents.append(file.read(folder))
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("\n  ".join([f"{len(problems)} of {len(files)} files in {folder} are not right:", *problems]))
+    return contents
+
+
+def check_digest(name: str, content: bytes, *, expected: str | None) -> None:
+    """Compare the checksum where one is published."""
+    if expected is None:
+        return
+    kind, _, wanted = expected.partition(":")
+    found = hashlib.new(kind, content, usedforsecurity=False).hexdigest()
+    if found != wanted:
+        raise DataError(f"{name}: {kind} {wanted} expected, {found} found")
+
+
+def sorted_rows(content: bytes, row_length: int) -> bytes:
+    """The rows in ascending order of their bytes: the same for every order in which a copy has them."""
+    return b"".join(sorted(content[at : at + row_length] for at in range(0, len(content), row_length)))
+
+
+def _unzipped(name: str, content: bytes) -> bytes:
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{name}: not a whole gzip file: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """One official file. A .tar.gz or .zip is unpacked in the data folder; a single .gz is read as it is."""
+
+    path: str  # where it goes, relative to the data folder
+    urls: tuple[str, ...]  # mirrors, the best first
+    length: int
+    md5: str
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether files come out of it that take its place."""
+        return self.path.endswith((".tar.gz", ".zip"))
+
+    def is_whole(self, file: Path) -> bool:
+        """Whether the file is there and is this archive."""
+        return file.is_file() and not self.fault_of(file)
+
+    def fault_of(self, file: Path) -> str:
+        """What tells a file that is there from this archive; empty where nothing does."""
+        if (size := file.stat().st_size) != self.length:
+            return f"has {size:,} bytes, not {self.length:,}"
+        return "" if (found := md5_of(file)) == self.md5 else f"has the md5 {found}, not {self.md5}"
+
+
+def md5_of(file: Path) -> str:
+    """The checksum in which these archives are published."""
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def unpack(file: Path, root: Path) -> None:
+    """Unpack beside, then move into the data folder: a kill leaves no half-written file under a final name."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=root, ignore_cleanup_errors=True) as beside:
+            if file.name.endswith(".zip"):
+                _unzip(file, Path(beside))
+            else:
+                _untar(file, Path(beside))
+            move_into(Path(beside), root)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise DataError(f"{file} cannot be unpacked in {root}: {error}") from error
+
+
+def _untar(file: Path, into: Path) -> None:
+    with tarfile.open(file) as archive:
+        archive.extractall(into, filter="data")  # refuses links and paths that lead outside
+
+
+def _unzip(file: Path, into: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name.replace("\\", "/")).parts:
+                raise DataError(f"{file} cannot be unpacked: its member {name!r} would be written outside the folder")
+        archive.extractall(into)
+
+
+def move_into(source: Path, target: Path) -> None:
+    """Move a tree over another: whole folders where the target has none, else file by file; nothing else is touched."""
+    for path in sorted(source.iterdir()):
+        final = target / path.name
+        if path.is_dir() and final.is_dir():
+            move_into(path, final)
+        else:
+            os.replace(path, final)
+
+
+VARIABLE = "SUPPLE_DATA"
+
+
+def use_folder(folder: Path) -> None:
+    """Look here first, in this process and in those it starts: what --data DIR does."""
+    os.environ[VARIABLE] = str(folder.expanduser().absolute())
+
+
+def data_folders() -> list[Path]:
+    """Where to look, in order."""
+    return [*_chosen(), cache_folder()]
+
+
+def target_folder() -> Path:
+    """Where downloads go: the chosen folder, or else the cache folder."""
+    return data_folders()[0]
+
+
+def cache_folder() -> Path:
+    """$XDG_CACHE_HOME/supple, or ~/.cache/supple."""
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "supple"
+
+
+def _chosen() -> list[Path]:
+    chosen = os.environ.get(VARIABLE)
+    return [Path(chosen).expanduser().absolute()] if chosen else []
+
+
+Pixels = NDArray[np.uint8]
+
+
+class OnDisk(Dataset):
+    """A dataset whose files the user has or gets with `supple data get`; a frozen dataclass in every subclass."""
+
+    subfolder: ClassVar[str]  # of a data folder, as the official archive unpacks
+    archives: ClassVar[tuple[Archive, ...]]
+    mean: ClassVar[tuple[float, ...]]  # of each channel, of values in [0, 1]; for both splits
+    std: ClassVar[tuple[float, ...]]
+    verified_by: ClassVar[str]
+
+    def check_here(self) -> None:
+        self.find()
+
+    def load(self, device: torch.device) -> Splits:
+        folder = self.find()
+        try:
+            return self.read(folder).to(device)
+        except DataError as error:
+            advice = f"To get it whole: supple data get {self.name} --data {self.root_of(folder)}"
+            raise DataError(f"{self.name}: {error}\n{advice}") from error
+
+    def find(self) -> Path:
+        """The first data folder's subfolder that exists."""
+        roots = data_folders()
+        for root in roots:
+            if self.is_in(root):
+                return root / self.subfolder
+        raise DataError(
+            f"{self.name} is not here. Looked for {self.subfolder} in {' and in '.join(map(str, roots))}.\n"
+            f"If you have it, name the folder that holds {self.subfolder} with --data DIR or ${VARIABLE}. "
+            f"If not: supple data get {self.name}"
+        )
+
+    def is_in(self, root: Path) -> bool:
+        """Whether a data folder has something of this dataset; an empty subfolder hides no full one."""
+        folder = root / self.subfolder
+        try:
+            return folder.is_dir() and any(folder.iterdir())
+        except PermissionError:
+            return True  # whoever reads it will say so
+
+    def root_of(self, folder: Path) -> Path:
+        """The data folder that a subfolder lies in."""
+        return folder.parents[len(Path(self.subfolder).parts) - 1]
+
+    @abstractmethod
+    def read(self, folder: Path) -> Splits:
+        """Both splits from a folder, verified; DataError says what is wrong there."""
+
+    @abstractmethod
+    def contents(self, folder: Path) -> list[str]:
+        """What the folder holds, a line each, without a judgement."""
+
+    def splits(self, train: tuple[Pixels, Pixels], test: tuple[Pixels, Pixels]) -> Splits:
+        """Images and labels with the dataset's normalisation."""
+        return Splits(self._examples(*train), self._examples(*test), num_classes=self.facts.num_classes)
+
+    def _examples(self, images_NCHW: Pixels, labels_N: Pixels) -> Examples:
+        return Examples(
+            images_NCHW=torch.from_numpy(images_NCHW),
+            labels_N=torch.from_numpy(labels_N.astype(np.int64)),
+            mean_C11=torch.tensor(self.mean).view(-1, 1, 1),
+            std_C11=torch.tensor(self.std).view(-1, 1, 1),
+        )
+
+
+def sizes(folder: Path) -> list[str]:
+    """The files of a folder with their lengths."""
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        return [f"{path.name}, {path.stat().st_size:,} bytes" for path in files]
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""The paper: tables of settings, and a file a study."""

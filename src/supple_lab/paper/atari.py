@@ -1,0 +1,407 @@
+"""Atari's conditions: a game at a scale's length, with the paper's p for it, with one p for all, acting with masks."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.optimizer import Adam
+from supple_lab.paper.atari_scores import SCORE, Groups, claim_lead, iqm_panel, iqm_table
+from supple_lab.paper.claims import words_of
+from supple_lab.paper.compare import (
+    Chosen,
+    chosen,
+    label_of,
+    label_of_optimizer,
+    mean_of,
+    methods_of,
+    selection_notes,
+    shown,
+    stage_curves,
+    times,
+)
+from supple_lab.paper.groups import in_each, in_most
+from supple_lab.paper.rules import claim_decline, claims_above
+from supple_lab.paper.study import Condition, Order, Seeds, Study, settings_of
+from supple_lab.paper.tables import slips
+from supple_lab.paper.tables.setting import Setting, under
+from supple_lab.report.figure import ClaimRow, Drawing, Figure, Panel, Table
+from supple_lab.report.tables import best_of_columns
+from supple_lab.report.verdict import claim_difference_above, claim_difference_below
+from supple_lab.results.results import Results, RunResult, Sample
+from supple_lab.results.scores import human_normalised
+from supple_lab.rl.atari import Atari as Game
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.games import GAMES
+
+SEEDS = Seeds(smoke=1, quick=1, paper=5)
+RANKED = ("Asterix", "BeamRider", "DemonAttack")  # known for plasticity loss; the paper shows their effective rank
+TITLES = {"smoke": ("Asterix",), "quick": ("RoadRunner",), "paper": tuple(GAMES)}
+# Games in which AID acts in training mode, too. The paper names none; those whose rank is looked at serve twice.
+ROLLOUTS = {"smoke": ("Asterix",), "quick": (), "paper": RANKED}
+# A random player of RoadRunner hardly scores, and one that learned to keep running scores hundreds of times as much.
+QUICK = (Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99))
+QUICK_RATE = Adam(learning_rate=1e-4, epsilon=1.5e-4)
+
+
+def per_game(title: str, order: Order) -> Condition:
+    """The paper's best p of the game."""
+    return Condition(
+        label=title,
+        problem=problem_of(title, order),
+        model=NatureDQN(),
+        experiment="atari",
+        case=title,
+        seeds=SEEDS,
+        given=quick_settings(order),
+    )
+
+
+def one_p(title: str, order: Order) -> Condition | None:
+    """The same p for all games; at quick scale there is one p anyway."""
+    if has_own_p(order):
+        return None
+    return replace(per_game(title, order), label=f"{title}, one p", experiment="atari_one_p")
+
+
+def in_training_mode(title: str, order: Order) -> Condition | None:
+    """AID that acts in training mode, in the games that are asked."""
+    if title not in ROLLOUTS[order.scale]:
+        return None
+    usual = per_game(title, order)
+    return replace(
+        usual,
+        label=f"{title}, acting in training mode",
+        problem=replace(problem_of(title, order), act_mode="train"),
+        given=tuple(setting for setting in usual.settings(order) if setting.method.name == "aid"),
+    )
+
+
+def has_own_p(order: Order) -> bool:
+    """Whether p and rate are quick scale's own; a search tries the paper's."""
+    return order.scale == "quick" and not order.search
+
+
+def quick_settings(order: Order) -> tuple[Setting, ...] | None:
+    """At quick scale the methods have a rate of their own; elsewhere, and in a search, the tables'."""
+    if not has_own_p(order):
+        return None
+    rows = under(QUICK_RATE, QUICK)
+    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
+    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
+
+
+def problem_of(title: str, order: Order) -> DQN:
+    """The game at the scale's length."""
+    if order.scale == "paper":
+        return DQN(game=Game(title=title))
+    if order.scale == "quick":
+        return DQN(
+            game=Game(title=title),
+            num_iterations=5,
+            steps_per_iteration=6_000,
+            steps_per_segment=2_000,
+            evaluation_steps=2_000,
+            num_random_steps=2_000,
+            num_decay_steps=8_000,
+            target_period=500,
+            capacity=50_000,
+        )
+    return DQN(
+        game=Game(title=title, max_steps=30),
+        num_iterations=2,
+        steps_per_iteration=60,
+        steps_per_segment=30,
+        evaluation_steps=30,
+        num_random_steps=90,
+        num_decay_steps=30,
+        target_period=20,
+        boundary_period=20,
+        capacity=1_000,
+    )
+
+
+SMOKE = "Smoke scale: a few updates in one game show that everything runs; the numbers mean nothing."
+SILENT = (
+    "Where the paper is silent: sticky actions (0.25), losing a life ends no episode, no idle frames, games of at most "
+    "27,000 steps, convolutions without padding, Xavier-uniform weights, epsilon from 1 to {floor} in {decay:,} steps, "
+    "the target network in evaluation mode, scores from {evaluation:,} steps at epsilon {epsilon} after each "
+    "iteration, effective rank on 2,048 states of the replay."
+)
+CHOSEN = (
+    "The paper chose p for each game on the scores that it reports, which flatters. One p for all games (AID 0.99, "
+    "Dropout 0.01) is the commonest of those choices: made on the same scores, but once instead of 17 times."
+)
+UNSEARCHED = "Not searched, with the commonest p of the paper's (AID 0.99, Dropout 0.01): {}."
+
+
+def notes(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:
+    """By scale, and by what a search leaves as it is."""
+    told = (SMOKE,) if order.scale == "smoke" else quick_notes(order) if order.scale == "quick" else paper_notes(order)
+    left = [condition.label for condition in conditions if not condition.has_search]
+    return (*told, UNSEARCHED.format("; ".join(left))) if order.search and left else told
+
+
+def quick_notes(order: Order) -> tuple[str, ...]:
+    """How the scale differs from the paper's protocol."""
+    rows = per_game("RoadRunner", order).settings(order)
+    rates = dict.fromkeys(label_of_optimizer(row.optimizer) for row in rows)
+    picked = "Game, rate and p (AID 0.99, Dropout 0.01) were" if has_own_p(order) else "The game was"
+    return (
+        "Quick scale, not the paper's protocol: 30,000 steps of RoadRunner, evaluated for 2,000 steps after each "
+        f"6,000; {', '.join(rates)}, target copies every 500 steps, a replay of 50,000 frames. No claim can be "
+        f"decided. {picked} chosen so that something is learned in so few steps. An evaluation may hold a single "
+        "game, and its score leaps.",
+        silent(order),
+    )
+
+
+def paper_notes(order: Order) -> tuple[str, ...]:
+    """Which learning rate is run, and how p was chosen."""
+    slip = slips("atari")[0]
+    printed, meant = (label_of_optimizer(setting.optimizer) for setting in (slip.printed, slip.meant))
+    rate = f"{printed}, as printed" if order.as_printed else f"{meant}, not {printed} as printed"
+    return (f"All methods are run with {rate}: that is {slip.reason}.", CHOSEN, silent(order))
+
+
+def silent(order: Order) -> str:
+    """What the paper does not say, as the scale has it."""
+    problem = problem_of(TITLES[order.scale][0], order)
+    return SILENT.format(
+        floor=problem.epsilon_floor,
+        decay=problem.num_decay_steps,
+        evaluation=problem.evaluation_steps,
+        epsilon=problem.evaluation_epsilon,
+    )
+
+
+WORSE = ("Pong", "Qbert")  # games in which the paper finds AID slightly worse
+TENTH = 0.1  # of the vanilla agent's score above random play: less is no improvement
+
+
+def dropout_fails_in_three_games(groups: Groups) -> ClaimRow:
+    """Is Dropout less than a tenth above vanilla in each of the games known for plasticity loss?"""
+    words = words_of("dropout_fails_in_three_games")
+    rows = {
+        title: claim_difference_below(
+            normalised_final(groups, title, "dropout"),
+            times(normalised_final(groups, title, "vanilla"), 1 + TENTH),
+            quantity="final human-normalised score, Dropout minus 1.1 times ReLU",
+            **words,
+        )
+        for title in RANKED
+    }
+    return in_each(rows, words)
+
+
+def aid_is_better_in_most_games(groups: Groups) -> ClaimRow:
+    """Does AID score higher than vanilla in more than half of the 17 games?"""
+    words = words_of("aid_better_in_most_games")
+    rows = {
+        title: claim_difference_above(
+            final_of(groups, title, "aid", SCORE),
+            final_of(groups, title, "vanilla", SCORE),
+            quantity="final score, AID minus ReLU",
+            **words,
+        )
+        for title in GAMES
+    }
+    return in_most(rows, words)
+
+
+def pong_and_qbert_get_worse(groups: Groups) -> ClaimRow:
+    """Does AID score lower than vanilla in both games?"""
+    words = words_of("pong_and_qbert_get_worse")
+    rows = {
+        title: claim_difference_below(
+            final_of(groups, title, "aid", SCORE),
+            final_of(groups, title, "vanilla", SCORE),
+            quantity="final score, AID minus ReLU",
+            **words,
+        )
+        for title in WORSE
+    }
+    return in_each(rows, words)
+
+
+def aid_keeps_rank(groups: Groups) -> ClaimRow:
+    """Is AID's effective rank above each of the other two in each quarter of the run, in each of the three games?"""
+    words = words_of("aid_keeps_rank_in_atari")
+    rows = {
+        f"{title} against {label_of(other)} ({quarter})": row
+        for title in RANKED
+        for other in ("vanilla", "dropout")
+        for quarter, row in claims_above(
+            runs_of(groups, title, "aid"),
+            runs_of(groups, title, other),
+            "srank",
+            quantity="effective rank, AID minus the other",
+            words=words,
+        ).items()
+    }
+    return in_each(rows, words)
+
+
+def ranks_decline(groups: Groups) -> ClaimRow:
+    """Do the ranks of vanilla and of Dropout end below nine tenths of the first, in each of the three games?"""
+    words = words_of("vanilla_and_dropout_ranks_decline_in_atari")
+    rows = {
+        f"{label_of(method)} in {title}": claim_decline(
+            runs_of(groups, title, method), "srank", quantity="effective rank", words=words
+        )
+        for title in RANKED
+        for method in ("vanilla", "dropout")
+    }
+    return in_each(rows, words)
+
+
+def train_mode_destabilises(groups: Groups, noisy: Groups) -> ClaimRow:
+    """Does AID score lower where it acts in training mode, in each game that was run so?"""
+    words = words_of("train_mode_rollouts_destabilise")
+    rows = {
+        title: claim_difference_below(
+            normalised_final(noisy, title, "aid"),
+            normalised_final(groups, title, "aid"),
+            quantity="final human-normalised score of AID, acting in training minus in evaluation mode",
+            **words,
+        )
+        for title in noisy or RANKED
+    }
+    return in_each(rows, words)
+
+
+def runs_of(groups: Groups, title: str, method: str) -> Results:
+    """A method's runs in a game; none where it was not run."""
+    return groups.get(title, Chosen({})).of(method)
+
+
+def final_of(groups: Groups, title: str, method: str, metric: str) -> Sample:
+    """A number after the last iteration, one a run."""
+    return runs_of(groups, title, method).final(metric)
+
+
+def normalised_final(groups: Groups, title: str, method: str) -> Sample:
+    """A method's final human-normalised score, one a run."""
+
+    def final(run: RunResult) -> float:
+        return float(human_normalised(run.values(SCORE)[-1:], title)[0]) if len(run.values(SCORE)) else float("nan")
+
+    return runs_of(groups, title, method).sample(final)
+
+
+PER_GAME, ONE_P, QUICK_P = "p per game, as the paper", "one p for all games", "quick scale's own p"
+COARSE = 100.0  # points between random and human play; games that have more need no decimals of a score
+
+
+class Atari(Study):
+    """Vanilla, Dropout and AID, with the paper's p for each game and with one p for all."""
+
+    name = "atari"
+    title = "Reinforcement learning: DQN on 17 Atari games at a replay ratio of 1"
+    question = (
+        "A network that learns from its own play never sees the same data for long. Does AID make it learn more from "
+        "ten million frames?"
+    )
+
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        return tuple(
+            condition
+            for title in TITLES[order.scale]
+            for condition in (per_game(title, order), one_p(title, order), in_training_mode(title, order))
+            if condition is not None
+        )
+
+    def draw(self, results: Results, order: Order) -> Drawing:
+        groups, flat = grouped(results, order, per_game), grouped(results, order, one_p)
+        noisy = grouped(results, order, in_training_mode)
+        choices = {QUICK_P: groups} if has_own_p(order) else {PER_GAME: groups, ONE_P: flat}
+        return Drawing(
+            figures=(iqm_figure(choices), score_figure(groups), rank_figure(groups)),
+            tables=(score_table(groups), iqm_table(choices)),
+            claims=(
+                claim_lead(choices, "aid", "vanilla", words_of("aid_improves_atari")),
+                claim_lead(choices, "dropout", "vanilla", words_of("small_dropout_improves_atari")),
+                dropout_fails_in_three_games(groups),
+                aid_is_better_in_most_games(groups),
+                pong_and_qbert_get_worse(groups),
+                aid_keeps_rank(groups),
+                ranks_decline(groups),
+                train_mode_destabilises(groups, noisy),
+            ),
+            notes=(*notes(order, self.conditions(order)), *selection_notes(groups, noisy)),
+        )
+
+
+def grouped(
+    results: Results, order: Order, condition_of: Callable[[str, Order], Condition | None]
+) -> dict[str, Chosen]:
+    """Each game's runs under one kind of condition, by method; a search is decided by the final score."""
+    conditions = {title: condition_of(title, order) for title in TITLES[order.scale]}
+    return {
+        title: chosen(results, condition, order=order, metric=SCORE, rule="final")
+        for title, condition in conditions.items()
+        if condition is not None
+    }
+
+
+def iqm_figure(choices: Mapping[str, Groups]) -> Figure:
+    """Both choices of p side by side."""
+    return Figure(
+        name="atari_iqm",
+        caption="Interquartile mean of the human-normalised scores over games and seeds after each iteration; band: "
+        "95% stratified bootstrap interval. The paper chose p for each game on the scores that it reports.",
+        panels=tuple(iqm_panel(groups, title) for title, groups in choices.items()),
+        columns=2,
+    )
+
+
+def score_figure(groups: Groups) -> Figure:
+    """Raw scores, a panel a game."""
+    return Figure(
+        name="atari_scores",
+        caption="Score at evaluation after each iteration; line: mean over seeds, band: one standard deviation.",
+        panels=tuple(game_panel(title, group, SCORE, "score") for title, group in groups.items()),
+    )
+
+
+def rank_figure(groups: Groups) -> Figure:
+    """Effective rank in the paper's three games; in whatever was run where none of them was."""
+    titles = [title for title in groups if title in RANKED] or list(groups)
+    return Figure(
+        name="atari_rank",
+        caption="Effective rank (srank, 0.01) of the penultimate features on states of the replay; line: mean over "
+        "seeds, band: one standard deviation.",
+        panels=tuple(game_panel(title, groups[title], "srank", "effective rank") for title in titles),
+    )
+
+
+def game_panel(title: str, group: Chosen, metric: str, y_label: str) -> Panel:
+    """A number over the iterations."""
+    return Panel(title=title, x_label="iteration", y_label=y_label, curves=stage_curves(group.by_method, metric))
+
+
+def score_table(groups: Groups) -> Table:
+    """Final scores, games by methods, the best of each game in bold."""
+    methods = methods_of(groups)
+    samples = [[group.of(method).final(SCORE) for method in methods] for group in groups.values()]
+    means = np.array([[mean_of(sample) for sample in row] for row in samples]).reshape(len(groups), len(methods))
+    best = best_of_columns(means.T, columns=range(len(groups)))  # games are rows here
+    return Table(
+        name="scores",
+        caption="Score after the last iteration; mean ± standard deviation over seeds, the best of each game in bold.",
+        header=("game", *map(label_of, methods)),
+        rows=tuple(
+            (title, *(shown(sample, decimals=decimals_of(title)) for sample in row))
+            for title, row in zip(groups, samples, strict=True)
+        ),
+        bold=frozenset((game, method + 1) for method, game in best),
+    )
+
+
+def decimals_of(title: str) -> int:
+    """How many decimals of a game's score tell anything: none where people score hundreds."""
+    random, human = GAMES[title]
+    return 0 if human - random > COARSE else 1

@@ -1,0 +1,278 @@
+"""What figures and tables call the methods: the paper's names; and the optimizers, by their learning rates."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supple_lab.optimizer import Optimizer
+from supple_lab.paper.study import Condition, Order
+from supple_lab.paper.tables import best, cases
+from supple_lab.report.figure import NO_EPOCHS, NOTHING_YET, Curve, Panel, Table
+from supple_lab.report.tables import ABSENT, best_of_columns
+from supple_lab.results.intervals import show
+from supple_lab.results.results import Key, Results, RunResult, Sample
+from supple_lab.results.select import Rule, select
+
+LABELS = {
+    "vanilla": "ReLU",
+    "dropout": "ReLU + Dropout",
+    "aid": "AID",
+    "drop_relu": "DropReLU",
+    "rrelu": "RReLU",
+    "crelu": "CReLU",
+    "fourier": "Fourier",
+    "identity": "identity",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+    "l2": "L2",
+    "l2_init": "L2 Init",
+    "s_ewc": "S-EWC",
+    "shrink_perturb": "S&P",
+    "dash": "DASH",
+    "redo": "ReDo",
+    "cbp": "CBP",
+    "full_reset": "full reset",
+}
+
+
+def label_of(method: str) -> str:
+    """What a method is called; one that the paper does not have, by its own name."""
+    return LABELS.get(method, method)
+
+
+def label_of_optimizer(optimizer: Optimizer) -> str:
+    """An optimizer with its learning rate as people write it: Adam 1e-3."""
+    digits, exponent = f"{optimizer.learning_rate:e}".split("e")
+    return f"{type(optimizer).__name__} {float(digits):g}e{int(exponent)}"
+
+
+def quarters(num_stages: int, *, start: int = 0) -> list[slice]:
+    """The stages from the start on in four parts; fewer where there are fewer stages."""
+    parts = [part for part in np.array_split(np.arange(start, num_stages), 4) if len(part)]
+    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The runs of one condition by method, in the study's order, and what was selected how."""
+
+    by_method: dict[str, Results]
+    notes: tuple[str, ...] = ()
+
+    def of(self, method: str) -> Results:
+        """The method's runs; none where it was not run."""
+        return self.by_method.get(method, Results(()))
+
+
+def chosen(
+    results: Results, condition: Condition, *, order: Order, metric: str, rule: Rule, key: Key = "method"
+) -> Chosen:
+    """What to report of a condition: everything, or the best of each method's search; the key says what a method is."""
+    by_method: dict[str, Results] = condition.of(results, order).group_by(key)
+    if not order.search:
+        return Chosen(by_method)
+    selections = {name: select(runs, metric, rule=rule) for name, runs in by_method.items()}
+    notes = tuple(
+        f"{condition.label}, {label_of(name)}: {selection.words()}"
+        for name, selection in selections.items()
+        if selection.num_configurations > 1
+    )
+    return Chosen({name: selection.chosen for name, selection in selections.items()}, notes)
+
+
+def nothing_over_epochs(*groups: Chosen) -> str:
+    """What a panel over epochs says where it has no curves: nothing is finished, or what is has no log of epochs."""
+    finished = any(runs.finished for group in groups for runs in group.by_method.values())
+    return NO_EPOCHS if finished else NOTHING_YET
+
+
+MAX_POINTS = 100  # of a curve: more of them are a thick band of noise
+ByMethod = Mapping[str, Results]
+
+
+def stage_curves(by_method: ByMethod, metric: str) -> tuple[Curve, ...]:
+    """One curve for each method there is anything to draw of; the band is one standard deviation, as in the paper."""
+    size = num_averaged(by_method, metric)
+    return tuple(
+        stage_curve(name, results, metric, size=size)
+        for name, results in by_method.items()
+        if results.drawn and len(results.stages(metric))
+    )
+
+
+def stage_curve(method: str, results: Results, metric: str, *, size: int) -> Curve:
+    """The metric's means over so many stages at a time, each drawn at the last of them."""
+    stages, values = results.stages(metric) + 1, results.matrix(metric)
+    starts = np.arange(0, len(stages), size)
+    ends = np.append(starts[1:], len(stages))
+    return Curve(
+        method=method,
+        label=label_of(method),
+        x=stages[ends - 1],
+        values=np.add.reduceat(values, starts, axis=1) / (ends - starts),
+        band="deviation",
+    )
+
+
+def num_averaged(by_method: ByMethod, metric: str) -> int:
+    """How many stages a point stands for: one, unless a curve had more points than can be told apart."""
+    longest = max((len(results.stages(metric)) for results in by_method.values()), default=1)
+    return max(1, math.ceil(longest / MAX_POINTS))
+
+
+def stage_label(by_method: ByMethod, metric: str) -> str:
+    """What the horizontal axis is called: it tells where a point stands for several stages."""
+    size = num_averaged(by_method, metric)
+    return "stage" if size == 1 else f"stage (points: means of {size})"
+
+
+ByStage = dict[int, float]  # a metric by stage
+
+
+def difference_curve(one: Results, other: Results, metric: str, *, method: str) -> Curve | None:
+    """One minus the other at each stage, or None where no seed has both."""
+    ours, theirs = tables_by_seed(one, metric), tables_by_seed(other, metric)
+    seeds = [seed for seed in ours if seed in theirs]
+    stages = sorted({stage for seed in seeds for stage in ours[seed].keys() & theirs[seed].keys()})
+    if not stages:
+        return None
+    rows = [[value_at(ours[seed], stage) - value_at(theirs[seed], stage) for stage in stages] for seed in seeds]
+    return Curve(
+        method=method,
+        label=label_of(method),
+        x=np.array(stages) + 1,
+        values=np.array(rows, dtype=float),
+        band="deviation",
+    )
+
+
+def tables_by_seed(results: Results, metric: str) -> dict[int, ByStage]:
+    """Each drawn run's metric by stage, under its seed."""
+    return {run.spec.seed: table_of(run, metric) for run in results.drawn}
+
+
+def table_of(run: RunResult, metric: str) -> ByStage:
+    """The metric at each stage that recorded it."""
+    return {record["stage"]: record[metric] for record in run.records if metric in record}
+
+
+def value_at(table: ByStage, stage: int) -> float:
+    """The value of a stage; not a number where there is none."""
+    return table.get(stage, float("nan"))
+
+
+def mean_of_stages(results: Results, metric: str, stages: slice) -> Sample:
+    """The metric's mean over some of the stages, one number an ended run."""
+
+    def mean(run: RunResult) -> float:
+        values = run.values(metric)[stages]
+        return float(values.mean()) if len(values) else float("nan")
+
+    return results.sample(mean)
+
+
+def times(sample: Sample, factor: float) -> Sample:
+    """A multiple of each value: a claim on a ratio is decided by a difference, which no small denominator blows up."""
+    return replace(sample, values=factor * sample.values)
+
+
+def where_ended(sample: Sample) -> Sample:
+    """The seeds that have a value, one run each: without those that diverged."""
+    kept = np.flatnonzero(np.isfinite(sample.values))
+    return Sample(
+        values=sample.values[kept],
+        seeds=tuple(sample.seeds[place] for place in kept),
+        runs=tuple(sample.runs[place] for place in kept),
+    )
+
+
+Groups = Mapping[str, Chosen]  # by network, as it is called
+Number = Callable[[Results], Sample]  # what is compared, one number a run
+
+
+def compare(
+    results: Results, conditions: Sequence[Condition], *, order: Order, metric: str = "test_accuracy"
+) -> dict[str, Chosen]:
+    """Each network's runs to report; a search is decided by final accuracy, the paper's rule for generalizability."""
+    return {
+        condition.label: chosen(results, condition, order=order, metric=metric, rule="final")
+        for condition in conditions
+    }
+
+
+def selection_notes(*groups: Groups) -> tuple[str, ...]:
+    """What was selected how."""
+    return tuple(note for group in groups for one in group.values() for note in one.notes)
+
+
+def methods_of(groups: Groups) -> list[str]:
+    """All methods of all networks, in the study's order."""
+    return list(dict.fromkeys(name for group in groups.values() for name in group.by_method))
+
+
+def stage_panels(groups: Groups, metric: str, *, y_label: str) -> tuple[Panel, ...]:
+    """The metric over the stages, a panel a network."""
+    return tuple(
+        Panel(title=label, x_label="stage", y_label=y_label, curves=stage_curves(group.by_method, metric))
+        for label, group in groups.items()
+    )
+
+
+def final_accuracy(results: Results) -> Sample:
+    """Test accuracy after the last epoch."""
+    return results.final("test_accuracy")
+
+
+def mean_accuracy(results: Results) -> Sample:
+    """Test accuracy at the end of a stage, the mean over all stages."""
+    return results.stage_mean("test_accuracy")
+
+
+def comparison_table(groups: Groups, number: Number, *, name: str, caption: str) -> Table:
+    """Methods by networks, the best of each network in bold."""
+    methods = methods_of(groups)
+    samples = [[number(group.of(method)) for group in groups.values()] for method in methods]
+    means = np.array([[mean_of(sample) for sample in row] for row in samples], dtype=float)
+    return Table(
+        name=name,
+        caption=f"{caption}; mean ± standard deviation over seeds, the best of each column in bold.",
+        header=("method", *(f"{label} ({num_seeds(group, number)})" for label, group in groups.items())),
+        rows=tuple((label_of(method), *map(shown, row)) for method, row in zip(methods, samples, strict=True)),
+        bold=best_of_columns(means.reshape(len(methods), len(groups)), columns=range(1, len(groups) + 1)),
+    )
+
+
+def num_seeds(group: Chosen, number: Number) -> str:
+    """How many runs stand behind the numbers of a network."""
+    numbers = {len(number(runs)) for runs in group.by_method.values()} - {0}
+    if not numbers:
+        return "not run"
+    low, high = min(numbers), max(numbers)
+    return f"n = {low}" if low == high else f"n = {low} to {high}"
+
+
+def mean_of(sample: Sample) -> float:
+    """The mean over seeds; not a number where one diverged or none ended."""
+    return float(np.mean(sample.values)) if len(sample) else float("nan")
+
+
+def shown(sample: Sample, *, decimals: int = 3) -> str:
+    """A sample as a cell of a table, saying how many runs have no value: they diverged, or never recorded a number."""
+    known = sample.values[np.isfinite(sample.values)]
+    if not len(sample):
+        return ABSENT
+    if not len(known):
+        return "without a value"
+    lost, told = len(sample) - len(known), show(known, decimals=decimals)
+    return f"{told} ({lost} of {len(sample)} without a value)" if lost else told
+
+
+def of_the_paper(groups: Groups, experiment: str) -> dict[str, Chosen]:
+    """The methods of the experiment's table alone: what an order adds is drawn, but decides no claim of the paper."""
+    names = {setting.method.name for case in cases(experiment) for setting in best(experiment, case)}
+    return {
+        label: Chosen({name: runs for name, runs in group.by_method.items() if name in names})
+        for label, group in groups.items()
+    }

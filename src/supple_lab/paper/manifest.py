@@ -1,0 +1,153 @@
+"""Manifest: what a study was asked to run in an output folder, so that the report can be made from the store alone."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from supple_lab.files import StorageError, atomic_write, storage_error
+from supple_lab.paper.study import MAX_SEEDS, Order, Scale
+from supple_lab.precision import Precision
+from supple_lab.spec import RunSpec
+
+NAMES_OF_KINDS = {  # as JSON has them
+    str: "text",
+    dict: "an object",
+    int: "a whole number",
+    bool: "true or false",
+    tuple: "a list",
+}
+
+
+class NoOrder(StorageError):
+    """A study was not ordered in that folder, or nobody can tell how; ordering it mends that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a study's report is about: the whole grid, the commands that ran parts of it, the runs they asked for."""
+
+    study: str
+    order: Order
+    commands: tuple[str, ...]
+    specs: tuple[dict[str, Any], ...]  # as they were written: another version may not know their parts
+
+
+def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> Order | None:
+    """Note what is asked for beside what was: a grid may be filled part by part, and the report is about all of it.
+
+    An order of another kind takes the place of the one before, which is returned.
+    """
+    (out / "studies").mkdir(exist_ok=True)
+    with alone(path_of(out, study)):
+        try:
+            before = read_manifest(out, study)
+        except NoOrder:
+            before = None
+        if before is None or before.order.same_kind(order):
+            _add(out, study, before, order=order, command=command, specs=specs)
+            return None
+        _add(out, study, None, order=order, command=command, specs=specs)
+        return before.order
+
+
+def _add(
+    out: Path, study: str, before: Manifest | None, *, order: Order, command: str, specs: Sequence[RunSpec]
+) -> None:
+    written = [*(before.specs if before else ()), *(spec.to_dict() for spec in specs)]
+    manifest = Manifest(
+        study=study,
+        order=order.whole(before.order if before else None),
+        commands=tuple(dict.fromkeys([*(before.commands if before else ()), command])),
+        specs=tuple({json.dumps(spec, sort_keys=True): spec for spec in written}.values()),
+    )
+    atomic_write(path_of(out, study), json.dumps(asdict(manifest), indent=1).encode())
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """While no other driver reads the file to write it anew: what the two add must both be in it."""
+    beside = path.with_name(f".{path.stem}.lock")
+    try:
+        file = open(beside, "ab")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise storage_error(error, beside) from error
+    with file:
+        with suppress(OSError):  # a disk without flock: then two drivers had better not start at once
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def read_manifest(out: Path, study: str) -> Manifest:
+    """The order as it was written."""
+    path = path_of(out, study)
+    try:
+        content = json.loads(path.read_bytes())
+        return checked(Manifest(**{name: restored(part) for name, part in content.items()}))
+    except FileNotFoundError:
+        raise NoOrder(
+            f"{out} has no order of {study}: {path} is not there, and a report is about what was ordered. Order it: "
+            f"supple run {study} --out {out}. Runs that lie there are kept, and those that are done are not run again."
+        ) from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise NoOrder(
+            f"{path} is damaged or of another version ({error}). Write it anew: supple run {study} --out {out}"
+        ) from None
+
+
+def checked(manifest: Manifest) -> Manifest:
+    """The manifest, if its order is one that studies know how to fill."""
+    if not isinstance(manifest.order, Order):
+        raise TypeError(f"its order is to be an object; got {manifest.order!r}")
+    check_order(manifest.order)
+    check_list("commands", manifest.commands, str)
+    check_list("specs", manifest.specs, dict)
+    return manifest
+
+
+def check_order(order: Order) -> None:
+    """Refuse values that no command could have asked for: of another type than the default's, or out of bounds."""
+    for field in fields(order):
+        value, kind = getattr(order, field.name), int if field.default is None else type(field.default)
+        if value != field.default and not isinstance(value, kind):
+            raise TypeError(f"its {field.name} is to be {NAMES_OF_KINDS[kind]}; got {value!r}")
+    for name in ("methods", "also"):
+        check_list(name, getattr(order, name), str)
+    for name, known in (("scale", get_args(Scale)), ("precision", get_args(Precision))):
+        if (value := getattr(order, name)) not in known:
+            raise ValueError(f"its {name} is to be one of {', '.join(known)}; got {value!r}")
+    for name in ("num_seeds", "min_seeds"):
+        if not 0 <= (value := getattr(order, name) or 0) <= MAX_SEEDS:
+            raise ValueError(f"its {name} is to be from 0 to {MAX_SEEDS:,}; got {value}")
+
+
+def check_list(name: str, members: Any, kind: type) -> None:
+    """Refuse what is no list, or holds something else."""
+    wrong = [member for member in members if not isinstance(member, kind)] if isinstance(members, tuple) else [members]
+    if wrong:
+        raise TypeError(f"its {name} are to be a list, each {NAMES_OF_KINDS[kind]}; got {wrong[0]!r}")
+
+
+def restored(part: Any) -> Any:
+    """A field of a manifest as it was: the order, tuples, text."""
+    if isinstance(part, dict):
+        return Order(**{name: restored(value) for name, value in part.items()})
+    return tuple(part) if isinstance(part, list) else part
+
+
+def studies_in(out: Path) -> list[str]:
+    """The studies that were run into the folder."""
+    try:
+        names = os.listdir(out / "studies")  # Path.glob finds nothing in a folder that may not be read
+    except FileNotFoundError:
+        return []
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and name[0] != ".")
+
+
+def path_of(out: Path, study: str) -> Path:
+    """Where a study's order is kept."""
+    return out / "studies" / f"{study}.json"

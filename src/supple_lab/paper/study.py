@@ -1,0 +1,187 @@
+"""Order: what is asked of a study. It is kept beside the runs, so that the report can be made from the store alone."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import ClassVar, Literal, NamedTuple
+
+from supple.methods.base import Method
+from supple_lab import registry
+from supple_lab.models.base import Model
+from supple_lab.paper.tables import best, find, search
+from supple_lab.paper.tables.setting import Case, Setting
+from supple_lab.precision import Precision
+from supple_lab.registry import UnknownName
+from supple_lab.report.figure import Drawing
+from supple_lab.results.results import Results
+from supple_lab.spec import Problem, RunSpec
+
+Scale = Literal["smoke", "quick", "paper"]
+
+
+class Seeds(NamedTuple):
+    """How many seeds a condition runs at each scale unless told otherwise."""
+
+    smoke: int = 1
+    quick: int = 3
+    paper: int = 5  # the paper's own number, but for VGG-16's 3
+
+    def at(self, scale: Scale) -> int:
+        """The number at one scale."""
+        return getattr(self, scale)
+
+
+USUAL_SEEDS = Seeds()
+MAX_SEEDS = (
+    10_000  # two thousand times the paper's; more is a slip of the finger that would be hours in naming its runs
+)
+KIND = ("scale", "search", "as_printed", "allow_partial", "precision")  # orders that differ here are of other grids
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Which runs a study consists of."""
+
+    scale: Scale = "quick"
+    num_seeds: int | None = None  # none: the study's own number
+    methods: tuple[str, ...] = ()  # none: the study's own
+    search: bool = False  # every setting the paper searched in place of its best
+    as_printed: bool = False  # the paper's slips as they are printed
+    allow_partial: bool = False  # an incomplete TinyImageNet may be used
+    precision: Precision = "default"  # of the runs' matrix products
+    only: str = ""  # run the conditions alone whose label holds this text
+    also: tuple[str, ...] = ()  # methods besides
+    min_seeds: int = 0  # at least so many seeds, whatever the study's own number
+
+    def whole(self, before: "Order | None" = None) -> "Order":
+        """The grid that a report is about: all of the study, and what this and one of its kind before asked besides."""
+        asked = (self,) if before is None else (self, before)
+        also = dict.fromkeys(name for order in reversed(asked) for name in (*order.also, *order.methods))
+        min_seeds = max(max(order.num_seeds or 0, order.min_seeds) for order in asked)
+        return replace(self, methods=(), only="", num_seeds=None, also=tuple(also), min_seeds=min_seeds)
+
+    def same_kind(self, other: "Order") -> bool:
+        """Whether both are about the same grid, or parts of it."""
+        return not self.differences(other)
+
+    def differences(self, other: "Order") -> list[str]:
+        """What makes the other's grid another one."""
+        return [f"{name} {getattr(other, name)}" for name in KIND if getattr(other, name) != getattr(self, name)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """What every run of the condition has in common, and where its methods' settings stand."""
+
+    label: str  # what a panel is called
+    problem: Problem
+    model: Model
+    experiment: str  # a name of studies/hyperparameters
+    case: Case | None = None  # the block of its table
+    methods: tuple[str, ...] = ()  # none: all of the table
+    seeds: Seeds = USUAL_SEEDS
+    given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
+
+    def settings(self, order: Order) -> list[Setting]:
+        """Methods and optimizers to run; one the table lacks runs at its defaults with the first row's optimizer."""
+        if self.given is not None:
+            return list(self.given)
+        rows = self.rows(order)
+        wanted = [*(order.methods or self.methods or [row.method.name for row in rows]), *order.also]
+        return [setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)]
+
+    @property
+    def has_search(self) -> bool:
+        """Whether the paper tried several settings for it."""
+        return find(self.experiment).search is not None
+
+    def rows(self, order: Order) -> list[Setting]:
+        """The paper's table, or what was searched for it."""
+        choose = search if order.search and self.has_search else best
+        return choose(self.experiment, self.case, as_printed=order.as_printed)
+
+    def specs(self, order: Order) -> list[RunSpec]:
+        """The runs of the condition."""
+        return list(_specs(self, order))
+
+    def of(self, results: Results, order: Order) -> Results:
+        """The results of this condition's runs alone."""
+        own = {spec.run_id for spec in self.specs(order)}
+        return Results(tuple(run for run in results.runs if run.spec.run_id in own))
+
+
+@lru_cache(maxsize=64)  # a report asks three times for the same ones, and each takes its time to name its run
+def _specs(condition: Condition, order: Order) -> tuple[RunSpec, ...]:
+    asked = condition.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
+    return tuple(
+        RunSpec(
+            problem=condition.problem,
+            model=condition.model,
+            method=method,
+            optimizer=optimizer,
+            seed=seed,
+            precision=order.precision,
+        )
+        for seed in range(max(asked, order.min_seeds))
+        for method, optimizer in condition.settings(order)
+    )
+
+
+def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
+    """The rows of one method."""
+    own = [row for row in rows if row.method.name == name]
+    return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
+
+
+def at_defaults(cls: type[Method]) -> Method:
+    """The method as a study runs it that knows no settings for it."""
+    if (needed := registry.needed_field(cls)) is not None:
+        raise registry.UnknownName(
+            f"a study runs the method {cls.name} at its defaults, and {cls.__name__}.{needed} has none; give "
+            f"it one, or run it by itself: supple train --method {cls.name} --method.{needed.replace('_', '-')}"
+        )
+    return cls()
+
+
+class Study(ABC):
+    """One figure or table of the paper."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    question: ClassVar[str]  # what the reader wants to know, in a sentence or two
+
+    @abstractmethod
+    def conditions(self, order: Order) -> Sequence[Condition]:
+        """Under which conditions methods are compared; none where nothing is trained."""
+
+    @abstractmethod
+    def draw(self, results: Results, order: Order) -> Drawing:
+        """Figures, tables and claims from what there is."""
+
+    def objection(self, order: Order) -> str:
+        """Why an option of the order would change nothing here; empty where each has something to change."""
+        conditions = self.conditions(order)
+        if not conditions:
+            asked = {
+                "--methods": order.methods,
+                "--only": order.only,
+                "--search": order.search,
+                "--seeds": order.num_seeds,
+                "--precision": order.precision != "default",
+            }
+            named = ", ".join(option for option, value in asked.items() if value)
+            return f"{self.name} trains nothing, so {named} would change nothing. Leave it out." if named else ""
+        if order.search and not any(condition.has_search for condition in conditions):
+            return f"{self.name} has nothing to search: the paper tried no other settings there. Leave --search out."
+        return ""
+
+    def specs(self, order: Order) -> list[RunSpec]:
+        """The runs that the study consists of, seed after seed: a sweep cut short has something of everything."""
+        every = self.conditions(order)
+        conditions = [condition for condition in every if order.only.lower() in condition.label.lower()]
+        if every and not conditions:
+            labels = "; ".join(condition.label for condition in every)
+            raise UnknownName(f"no condition of {self.name} has {order.only!r} in its label. Its conditions: {labels}.")
+        specs = [spec for condition in conditions for spec in condition.specs(order)]
+        return sorted({spec.run_id: spec for spec in specs}.values(), key=lambda spec: spec.seed)

@@ -1,0 +1,479 @@
+"""Kernel cost: what AID takes beside ReLU and Dropout, read from the file of `supple bench kernels` among the runs."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from supple import functional as SF
+from supple import theory
+from supple_lab.paper.claims import words_of
+from supple_lab.paper.groups import in_each
+from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.report.figure import ClaimRow, Curve, Drawing, Estimate, Figure, Level, Panel, Table, Verdict
+from supple_lab.report.verdict import Words, not_run
+from supple_lab.results.results import Results
+
+FILE = "bench-kernels.json"
+SMALLEST = 2**16  # values; below, a call takes longer than its work
+BOTH_WAYS = ("forward + backward", "CUDA graph")  # in the title of a case: not the forward alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excess:
+    """How much longer AID takes than ReLU and Dropout together in one case, in times of F.relu."""
+
+    case: str
+    middle: float
+    low: float
+    high: float
+    turns: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """AID at most as slow holds when all of the interval says so, and fails when none of it does."""
+        if self.high <= 0.0:
+            return "holds"
+        return "fails" if self.low > 0.0 else "not decided"
+
+    def row(self, words: Words) -> ClaimRow:
+        """The claim in this case alone."""
+        chance = 1.0 if self.verdict == "not decided" else 0.0
+        return replace(not_run(**words), verdict=self.verdict, n=self.turns, chance=chance)
+
+
+def aid_costs_what_dropout_costs(folder: Path | None) -> ClaimRow:
+    """Does AID take at most as long as a ReLU and a Dropout, in every case of the benchmark in the folder?"""
+    words = words_of("aid_costs_what_dropout_costs")
+    path = (folder or Path("OUT")) / FILE
+    try:
+        excesses = excesses_in(json.loads(path.read_bytes())["rows"])
+    except FileNotFoundError:
+        return replace(not_run(**words), measured=f"not measured; supple bench kernels --json {path} does it")
+    except (ValueError, KeyError, TypeError):
+        return replace(
+            not_run(**words), measured=f"{path} is damaged; supple bench kernels --json {path} writes it anew"
+        )
+    if not excesses:
+        return replace(not_run(**words), measured=f"{path} has no case of 2^16 values or more, forward and backward")
+    rows = {excess.case: excess.row(words) for excess in excesses}
+    worst = max(excesses, key=lambda excess: excess.middle)
+    num_holding = sum(excess.verdict == "holds" for excess in excesses)
+    return replace(
+        in_each(rows, words),
+        measured=f"holds in {num_holding} of {len(excesses)} cases (each?); AID minus ReLU and Dropout in times of "
+        f"F.relu: {worst.middle:.2f} at most, in {worst.case}",
+        interval=(worst.low, worst.high),
+    )
+
+
+def excesses_in(rows: list[dict[str, Any]]) -> list[Excess]:
+    """Every AID of every large case that goes both ways."""
+    dropouts = {row["case"]: row for row in rows if row["candidate"] == "F.dropout"}
+    return [
+        excess_of(row, dropouts[row["case"]])
+        for row in rows
+        if row["candidate"].startswith("AID") and row["case"] in dropouts and counts(row["case"])
+    ]
+
+
+def excess_of(aid: dict[str, Any], dropout: dict[str, Any]) -> Excess:
+    """AID's ratio to F.relu minus 1, for the ReLU that it stands in for, minus Dropout's."""
+    (aid_low, aid_high), (dropout_low, dropout_high) = aid["ratio_quartiles"], dropout["ratio_quartiles"]
+    return Excess(
+        case=f"{aid['case']}, {aid['candidate']}",
+        middle=aid["ratio"] - 1.0 - dropout["ratio"],
+        low=aid_low - 1.0 - dropout_high,
+        high=aid_high - 1.0 - dropout_low,
+        turns=aid["turns"],
+    )
+
+
+def counts(case: str) -> bool:
+    """Whether the case has enough values and goes both ways, by its title: '2^20, float32, forward + backward'."""
+    size = case.replace(",", " ").split()[0]
+    base, _, exponent = size.partition("^")
+    num_values = int(base) ** int(exponent) if exponent else math.prod(map(int, size.split("x")))
+    return num_values >= SMALLEST and any(words in case for words in BOTH_WAYS)
+
+
+PROBABILITIES = tuple(round(0.05 * step, 2) for step in range(21))
+RATES = PROBABILITIES[1:-1]  # of Dropout; at 0 and 1 there is nothing to draw
+NUM_NETWORKS = 20
+NUM_UNITS = 8  # so few that the expectation over all 2^8 masks is exact
+ROUNDING = 1e-9  # relative; float64 is exact to 1e-13 over such sums
+
+Network = dict[str, Tensor]
+Side = Callable[..., Tensor]
+
+
+def random_networks(num_units: int = NUM_UNITS) -> list[Network]:
+    """Weights, input and target of two-layer networks with so many hidden units, the same every time."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"W1": (num_units, NUM_UNITS), "W2": (NUM_UNITS, num_units), "x": (NUM_UNITS,), "y": (NUM_UNITS,)}
+    return [
+        {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
+        for _ in range(NUM_NETWORKS)
+    ]
+
+
+def over_p(networks: list[Network], side: Side, *, probabilities: tuple[float, ...] = PROBABILITIES) -> np.ndarray:
+    """A loss or a penalty of each network at each probability."""
+    takes_target = "penalty" not in side.__name__
+    return np.array(
+        [
+            [float(side(own["W1"], own["W2"], x=own["x"], p=p, **target(own, takes_target))) for p in probabilities]
+            for own in networks
+        ]
+    )
+
+
+def distances_of_one_unit(left: Side, right: Side, *, probabilities: tuple[float, ...] = PROBABILITIES) -> np.ndarray:
+    """|left - right| / left for networks with one hidden unit, where both inequalities are equalities.
+
+    Cauchy and Schwarz lose nothing over a single unit, so an error on either side shows here, whatever its sign.
+    """
+    sides = [over_p(random_networks(1), side, probabilities=probabilities) for side in (left, right)]
+    return np.abs(sides[0] - sides[1]) / np.maximum(sides[0], 1.0)
+
+
+def corollary_1(networks: list[Network]) -> dict[str, np.ndarray]:
+    """Both sides of Corollary 1, and what Dropout and AID add to the loss where all pre-activations are negative."""
+    negative = [made_negative(network) for network in networks]
+    left, right = (over_p(networks, side, probabilities=RATES) for side in (enumerated_dropout_loss, dropout_bound))
+    dropout, aid, bound = (
+        over_p(negative, side, probabilities=RATES) for side in (pull_of_dropout, pull_of_aid, theory.aid_penalty_bound)
+    )
+    one_unit = distances_of_one_unit(enumerated_dropout_loss, dropout_bound, probabilities=RATES)
+    return {"left": left, "right": right, "dropout": dropout, "aid": aid, "bound": bound, "one_unit": one_unit}
+
+
+def target(network: Network, wanted: bool) -> Network:
+    """The target as an argument, where a side depends on it."""
+    return {"y": network["y"]} if wanted else {}
+
+
+def enumerated_loss(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
+    """E||W2 AID_p(W1 x) - y||^2 without any algebra: every mask with its probability."""
+    v = theory.preactivation(W1, x)
+    is_relu = every_mask(len(v))
+    activations = torch.where(is_relu, torch.relu(v), theory.negative_relu(v))
+    chances = (p * is_relu.double() + (1.0 - p) * (~is_relu).double()).prod(dim=1)
+    return chances @ theory.squared_error(W2, activations, y=y)
+
+
+def enumerated_dropout_loss(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
+    """E||W2 Dropout(relu(W1 x)) - y||^2 at drop rate p, every mask with its probability."""
+    v = theory.preactivation(W1, x)
+    is_kept = every_mask(len(v))
+    chances = ((1.0 - p) * is_kept.double() + p * (~is_kept).double()).prod(dim=1)
+    return chances @ theory.squared_error(W2, is_kept * torch.relu(v) / (1.0 - p), y=y)
+
+
+def dropout_bound(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
+    """The right side of Corollary 1: the ReLU network's loss plus the bound on Dropout's penalty."""
+    bound = theory.dropout_penalty_bound(W1, W2, x=x, drop_positive=p)
+    return theory.mean_network_loss(W1, W2, x=x, y=y, p=1.0) + bound
+
+
+def pull_of_dropout(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
+    """What Dropout at drop rate p adds to the loss of the ReLU network."""
+    return enumerated_dropout_loss(W1, W2, x=x, y=y, p=p) - theory.mean_network_loss(W1, W2, x=x, y=y, p=1.0)
+
+
+def pull_of_aid(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
+    """What AID that drops positive values at rate p adds to the loss under its mean, r_{1-p}."""
+    kept = 1.0 - p
+    return enumerated_loss(W1, W2, x=x, y=y, p=kept) - theory.mean_network_loss(W1, W2, x=x, y=y, p=kept)
+
+
+def made_negative(network: Network) -> Network:
+    """The same network with every pre-activation below zero: rows of W1 change their sign."""
+    signs = theory.preactivation(network["W1"], network["x"]).sign()
+    return {**network, "W1": -signs[:, None] * network["W1"]}
+
+
+@cache
+def every_mask(num_units: int) -> Tensor:
+    """All choices of a branch for each unit, one a row."""
+    return torch.tensor(list(product((True, False), repeat=num_units)))
+
+
+def theorem_figure(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Figure:
+    """Both sides, and the two penalties."""
+    losses = (over_networks("aid", "loss under AID (left side)", left), over_networks("aid", "right side", right))
+    penalties = (over_networks("aid", "exact penalty", penalty), over_networks("aid", "Theorem 1's penalty", bound))
+    x_label = "p, the probability of the ReLU"
+    return Figure(
+        name="theorem_1",
+        caption=f"Theorem 1 on {NUM_NETWORKS} random networks, their mean. The "
+        "penalties are what the loss under AID, and the bound on it, lie above the loss under r_p.",
+        panels=(
+            Panel(title="Both sides of Theorem 1", x_label=x_label, y_label="squared error", curves=losses),
+            Panel(title="The pull to a linear network", x_label=x_label, y_label="penalty", curves=penalties),
+        ),
+    )
+
+
+def over_networks(method: str, label: str, values: np.ndarray, *, x: tuple[float, ...] = PROBABILITIES) -> Estimate:
+    """A mean over networks at each p; they differ so much that a band would hide that each obeys the theorem."""
+    nowhere = np.full(len(x), np.nan)
+    return Estimate(
+        method=method,
+        label=label,
+        x=np.array(x),
+        middle=values.mean(axis=0),
+        low=nowhere,
+        high=nowhere,
+        n=len(values),
+    )
+
+
+def theorem_table(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Table:
+    """Both sides and both penalties at some p."""
+    columns = [PROBABILITIES.index(p) for p in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)]
+    rows = tuple(
+        (f"{PROBABILITIES[i]:g}", *(f"{side[:, i].mean():.3f}" for side in (left, right, penalty, bound)))
+        for i in columns
+    )
+    return Table(
+        name="theorem_1",
+        caption=f"Theorem 1, means over {NUM_NETWORKS} random networks.",
+        header=("p", "loss under AID", "right side", "exact penalty", "Theorem 1's penalty"),
+        rows=rows,
+    )
+
+
+def theorem_1(
+    left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray, one_unit: np.ndarray
+) -> ClaimRow:
+    """Is the left side never below the right, equal for one unit, and does the penalty never shrink towards 1/2?"""
+    margin = ((left - right) / np.maximum(left, 1.0)).min()
+    nearer = np.argsort(-np.abs(np.array(PROBABILITIES) - 0.5), kind="stable")  # from both ends to the middle
+    growth = min(float(smallest_step(side[:, nearer])) for side in (penalty, bound))
+    holds = margin >= -ROUNDING and growth >= -ROUNDING and one_unit.max() <= ROUNDING
+    return ClaimRow(
+        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
+        f"largest distance of both for one hidden unit (beyond rounding?); {growth:.3g}: smallest "
+        f"relative change of the penalty from a p to one nearer to 1/2 (likewise?); {len(PROBABILITIES)} values of p",
+        interval=None,
+        n=len(left),
+        verdict="holds" if holds else "fails",
+        **words_of("theorem_1"),
+    )
+
+
+def pull_figure(dropout: np.ndarray, aid: np.ndarray) -> Figure:
+    """What AID and Dropout add to the loss where all pre-activations are negative."""
+    curves = (
+        over_networks("aid", "AID, 1 − p = drop rate", aid, x=RATES),
+        over_networks("dropout", "Dropout after ReLU", dropout, x=RATES),
+    )
+    panel = Panel(
+        title="All pre-activations negative", x_label="drop rate of positive values", y_label="penalty", curves=curves
+    )
+    caption = (
+        f"Corollary 1 on the same {NUM_NETWORKS} networks with all pre-activations made negative, where a ReLU network "
+        "lets nothing pass: what the masks add to the loss, by enumeration."
+    )
+    return Figure(name="corollary_1", caption=caption, panels=(panel,))
+
+
+def dropout_has_no_pull(
+    left: np.ndarray,
+    right: np.ndarray,
+    *,
+    dropout: np.ndarray,
+    aid: np.ndarray,
+    bound: np.ndarray,
+    one_unit: np.ndarray,
+) -> ClaimRow:
+    """Does Corollary 1's inequality hold, and where all is negative, does Dropout add nothing while AID pulls?"""
+    margin = ((left - right) / np.maximum(left, 1.0)).min()
+    added = (np.abs(dropout) / np.maximum(bound, 1.0)).max()
+    excess, least = ((aid - bound) / np.maximum(aid, 1.0)).min(), bound.min()
+    inequality = margin >= -ROUNDING and one_unit.max() <= ROUNDING
+    holds = inequality and added <= ROUNDING and excess >= -ROUNDING and least > ROUNDING
+    return ClaimRow(
+        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
+        "largest distance of both for one hidden unit (beyond rounding?); with all pre-activations "
+        f"negative, {added:.3g}: the most that Dropout adds (beyond rounding?); {least:.3g}: the least that AID must "
+        f"add by Theorem 1 (above 0?), {aid.min():.3g}: that it does; {len(RATES)} drop rates",
+        interval=None,
+        n=len(left),
+        verdict="holds" if holds else "fails",
+        **words_of("dropout_has_no_such_pull"),
+    )
+
+
+def smallest_step(penalties: np.ndarray) -> float:
+    """The smallest change from one p to the next, over the largest penalty of the network."""
+    return float((np.diff(penalties, axis=1) / penalties.max(axis=1, keepdims=True)).min())
+
+
+FIGURE_P = 0.9  # as the paper's experiments with random labels
+NUM_NORMAL = 2**17  # numbers z for each p
+SMOKE = "Smoke scale: to see that everything runs; no verdict is given, as with the other studies. Take --scale quick."
+
+
+class Theory(Study):
+    """The branches of AID, both sides of Theorem 1, and AID's moments."""
+
+    name = "theory"
+    title = "Theory: what AID computes, and what it is pulled towards"
+    question = (
+        "In training AID is a ReLU or a negative ReLU by chance, in evaluation their mean. Does Theorem 1 hold, that "
+        "this pulls a network towards a linear one? Does He initialisation suit it? And what does it cost?"
+    )
+
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        return ()
+
+    def draw(self, results: Results, order: Order) -> Drawing:
+        networks = random_networks()
+        left, right = (over_p(networks, side) for side in (enumerated_loss, theory.aid_loss_bound))
+        penalty, bound = (over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
+        one_unit = distances_of_one_unit(enumerated_loss, theory.aid_loss_bound)
+        corollary = corollary_1(networks)
+        second_moments, slopes = sampled_moments()
+        return Drawing(
+            figures=(
+                branches_figure(),
+                theorem_figure(left, right, penalty=penalty, bound=bound),
+                pull_figure(corollary["dropout"], corollary["aid"]),
+                moments_figure(second_moments, slopes),
+            ),
+            tables=(theorem_table(left, right, penalty=penalty, bound=bound),),
+            claims=(
+                aid_costs_what_dropout_costs(results.root),
+                theorem_1(left, right, penalty=penalty, bound=bound, one_unit=one_unit),
+                dropout_has_no_pull(**corollary),
+                he_moments(second_moments, slopes),
+            ),
+            notes=(
+                *((SMOKE,) if order.scale == "smoke" else ()),
+                "Nothing is trained, so that there is no protocol to be larger or smaller than: every scale computes "
+                "the same numbers. Theorem 1's left side is the mean over all "
+                f"{2**NUM_UNITS} masks of {NUM_NETWORKS} random networks with {NUM_UNITS} hidden units. At p = 1/2 the "
+                "printed factor is 0/0; we take the form without it.",
+            ),
+        )
+
+
+# Figure 1.
+
+
+def branches_figure() -> Figure:
+    """The two branches in training, and r_p in evaluation."""
+    x = torch.linspace(-2.0, 2.0, 81, dtype=torch.float64)
+    drawn = (
+        ("vanilla", f"ReLU, with probability p = {FIGURE_P:g}", torch.relu(x)),
+        ("aid", f"negative ReLU, with probability {1 - FIGURE_P:.1g}", theory.negative_relu(x)),
+        ("aid", "evaluation: their mean, r_p", SF.modified_leaky_relu(x, FIGURE_P)),
+    )
+    panels = tuple(
+        Panel(
+            title=title,
+            x_label="pre-activation",
+            y_label="activation",
+            curves=tuple(line(*one, x=x) for one in chosen),
+            y_range=(-2.1, 2.1),
+        )
+        for title, chosen in (("training", drawn[:2]), ("evaluation", drawn[2:]))
+    )
+    caption = f"AID with p = {FIGURE_P:g}, element by element (the paper's Figure 1)."
+    return Figure(name="aid", caption=caption, panels=panels)
+
+
+def line(method: str, label: str, y: Tensor, *, x: Tensor) -> Curve:
+    """A function as a curve."""
+    return Curve(method=method, label=label, x=x.numpy(), values=y.numpy()[None])
+
+
+# He initialisation.
+
+
+def sampled_moments() -> tuple[np.ndarray, np.ndarray]:
+    """E[AID(z)^2] / Var z and P(slope = 1) at each probability, from normal z that every p draws for itself.
+
+    Each z comes with -z under the same mask. One of the two passes whatever the mask, so for a symmetric law both
+    numbers are 1/2 without any noise of the draws.
+    """
+    generator = torch.Generator().manual_seed(0)
+    moments, slopes = [], []
+    for p in PROBABILITIES:
+        half = torch.randn(NUM_NORMAL // 2, generator=generator, dtype=torch.float64)
+        masks = generator.get_state()
+        activations, gradients = zip(*(drawn(z, p, generator, masks) for z in (half, -half)), strict=True)
+        moments.append((sum(a.square().sum() for a in activations) / (2.0 * half.square().sum())).item())
+        slopes.append((sum(gradient.mean() for gradient in gradients) / 2.0).item())
+    return np.array(moments), np.array(slopes)
+
+
+def drawn(z: Tensor, p: float, generator: torch.Generator, masks: Tensor) -> tuple[Tensor, Tensor]:
+    """AID(z) and its slopes under the masks that the generator draws from this state."""
+    generator.set_state(masks)
+    z = z.clone().requires_grad_()
+    activation = SF.aid(z, p, training=True, generator=generator)
+    (slope,) = torch.autograd.grad(activation.sum(), z)
+    return activation.detach(), slope
+
+
+def moments_figure(second_moments: np.ndarray, slopes: np.ndarray) -> Figure:
+    """AID's moments over p beside the law, and what evaluation makes of them."""
+    in_evaluation = np.array([theory.eval_second_moment(p, 1.0 - p) for p in PROBABILITIES])
+    half = Level(label="He's law: 1/2", value=0.5)
+    x_label = "p, the probability of the ReLU"
+    squares = (
+        sampled("aid", "AID in training", second_moments),
+        sampled("aid", "r_p, in evaluation", in_evaluation),
+    )
+    return Figure(
+        name="he_moments",
+        caption=f"Normal z, {NUM_NORMAL:,} draws for each p. He initialisation needs half of the second moment and "
+        "half of the slopes in training. In evaluation r_p leaves less, which the paper does not discuss.",
+        panels=(
+            Panel(
+                title="Second moment",
+                x_label=x_label,
+                y_label="E[f(z)²] / Var z",
+                curves=squares,
+                levels=(half,),
+                y_range=(0.0, 0.6),
+            ),
+            Panel(
+                title="Slopes",
+                x_label=x_label,
+                y_label="P(slope = 1)",
+                curves=(sampled("aid", "AID in training", slopes),),
+                levels=(half,),
+                y_range=(0.0, 0.6),
+            ),
+        ),
+    )
+
+
+def sampled(method: str, label: str, values: np.ndarray) -> Curve:
+    """One number at each p."""
+    return Curve(method=method, label=label, x=np.array(PROBABILITIES), values=values[None])
+
+
+def he_moments(second_moments: np.ndarray, slopes: np.ndarray) -> ClaimRow:
+    """Are moments and slopes a half at every p, to rounding?"""
+    furthest = max(np.abs(second_moments - 0.5).max(), np.abs(slopes - 0.5).max())
+    return ClaimRow(
+        measured=f"{furthest:.3g}: furthest from 1/2 (beyond rounding?), over {len(PROBABILITIES)} values of p with "
+        f"{NUM_NORMAL:,} draws each, z and −z under one mask",
+        interval=None,
+        n=len(PROBABILITIES),
+        verdict="holds" if furthest <= ROUNDING else "fails",
+        **words_of("he_moments"),
+    )

@@ -1,0 +1,233 @@
+"""Warm start (section 3.2, Figure 2, right): a long start on a tenth of the data, then all of it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supple_lab.paper.claims import beside_the_paper, words_of
+from supple_lab.paper.compare import Chosen, chosen, final_accuracy, label_of, nothing_over_epochs, shown, times
+from supple_lab.paper.groups import in_each, provided
+from supple_lab.paper.networks import networks
+from supple_lab.paper.notes import scale_notes
+from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.report.figure import Bars, ClaimRow, Curve, Drawing, Estimate, Figure, Panel, Table
+from supple_lab.report.tables import ABSENT
+from supple_lab.report.verdict import Words, claim_above, claim_difference_above, claim_difference_below
+from supple_lab.results.intervals import mean_and_std
+from supple_lab.results.results import Results, RunResult, Sample
+from supple_lab.scenarios.base import Scenario
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.scenarios.warm_start import WarmStart as Warm
+
+PAPER_GAPS = {"vanilla": 0.109, "dropout": 0.101, "aid": 0.033}  # cold minus warm accuracy (section 3.2)
+NEAR = 0.25  # of the vanilla network's gap: the paper's differ by 0.07 of it
+HALF = 0.5  # of the vanilla network's gap: the paper's AID has 0.3 of it
+SCENARIOS: dict[str, dict[str, Scenario]] = {
+    "smoke": {
+        "warm": Warm(warm_epochs=2, epochs=1, batch_size=20),
+        "cold": Stationary(epochs=1, milestones=(), batch_size=20),
+    },
+    "quick": {
+        "warm": Warm(warm_epochs=300, epochs=40, batch_size=16, share=0.25),
+        "cold": Stationary(epochs=40, milestones=(), batch_size=16),
+    },
+    "paper": {"warm": Warm(), "cold": Stationary(epochs=100, milestones=())},
+}
+
+
+@dataclass(frozen=True)
+class Starts:
+    """The runs to report by method: started on all data, and on a tenth of it."""
+
+    cold: Chosen
+    warm: Chosen
+
+    def gap(self, method: str) -> Sample:
+        """Final cold minus final warm test accuracy, seed by seed."""
+        return final_accuracy(self.cold.of(method)).minus(final_accuracy(self.warm.of(method)))
+
+    def methods(self) -> list[str]:
+        """What was started."""
+        return list(self.cold.by_method)
+
+
+class WarmStart(Study):
+    """ReLU, Dropout and AID on CIFAR-100 with ResNet-18."""
+
+    name = "warm_start"
+    title = "Warm start: what a long start on few data costs"
+    question = (
+        "One network trains long on a tenth of the data before it sees the rest; another sees all from the start. How "
+        "much less accurate does the first become, with ReLU, with Dropout and with AID?"
+    )
+
+    def conditions(self, order: Order) -> tuple[Condition, ...]:
+        return tuple(conditions(order).values())
+
+    def draw(self, results: Results, order: Order) -> Drawing:
+        by_start = {
+            start: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
+            for start, condition in conditions(order).items()
+        }
+        starts = Starts(cold=by_start["cold"], warm=by_start["warm"])
+        return Drawing(
+            figures=(accuracy_figure(starts), gap_figure(starts, order)),
+            tables=(beside_the_paper(gap_table(starts), order),),
+            claims=(dropout_improves(starts), dropout_equals_vanilla(starts), aid_is_smaller(starts)),
+            notes=(
+                *scale_notes(
+                    order,
+                    "warm_start",
+                    quick="300 epochs on a quarter of the images, then 40 on all, batches of 16; the paper's numbers "
+                    "are of ResNet-18 on CIFAR-100",
+                    silent=("batches of 256",),
+                    conditions=conditions(order).values(),
+                ),
+                *starts.cold.notes,
+                *starts.warm.notes,
+            ),
+        )
+
+
+def conditions(order: Order) -> dict[str, Condition]:
+    """Both starts of the one network."""
+    (network,) = networks(order, "resnet18")
+    return {
+        start: replace(
+            network.condition(scenario, order=order, experiment="warm_start"), label=f"{network.label}, {start} start"
+        )
+        for start, scenario in SCENARIOS[order.scale].items()
+    }
+
+
+def accuracy_figure(starts: Starts) -> Figure:
+    """Test accuracy while training on all data."""
+    curves = (
+        curve
+        for how, group in (("cold start", starts.cold), ("warm start", starts.warm))
+        for method, runs in group.by_method.items()
+        if (curve := last_stage_curve(method, runs, how)) is not None
+    )
+    panel = Panel(
+        title="Test accuracy, cold and warm",
+        x_label="epoch on all data",
+        y_label="test accuracy",
+        curves=tuple(curves),
+        nothing=nothing_over_epochs(starts.cold, starts.warm),
+    )
+    caption = "Test accuracy after each epoch on all data; line: mean over seeds, band: one standard deviation."
+    return Figure(name="warm_start", caption=caption, panels=(panel,))
+
+
+def last_stage_curve(method: str, runs: Results, how: str) -> Curve | None:
+    """A method's accuracy after each epoch of the stage that has all data, or None where none has come so far."""
+    rows = [accuracies_on_all(run) for run in runs.drawn_over_epochs]
+    length = max(map(len, rows), default=0)
+    if not length:
+        return None
+    values = np.array([row + [np.nan] * (length - len(row)) for row in rows], dtype=float)
+    label = f"{label_of(method)}, {how}"
+    return Curve(method=method, label=label, x=np.arange(1, length + 1), values=values, band="deviation")
+
+
+def accuracies_on_all(run: RunResult) -> list[float]:
+    """Test accuracy after each epoch of the run's last stage, as far as it has come."""
+    scenario = getattr(run.spec.problem, "scenario", None)
+    last = scenario.num_stages - 1 if isinstance(scenario, Scenario) else 0
+    return [record["test_accuracy"] for record in run.epochs if record["stage"] == last]
+
+
+def gap_figure(starts: Starts, order: Order) -> Figure:
+    """The gaps; at the paper's scale beside the paper's."""
+    sources = ("this study", "paper") if order.scale == "paper" else ("this study",)
+    bars = tuple(
+        gap_bar(method, starts.gap(method), len(sources)) for method in starts.methods() if len(starts.gap(method))
+    )
+    panel = Bars(
+        title="Warm-start gap",
+        x_label="",
+        y_label="cold − warm test accuracy",
+        positions=sources,
+        bars=bars,
+    )
+    printed = ", and what the paper prints" if len(sources) > 1 else ""
+    caption = f"Final cold minus final warm test accuracy; mean and standard deviation over seeds{printed}."
+    return Figure(name="warm_start_gap", caption=caption, panels=(panel,))
+
+
+def gap_bar(method: str, gap: Sample, num_sources: int) -> Estimate:
+    """One method's gap, and the paper's as the second source; the paper prints no deviation."""
+    (mean, deviation), paper = mean_and_std(gap.values), PAPER_GAPS.get(method, np.nan)
+    return Estimate(
+        method=method,
+        label=label_of(method),
+        x=np.arange(num_sources),
+        middle=np.array([mean, paper])[:num_sources],
+        low=np.array([mean - deviation, np.nan])[:num_sources],
+        high=np.array([mean + deviation, np.nan])[:num_sources],
+        n=len(gap),
+        edges=("mean − std", "mean + std"),
+    )
+
+
+def gap_table(starts: Starts) -> Table:
+    """Both accuracies and the gap, beside the paper's."""
+    rows = tuple(
+        (
+            label_of(method),
+            shown(final_accuracy(starts.cold.of(method))),
+            shown(final_accuracy(starts.warm.of(method))),
+            shown(starts.gap(method)),
+            f"{PAPER_GAPS[method]:.3f}" if method in PAPER_GAPS else ABSENT,
+            str(len(starts.gap(method))),
+        )
+        for method in starts.methods()
+    )
+    return Table(
+        name="gap",
+        caption="Final test accuracy from a cold and a warm start, and the gap; mean ± standard deviation over seeds.",
+        header=("method", "cold start", "warm start", "gap", "gap in the paper", "n"),
+        rows=rows,
+    )
+
+
+def dropout_improves(starts: Starts) -> ClaimRow:
+    """Is Dropout above the vanilla network from either start?"""
+    words = words_of("dropout_improves_both_starts")
+    rows = {
+        how: claim_difference_above(
+            final_accuracy(group.of("dropout")),
+            final_accuracy(group.of("vanilla")),
+            quantity="final test accuracy, Dropout minus vanilla",
+            **words,
+        )
+        for how, group in (("cold start", starts.cold), ("warm start", starts.warm))
+    }
+    return in_each(rows, words)
+
+
+def dropout_equals_vanilla(starts: Starts) -> ClaimRow:
+    """If there is a gap, is Dropout's that of the vanilla network, up to a quarter of it?"""
+    words, ours, vanilla = words_of("dropout_gap_equals_vanilla"), starts.gap("dropout"), starts.gap("vanilla")
+    rows = {
+        "not much smaller": claim_difference_above(
+            ours, times(vanilla, 1 - NEAR), quantity="gap of Dropout minus 3/4 of vanilla's", **words
+        ),
+        "not much larger": claim_difference_below(
+            ours, times(vanilla, 1 + NEAR), quantity="gap of Dropout minus 5/4 of vanilla's", **words
+        ),
+    }
+    return provided(in_each(rows, words), there_is_a_gap(vanilla.of_seeds(ours.seeds), words))
+
+
+def aid_is_smaller(starts: Starts) -> ClaimRow:
+    """If there is a gap, is AID's less than half of it?"""
+    words, ours, vanilla = words_of("aid_gap_is_smaller"), starts.gap("aid"), starts.gap("vanilla")
+    quantity = "half the gap of vanilla minus the gap of AID"
+    row = claim_difference_above(times(vanilla, HALF), ours, quantity=quantity, **words)
+    return provided(row, there_is_a_gap(vanilla.of_seeds(ours.seeds), words))
+
+
+def there_is_a_gap(vanilla: Sample, words: Words) -> dict[str, ClaimRow]:
+    """The precondition of both: without a gap there is none to be equal or to be closed."""
+    return {"there is a gap": claim_above(vanilla, 0.0, quantity="gap of vanilla", **words)}

@@ -1,1 +1,0 @@
-"""Plots: figures as matplotlib pictures, one file for each kind of panel."""

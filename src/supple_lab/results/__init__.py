@@ -1,0 +1,1 @@
+"""Results: the records of a study's runs as arrays."""

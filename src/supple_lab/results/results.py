@@ -1,0 +1,344 @@
+"""Results: the records of a study's runs, and what is read from them."""
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from supple_lab import registry
+from supple_lab.data.slice import Slice
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.run_folder import LOGS, Record, State, digest, read_object
+
+UNKNOWN = "an unknown method"
+NUM_DIGITS = 16  # of a run's id, as RunSpec has it
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+Written = dict[str, Any]
+
+
+def id_of(written: Written) -> str:
+    """The id of the run: the hash of the spec's canonical JSON."""
+    return hashlib.sha256(CANONICAL.encode(written).encode()).hexdigest()[:NUM_DIGITS]
+
+
+def name_of(written: Written) -> str:
+    """The run in words: its method, its seed, its id."""
+    return f"{method_of(written)}, seed {written.get('seed', 'unknown')} ({id_of(written)})"
+
+
+def method_of(written: Written) -> str:
+    """The name of its method."""
+    method = written.get("method")
+    return str(method.get("kind", UNKNOWN)) if isinstance(method, dict) else UNKNOWN
+
+
+RUN_ID = re.compile("[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stray:
+    """A folder that counts for nothing."""
+
+    folder: str
+    run: str  # the run whose spec it holds; empty where that cannot be read
+    has_original: bool = False
+    same_records: bool = False
+
+    def words(self) -> str:
+        """What it is, and what to do."""
+        if not self.run:
+            return f"runs/{self.folder} is no run: its spec cannot be read."
+        if not self.has_original:
+            return f"runs/{self.folder} is run {self.run} under another name: call it runs/{self.run} to have it count."
+        records = "the same records" if self.same_records else "other records"
+        return (
+            f"runs/{self.folder} is a copy of run {self.run} with {records}; the run counts once, from runs/{self.run}."
+        )
+
+
+def strays_in(root: Path, wanted: Container[str]) -> tuple[Stray, ...]:
+    """Folders that hold a wanted run under another name, or that have no run's name and cannot be read."""
+    try:
+        with os.scandir(root / "runs") as found:
+            names = sorted(item.name for item in found if item.is_dir() and item.name not in wanted)
+    except FileNotFoundError:
+        return ()
+    strays = (stray_of(root / "runs", name, wanted) for name in names)
+    return tuple(stray for stray in strays if stray is not None)
+
+
+def stray_of(runs: Path, name: str, wanted: Container[str]) -> Stray | None:
+    """What the folder holds; None for a run that nobody asked for, which may lie under its own name."""
+    written = read_object(runs / name / "spec.json")
+    if not written:
+        return None if RUN_ID.fullmatch(name) else Stray(folder=name, run="")
+    original = runs / id_of(written)
+    if original.name not in wanted:
+        return None
+    return Stray(
+        folder=name,
+        run=original.name,
+        has_original=original.is_dir(),
+        same_records=same_files(original / LOGS[0], runs / name / LOGS[0]),
+    )
+
+
+def same_files(one: Path, other: Path) -> bool:
+    """Whether both can be read and hold the same."""
+    try:
+        return digest(one) == digest(other)
+    except OSError:
+        return False
+
+
+def dataset_of(spec: RunSpec) -> str:
+    """The dataset's name, a slice with that of what it is cut from; without a dataset, the game's or the problem's."""
+    problem = spec.problem
+    if isinstance(problem, DQN):
+        return getattr(problem.game, "title", problem.game.name)
+    if not isinstance(problem, Supervised):
+        return problem.name
+    dataset = problem.dataset
+    return f"slice of {dataset.of.name}" if isinstance(dataset, Slice) else dataset.name
+
+
+def scenario_of(spec: RunSpec) -> str:
+    """The scenario's name; for a problem without one, the problem's own."""
+    return spec.problem.scenario.name if isinstance(spec.problem, Supervised) else spec.problem.name
+
+
+FIELDS: dict[str, Callable[[RunSpec], Any]] = {
+    "method": lambda spec: spec.method.name,
+    "dataset": dataset_of,
+    "scenario": scenario_of,
+    "model": lambda spec: spec.model.name,
+    "optimizer": lambda spec: spec.optimizer.name,
+    "learning_rate": lambda spec: spec.optimizer.learning_rate,
+    "seed": lambda spec: spec.seed,
+}
+
+
+def field_of(spec: RunSpec, name: str) -> Any:
+    """A named field, or one inside a part ("method.relu_prob"; None where the part has no such field)."""
+    if name in FIELDS:
+        return FIELDS[name](spec)
+    part, *rest = name.split(".")
+    if part not in ("problem", "model", "method", "optimizer") or not rest:
+        raise LookupError(registry.no_such("field", name, [*FIELDS, "method.FIELD", "model.FIELD", "problem.FIELD"]))
+    return reduce(lambda value, inner: getattr(value, inner, None), rest, getattr(spec, part))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What a claim is decided by. numpy reads it as an array of its values."""
+
+    values: np.ndarray  # (runs,); not a number for a run that diverged before it had one
+    seeds: tuple[int, ...]
+    runs: tuple[str, ...]  # ids, one a value; all that stand behind them where a value is made of several runs
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype)
+
+    def minus(self, other: "Sample") -> "Sample":
+        """The differences within each seed that both have: same data, same initialisation, so much noise cancels."""
+        ours, theirs = self._places(), other._places()
+        seeds = [seed for seed in ours if seed in theirs]
+        pairs = [(ours[seed], theirs[seed]) for seed in seeds]
+        return Sample(
+            values=np.array([self.values[i] - other.values[j] for i, j in pairs], dtype=float),
+            seeds=tuple(seeds),
+            runs=tuple(dict.fromkeys(run for i, j in pairs for run in (*self._behind(i), *other._behind(j)))),
+        )
+
+    def of_seeds(self, seeds: Collection[int]) -> "Sample":
+        """The values of these seeds alone."""
+        places = [place for place, seed in enumerate(self.seeds) if seed in seeds]
+        return Sample(
+            values=self.values[places],
+            seeds=tuple(self.seeds[place] for place in places),
+            runs=tuple(dict.fromkeys(run for place in places for run in self._behind(place))),
+        )
+
+    def _behind(self, place: int) -> tuple[str, ...]:
+        return (self.runs[place],) if len(self.runs) == len(self.values) else self.runs
+
+    def _places(self) -> dict[int, int]:
+        repeated = [seed for seed, number in Counter(self.seeds).items() if number > 1]
+        if repeated:
+            raise ValueError(
+                f"a difference by seed needs one run a seed; seed {repeated[0]} has {self.seeds.count(repeated[0])}. "
+                "Narrow the results down with where(), or choose a configuration with select()."
+            )
+        return {seed: place for place, seed in enumerate(self.seeds)}
+
+
+Standing = State | Literal["damaged"]  # damaged: its files are not what it wrote
+Key = str | Callable[[RunSpec], Hashable]  # a field's name ("dataset", "method.relu_prob"), or any function of the spec
+ENDED = ("done", "diverged")
+
+
+class DamagedLog(Exception):
+    """A log is not what its run wrote."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run: what was asked, how it stands, what it recorded."""
+
+    spec: RunSpec
+    state: Standing
+    seconds: float
+    reason: str  # why it failed or diverged, or what is damaged; empty otherwise
+    records: tuple[Record, ...]  # one a stage
+    device: str = ""  # what kind of device ended it; empty while it has not ended
+    condition: str = ""  # the label of what it was run under; of all, where it belongs to several
+    label: str = ""  # what figures call its method; empty where they use the name
+    facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: load.FACTS
+    written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
+    read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
+    complaints: list[str] = field(default_factory=list, compare=False)  # of what was damaged or not there when read
+
+    @cached_property
+    def epochs(self) -> tuple[Record, ...]:
+        """One record an epoch, read when first asked for: a summary does without them. None where they are damaged."""
+        try:
+            found = tuple(self.read_epochs())
+        except DamagedLog as damage:
+            self.complaints.append(str(damage))
+            return ()
+        if not found and self.records:
+            self.complaints.append("epochs.jsonl is not there.")
+        return found
+
+    @property
+    def called(self) -> str:
+        """The method as the page calls it."""
+        return self.label or self.spec.method.name
+
+    def values(self, metric: str) -> np.ndarray:
+        """The metric at each stage that recorded it, in order; not a number at each stage after a divergence."""
+        recorded = [record[metric] for record in self.records if metric in record]
+        lost = self.spec.problem.num_records - len(self.records) if self.state == "diverged" else 0
+        return np.array([*recorded, *[np.nan] * lost], dtype=float)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All runs of a study, or some of them."""
+
+    runs: tuple[RunResult, ...]
+    root: Path | None = field(default=None, compare=False)  # the folder of the store they come from
+    strays: tuple[Stray, ...] = field(default=(), compare=False)  # folders among them that count for nothing
+
+    @property
+    def finished(self) -> tuple[RunResult, ...]:
+        return tuple(run for run in self.runs if run.state == "done")
+
+    @property
+    def missing(self) -> tuple[RunResult, ...]:
+        return tuple(run for run in self.runs if run.state != "done")
+
+    @property
+    def ended(self) -> tuple[RunResult, ...]:
+        """The runs that claims rest on: done, or diverged."""
+        return tuple(run for run in self.runs if run.state in ENDED)
+
+    @property
+    def drawn(self) -> tuple[RunResult, ...]:
+        """The runs that curves are drawn from: those that ended, or else those under way."""
+        return self.ended or tuple(run for run in self.runs if run.records)
+
+    @property
+    def drawn_over_epochs(self) -> tuple[RunResult, ...]:
+        """Those of them that curves over epochs are drawn from: not those whose log of epochs is damaged or gone."""
+        return tuple(run for run in self.drawn if run.epochs or not run.complaints)
+
+    def methods(self) -> list[str]:
+        """Names of the methods there is anything to draw of, in the order the study named them."""
+        return [name for name, results in self.group_by("method").items() if results.drawn]
+
+    def of_method(self, name: str) -> "Results":
+        """The runs of one method."""
+        return self.where(method=name)
+
+    def where(self, accept: Callable[[RunSpec], bool] | None = None, /, **conditions: Hashable) -> "Results":
+        """The runs whose spec the function accepts and whose named fields have the given values."""
+
+        def is_meant(spec: RunSpec) -> bool:
+            fits = all(field_of(spec, name) == wanted for name, wanted in conditions.items())
+            return fits and (accept is None or accept(spec))
+
+        return Results(tuple(run for run in self.runs if is_meant(run.spec)))
+
+    def group_by(self, key: Key) -> dict[Any, "Results"]:
+        """The runs by what the key says of their specs, in the order of appearance."""
+        groups: dict[Any, list[RunResult]] = {}
+        for run in self.runs:
+            groups.setdefault(field_of(run.spec, key) if isinstance(key, str) else key(run.spec), []).append(run)
+        return {value: Results(tuple(members)) for value, members in groups.items()}
+
+    def stages(self, metric: str) -> np.ndarray:
+        """The stages of the matrix' columns, counted as the records count them."""
+        return np.array(_columns(_tables(self.drawn, metric), self.drawn))
+
+    def matrix(self, metric: str) -> np.ndarray:
+        """Drawn runs by stages; not a number where a run has no value, as in the last column for one that diverged."""
+        tables = _tables(self.drawn, metric)
+        columns = _columns(tables, self.drawn)
+        rows = [[table.get(column, np.nan) for column in columns] for table in tables]
+        return np.array(rows, dtype=float).reshape(len(tables), len(columns))
+
+    def epoch_matrix(self, metric: str) -> np.ndarray:
+        """Drawn runs by epochs, all stages one after the other; reads every run's log of epochs."""
+        rows = [[record.get(metric, np.nan) for record in run.epochs] for run in self.drawn_over_epochs]
+        width = max((len(row) for row in rows), default=0)
+        return np.array([row + [np.nan] * (width - len(row)) for row in rows], dtype=float).reshape(len(rows), width)
+
+    def final(self, metric: str) -> Sample:
+        """The metric at the last stage that recorded it, one number an ended run."""
+        return self.sample(lambda run: end_of(run.values(metric), -1))
+
+    def first(self, metric: str) -> Sample:
+        """The metric at the first stage that recorded it, one number an ended run."""
+        return self.sample(lambda run: end_of(run.values(metric), 0))
+
+    def stage_mean(self, metric: str) -> Sample:
+        """The metric's mean over stages, one number an ended run."""
+        return self.sample(lambda run: float(np.mean(run.values(metric))) if len(run.values(metric)) else np.nan)
+
+    def sample(self, number_of: Callable[[RunResult], float]) -> Sample:
+        """Any number of a run, one an ended run: not a number for one that diverged before it had it."""
+        return Sample(
+            values=np.array([number_of(run) for run in self.ended], dtype=float),
+            seeds=tuple(run.spec.seed for run in self.ended),
+            runs=tuple(run.spec.run_id for run in self.ended),
+        )
+
+
+def end_of(values: np.ndarray, place: int) -> float:
+    """The value at that place; not a number where a run (of an older version) did not record any."""
+    return float(values[place]) if len(values) else float("nan")
+
+
+def _tables(runs: Sequence[RunResult], metric: str) -> list[dict[int, float]]:
+    return [{record.get("stage", 0): record[metric] for record in run.records if metric in record} for run in runs]
+
+
+def _columns(tables: Sequence[dict[int, float]], runs: Sequence[RunResult]) -> list[int]:
+    # Where no run is done, a last column without values stands for what never came, or [:, -1] would pass for the end.
+    stages = sorted({stage for table in tables for stage in table})
+    cut_off = bool(stages) and not any(run.state == "done" for run in runs)
+    return [*stages, stages[-1] + 1] if cut_off else stages

@@ -1,0 +1,135 @@
+"""Exploration: how often DQN acts at random, a function of the steps taken, so that a resumed run needs no memory."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from supple.metrics.base import Metric
+from supple.metrics.rank import EffectiveRank
+from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
+from supple_lab.rl.base import Game
+from supple_lab.spec import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exploration:
+    """Always at first, then linearly less often down to a floor (Dopamine's schedule; the paper gives the floor)."""
+
+    num_random_steps: int = 20_000  # the paper's initial collect steps
+    num_decay_steps: int = 250_000
+    floor: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.num_random_steps < 0 or self.num_decay_steps < 1:
+            raise ValueError(
+                "Exploration needs num_random_steps of at least 0 and num_decay_steps of at least 1; "
+                f"got {self.num_random_steps} and {self.num_decay_steps}."
+            )
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"Exploration.floor is a probability, in [0, 1]; got {self.floor}.")
+
+    def epsilon(self, step: int) -> float:
+        """The probability of a random action at a step, counted from 0."""
+        decayed = (step - self.num_random_steps) / self.num_decay_steps
+        return 1.0 - (1.0 - self.floor) * min(1.0, max(0.0, decayed))
+
+
+Mode = Literal["eval", "train"]  # of a forward: whether its activations draw masks
+MAX_STACKED = 256  # the replay counts the frames before a stack's last in a byte
+MAX_REPLAY_RATIO = 1_000  # more is a slip: with a batch of 32, each step would be learned from 32,000 times
+METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQN(Problem):
+    """Steps are the agent's, four frames each in Atari. Defaults are the paper's, or where it is silent Dopamine's.
+
+    An iteration of training is followed by an evaluation. It is played in segments, each by a new environment that is
+    made from the run's seed and the segment's number; a run can stop and go on between two of them. A segment, and so
+    an iteration, ends with a game, at the first one that ends when its steps are over.
+    """
+
+    name = "dqn"
+    game: Game
+    num_iterations: int = 10  # each ends with an evaluation
+    steps_per_iteration: int = 250_000  # of training; the last game is played to its end
+    steps_per_segment: int = 10_000  # after which a run can stop and go on; the last game is played to its end
+    evaluation_steps: int = 125_000  # after each iteration; Dopamine's
+    evaluation_epsilon: float = 0.001  # the probability of a random action in evaluations
+    num_random_steps: int = 20_000  # at the start, before the first update
+    num_decay_steps: int = 250_000  # Dopamine's: epsilon falls from 1 to the floor in so many steps after those
+    epsilon_floor: float = 0.01  # the least probability of a random action in training
+    replay_ratio: float = 1.0  # updates a step
+    target_period: int = 2_000  # steps between copies into the target network
+    boundary_period: int = 1_000  # updates between boundaries, at which ReDo recycles (Sokar et al. 2023) and S&P acts
+    batch_size: int = 32  # steps that an update learns from
+    discount: float = 0.99  # of what is earned a step later
+    capacity: int = 1_000_000  # frames of the replay
+    num_stacked: int = 4  # frames that the network sees at once
+    act_mode: Mode = "eval"  # of the network while it acts; the paper (appendix H): train destabilises
+    target_mode: Mode = "eval"  # of the target network; the paper is silent
+    metrics: tuple[Metric, ...] = METRICS  # measured at the end of each iteration
+
+    def __post_init__(self) -> None:
+        for name in COUNTS:
+            if getattr(self, name) < 1:
+                raise ValueError(f"DQN.{name} must be at least 1; got {getattr(self, name)}.")
+        for name in ("evaluation_epsilon", "discount"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
+        if self.num_stacked > MAX_STACKED:
+            raise ValueError(f"DQN.num_stacked must be at most {MAX_STACKED}; got {self.num_stacked}.")
+        # At worst the newest frame begins a game and the one before ended one: the stack before those must be there.
+        if self.capacity < self.num_stacked + 2:
+            raise ValueError(
+                f"DQN.capacity counts frames, at least {self.num_stacked + 2}, two more than are stacked; "
+                f"got {self.capacity}."
+            )
+        if not 0 < self.replay_ratio <= MAX_REPLAY_RATIO:
+            raise ValueError(
+                f"DQN.replay_ratio is updates per step, more than 0 and at most {MAX_REPLAY_RATIO:,}; "
+                f"got {self.replay_ratio}."
+            )
+        if self.boundary_period < self.replay_ratio:
+            raise ValueError(
+                f"DQN.boundary_period counts updates, at replay ratio {self.replay_ratio:g} at least "
+                f"{math.ceil(self.replay_ratio)}: a step has at most one boundary; got {self.boundary_period}."
+            )
+        _ = self.exploration  # raises where its fields are wrong
+
+    @property
+    def num_records(self) -> int:
+        return self.num_iterations
+
+    @property
+    def exploration(self) -> Exploration:
+        """How often to act at random, by step."""
+        return Exploration(
+            num_random_steps=self.num_random_steps, num_decay_steps=self.num_decay_steps, floor=self.epsilon_floor
+        )
+
+    def updates_due(self, step: int) -> int:
+        """How many updates a step, counted from 0, brings: with what comes before, the replay ratio, rounded down."""
+        num_before = step - self.num_random_steps
+        if num_before < 0:
+            return 0
+        return math.floor(self.replay_ratio * (num_before + 1)) - math.floor(self.replay_ratio * num_before)
+
+    @property
+    def num_updates(self) -> int:
+        """Of a run whose iterations end on the dot; games that last longer add some."""
+        num_steps = self.num_iterations * self.steps_per_iteration
+        return math.floor(self.replay_ratio * max(0, num_steps - self.num_random_steps))
+
+
+COUNTS = (
+    "num_iterations",
+    "steps_per_iteration",
+    "steps_per_segment",
+    "evaluation_steps",
+    "num_random_steps",  # an update needs a step to learn from
+    "target_period",
+    "boundary_period",
+    "batch_size",
+    "num_stacked",
+)

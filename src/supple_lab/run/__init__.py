@@ -1,0 +1,1 @@
+"""One run: a spec goes in, records come out."""

@@ -1,0 +1,278 @@
+"""Suitable: whether the parts of a run go together, asked before anything is loaded or written."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from supple.methods.base import Method
+from supple.methods.full_reset import FullReset
+from supple_lab.data.base import Dataset, Facts
+from supple_lab.data.digits import Digits
+from supple_lab.models.base import Model
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.precision import Precision
+from supple_lab.rl.atari import Atari
+from supple_lab.rl.base import Game
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.run.network import Shape, blank_network, shown, size_of
+from supple_lab.run.subnetworks import check_subnetworks
+from supple_lab.scenarios.base import Scenario, Unsuitable
+from supple_lab.spec import RunSpec, Supervised
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a supervised run is."""
+
+    num_parameters: int
+    num_stages: int
+    num_steps: int
+
+
+def check_suitable(spec: RunSpec, *, device: str) -> None:
+    """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
+    if spec.precision == "tf32" and device == "cpu":
+        raise Unsuitable(
+            "precision tf32 is a way in which CUDA GPUs multiply; on a CPU it changes nothing. Leave it out there."
+        )
+    check_current(spec.method)
+    if isinstance(spec.problem, DQN):
+        check_playable(spec, spec.problem)
+    if not isinstance(spec.problem, Supervised):
+        return
+    scenario, dataset = spec.problem.scenario, spec.problem.dataset
+    scenario.check(dataset.facts)
+    check_images(spec.model, dataset)
+    if spec.problem.subnetworks:
+        check_subnetworks(spec)
+    num_parameters(spec.model, spec.method, dataset.facts, smallest_batch(scenario, dataset.facts))
+
+
+def check_current(method: Method) -> None:
+    """Refuse what a method was before a correction, which can be read, not run, and periods, which loops here lack."""
+    if getattr(method, "every", None) is not None:
+        raise Unsuitable(
+            f"{method.name} with a period is for loops of your own (supple.attach): here it acts at the boundaries of "
+            "stages; leave method.every out."
+        )
+    for field in dataclasses.fields(method):  # type: ignore[arg-type]
+        value = getattr(method, field.name)
+        if isinstance(value, Method):  # what a full reset is built with
+            check_current(value)
+        if field.name == "revision" and value != field.default:
+            raise Unsuitable(
+                f"{method.name} was corrected since revision {value}, "
+                f"and only revision {field.default} can be run; leave method.revision out."
+            )
+
+
+def extent_of(spec: RunSpec, problem: Supervised) -> Extent:
+    """The size of a suitable run, known without its data."""
+    scenario, facts = problem.scenario, problem.dataset.facts
+    num_steps = sum(scenario.size(index, facts).num_steps for index in range(scenario.num_stages))
+    smallest = smallest_batch(scenario, facts)
+    return Extent(num_parameters(spec.model, spec.method, facts, smallest), scenario.num_stages, num_steps)
+
+
+def remarks(spec: RunSpec, *, device: str) -> list[str]:
+    """What is allowed, but may not be what was meant."""
+    found = remarks_on_precision(spec.precision, device=device)
+    if (
+        isinstance(spec.problem, Supervised)
+        and spec.problem.scenario.num_stages == 1
+        and acts_between_stages(spec.method)
+    ):
+        found.append(
+            f"{spec.method.name} acts between stages, and there is only one: the run trains as vanilla does. "
+            f"Choose a scenario with more stages to see what {spec.method.name} does."
+        )
+    if isinstance(spec.problem, DQN):
+        found += remarks_on(spec.problem, spec.method)
+    return found
+
+
+def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
+    """What may come of it on the device."""
+    if precision != "bf16" or device != "cpu":
+        return []
+    return [
+        "bf16 is slow on a CPU without instructions for it, and some machines end the process with 'illegal "
+        "instruction'; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 there, or use precision fp32."
+    ]
+
+
+def acts_between_stages(method: Method) -> bool:
+    """Whether the method does something between stages and nothing inside one."""
+    inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
+    return method.acts_in("begin_stage", "end_stage") and not inside
+
+
+def check_images(model: Model, dataset: Dataset) -> None:
+    """Refuse images that the network cannot read."""
+    if isinstance(model, NatureDQN):
+        raise Unsuitable(
+            "nature_dqn reads frames of bytes and divides them by 255, but these images come normalised. "
+            "Choose another model: mlp, cnn, resnet18 or vgg16."
+        )
+    shape = dataset.facts.image_shape
+    if min(shape[1:]) >= model.smallest_image:
+        return
+    larger = "larger digits (--dataset.image 3x32x32)" if isinstance(dataset, Digits) else "a dataset of larger images"
+    raise Unsuitable(
+        f"{model.name} needs images of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
+        f"{dataset.name} are {shown(shape)}. Choose {larger}, or a model that takes any size: mlp, resnet18."
+    )
+
+
+@cache
+def smallest_batch(scenario: Scenario, facts: Facts) -> int:
+    """The least number of images that a step trains on; the last batch of an epoch may be short."""
+    sizes = (scenario.size(index, facts) for index in range(scenario.num_stages))
+    return min(size.num_images % size.batch_size or size.batch_size for size in sizes)
+
+
+@cache
+def num_parameters(model: Model, method: Method, facts: Facts, num_images: int) -> int:
+    """Parameters of the network; Unsuitable if it cannot be built, or cannot train on such a batch."""
+    network = blank_network(model, method, image_shape=facts.image_shape, num_classes=facts.num_classes)
+    if num_images == 1 and any(isinstance(module, nn.BatchNorm2d) for module in network.modules()):
+        check_batch_of_one(network, model, facts.image_shape)
+    return size_of(network)
+
+
+def check_batch_of_one(network: nn.Module, model: Model, shape: Shape) -> None:
+    """Refuse a batch of one image where a batch norm would take the variance of one number."""
+    try:
+        network.train()(torch.zeros(1, *shape, device="meta"))
+    except ValueError as error:
+        raise Unsuitable(
+            f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on one "
+            f"image of {shown(shape)}. Choose another batch_size, or a model without batch norm: mlp, cnn."
+        ) from error
+
+
+class Sights(NamedTuple):
+    """What a player of the game has to do with."""
+
+    frame_shape: tuple[int, int]
+    num_actions: int
+
+
+@cache
+def sights_of(game: Game) -> Sights:
+    """Found out by starting the game; Unsuitable where it cannot be started here."""
+    try:
+        environment = game.start(0)
+    except ModuleNotFoundError as error:
+        raise Unsuitable(str(error)) from error
+    return Sights(environment.frame_shape, environment.num_actions)
+
+
+def check_playable(spec: RunSpec, problem: DQN) -> None:
+    """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
+    sights = sights_of(problem.game)
+    check_network(spec, problem, sights)
+    if spec.method.acts_in("begin_stage", "end_stage") and problem.num_updates < problem.boundary_period:
+        raise Unsuitable(
+            f"{spec.method.name} acts every {problem.boundary_period:,} updates, and the run has about "
+            f"{problem.num_updates:,}: it would not act. Use `supple play` with a smaller --boundary-period or a "
+            "longer run."
+        )
+    if isinstance(spec.method, FullReset) and outruns_target(problem):
+        raise Unsuitable(
+            f"full_reset would empty the network every {problem.boundary_period:,} updates, while the target network "
+            f"is renewed every {problem.target_period:,} steps: values could never spread further than from one copy "
+            f"to the next. {longer_period(problem)}"
+        )
+
+
+def outruns_target(problem: DQN) -> bool:
+    """Whether boundaries come as often as copies into the target network, or more often."""
+    return problem.boundary_period <= problem.target_period * problem.replay_ratio
+
+
+def longer_period(problem: DQN) -> str:
+    """The way out, where boundaries come too often; the study has no such option."""
+    num_updates = math.ceil(problem.target_period * problem.replay_ratio)
+    return f"Use `supple play` with a --boundary-period of many times {num_updates:,} updates."
+
+
+def remarks_on(problem: DQN, method: Method) -> list[str]:
+    """What is allowed, but may not be what was meant."""
+    found = []
+    if method.acts_in("begin_stage") and outruns_target(problem):
+        found.append(
+            f"{method.name} changes the network every {problem.boundary_period:,} updates, while the target network is "
+            f"renewed every {problem.target_period:,} steps: what was learned may fade before values have spread. "
+            f"{longer_period(problem)}"
+        )
+    if not problem.num_updates:
+        found.append(
+            f"the first {problem.num_random_steps:,} steps are random and the run has about "
+            f"{problem.num_iterations * problem.steps_per_iteration:,}: nothing is learned. Choose a smaller "
+            "--num-random-steps or a longer run."
+        )
+    if problem.evaluation_steps > problem.steps_per_iteration:
+        found.append(
+            f"an iteration of {problem.steps_per_iteration:,} steps is followed by an evaluation of "
+            f"{problem.evaluation_steps:,}. Choose a smaller --evaluation-steps to save time."
+        )
+    return found + remarks_on_cap(problem)
+
+
+def remarks_on_cap(problem: DQN) -> list[str]:
+    """Segments and evaluations end with a game; that games may outlast a segment of the default length is no news."""
+    game = innermost(problem.game)
+    if not isinstance(game, Atari):
+        return []
+    num_steps = game.rules.max_steps
+    segment = min(problem.steps_per_segment, problem.steps_per_iteration)
+    shorter = []
+    if problem.evaluation_steps < num_steps:
+        shorter.append(f"an evaluation ({problem.evaluation_steps:,})")
+    if segment < min(num_steps, DQN.steps_per_segment):
+        shorter.append(f"a segment of training ({segment:,})")
+    if not shorter:
+        return []
+    return [
+        f"a game may last {num_steps:,} steps, more than {' and '.join(shorter)}, and is played to its end. "
+        "Choose a smaller --game.max-steps to bound what that takes."
+    ]
+
+
+def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:
+    """Refuse a network that cannot read the frames, or cannot be built with the method's activation."""
+    model = spec.model
+    if isinstance(innermost(problem.game), Atari) and not isinstance(model, NatureDQN):
+        raise Unsuitable(
+            f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
+        )
+    if min(sights.frame_shape) < model.smallest_image:
+        raise Unsuitable(
+            f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
+            f"{problem.game.name} are {sights.frame_shape[0]}x{sights.frame_shape[1]}. Choose another model, as mlp."
+        )
+    num_weights(spec, problem)
+
+
+def innermost(game: Game) -> Game:
+    """The game whose frames are seen, without the games around it, such as shuffled."""
+    while isinstance(inner := getattr(game, "game", None), Game):
+        game = inner
+    return game
+
+
+def num_weights(spec: RunSpec, problem: DQN) -> int:
+    """Parameters of the network; Unsuitable if it cannot be built."""
+    num_actions = sights_of(problem.game).num_actions
+    return size_of(blank_network(spec.model, spec.method, image_shape=state_shape(problem), num_classes=num_actions))
+
+
+def state_shape(problem: DQN) -> Shape:
+    """Of what the network sees: frames, height, width."""
+    return (problem.num_stacked, *sights_of(problem.game).frame_shape)

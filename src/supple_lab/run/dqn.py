@@ -1,0 +1,290 @@
+"""DQN cursor: where in a DQN run we are, between two segments, and the sums of the iteration so far."""
+
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from supple.learner import Batch, Learner
+from supple.metrics.observe import observe_sites, undisturbed
+from supple_lab.precision import Numerics
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.replay import Replay, Transitions
+from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive
+from supple_lab.run.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input, states_and_worths
+from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.check import Sights, check_playable, sights_of, state_shape
+from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
+from supple_lab.run.network import learner_of, new_network, restore_snapshot_, take_snapshot
+from supple_lab.run.recorder import Journal
+from supple_lab.run.step import Trainee
+from supple_lab.run.supervised import Diverged, check_finite
+from supple_lab.spec import RunSpec
+from supple_lab.store.checkpoint import checkpoint_files
+from supple_lab.streams import stream, stream_seed
+
+
+@dataclass
+class DQNCursor:
+    """All of it counts from the start of the run, but for what is said to be of the iteration."""
+
+    iteration: int = 0
+    segment: int = 0
+    num_steps: int = 0
+    num_updates: int = 0
+    steps_of_iteration: int = 0
+    games_of_iteration: int = 0
+    scores_of_iteration: float = 0.0  # their sum, while learning and exploring
+
+    def next_step(self, score: float | None) -> None:
+        """A step was taken; a score says that it ended a game."""
+        self.num_steps += 1
+        self.steps_of_iteration += 1
+        if score is not None:
+            self.games_of_iteration += 1
+            self.scores_of_iteration += score
+
+    def next_iteration(self) -> None:
+        """The iteration is over."""
+        self.iteration += 1
+        self.steps_of_iteration = self.games_of_iteration = 0
+        self.scores_of_iteration = 0.0
+
+
+NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose rank is asked for
+
+
+def metric_values(agent: Agent, *, seed: int, iteration: int) -> dict[str, float]:
+    """The problem's metrics on the network of now."""
+    replay, learner = agent.replay, agent.trainee.learner
+    probe = replay.sample(min(NUM_PROBED, replay.num_transitions), stream(seed, "probe", iteration))
+    states = network_input(probe.stack_BSHW)
+    with agent.trainee.numerics.forward():
+        observation = observe_sites(
+            learner.model, states, sites=None, batch_size=PROBE_BATCH_SIZE, initial=learner.initial
+        )
+    batches = learned_from(agent, probe)
+    return measure_on_probe(agent.problem.metrics, observation, trainee=agent.trainee, batches=batches)
+
+
+def learned_from(agent: Agent, probe: Transitions) -> Iterator[Batch]:
+    """The probe as the loss of an update sees it, but for masks: the target network, too, draws none."""
+    for parts in zip(*(column.split(PROBE_BATCH_SIZE) for column in probe), strict=True):
+        steps = Transitions(*parts)
+        with undisturbed(agent.target), agent.trainee.numerics.forward():
+            next_values_BA = agent.target(network_input(steps.next_stack_BSHW))
+        yield states_and_worths(steps, next_values_BA, discount=agent.problem.discount)
+
+
+def contest(agent: Agent, *, seed: int, iteration: int, tell: Callable[[], None]) -> dict[str, float]:
+    """Play whole games, in evaluation mode, until the steps are over; changes nothing that training depends on."""
+    problem, stack = agent.problem, agent.stack
+    environment = problem.game.start(stream_seed(seed, "evaluation", iteration))
+    chance = random.Random(stream_seed(seed, "evaluation actions", iteration))
+    scores: list[float] = []
+    num_steps, score, over = 0, None, True
+    while score is None or num_steps < problem.evaluation_steps:
+        if over:
+            stack.begin_(environment.reset())
+        step = environment.step(agent.act("eval", chance, epsilon=problem.evaluation_epsilon))
+        stack.push_(step.frame)
+        num_steps, score, over = num_steps + 1, step.score, step.over
+        if score is not None:
+            scores.append(score)
+        tell()
+    spread = {"score_deviation": float(np.std(scores, ddof=1))} if len(scores) > 1 else {}
+    return {"score": float(np.mean(scores)), **spread, "num_games": len(scores)}
+
+
+MAX_SHARE_OF_MEMORY = 0.25  # that frames may take if each core has a run; more go to a file in the run's folder
+
+
+def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator) -> None:
+    """Play and learn to the end, and keep frames on disk for as long alone as somebody may go on from them."""
+    check_playable(spec, problem)
+    archive = ReplayArchive(journal.folder.path)
+    try:
+        play_and_learn(spec, problem, journal, masks=masks, archive=archive)
+    except Diverged:  # the same numbers would do so again
+        for checkpoint in checkpoint_files(archive.folder):  # without its frames nobody goes on from it
+            checkpoint.unlink(missing_ok=True)
+        archive.clear()
+        raise
+    finally:
+        frames_file(archive.folder).unlink(missing_ok=True)
+
+
+def play_and_learn(
+    spec: RunSpec, problem: DQN, journal: Journal, *, masks: torch.Generator, archive: ReplayArchive
+) -> None:
+    """From the start or the last checkpoint to the end, recording each segment and each iteration.
+
+    An update learns from the steps before the one that is being taken, so that a GPU computes while the game goes on.
+    """
+    exploration = problem.exploration
+    agent = new_agent(spec, problem, archive.folder, masks, device=journal.device)
+    cursor = DQNCursor()
+    checkpoint = resume(journal, archive, agent.replay)
+    if checkpoint is not None:
+        restore_agent_(agent, checkpoint)
+        cursor = DQNCursor(**checkpoint["cursor"])
+
+    def snapshot() -> dict[str, Any]:
+        archive.save(agent.replay)
+        return {**take_agent(agent), "cursor": vars(cursor)}
+
+    while cursor.iteration < problem.num_iterations:
+        while steps_left(problem, cursor) > 0:
+            environment = problem.game.start(stream_seed(spec.seed, "environment", cursor.segment))
+            chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
+            draws = stream(spec.seed, "replay", cursor.segment)
+            before, num_due = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
+            score, over = None, True
+            agent.trainee.sums.zero_()
+            while score is None or cursor.num_steps - before["num_steps"] < num_due:
+                if over:
+                    agent.begin_(environment.reset())
+                action = agent.act(problem.act_mode, chance, epsilon=exploration.epsilon(cursor.num_steps))
+                num_new = problem.updates_due(cursor.num_steps)
+                for _ in range(num_new):
+                    agent.learn_(draws)
+                cursor.num_updates += num_new
+                if (cursor.num_steps + 1) % problem.target_period == 0:
+                    agent.copy_to_target_()
+                boundary, num_since = divmod(cursor.num_updates, problem.boundary_period)
+                if num_since < num_new:  # after the copy, which is of the network before the method changes it
+                    agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
+                note_obstacles(agent, journal)
+                step = environment.step(action)
+                agent.see_(action, step)
+                score, over = step.score, step.over
+                cursor.next_step(score)
+                journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+
+            values = segment_values(agent, cursor, before)
+            check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
+            journal.record_epoch(stage=cursor.iteration, epoch=cursor.segment, **values)
+            cursor.segment += 1
+            journal.checkpoint_if_due(snapshot)
+
+        values = contest(agent, seed=spec.seed, iteration=cursor.iteration, tell=told(journal, problem, cursor))
+        note_obstacles(agent, journal)
+        values |= iteration_values(agent, cursor, seed=spec.seed)
+        journal.record_stage(stage=cursor.iteration, **values)
+        cursor.next_iteration()
+        journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
+        journal.checkpoint_if_due(snapshot)
+
+    journal.checkpoint(lambda: {**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
+    archive.clear()
+
+
+def note_obstacles(agent: Agent, journal: Journal) -> None:
+    """Have the run say why some of the agent's work is not captured, on a GPU."""
+    for obstacle in agent.obstacles:
+        journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", obstacle)
+
+
+def steps_left(problem: DQN, cursor: DQNCursor) -> int:
+    """Of the iteration."""
+    return problem.steps_per_iteration - cursor.steps_of_iteration
+
+
+def progress(problem: DQN, cursor: DQNCursor) -> float:
+    """The share of the run that is done; a long last game does not count."""
+    part = min(cursor.steps_of_iteration / problem.steps_per_iteration, 1.0)
+    return min((cursor.iteration + part) / problem.num_iterations, 1.0)
+
+
+def told(journal: Journal, problem: DQN, cursor: DQNCursor) -> Callable[[], None]:
+    """Tell onlookers of an evaluation that it goes on."""
+    return lambda: journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+
+
+def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> dict[str, float]:
+    """What the segment's games and updates were like; of what there was none, nothing is said."""
+    num_updates = cursor.num_updates - before["num_updates"]
+    num_games = cursor.games_of_iteration - before["games_of_iteration"]
+    values: dict[str, float] = {"num_steps": cursor.num_steps, "num_updates": cursor.num_updates}
+    values["train_score"] = (cursor.scores_of_iteration - before["scores_of_iteration"]) / num_games
+    if num_updates:
+        values["loss"], values["value"] = (agent.trainee.sums / num_updates).tolist()
+    return values
+
+
+def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str, float]:
+    """The iteration's training games, how far it got, and the metrics on states drawn from the replay."""
+    return {
+        "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,
+        "num_steps": cursor.num_steps,
+        "num_updates": cursor.num_updates,
+        **metric_values(agent, seed=seed, iteration=cursor.iteration),
+    }
+
+
+def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator, *, device: torch.device) -> Agent:
+    """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
+    sights, numerics = sights_of(problem.game), Numerics.choose(device, spec.precision)
+    learner = new_q_learner(spec, problem, numerics)
+    with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
+        state = spec.method.init(learner)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
+    trainee = Trainee(learner, spec.method, state, numerics, spec.model.clip_norm, masks, sums)
+    replay = new_replay(problem, sights, folder, device=device)
+    return Agent(trainee, problem, replay, num_actions=sights.num_actions)
+
+
+def new_q_learner(spec: RunSpec, problem: DQN, numerics: Numerics) -> Learner:
+    """The network in training: from stacked frames to a value for each action."""
+    shape, num_actions = state_shape(problem), sights_of(problem.game).num_actions
+    model = new_network(spec, numerics, image_shape=shape, num_classes=num_actions)
+    model = model.to(memory_format=FORMAT)  # type: ignore[call-overload]
+    example = torch.zeros(2, *shape, device=numerics.device)
+    return learner_of(spec, model, example_input=example, loss=loss_on_worth)
+
+
+def new_replay(problem: DQN, sights: Sights, folder: Path, *, device: torch.device) -> Replay:
+    """Room for the frames: on the GPU, in memory, or in a file where they would take too much of a core's share."""
+    num_bytes = problem.capacity * sights.frame_shape[0] * sights.frame_shape[1]
+    memory_of_core = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / os.sysconf("SC_NPROCESSORS_ONLN")
+    file = frames_file(folder) if device.type == "cpu" and num_bytes > MAX_SHARE_OF_MEMORY * memory_of_core else None
+    return Replay(problem.capacity, sights.frame_shape, num_stacked=problem.num_stacked, device=device, file=file)
+
+
+def frames_file(folder: Path) -> Path:
+    """Where frames are that do not fit the memory."""
+    return folder / "frames.bytes"
+
+
+def take_agent(agent: Agent) -> dict[str, Any]:
+    """All that the next segment depends on, but for the cursor and the replay's content."""
+    trainee = agent.trainee
+    kept = take_snapshot(trainee.learner, trainee.state, trainee.masks)
+    return {**kept, "target": agent.target.state_dict(), "num_frames": agent.replay.num_added}
+
+
+def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
+    """Put the agent back to where the checkpoint was taken."""
+    trainee = agent.trainee
+    restore_snapshot_(trainee.learner, trainee.state, trainee.masks, checkpoint)
+    agent.target.load_state_dict(checkpoint["target"])
+
+
+def resume(journal: Journal, archive: ReplayArchive, replay: Replay) -> dict[str, Any] | None:
+    """The newest checkpoint whose replay is whole, with the replay filled; None to start from the beginning."""
+    while (checkpoint := journal.resume()) is not None:
+        try:
+            archive.restore_(replay, checkpoint["num_frames"])
+            return checkpoint
+        except DamagedReplay as error:
+            path = checkpoint_files(journal.folder.path)[-1]
+            print(f"note: {error} The run goes on from before {path.name}.", file=sys.stderr)
+            path.rename(path.with_suffix(".damaged"))
+    archive.restore_(replay, 0)
+    return None

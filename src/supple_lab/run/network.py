@@ -1,0 +1,94 @@
+"""Snapshot: a learner, its method's state and its random streams, as one dict that a checkpoint can hold."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple.learner import Learner
+from supple.methods.base import Method, State
+from supple.random import kept_default_generators
+from supple_lab.data.base import Splits
+from supple_lab.models.base import Model
+from supple_lab.precision import Numerics
+from supple_lab.scenarios.base import Unsuitable
+from supple_lab.spec import RunSpec
+from supple_lab.streams import stream_seed
+
+
+def take_snapshot(learner: Learner, state: State, masks: torch.Generator) -> dict[str, Any]:
+    """All that the next step depends on, but for the loop's own cursor."""
+    return {
+        "model": learner.model.state_dict(),
+        "optimizer": learner.optimizer.state_dict(),
+        "initial": learner.initial,
+        "method": state,
+        "method_stream": learner.generator.get_state(),
+        "mask_stream": masks.get_state(),
+    }
+
+
+def restore_snapshot_(learner: Learner, state: State, masks: torch.Generator, snapshot: dict[str, Any]) -> None:
+    """Put learner, method state and random streams back to where the snapshot was taken."""
+    learner.model.load_state_dict(snapshot["model"])
+    learner.optimizer.load_state_dict(snapshot["optimizer"])
+    learner.initial = snapshot["initial"]
+    state.clear()
+    state.update(snapshot["method"])
+    learner.generator.set_state(snapshot["method_stream"].cpu())
+    masks.set_state(snapshot["mask_stream"].cpu())
+
+
+Shape = tuple[int, int, int]  # channels, height, width
+
+
+def blank_network(model: Model, method: Method, *, image_shape: Shape, num_classes: int) -> nn.Module:
+    """With the method's activation; Unsuitable, with the reason, if it cannot be built."""
+    try:
+        with torch.device("meta"):
+            return model.build(method.activation, image_shape=image_shape, num_classes=num_classes)
+    except ValueError as error:  # ours, such as an odd width for an activation that gives two values for one
+        raise Unsuitable(f"{model.name} cannot be built with {method.name}: {error}") from error
+    except RuntimeError as error:  # torch's own
+        raise Unsuitable(
+            f"{model.name} with {method.name} cannot read images of {shown(image_shape)} "
+            f"({str(error).splitlines()[0]}). Choose another model or larger images."
+        ) from error
+
+
+def size_of(network: nn.Module) -> int:
+    """How many parameters it has."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def shown(shape: Shape) -> str:
+    """An image's shape as people write it."""
+    return "x".join(map(str, shape))
+
+
+def new_learner(spec: RunSpec, splits: Splits, numerics: Numerics) -> Learner:
+    """For a supervised run."""
+    facts = splits.facts
+    model = new_network(spec, numerics, image_shape=facts.image_shape, num_classes=facts.num_classes)
+    example = splits.train.batch(torch.arange(2, device=numerics.device))[0]
+    return learner_of(spec, model, example_input=example, loss=F.cross_entropy)
+
+
+def new_network(spec: RunSpec, numerics: Numerics, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """The same on every device and whatever the activation."""
+    with kept_default_generators():
+        torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
+        model = spec.model.build(spec.method.activation, image_shape=image_shape, num_classes=num_classes)
+    return numerics.place(model)
+
+
+def learner_of(
+    spec: RunSpec, model: nn.Module, *, example_input: Tensor, loss: Callable[[Tensor, Tensor], Tensor]
+) -> Learner:
+    """The network in training, with the optimizer and the method's stream that the run says."""
+    optimizer, seed = spec.optimizer.build(model.parameters()), stream_seed(spec.seed, "method")
+    learner = Learner(model, optimizer, example_input=example_input, loss=loss, seed=seed)
+    learner.patience, learner.is_advised = None, False  # the run's loop calls every hook, as the spec says
+    return learner

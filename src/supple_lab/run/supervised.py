@@ -1,0 +1,223 @@
+"""Cursor: where in a supervised run we are, and the sums of the epoch and the stage so far."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from supple.metrics.base import Metric
+from supple.metrics.observe import observe
+from supple_lab.data.base import Facts
+from supple_lab.data.batches import Batches
+from supple_lab.files import StorageError
+from supple_lab.optimizer import set_learning_rate_
+from supple_lab.precision import Numerics
+from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.evaluate import PROBE_BATCH_SIZE, Evaluation, measure_on_probe
+from supple_lab.run.network import new_learner, restore_snapshot_, take_snapshot
+from supple_lab.run.recorder import Journal
+from supple_lab.run.step import Trainee, choose_steps
+from supple_lab.run.subnetworks import Interim, check_subnetworks, subnetwork_values
+from supple_lab.scenarios.base import Scenario, Stage
+from supple_lab.spec import RunSpec, Supervised
+from supple_lab.streams import stream
+
+
+@dataclass
+class Cursor:
+    """The next batch to train on. The sums are (loss, number correct) of the forwards that were trained on."""
+
+    epoch_sums: Tensor
+    stage_sums: Tensor
+    stage: int = 0
+    epoch: int = 0
+    step: int = 0  # batches of this epoch that are done
+    num_seen: int = 0  # images of the stage's whole epochs so far
+
+    @classmethod
+    def new(cls, device: torch.device) -> "Cursor":
+        """At the beginning of a run."""
+        zeros = torch.zeros(2, dtype=torch.float64, device=device)
+        return cls(zeros, zeros.clone())
+
+    @property
+    def at_start_of_stage(self) -> bool:
+        """Whether nothing of the stage was trained on yet."""
+        return self.epoch == self.step == 0
+
+    def next_epoch(self, num_images: int) -> None:
+        """The epoch is over."""
+        self.stage_sums += self.epoch_sums
+        self.epoch_sums.zero_()
+        self.num_seen += num_images
+        self.epoch += 1
+        self.step = 0
+
+    def next_stage(self) -> None:
+        """The stage is over."""
+        self.stage_sums.zero_()
+        self.stage += 1
+        self.epoch = self.num_seen = 0
+
+
+def online(sums: Tensor, num_seen: int) -> dict[str, float]:
+    """Mean loss and accuracy, each image scored by the very forward that trained on it."""
+    loss, accuracy = (sums / num_seen).tolist()
+    return {"online_accuracy": accuracy, "online_loss": loss}
+
+
+class Progress:
+    """Counts steps, for stages differ in length: the last stage of continual full has ten times those of the first."""
+
+    def __init__(self, scenario: Scenario, facts: Facts, *, subnetworks: int = 0) -> None:
+        self._sizes = [scenario.size(index, facts) for index in range(scenario.num_stages)]
+        self._subnetworks = subnetworks  # copies trained at a stage's end for as many steps each
+        self._before = [0, *accumulate(size.num_steps * (1 + subnetworks) for size in self._sizes)]
+
+    @property
+    def largest_stage(self) -> int:
+        """Training images of the largest stage."""
+        return max(size.num_images for size in self._sizes)
+
+    def at(self, stage: int, epoch: int, step: int) -> float:
+        """The share done when these stages, epochs and steps are."""
+        done = self._before[stage] + epoch * self._sizes[stage].steps_per_epoch + step
+        return min(done / self._before[-1], 1.0)
+
+    def of_subnetworks(self, stage: int, share: float) -> float:
+        """The share done when so much of the training of a stage's subnetworks is."""
+        steps = self._sizes[stage].num_steps
+        return (self._before[stage] + steps * (1 + self._subnetworks * share)) / self._before[-1]
+
+
+NUM_PROBED = 2000  # images of the stage that metrics see: enough for a rank of 2,000 units, all of random label's
+
+
+def stage_end_values(
+    trainee: Trainee, spec: RunSpec, stage: Stage, *, cursor: Cursor, evaluation: Evaluation, interim: Interim
+) -> dict[str, float]:
+    """All values of a stage's record, measured before any method acts on its end."""
+    problem, learner = spec.problem, trainee.learner
+    assert isinstance(problem, Supervised)
+    train = {"train": stage.train if stage.num_scored is None else stage.train.first(stage.num_scored)}
+    values = online(cursor.stage_sums, cursor.num_seen) | evaluation.scores({**train, **stage.tests})
+    evaluation.forget("train")
+    is_last = cursor.stage + 1 == problem.scenario.num_stages
+    if problem.metrics and (is_last or cursor.stage % problem.metrics_every == 0):
+        values |= metric_values(trainee, problem.metrics, probe(stage, spec.seed))
+    if problem.subnetworks:
+        values |= subnetwork_values(
+            spec,
+            learner,
+            stage,
+            index=cursor.stage,
+            number=problem.subnetworks,
+            numerics=trainee.numerics,
+            interim=interim,
+        )
+    return values
+
+
+def metric_values(trainee: Trainee, metrics: Sequence[Metric], probe: tuple[Tensor, Tensor]) -> dict[str, float]:
+    """The metrics on the network of now, in the precision of the run."""
+    (images, labels), learner = probe, trainee.learner
+    with trainee.numerics.forward():
+        observation = observe(learner.model, images, initial=learner.initial)
+    batches = zip(images.split(PROBE_BATCH_SIZE), labels.split(PROBE_BATCH_SIZE), strict=True)
+    return measure_on_probe(metrics, observation, trainee=trainee, batches=batches)
+
+
+def probe(stage: Stage, seed: int) -> tuple[Tensor, Tensor]:
+    """Images and labels for the metrics: a fixed sample of the stage's, for some datasets lie sorted by class."""
+    order = torch.randperm(len(stage.train), generator=stream(seed, "probe"))[:NUM_PROBED]
+    return stage.train.batch(order.to(stage.train.labels_N.device))
+
+
+class Diverged(Exception):
+    """The loss is no longer a number."""
+
+
+def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Generator) -> None:
+    """Train from the start or the last checkpoint to the end, recording each epoch and each stage."""
+    scenario, method = problem.scenario, spec.method
+    if problem.subnetworks:
+        check_subnetworks(spec)
+    numerics = Numerics.choose(journal.device, spec.precision)
+    splits = problem.dataset.load(journal.device)
+    scenario.check(splits.facts)
+    learner = new_learner(spec, splits, numerics)
+    with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
+        state = method.init(learner)
+    cursor, checkpoint = Cursor.new(journal.device), journal.resume()
+    if checkpoint is not None:
+        check_same_data(checkpoint["facts"], splits.facts)
+        restore_snapshot_(learner, state, masks, checkpoint)
+        cursor = Cursor(**checkpoint["cursor"])
+    progress = Progress(scenario, splits.facts, subnetworks=problem.subnetworks)
+    trainee = Trainee(learner, method, state, numerics, spec.model.clip_norm, masks, cursor.epoch_sums)
+    steps = choose_steps(trainee, num_examples=progress.largest_stage)
+    evaluation = Evaluation(learner.model, numerics)
+
+    def snapshot() -> dict[str, Any]:
+        return {**take_snapshot(learner, state, masks), "cursor": vars(cursor), "facts": asdict(splits.facts)}
+
+    interim = Interim(journal, snapshot, checkpoint)
+    while cursor.stage < scenario.num_stages:
+        stage = scenario.stage(cursor.stage, splits, spec.seed)
+        if cursor.stage > 0 and cursor.at_start_of_stage:
+            if scenario.fresh_optimizer:
+                learner.optimizer = spec.optimizer.renewed(learner.optimizer)
+            coming = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin")
+            method.begin_stage(learner, state, coming, cursor.stage)
+        steps.begin_stage(stage.train)
+        learner.model.train()
+
+        while cursor.epoch < stage.epochs:
+            learning_rate = spec.optimizer.learning_rate * stage.learning_rate_factor(cursor.epoch)
+            set_learning_rate_(learner.optimizer, learning_rate)
+            batches = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, cursor.epoch).indices()
+            while cursor.step < len(batches):
+                cursor.step += steps.take(batches[cursor.step :])
+                journal.note_not_captured(
+                    "training steps, which draw other random numbers (masks), if any", steps.obstacle
+                )
+                journal.checkpoint_if_due(snapshot)
+                journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)
+            values = online(cursor.epoch_sums, len(stage.train))
+            check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
+            values |= evaluation.scores(stage.tests)
+            journal.note_not_captured("evaluation", evaluation.obstacle)
+            journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
+            journal.glance(accuracy=values["online_accuracy"])
+            cursor.next_epoch(len(stage.train))
+
+        interim.progress = partial(progress.of_subnetworks, cursor.stage)
+        values = stage_end_values(trainee, spec, stage, cursor=cursor, evaluation=evaluation, interim=interim)
+        journal.note_not_captured("evaluation", evaluation.obstacle)
+        check_finite(values["train_loss"], f"after the last step of stage {cursor.stage}")
+        journal.record_stage(stage=cursor.stage, **values)
+        if cursor.stage + 1 < scenario.num_stages:
+            finished = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end")
+            method.end_stage(learner, state, finished)
+        cursor.next_stage()
+        journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
+
+
+def check_same_data(before: dict[str, Any], now: Facts) -> None:
+    """Refuse to go on with other data than the run began with; partial datasets may grow."""
+    if before != (told := asdict(now)):
+        raise StorageError(
+            f"the run began on other data ({before}) than there is now ({told}), and is not the same run any more. "
+            "Put the data back, or choose another folder with --out DIR."
+        )
+
+
+def check_finite(loss: float, when: str) -> None:
+    """Raise Diverged unless the loss is a number."""
+    if not math.isfinite(loss):
+        raise Diverged(f"the loss became {loss} {when}.")

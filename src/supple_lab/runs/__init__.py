@@ -1,1 +1,0 @@
-"""Runs: one spec, trained, recorded, checkpointed, resumed."""

@@ -1,0 +1,1 @@
+"""The store: a folder a run, written by one process at a time."""

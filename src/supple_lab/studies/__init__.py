@@ -1,1 +1,0 @@
-"""Studies: one file per figure or table of the paper."""

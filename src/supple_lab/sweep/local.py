@@ -1,0 +1,270 @@
+"""Engines of this machine: in line, or a process for each run."""
+
+import itertools
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from supple_lab.errors import Interrupted
+from supple_lab.spec import RunSpec
+from supple_lab.store.lock import RunIsBusy
+from supple_lab.store.run_folder import SETTLED, State
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import Executor, RunError, Terms
+from supple_lab.sweep.shared_gpu import SharedGPU
+from supple_lab.sweep.sweep import execute_here, persistently
+
+
+class Inline(Executor):
+    """Runs one after the other in this process, for a debugger."""
+
+    name = "inline"
+    can_limit = False
+
+    def submit(self, spec: RunSpec) -> Future[State]:
+        future: Future[State] = Future()
+        try:
+            future.set_result(execute_here(spec, self))
+        except Exception as error:  # told by whoever asks the future, as with every other engine
+            future.set_exception(error)
+        return future
+
+
+SECONDS_BETWEEN_LOOKS = 0.25  # at the memory of a worker: one that leaks a GiB a second is seen in time
+SECONDS_TO_START = 600.0  # many workers that read torch from a cold network disk take minutes
+GIB = 2**30
+
+
+class WorkerDied(Interrupted):
+    """The worker process ended without an answer."""
+
+
+class LimitReached(Exception):
+    """The run took more time or memory than it may; its worker was ended."""
+
+
+class WatchedWorker:
+    """One worker process. It is started at once and serves one run after the other."""
+
+    def __init__(
+        self, store: Store, device: str, terms: Terms, *, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._terms = terms
+        self._is_ready = False
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
+        mirror = store.mirror.url if store.mirror else ""
+        pace, track, retry = json.dumps(vars(terms.pace)), ",".join(terms.track), "retry" if terms.retry_failed else ""
+        options = (str(store.root), device, mirror, pace, track, retry)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+            start_new_session=True,  # Ctrl-C is the driver's to handle
+        )
+
+    def execute(self, spec: RunSpec) -> State:
+        """Send the run and wait for the answer."""
+        assert self._process.stdin is not None
+        self._wait_until_ready()
+        try:
+            print(spec.to_json(), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise self._died() from None
+        answer = self._answer()
+        if "busy" in answer:
+            raise RunIsBusy(answer["busy"])
+        if "error" in answer:
+            raise RunError(answer["error"])
+        state: State = answer["state"]
+        return state
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End the process at once; the store is built to bear it."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End the process and let go of its pipes. Only for whoever hands it runs: others may kill it."""
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+            assert pipe is not None
+            with suppress(OSError):  # what it did not read any more
+                pipe.close()
+
+    def _wait_until_ready(self) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        if self._is_ready:
+            return
+        if not select.select([stdout], [], [], SECONDS_TO_START)[0]:
+            self.kill()
+            why = f"the worker process was not ready after {SECONDS_TO_START / 60:g} minutes, and was ended."
+            raise RunError(" ".join([why, *self._last_words(), "The run stays resumable."]))
+        if not stdout.readline():
+            raise self._died()
+        self._is_ready = True
+
+    def _answer(self) -> dict[str, State]:
+        assert self._process.stdout is not None
+        started = time.monotonic()
+        while not select.select([self._process.stdout], [], [], SECONDS_BETWEEN_LOOKS)[0]:
+            if (reason := self._excess(time.monotonic() - started)) is not None:
+                self.kill()
+                raise LimitReached(reason)
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._died()
+        answer: dict[str, State] = json.loads(line)
+        return answer
+
+    def _excess(self, seconds: float) -> str | None:
+        time_limit, memory_limit = self._terms.time_limit, self._terms.memory_limit
+        if time_limit is not None and seconds > time_limit:
+            return f"time limit: the run took more than {time_limit / 60:g} minutes"
+        if memory_limit is not None and (used := own_bytes(self._process.pid)) > memory_limit:
+            return f"memory limit: the run's process took {used / GIB:.2f} GiB, more than {memory_limit / GIB:g} GiB"
+        return None
+
+    def _died(self) -> WorkerDied:
+        code = self._process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return WorkerDied(" ".join([f"the worker process ended with {how}.", *self._last_words()]))
+
+    def _last_words(self) -> list[str]:
+        self._complaints.seek(0)
+        return self._complaints.read().decode(errors="replace").strip().splitlines()[-1:]
+
+
+def execute_persistently(
+    spec: RunSpec, store: Store, *, worker: Callable[[], WatchedWorker], is_wanted: Callable[[], bool] = lambda: True
+) -> State:
+    """Execute the run with as many workers as it takes, as long as it gets on from one death to the next."""
+    try:
+        return persistently(lambda: worker().execute(spec), store.folder(spec).path, is_wanted=is_wanted)
+    except LimitReached as limit:
+        return fail(store, spec, str(limit))
+
+
+def own_bytes(pid: int) -> int:
+    """Memory that the process has for itself; 0 where it is gone or the system does not tell.
+
+    Pages of files do not count: the system takes back those of a replay as it needs them.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        _, resident, of_files, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+        return (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def fail(store: Store, spec: RunSpec, reason: str) -> State:
+    """Say of a run whose worker was ended that it failed, unless it had come to its end; a retry continues it."""
+    folder = store.folder(spec)
+    with folder.held(spec):
+        if (state := folder.state()) in SETTLED:
+            return state
+        told = {name: value for name, value in folder.status().items() if name in ("progress", "accuracy", "seconds")}
+        folder.write_status("failed", **told, reason=f"{reason}; --retry-failed continues it.")
+        folder.copy_out()
+    return "failed"
+
+
+class Process(Executor):
+    """Several processes on this machine, one run each at a time; --per-gpu of them on each GPU."""
+
+    name = "process"
+
+    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
+        super().__init__(store, device=device, jobs=jobs, terms=terms)
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="worker")  # one hands each worker its runs
+        self._own = threading.local()
+        self._workers: list[WatchedWorker] = []
+        self._specs: dict[Future[State], RunSpec] = {}
+        self._at_work: dict[RunSpec, WatchedWorker] = {}
+        self._given_up: set[RunSpec] = set()
+        self._gpus = itertools.cycle(visible_gpus()) if device == "cuda" else itertools.repeat(None)
+        self._shared = SharedGPU() if device == "cuda" and jobs > len(visible_gpus()) else None
+        self._stopping = False
+        self._lock = threading.Lock()  # over stopping and the list of workers: none may start after the stop
+
+    def submit(self, spec: RunSpec) -> Future[State]:
+        self._given_up.discard(spec)
+        future = self._threads.submit(self._execute, spec)
+        self._specs[future] = spec
+        return future
+
+    def cancel(self, future: Future[State]) -> bool:
+        self._given_up.add(self._specs[future])
+        worker = self._at_work.get(self._specs[future])
+        if worker is not None:
+            worker.kill()
+        return future.cancel() or worker is not None
+
+    def stop(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._stopping = True
+            for worker in self._workers:
+                worker.kill()
+        self._threads.shutdown()
+        for worker in self._workers:
+            worker.close()
+        if self._shared is not None:
+            self._shared.stop()
+
+    def _execute(self, spec: RunSpec) -> State:
+        def worker() -> WatchedWorker:
+            self._at_work[spec] = self._worker()
+            return self._at_work[spec]
+
+        def is_wanted() -> bool:
+            return not self._stopping and spec not in self._given_up
+
+        try:
+            return execute_persistently(spec, self.store, worker=worker, is_wanted=is_wanted)
+        finally:
+            self._at_work.pop(spec, None)
+
+    def _worker(self) -> WatchedWorker:
+        worker: WatchedWorker | None = getattr(self._own, "worker", None)
+        if worker is None or not worker.is_alive():
+            with self._lock:
+                if worker in self._workers:
+                    self._workers.remove(worker)
+                    worker.close()
+                if self._stopping:
+                    raise RunError("the sweep was stopped; the run stays resumable.")
+                if not hasattr(self._own, "gpu"):
+                    self._own.gpu = next(self._gpus)
+                worker = self._own.worker = WatchedWorker(
+                    self.store, self.device, self.terms, environment=self._environment(self._own.gpu)
+                )
+                self._workers.append(worker)
+        return worker
+
+    def _environment(self, gpu: str | None) -> dict[str, str]:
+        """By which a worker finds its GPU, and the service that it shares it by."""
+        chosen = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
+        return {**chosen, **(self._shared.environment if self._shared is not None else {})}
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs of this machine that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(index) for index in range(torch.cuda.device_count())]

@@ -1,1 +1,0 @@
-"""Trackers: programs that show a run's curves while it goes, one file each."""

@@ -1,0 +1,363 @@
+"""Atari: the paper's runs at paper scale, and claims that rest on the right numbers of the right games."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.optimizer import Adam
+from supple_lab.paper.atari import Atari, one_p
+from supple_lab.paper.atari_scores import all_scores, lead_of, widened
+from supple_lab.paper.compare import Chosen
+from supple_lab.paper.study import Order
+from supple_lab.report.tables import brackets
+from supple_lab.results.results import Results, RunResult
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.games import GAMES
+from supple_lab.streams import stream_seed
+
+STUDY, PAPER = Atari(), Order(scale="paper")
+NUM_ITERATIONS = 2  # of the paper's 10: claims rest on the last
+EVAL_MODE, TRAIN_MODE = "eval", "train"
+
+
+def spoken(spec):
+    return spec.problem.game.title, spec.method.name, spec.problem.act_mode
+
+
+def as_the_paper_says(spec) -> dict[str, float]:
+    """AID above the others, but for Pong and Qbert, and for acting in training mode."""
+    title, method, mode = spoken(spec)
+    random, human = GAMES[title]
+    level = {"vanilla": 0.3, "dropout": 0.32, "aid": 0.6}[method]
+    if method == "aid" and (title in ("Pong", "Qbert") or mode == TRAIN_MODE):
+        level = 0.2
+    return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 100.0 * level + spec.seed}
+
+
+def made(values_of, *, order=PAPER, num_iterations=NUM_ITERATIONS) -> Results:
+    return Results(tuple(made_run(spec, values_of(spec), num_iterations) for spec in STUDY.specs(order)))
+
+
+def made_run(spec, values, num_iterations=NUM_ITERATIONS) -> RunResult:
+    if values is None:
+        return RunResult(spec, "waiting", 0.0, "", ())
+    records = tuple({"stage": k, **at(values, k)} for k in range(num_iterations))
+    return RunResult(spec, "done", 1.0, "", records)
+
+
+def at(values, iteration):
+    """The values after an iteration: all ranks are 100 above the last at first."""
+    first = {"srank": values["srank"] + 100.0} if "srank" in values and iteration == 0 else {}
+    return {**values, **first}
+
+
+def verdicts(values_of) -> list[str]:
+    return [claim.verdict for claim in STUDY.draw(made(values_of), PAPER).claims]
+
+
+def test_paper_scale_is_the_papers():
+    specs = STUDY.specs(PAPER)
+    problems = {spec.problem for spec in specs if spec.problem.act_mode == EVAL_MODE}
+    assert {problem.game.title for problem in problems} == set(GAMES)
+    assert problems == {DQN(game=problem.game) for problem in problems}
+    assert {(spec.model, spec.optimizer) for spec in specs} == {
+        (NatureDQN(), Adam(learning_rate=6.25e-5, epsilon=1.5e-4))
+    }
+    assert {spec.seed for spec in specs} == set(range(5))
+    # Table 9: seven games have another p than most for AID, one for Dropout; those run with both.
+    counts = Counter(spec.method for spec in specs if spec.problem.act_mode == EVAL_MODE)
+    assert counts[UseAID(relu_prob=0.99)] == 5 * 17
+    assert counts[UseAID(relu_prob=0.999)] == 5 * 7
+    assert counts[UseDropout(drop_positive=0.01)] == 5 * 17
+    assert counts[UseDropout(drop_positive=0.001)] == 5
+
+
+def test_as_printed_runs_ten_times_the_rate():
+    assert {spec.optimizer.learning_rate for spec in STUDY.specs(Order(scale="paper", as_printed=True))} == {6.25e-4}
+
+
+def test_all_claims_hold_on_numbers_as_the_paper_describes_them():
+    assert verdicts(as_the_paper_says) == ["holds"] * 8
+
+
+def test_the_iqm_and_its_interval_are_called_by_their_names():
+    lines = [line for panel in STUDY.draw(made(as_the_paper_says), PAPER).figures[0].panels for line in panel.curves]
+    names = {(line.statistic, line.band_words, line.edges[0]) for line in lines}
+    assert names == {("IQM of human-normalised scores", "95% stratified bootstrap", "95% stratified bootstrap from")}
+
+
+def test_all_of_the_best_scores_of_a_game_are_bold():
+    def equal_but_for_vanilla(spec):
+        return {"score": 10.0 if spec.method.name == "vanilla" else 20.0, "srank": 1.0}
+
+    table = STUDY.draw(made(equal_but_for_vanilla), PAPER).tables[0]
+    columns = [table.header.index(name) for name in ("ReLU + Dropout", "AID")]
+    assert table.bold == {(game, column) for game in range(len(GAMES)) for column in columns}
+
+
+def test_no_lead_is_found_where_there_is_none():
+    def vanilla_for_all(spec):
+        title, _, _ = spoken(spec)
+        random, human = GAMES[title]
+        noise = np.random.default_rng(stream_seed(spec.seed, title, spec.method.name)).normal()
+        return {"score": random + (human - random) * (0.3 + 0.1 * noise), "srank": 10.0 + noise}
+
+    assert verdicts(vanilla_for_all)[0] in ("not decided", "fails")
+
+
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        (0, lambda title, method, mode: {"level": 0.1} if method == "aid" else None),
+        (1, lambda title, method, mode: {"level": 0.1} if method == "dropout" else None),
+        (2, lambda title, method, mode: {"level": 0.4} if method == "dropout" and title == "BeamRider" else None),
+        (4, lambda title, method, mode: {"level": 0.9} if method == "aid" and title == "Pong" else None),
+        (5, lambda title, method, mode: {"srank": 1.0} if method == "aid" and title == "Asterix" else None),
+        (6, lambda title, method, mode: {"srank": 2000.0} if method == "dropout" and title == "Asterix" else None),
+        (7, lambda title, method, mode: {"level": 0.9} if mode == TRAIN_MODE else None),
+    ],
+)
+def test_each_claim_fails_by_its_own_number(place, change):
+    def values(spec):
+        title, method, mode = spoken(spec)
+        random, human = GAMES[title]
+        numbers, changed = as_the_paper_says(spec), change(title, method, mode) or {}
+        if "level" in changed:
+            numbers["score"] = random + (human - random) * changed["level"]
+        return numbers | ({"srank": changed["srank"]} if "srank" in changed else {})
+
+    assert verdicts(values)[place] == "fails"
+
+
+def test_the_lead_does_not_hold_before_all_games_have_run():
+    done = ("Asterix", "Breakout", "Enduro")
+    found = verdicts(lambda spec: as_the_paper_says(spec) if spoken(spec)[0] in done else None)
+    assert found[:5] == ["not decided", "not decided", "not decided", "not decided", "not run"]
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(9, "holds"), (8, "fails")])
+def test_most_games_are_nine_of_seventeen(number, verdict):
+    better = sorted(GAMES)[:number]
+
+    def values(spec):
+        title, method, _ = spoken(spec)
+        random, human = GAMES[title]
+        level = 0.3 if method != "aid" else 0.6 if title in better else 0.1
+        return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 10.0}
+
+    assert verdicts(values)[3] == verdict
+
+
+def test_one_game_with_many_seeds_is_not_the_papers_seventeen():
+    for level in (0.9, 0.1):
+        order = Order(scale="quick", num_seeds=5)
+
+        def values(spec, level=level):
+            title, method, _ = spoken(spec)
+            random, human = GAMES[title]
+            height = level if method == "aid" else 0.3
+            return {"score": random + (human - random) * (height + 0.01 * spec.seed), "srank": 10.0}
+
+        row = STUDY.draw(made(values, order=order), order).claims[0]
+        assert row.verdict == "not decided"
+        assert row.measured.endswith("the claim is over 17 games and 1 ran, so not decided")
+
+
+def test_scores_that_no_seed_changes_decide_no_lead():
+    def same_for_all_seeds(spec):
+        title, method, _ = spoken(spec)
+        random, human = GAMES[title]
+        return {"score": random + (human - random) * (0.6 if method == "aid" else 0.3), "srank": 10.0}
+
+    assert verdicts(same_for_all_seeds)[0] == "not decided"
+
+
+def test_the_lead_is_the_difference_of_scipys_trimmed_means():
+    groups = {
+        title: Chosen(Results(tuple(run for run in made(as_the_paper_says).runs if own(run, title))).group_by("method"))
+        for title in ("Asterix", "Breakout", "Pong")
+    }
+    scores = all_scores(groups, ("vanilla", "dropout", "aid"))
+    expected = [stats.trim_mean(scores[name].final.reshape(-1), 0.25) for name in ("aid", "vanilla")]
+    assert lead_of(groups, "aid", "vanilla").middle == pytest.approx(expected[0] - expected[1])
+    assert scores["aid"].values_GSK.shape == (3, 5, NUM_ITERATIONS)
+
+
+def test_the_lead_is_not_kept_open_by_methods_without_part_in_it():
+    def without(method, *games):
+        return lambda spec: None if spec.method.name == method and spoken(spec)[0] in games else as_the_paper_says(spec)
+
+    drawing = STUDY.draw(made(without("dropout", "Enduro")), PAPER)
+    assert drawing.claims[0].verdict == "holds"
+    assert drawing.tables[1].rows[0][1].endswith("(n = 80)")  # the table compares three: 16 games of five seeds
+    assert STUDY.draw(made(without("vanilla", "Enduro")), PAPER).claims[0].verdict == "not decided"
+
+
+def test_a_method_without_a_run_leaves_the_others_their_iqm():
+    results = made(lambda spec: None if spec.method.name == "dropout" else as_the_paper_says(spec))
+    drawing = STUDY.draw(results, PAPER)
+    assert [row[0] for row in drawing.tables[1].rows] == ["ReLU", "AID"]
+    assert all(cell.endswith("(n = 85)") for row in drawing.tables[1].rows for cell in row[1:])
+    assert [len(panel.curves) for panel in drawing.figures[0].panels] == [2, 2]
+    assert drawing.claims[0].verdict == "holds"
+
+
+def test_a_method_besides_the_papers_keeps_no_game_from_the_table():
+    order = Order(scale="paper", also=("l2",))
+
+    def in_one_game(spec):
+        title, method, _ = spoken(spec)
+        if method != "l2":
+            return as_the_paper_says(spec)
+        return {"score": 100.0 + spec.seed, "srank": 10.0} if title == "Pong" else None
+
+    def everywhere(spec):
+        return {"score": 100.0, "srank": 10.0} if spoken(spec)[1] == "l2" else as_the_paper_says(spec)
+
+    row, *_ = STUDY.draw(made(in_one_game, order=order), order).tables[1].rows
+    assert row[1].endswith("(n = 85)")
+    methods = [row[0] for row in STUDY.draw(made(everywhere, order=order), order).tables[1].rows]
+    assert methods == ["ReLU", "ReLU + Dropout", "AID", "L2"]
+
+
+def test_methods_besides_the_papers_have_an_iqm_where_none_of_the_papers_ran():
+    asked = Order(scale="smoke", methods=("redo",))
+    random, human = GAMES["Asterix"]
+
+    def halfway(spec):
+        return {"score": (random + human) / 2, "srank": 10.0} if spec.method.name == "redo" else None
+
+    drawing = STUDY.draw(made(halfway, order=asked.whole()), asked.whole())
+    assert drawing.tables[1].rows == (("ReDo", "0.500 (n = 1)", "0.500 (n = 1)"),)
+    assert [[line.label for line in panel.curves] for panel in drawing.figures[0].panels] == [["ReDo"], ["ReDo"]]
+
+
+def test_draws_of_widened_scores_vary_as_new_seeds_would():
+    scores = np.random.default_rng(0).normal(size=(4, 3))
+    np.testing.assert_allclose(widened(scores).mean(axis=1), scores.mean(axis=1))
+    np.testing.assert_allclose(widened(scores).var(axis=1), scores.var(axis=1, ddof=1))
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(0.1, "not decided"), (0.3, "holds")])
+def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdict):
+    """One game with vanilla at 0 and AID at low and low + 1: widened, its lower end is low + 1/2 - sqrt(2) / 2."""
+    specs = [spec for spec in STUDY.specs(Order(scale="paper", num_seeds=2)) if own_spec(spec, "Asterix")]
+    random, human = GAMES["Asterix"]
+    heights = {"aid": (low, low + 1.0)}
+    runs = [
+        made_run(spec, {"score": random + (human - random) * heights.get(spec.method.name, (0.0, 0.0))[spec.seed]})
+        for spec in specs
+    ]
+    found = lead_of({"Asterix": Chosen(Results(tuple(runs)).group_by("method"))}, "aid", "vanilla")
+    assert found.verdict == verdict
+    assert found.interval[0] == pytest.approx(low + 0.5 - 0.5**0.5)
+
+
+def test_a_search_tells_what_was_selected_for_acting_in_training_mode():
+    order = Order(scale="paper", search=True, num_seeds=1)
+    notes = STUDY.draw(made(as_the_paper_says, order=order), order).notes
+    assert sum("acting in training mode, AID:" in note for note in notes) == 3
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_one_p_for_all_games_is_called_neither_unbiased_nor_the_only_one_tried(search):
+    order = Order(scale="paper", search=search, num_seeds=1)
+    told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
+    assert "is the commonest of those choices: made on the same scores" in told
+    assert ("Not searched, with the commonest p" in told) is search
+    assert "tried nothing else" not in told
+    flat = {spec.method for spec in one_p("Asterix", order).specs(order)}
+    assert flat == {Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99)}
+
+
+@pytest.mark.parametrize(("search", "rate"), [(False, "Adam 1e-4"), (True, "Adam 6.25e-5")])
+def test_the_page_names_the_rate_that_quick_scale_runs(search, rate):
+    order = Order(scale="quick", search=search)
+    assert {spec.optimizer.learning_rate for spec in STUDY.specs(order)} == {float(rate.split()[1])}
+    note = STUDY.draw(made(lambda spec: None, order=order), order).notes[0]
+    assert f"; {rate}, target copies" in note
+    assert ("rate and p (AID 0.99, Dropout 0.01) were chosen" in note) is not search
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_what_the_page_says_of_lengths_is_what_is_run(scale):
+    order = Order(scale=scale)
+    game = STUDY.specs(order)[0].problem.game
+    (problem,) = {replace(spec.problem, game=game, act_mode=EVAL_MODE) for spec in STUDY.specs(order)}
+    told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
+    assert f"epsilon from 1 to 0.01 in {problem.num_decay_steps:,} steps" in told
+    assert f"scores from {problem.evaluation_steps:,} steps" in told
+    assert ("a replay of 50,000 frames" in told) is (problem.capacity == 50_000)
+
+
+def test_quick_scale_has_one_p_and_calls_it_its_own():
+    order = Order(scale="quick")
+    drawing = STUDY.draw(made(as_the_paper_says, order=order), order)
+    assert [panel.title for panel in drawing.figures[0].panels] == ["quick scale's own p"]
+    assert drawing.tables[1].header == ("method", "quick scale's own p")
+    assert [condition.label for condition in STUDY.conditions(order)] == ["RoadRunner"]
+    searched = Order(scale="quick", search=True)
+    panels = STUDY.draw(made(lambda spec: None, order=searched), searched).figures[0].panels
+    assert [panel.title for panel in panels] == ["p per game, as the paper", "one p for all games"]
+
+
+def test_scores_have_decimals_only_where_points_are_few():
+    def constant(spec):
+        return {"score": 12.3456, "srank": 1.0}
+
+    rows = {row[0]: row[1:] for row in STUDY.draw(made(constant), PAPER).tables[0].rows}
+    assert set(rows["Asterix"]) == {"12 ± 0"}
+    assert set(rows["Pong"]) == {"12.3 ± 0.0"}
+    assert brackets(rows["Pong"][0]) == " [12.3, 12.3]"
+
+
+def own_spec(spec, title) -> bool:
+    return own(made_run(spec, None), title)
+
+
+def own(run, title) -> bool:
+    game, method, mode = spoken(run.spec)
+    best = 0.999 if title == "Pong" else 0.99
+    return game == title and mode == EVAL_MODE and (method != "aid" or run.spec.method.relu_prob == best)
+
+
+def test_both_choices_of_p_stand_side_by_side():
+    drawing = STUDY.draw(made(as_the_paper_says), PAPER)
+    assert [panel.title for panel in drawing.figures[0].panels] == ["p per game, as the paper", "one p for all games"]
+    assert all(len(panel.curves) == 3 for panel in drawing.figures[0].panels)
+    assert [panel.title for panel in drawing.figures[2].panels] == ["DemonAttack", "BeamRider", "Asterix"]
+    assert len(drawing.figures[1].panels) == 17
+    assert any("not Adam 6.25e-4" in note for note in drawing.notes)
+
+
+def test_a_diverged_run_keeps_the_lead_undecided():
+    results = made(as_the_paper_says, num_iterations=10)
+    broken = [
+        RunResult(run.spec, "diverged", 1.0, "", run.records[:1])
+        if spoken(run.spec) == ("Enduro", "vanilla", EVAL_MODE) and run.spec.seed == 0
+        else run
+        for run in results.runs
+    ]
+    drawing = STUDY.draw(Results(tuple(broken)), PAPER)
+    assert drawing.claims[0].verdict == "not decided"
+    assert "p per game, as the paper: none, for runs diverged" in drawing.claims[0].measured
+    assert drawing.tables[1].rows[0][:2] == ("ReLU", "1 of 85 diverged")
+
+
+def test_runs_that_all_diverged_have_no_final_score():
+    results = made(as_the_paper_says)
+    broken = Results(tuple(RunResult(run.spec, "diverged", 1.0, "", run.records[:1]) for run in results.runs))
+    assert {claim.verdict for claim in STUDY.draw(broken, PAPER).claims} == {"not decided"}
+
+
+def test_quick_scale_gives_every_method_its_own_rate():
+    for order in (Order(scale="quick"), Order(scale="quick", methods=("redo", "aid"))):
+        specs = STUDY.specs(order)
+        assert {spec.method.name for spec in specs} == set(order.methods or ("vanilla", "dropout", "aid"))
+        assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-4, epsilon=1.5e-4)}

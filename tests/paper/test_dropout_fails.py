@@ -1,0 +1,165 @@
+"""Why Dropout fails: the paper's runs, slopes over the drop rates by hand, and warm_start's runs beside them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_stages import made_stages, verdicts
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
+from supple_lab.data.idx import MNIST
+from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import Adam
+from supple_lab.paper.dropout_fails import DropoutFails, losses_by_rate, network_condition, slope, variants_of
+from supple_lab.paper.study import Order
+from supple_lab.paper.warm_start import WarmStart
+from supple_lab.scenarios.random_label import RandomLabel
+
+STUDY = DropoutFails()
+PAPER = Order(scale="paper")
+TWO_STAGES = Order(scale="smoke", num_seeds=3)
+
+
+def rate_of(spec):
+    return {"vanilla": 0.0, "aid": None}.get(spec.method.name, getattr(spec.method, "drop_positive", None))
+
+
+FRESH = 0.9
+
+
+def as_in_the_paper(spec, *, slope=0.6, aid=0.01):
+    """Falls of 0.1 plus the slope times the rate, AID's next to none; subnetworks fall as their networks do."""
+    if spec.problem.scenario.name != "random_label":
+        accuracies = [0.3, 0.5 + 0.001 * spec.seed][-spec.problem.scenario.num_stages :]
+        return {"test_accuracy": accuracies}
+    fall = aid if spec.method.name == "aid" else 0.1 + slope * (rate_of(spec) or 0.0)
+    return of_all([FRESH, FRESH - fall + 0.001 * spec.seed], spec)
+
+
+def of_all(row, spec):
+    """The same values for all accuracies, as many as the run has stages: the reference has one."""
+    return dict.fromkeys(
+        ("online_accuracy", "train_accuracy", "subnetwork_accuracy"), row[: spec.problem.scenario.num_stages]
+    )
+
+
+def decided(values_of):
+    return verdicts(STUDY, made_stages(STUDY.specs(TWO_STAGES), values_of), TWO_STAGES)
+
+
+def test_paper_scale_is_the_papers():
+    specs = [spec for spec in STUDY.specs(PAPER) if spec.problem.scenario.name == "random_label"]
+    specs = [spec for spec in specs if spec.method.name != "full_reset"]  # the reference: tests of fresh
+    assert {spec.problem.scenario for spec in specs} == {
+        RandomLabel(num_stages=50, epochs=100, batch_size=64, num_images=1400)
+    }
+    assert {(spec.model, spec.problem.dataset) for spec in specs} == {(MLP(width=512, num_hidden=7), MNIST())}
+    assert {spec.problem.subnetworks for spec in specs} == {10}
+    assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-3)}
+    dropouts = [UseDropout(drop_positive=rate) for rate in (0.1, 0.3, 0.5)]
+    assert Counter(spec.method for spec in specs) == dict.fromkeys((Vanilla(), *dropouts, UseAID(relu_prob=0.9)), 5)
+
+
+def test_the_other_runs_are_those_of_warm_start():
+    for scale in ("smoke", "quick", "paper"):
+        own = {spec.run_id for spec in STUDY.specs(Order(scale=scale)) if spec.problem.scenario.name != "random_label"}
+        assert own == {spec.run_id for spec in WarmStart().specs(Order(scale=scale))}
+
+
+def test_all_claims_hold_on_accuracies_as_the_paper_describes_them():
+    assert decided(as_in_the_paper) == ["holds"] * 3
+
+
+def test_slope_is_that_of_the_losses_over_the_rates():
+    order = TWO_STAGES
+    results = made_stages(STUDY.specs(order), lambda spec: as_in_the_paper(spec, slope=0.4))
+    by_rate = losses_by_rate(variants_of(network_condition(order).of(results, order)), "train_accuracy")
+    assert list(by_rate) == [0.0, 0.1, 0.3, 0.5]
+    np.testing.assert_allclose(slope(by_rate).values, [0.2] * 3)  # the mean of two stages loses half of the fall
+    assert len(slope(by_rate).runs) == 12
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"slope": -0.01}, ["fails", "fails", "holds"]),
+        ({"slope": -0.19}, ["fails", "fails", "holds"]),  # nothing lost at the highest rate, either
+        ({"aid": 0.06}, ["holds", "holds", "fails"]),
+        ({"aid": 0.035}, ["holds", "holds", "not decided"]),  # between both bounds
+    ],
+)
+def test_each_claim_fails_by_its_own_rule(changed, expected):
+    assert decided(lambda spec: as_in_the_paper(spec, **changed)) == expected
+
+
+def test_the_earlier_a_network_collapses_the_more_it_has_lost():
+    order = Order(scale="paper", num_seeds=3)
+    stages = {0.0: 6, 0.1: 4, 0.3: 2, 0.5: 1}  # learned before the collapse
+
+    def collapsing(spec):
+        if spec.problem.scenario.name != "random_label":
+            return None
+        learned, number = stages.get(rate_of(spec), 50), spec.problem.scenario.num_stages
+        return of_all([FRESH + 0.001 * spec.seed] * learned + [0.1] * (number - learned), spec)
+
+    found = STUDY.draw(made_stages(STUDY.specs(order), collapsing), order).claims
+    assert [claim.verdict for claim in found] == ["holds"] * 3
+
+
+def test_subnetworks_are_decided_by_their_own_accuracy():
+    def network_alone_falls(spec):
+        values = as_in_the_paper(spec)
+        kept = [FRESH, FRESH + 0.001 * spec.seed - 0.01 * (rate_of(spec) or 0.0)]
+        return (
+            {**values, "subnetwork_accuracy": kept[: len(values["subnetwork_accuracy"])]} if len(values) > 1 else values
+        )
+
+    assert decided(network_alone_falls) == ["holds", "fails", "holds"]
+
+
+@pytest.mark.parametrize("metric", ["online_accuracy", "train_accuracy"])
+def test_both_accuracies_of_the_network_have_to_agree(metric):
+    def falls_by_one(spec):
+        values = as_in_the_paper(spec)
+        return (
+            {**values, metric: [FRESH, 0.5 + 0.001 * spec.seed]}
+            if spec.method.name == "aid" and metric in values
+            else values
+        )
+
+    assert decided(falls_by_one) == ["holds", "holds", "not decided"]
+
+
+@pytest.mark.parametrize("level", [0.1, 0.42])
+def test_an_aid_that_never_learned_keeps_nothing(level):
+    def low(spec):
+        values = as_in_the_paper(spec)
+        is_low = spec.method.name == "aid" and "train_accuracy" in values
+        return of_all([level, level + 0.001 * spec.seed], spec) if is_low else values
+
+    assert decided(low) == ["holds", "holds", "fails"]
+
+
+def test_where_a_fresh_network_does_not_learn_there_is_nothing_to_keep():
+    def flat(spec):
+        values = as_in_the_paper(spec)
+        return of_all([0.12 + 0.001 * spec.seed] * 2, spec) if "train_accuracy" in values else values
+
+    assert decided(flat) == ["not decided"] * 3
+
+
+def test_a_rate_that_has_not_run_leaves_the_slope_open():
+    found = decided(lambda spec: None if rate_of(spec) == 0.5 else as_in_the_paper(spec))
+    assert found == ["not run", "not run", "holds"]
+
+
+def test_degradation_is_against_the_first_stage_and_rates_have_lines_of_their_own():
+    network, subnetworks, starts = (
+        STUDY.draw(made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper), TWO_STAGES).figures[0].panels
+    )
+    assert [curve.label for curve in network.curves] == ["ReLU", "Dropout 0.1", "Dropout 0.3", "Dropout 0.5", "AID"]
+    np.testing.assert_allclose(network.curves[3].middle, [0.0, -0.4 + 0.001])
+    np.testing.assert_allclose(subnetworks.curves[0].middle, [0.9, 0.8 + 0.001])
+    assert [bar.label for bar in starts.bars] == ["ReLU", "Dropout 0.3", "AID"]
+    np.testing.assert_allclose(starts.bars[0].middle, [0.501, 0.501])

@@ -1,0 +1,174 @@
+"""What holds for every study: it runs from the command line, draws whatever there is, and decides its own claims."""
+
+import html
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from supple_lab.cli import supple
+from supple_lab.paper.claims import CLAIMS, STUDIES, claims_of
+from supple_lab.paper.study import Order, Study
+from supple_lab.registry import known
+from supple_lab.results.results import Results, RunResult
+from supple_lab.spec import RunSpec
+
+NAMES = sorted(known(Study))
+SCALES = ("smoke", "quick", "paper")
+every_study = pytest.mark.parametrize("name", NAMES)
+every_scale = pytest.mark.parametrize("scale", SCALES)
+
+
+def study_named(name: str) -> Study:
+    return known(Study)[name]()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One for all studies: some share runs."""
+    return tmp_path_factory.mktemp("every study")
+
+
+@every_study
+def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
+    only = "Adam 1e-3" if name == "trainability" else ""  # a quarter of a grid of like cells
+    out = ["--out", str(folder)]
+    assert supple(["run", name, "--scale", "smoke", "--engine", "inline", "--quiet", "--only", only, *out]) == 0
+    written = json.loads((folder / "report" / f"{name}.json").read_text())
+    assert {run["status"] for run in written["runs"]} <= {"done"}
+    assert len(written["runs"]) == len(study_named(name).specs(Order(scale="smoke", only=only)))
+    assert written["missing"] == []
+    assert study_named(name).title in html.unescape((folder / "report" / f"{name}.html").read_text())
+
+
+@every_study
+@every_scale
+def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
+    specs = {
+        precision: study_named(name).specs(Order(scale=scale, precision=precision)) for precision in ("default", "bf16")
+    }
+    assert {spec.precision for spec in specs["bf16"]} <= {"bf16"}
+    assert [replace(spec, precision="default") for spec in specs["bf16"]] == specs["default"]
+
+
+@every_study
+@every_scale
+def test_a_study_draws_before_anything_has_run(name, scale):
+    study, order = study_named(name), Order(scale=scale)
+    waiting = Results(tuple(RunResult(spec, "waiting", 0.0, "", ()) for spec in study.specs(order)))
+    for results in (Results(()), waiting):
+        drawing = study.draw(results, order)
+        assert not any(claim.n for claim in drawing.claims if claim.verdict == "not run")
+        assert {claim.verdict for claim in drawing.claims} <= (
+            {"not run", "holds"} if name == "theory" else {"not run"}
+        )
+
+
+@every_study
+@every_scale
+def test_columns_of_a_table_have_names_of_their_own_and_captions_need_no_empty_panel(name, scale):
+    study, order = study_named(name), Order(scale=scale)
+    drawing = study.draw(Results(tuple(RunResult(spec, "waiting", 0.0, "", ()) for spec in study.specs(order))), order)
+    for table in drawing.tables:
+        assert len(set(table.header)) == len(table.header)
+    for figure in drawing.figures:  # panels without runs are not drawn, and the others move up
+        assert not re.search(r"\b(above|below|left|middle|right)[:)]", figure.caption.lower())
+
+
+@every_study
+@every_scale
+def test_specs_hash_apart_and_come_back_from_json(name, scale):
+    specs = study_named(name).specs(Order(scale=scale))
+    assert len({spec.run_id for spec in specs}) == len(specs)
+    assert all(RunSpec.from_json(spec.to_json()) == spec for spec in specs[:: max(1, len(specs) // 20)])
+
+
+@every_study
+def test_smoke_scale_has_every_method_of_the_paper(name):
+    at = {scale: {spec.method.name for spec in study_named(name).specs(Order(scale=scale))} for scale in SCALES}
+    assert at["smoke"] == at["paper"]
+
+
+@every_study
+def test_seeds_and_methods_of_the_order_are_obeyed(name):
+    study = study_named(name)
+    methods = {spec.method.name for spec in study.specs(Order(scale="smoke"))}
+    assert {spec.seed for spec in study.specs(Order(scale="smoke", num_seeds=2))} == ({0, 1} if methods else set())
+    if "vanilla" in methods:
+        only = study.specs(Order(scale="smoke", methods=("vanilla",)))
+        assert {spec.method.name for spec in only} <= {"vanilla", "full_reset"}  # a reset network is a cold start
+
+
+@every_study
+@every_scale
+def test_all_that_can_be_ordered_is_part_of_the_grid_that_is_reported(name, scale):
+    study = study_named(name)
+    for more in ({}, {"num_seeds": 7}, {"methods": ("redo", "aid")}, {"search": True, "num_seeds": 1}):
+        order = Order(scale=scale, **more)
+        if not study.objection(order):
+            reported = {spec.run_id for spec in study.specs(order.whole())}
+            assert {spec.run_id for spec in study.specs(order)} <= reported
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["theory", "--methods", "aid"], "theory trains nothing, so --methods would change nothing."),
+        (
+            ["theory", "--only", "CNN", "--seeds", "3"],
+            "theory trains nothing, so --only, --seeds would change nothing.",
+        ),
+        (["theory", "--search"], "theory trains nothing, so --search would change nothing."),
+        (["preactivation_shift", "--search"], "preactivation_shift has nothing to search"),
+        (["sensitivity", "--search"], "sensitivity has nothing to search"),
+        (["quickstart", "--search"], "quickstart has nothing to search"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(arguments, sentence, tmp_path, capsys):
+    assert supple(["run", *arguments, "--scale", "smoke", "--out", str(tmp_path / "out")]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@every_study
+def test_a_search_that_is_obeyed_adds_runs_and_names_what_it_leaves(name):
+    study, order = study_named(name), Order(scale="smoke", search=True)
+    if study.objection(order):
+        assert len(study.specs(order)) == len(study.specs(Order(scale="smoke")))
+        return
+    assert len(study.specs(order)) > len(study.specs(Order(scale="smoke")))
+    left = [condition.label for condition in study.conditions(order) if not condition.has_search]
+    told = " ".join(note for note in study.draw(Results(()), order).notes if note.startswith("Not searched"))
+    assert all(label in told for label in left)
+    assert bool(told) == bool(left)
+
+
+@every_study
+@every_scale
+def test_without_options_no_study_objects(name, scale):
+    assert study_named(name).objection(Order(scale=scale)) == ""
+
+
+@every_study
+def test_smoke_scale_says_that_its_numbers_mean_nothing(name):
+    assert any(
+        note.startswith("Smoke scale") for note in study_named(name).draw(Results(()), Order(scale="smoke")).notes
+    )
+
+
+def test_every_claim_is_decided_by_exactly_one_study():
+    unwritten = set(STUDIES) - set(NAMES)
+    rows = [row for name in NAMES for row in study_named(name).draw(Results(()), Order(scale="paper")).claims]
+    quoted = Counter((row.claim, row.paper, row.section, row.study) for row in rows if row.study)
+    expected = [(c.claim, c.paper, c.section, c.study) for c in CLAIMS if c.study not in unwritten]
+    assert quoted == Counter(expected)
+    assert unwritten <= {"atari"}
+
+
+@pytest.mark.parametrize("name", sorted(set(STUDIES) & set(NAMES)))
+def test_a_study_decides_its_own_claims_in_the_papers_order(name):
+    rows = study_named(name).draw(Results(()), Order(scale="smoke")).claims
+    assert [row.claim for row in rows] == [claim.claim for claim in claims_of(name)]
+    assert {row.study for row in rows} == {name}

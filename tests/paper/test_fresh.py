@@ -1,0 +1,194 @@
+"""Who keeps its plasticity is told by a fresh vanilla network of the same seed, and not by where a curve began."""
+
+import numpy as np
+import pytest
+from made_stages import made_run, made_stages
+
+from supple.methods.full_reset import FullReset
+from supple.methods.vanilla import Vanilla
+from supple_lab.optimizer import Adam
+from supple_lab.paper import dropout_fails, trainability
+from supple_lab.paper.fresh import (
+    KEPT,
+    LEARNED,
+    LOST,
+    NO_REFERENCE,
+    claim_kept,
+    claim_lost,
+    fresh_accuracy,
+    last_tenth,
+    reference,
+    stand_in_notes,
+)
+from supple_lab.paper.register import SHARED, texts
+from supple_lab.paper.study import Order
+from supple_lab.paper.trainability import Trainability
+from supple_lab.results.results import Results, Sample
+from supple_lab.run.run import execute
+from supple_lab.scenarios.permuted_input import PermutedInput
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.store.store import Store
+
+WORDS = {"claim": "It is kept.", "paper": "It is kept."}
+NOISE = np.array([-0.002, 0.001, 0.0, 0.002, -0.001])
+NUM_STAGES = 50
+FRESH = 0.9
+
+
+def sample(mean, *, spread=NOISE):
+    return Sample(values=mean + spread, seeds=tuple(range(len(spread))), runs=tuple(map(str, range(len(spread)))))
+
+
+def ends_of(curve):
+    return sample(last_tenth(np.asarray(curve)))
+
+
+def collapsing(after):
+    """Learns so many stages, and is at chance from then on."""
+    return [FRESH] * after + [0.1] * (NUM_STAGES - after)
+
+
+@pytest.mark.parametrize("after", [6, 4, 2, 1, 0, 40])
+def test_a_network_that_collapses_has_lost_its_plasticity_whenever_it_does(after):
+    end, fresh = ends_of(collapsing(after)), sample(FRESH, spread=-NOISE)
+    assert claim_lost(end, fresh, **WORDS).verdict == "holds"
+    assert claim_kept(end, fresh, **WORDS).verdict == "fails"
+
+
+def test_a_constant_far_below_a_fresh_network_keeps_nothing():
+    end, fresh = ends_of([0.42] * NUM_STAGES), sample(FRESH)
+    assert claim_kept(end, fresh, **WORDS).verdict == "fails"
+    assert claim_lost(end, fresh, **WORDS).verdict == "holds"
+
+
+def test_a_rise_to_the_level_of_a_fresh_network_is_kept():
+    end = ends_of(np.linspace(0.5, FRESH + 0.05, NUM_STAGES))
+    assert claim_kept(end, sample(FRESH), **WORDS).verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("below", "kept"),
+    [(0.015, "holds"), (KEPT, "not decided"), (0.035, "not decided"), (LOST, "not decided"), (0.055, "fails")],
+)
+def test_between_both_bounds_nothing_is_decided(below, kept):
+    end, fresh = sample(FRESH - below), sample(FRESH, spread=-NOISE)
+    opposite = {"holds": "fails", "fails": "holds"}
+    rows = claim_kept(end, fresh, **WORDS), claim_lost(end, fresh, **WORDS)
+    assert [row.verdict for row in rows] == [kept, opposite.get(kept, kept)]
+    for row in rows:
+        assert (row.chance < 0.05) == (row.verdict != "not decided")
+        assert row.interval[0] < below < row.interval[1]
+
+
+def test_the_registered_rules_name_the_bounds_that_decide():
+    """A bound that changes changes a registered text, or it would be moved without a date."""
+    kept = [text for text in texts().values() if "below a fresh vanilla network, seed by seed; it fails" in text]
+    assert len(kept) == 5
+    assert all(f"less than {KEPT:g} below" in text and f"fails more than {LOST:g} below" in text for text in kept)
+    shared = texts()[SHARED]
+    assert all(f"{bound:g}" in shared for bound in (KEPT, LOST, LEARNED))
+
+
+def test_a_verdict_has_the_chance_of_the_bound_that_it_is_decided_by():
+    spread = np.array([-0.02, 0.01, 0.0, 0.02, -0.01])
+    lost = claim_kept(sample(FRESH - 0.08, spread=spread), sample(FRESH, spread=np.zeros(5)), **WORDS)
+    again = claim_lost(sample(FRESH - 0.08, spread=spread), sample(FRESH, spread=np.zeros(5)), **WORDS)
+    assert lost.verdict == "fails"
+    assert 0.001 < lost.chance == again.chance < 0.05
+
+
+def test_seeds_are_compared_with_themselves():
+    spread = np.array([0.0, 0.05, 0.1])  # between seeds, more than either bound
+    end, fresh = sample(0.6, spread=spread + 0.001 * NOISE[:3]), sample(0.61, spread=spread)
+    assert claim_kept(end, fresh, **WORDS).verdict == "holds"
+
+
+def test_where_a_fresh_network_does_not_learn_there_is_nothing_to_keep():
+    for end in (0.1, 0.5):
+        row = claim_kept(sample(end), sample(0.12), **WORDS)
+        assert row.verdict == claim_lost(sample(end), sample(0.12), **WORDS).verdict == "not decided"
+        assert "precondition a fresh network learns: fails" in row.measured
+
+
+def test_one_seed_decides_nothing_no_run_is_not_run_and_no_reference_is_said():
+    one, none = sample(FRESH, spread=np.zeros(1)), sample(0.0, spread=np.zeros(0))
+    assert claim_kept(one, one, **WORDS).verdict == "not decided"
+    assert claim_kept(none, one, **WORDS).verdict == "not run"
+    row = claim_kept(sample(FRESH), none, **WORDS)
+    assert (row.verdict, row.measured, row.n, row.chance) == ("not decided", NO_REFERENCE, 5, 1.0)
+
+
+def test_a_diverged_reference_leaves_its_claim_open():
+    fresh = sample(FRESH, spread=np.array([0.0, np.nan, 0.0, 0.001, 0.0]))
+    assert claim_kept(sample(FRESH), fresh, **WORDS).verdict == "not decided"
+
+
+ORDER = Order(scale="paper", num_seeds=3)
+
+
+def made(spec, values):
+    return made_run(spec, {"train_accuracy": values})
+
+
+def test_the_reference_is_a_vanilla_network_reset_at_each_of_a_tenth_of_the_stages():
+    cells = trainability.cells(ORDER)
+    for cell in cells:
+        own, (spec, *_) = reference(cell, ORDER), reference(cell, ORDER).specs(ORDER)
+        vanilla = next(one for one in cell.specs(ORDER) if isinstance(one.method, Vanilla))
+        assert spec.method == FullReset()
+        assert (spec.optimizer, spec.model, spec.seed) == (vanilla.optimizer, vanilla.model, vanilla.seed)
+        assert own.label.startswith(cell.label)  # so that --only finds both
+    scenarios = {spec.problem.scenario for cell in cells for spec in reference(cell, ORDER).specs(ORDER)}
+    assert scenarios == {PermutedInput(num_stages=80), RandomLabel(num_stages=20)}
+    network = dropout_fails.network_condition(ORDER)
+    (spec, *_) = reference(network, ORDER).specs(ORDER)
+    assert spec.problem.scenario == RandomLabel(num_stages=5, num_images=1400)
+    assert (spec.problem.subnetworks, spec.optimizer) == (0, Adam(learning_rate=1e-3))
+
+
+@pytest.mark.parametrize("methods", [("aid",), ("vanilla", "dropout")])
+def test_the_reference_is_run_whatever_methods_are_asked_for(methods):
+    specs = Trainability().specs(Order(scale="paper", num_seeds=1, methods=methods))
+    assert {spec.method.name for spec in specs} == {*methods, "full_reset"}
+
+
+def test_the_first_stage_of_the_vanilla_run_stands_in_seed_by_seed():
+    cell = trainability.cells(ORDER)[4]
+    resets = [made(spec, [0.8, 0.9] * 10) for spec in reference(cell, ORDER).specs(ORDER) if spec.seed == 1]
+    vanilla = [spec for spec in cell.specs(ORDER) if isinstance(spec.method, Vanilla)]
+    runs = Results(tuple(made(spec, [0.7 + 0.01 * spec.seed] + [0.1] * 199) for spec in vanilla))
+    fresh = fresh_accuracy(Results(tuple(resets)), runs, "train_accuracy")
+    assert dict(zip(fresh.seeds, fresh.values, strict=True)) == pytest.approx({1: 0.85, 0: 0.7, 2: 0.72})
+    assert len(fresh.runs) == 3
+    (note,) = stand_in_notes({"random labels": (Results(tuple(resets)), runs)})
+    assert note.endswith("random labels, seed 0, 2.")
+    assert stand_in_notes({"random labels": (runs, runs)}) == ()
+
+
+@pytest.mark.parametrize("place", [0, 4])
+def test_the_stand_in_is_what_the_reference_would_record_first(place, tmp_path):
+    order, store = Order(scale="smoke", methods=("vanilla",)), Store.create(tmp_path / "out")
+    cell = trainability.cells(order)[place]
+    specs = [*reference(cell, order).specs(order), *cell.specs(order)]
+    assert [spec.method for spec in specs] == [FullReset(), Vanilla()]
+    assert [execute(spec, store) for spec in specs] == ["done"] * 2
+    first, vanilla = (store.folder(spec).stage_log.read()[0] for spec in specs)
+    assert first == vanilla
+
+
+def test_a_linear_network_that_collapses_early_has_lost_what_it_had():
+    """The rule of the first tenth minus the last called it kept: the fall was below half of the vanilla network's."""
+    order = Order(scale="quick", methods=("vanilla", "identity"), num_seeds=3)
+
+    def curve(spec):
+        number = spec.problem.scenario.num_stages
+        after = {"vanilla": number // 10, "identity": 1}.get(spec.method.name, number)
+        row = [FRESH + 0.001 * spec.seed] * after + [0.1 + 0.001 * spec.seed] * (number - after)
+        return {"online_accuracy": row, "train_accuracy": row}
+
+    study = Trainability()
+    drawing = study.draw(made_stages(study.specs(order), curve), order.whole())
+    (claim,) = (claim for claim in drawing.claims if claim.claim.startswith("The deep linear network"))
+    ran = [part for reading in claim.parts for part in reading.parts if part.verdict != "not run"]
+    assert len(ran) == 8
+    assert {part.verdict for part in ran} == {"fails"}

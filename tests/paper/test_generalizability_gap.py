@@ -1,0 +1,127 @@
+"""Generalizability gap: the paper's runs, cold arms matched with warm ones, and its two claims decided."""
+
+from collections import Counter
+
+import numpy as np
+from made_records import made, verdicts, wavering
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.full_reset import FullReset
+from supple_lab.optimizer import Adam
+from supple_lab.paper.generalizability_gap import GeneralizabilityGap, arm_of
+from supple_lab.paper.study import Order
+from supple_lab.scenarios.continual import ContinualFull as Scenario
+
+PAPER = Order(scale="paper")
+STUDY = GeneralizabilityGap()
+COLD = 0.8
+GAPS = {"vanilla": (0.2, 0.2), "dropout": (0.05, 0.1), "aid": (0.01, 0.01)}  # at the first and at the last stage
+
+
+def accuracies(spec, **changed):
+    first, last = (0.0, 0.0) if spec.method.name == "full_reset" else {**GAPS, **changed}[spec.method.name]
+    return [wavering(spec, COLD - gap) for gap in np.linspace(first, last, 10)]
+
+
+def test_paper_scale_is_the_papers():
+    specs = STUDY.specs(PAPER)
+    assert {spec.problem.scenario for spec in specs} == {Scenario(num_stages=10, epochs=100, batch_size=256)}
+    assert Counter(spec.model.name for spec in specs) == {"cnn": 6 * 5, "resnet18": 6 * 5, "vgg16": 6 * 3}
+    cold = {
+        (spec.method, spec.optimizer)
+        for spec in specs
+        if spec.model.name == "vgg16" and isinstance(spec.method, FullReset)
+    }
+    assert cold == {
+        (FullReset(), Adam(learning_rate=1e-3)),
+        (FullReset(built_with=UseDropout(drop_positive=0.1)), Adam(learning_rate=1e-4)),
+        (FullReset(built_with=UseAID(relu_prob=0.7)), Adam(learning_rate=1e-4)),
+    }
+
+
+def test_a_reset_network_belongs_to_the_arm_of_its_activation():
+    assert arm_of(FullReset()) == "vanilla"
+    assert arm_of(FullReset(built_with=UseAID())) == "aid"
+    assert arm_of(UseAID()) == "aid"
+
+
+def test_both_claims_hold_on_the_papers_picture():
+    assert verdicts(STUDY, made(STUDY.specs(PAPER), accuracies), PAPER) == ["holds", "holds"]
+
+
+def test_a_dropout_gap_that_shrinks_fails_its_claim_alone():
+    results = made(STUDY.specs(PAPER), lambda spec: accuracies(spec, dropout=(0.1, 0.05)))
+    assert verdicts(STUDY, results, PAPER) == ["holds", "fails"]
+
+
+def test_aid_must_have_the_lowest_gap_on_each_network():
+    results = made(
+        STUDY.specs(PAPER),
+        lambda spec: accuracies(spec, aid=(0.3, 0.3) if spec.model.name == "cnn" else (0.01, 0.01)),
+    )
+    assert verdicts(STUDY, results, PAPER)[0] == "fails"
+
+
+def test_aid_must_have_the_lowest_gap_in_each_quarter():
+    results = made(STUDY.specs(PAPER), lambda spec: accuracies(spec, aid=(0.5, -0.6)))  # on average below the others'
+    row = STUDY.draw(results, PAPER).claims[0]
+    assert row.verdict == "fails"
+    assert [part.verdict for part in row.parts[:4]] == ["fails", "holds", "holds", "holds"]
+
+
+def test_without_the_cold_arms_there_is_no_gap():
+    results = made(STUDY.specs(PAPER), lambda spec: None if spec.method.name == "full_reset" else accuracies(spec))
+    assert verdicts(STUDY, results, PAPER) == ["not run", "not run"]
+
+
+def test_claims_name_both_arms_of_every_seed():
+    results = made(STUDY.specs(PAPER), accuracies)
+    lowest, _ = STUDY.draw(results, PAPER).claims
+    assert set(lowest.runs) == {run.spec.run_id for run in results.runs}
+
+
+def test_gap_is_cold_minus_warm_of_the_same_method_and_seed():
+    drawing = STUDY.draw(made(STUDY.specs(PAPER), accuracies), PAPER)
+    above, below = drawing.figures
+    gaps = {curve.method: curve.values for curve in below.panels[0].curves}
+    np.testing.assert_allclose(gaps["dropout"], np.tile(np.linspace(0.05, 0.1, 10), (5, 1)), atol=1e-12)
+    assert [curve.label for curve in above.panels[0].curves][::3] == ["ReLU, cold start", "ReLU, warm start"]
+
+
+def test_asked_for_methods_bring_their_own_cold_arms():
+    order = Order(scale="smoke", methods=("aid", "l2"))
+    specs = STUDY.specs(order)
+    arms = Counter((spec.method.name, arm_of(spec.method)) for spec in specs)
+    assert arms == {("aid", "aid"): 3, ("l2", "l2"): 3, ("full_reset", "aid"): 3}
+    assert any("no cold start: L2" in note for note in STUDY.draw(made(specs, lambda spec: 0.5), order).notes)
+
+
+def test_full_reset_beside_vanilla_is_the_cold_arm_of_vanillas_gap():
+    asked = Order(scale="smoke", methods=("vanilla", "full_reset"))
+    specs = STUDY.specs(asked)
+    assert Counter(spec.method.name for spec in specs) == {"vanilla": 3, "full_reset": 3}
+    report = STUDY.draw(made(specs, lambda spec: 0.3 if spec.method.name == "vanilla" else 0.5), asked.whole())
+    rows = [row[1:] for row in report.tables[0].rows]
+    assert rows == [("ReLU", "0.500", "0.300", "0.200", "0.200", "1")] * 3
+    assert [curve.label for curve in report.figures[0].panels[0].curves] == ["ReLU, cold start", "ReLU, warm start"]
+    assert any(note.endswith("its runs are the cold start of ReLU.") for note in report.notes)
+
+
+def test_full_reset_alone_runs_as_the_papers_cold_arm():
+    asked = Order(scale="paper", methods=("full_reset",))
+    cold = {spec.run_id for spec in STUDY.specs(PAPER) if spec.method == FullReset()}
+    assert {spec.run_id for spec in STUDY.specs(asked)} == cold
+    results = made(STUDY.specs(asked), lambda spec: 0.5)
+    assert {row[1:] for row in STUDY.draw(results, asked).tables[0].rows} == {
+        ("ReLU", "0.500 ± 0.000", "\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}", "0")
+    }
+
+
+def test_each_arm_of_a_search_is_selected_for_itself():
+    order = Order(scale="paper", search=True)
+    results = made(
+        [spec for spec in STUDY.specs(order) if spec.model.name == "cnn"],
+        lambda spec: wavering(spec, 0.5 + 0.1 * getattr(getattr(spec.method, "built_with", None), "relu_prob", 0.0)),
+    )
+    notes = STUDY.draw(results, order).notes
+    assert any(note.startswith("CNN on CIFAR-10, cold start, AID:") and "relu prob 0.9" in note for note in notes)

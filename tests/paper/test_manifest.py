@@ -1,0 +1,150 @@
+"""A grid may be filled part by part, and its report is about all of it."""
+
+import json
+import threading
+from contextlib import suppress
+
+import pytest
+
+from supple_lab.cli import supple
+from supple_lab.files import StorageError
+from supple_lab.paper import manifest
+from supple_lab.paper.continual import ContinualFull
+from supple_lab.paper.manifest import add_to_manifest, path_of, read_manifest
+from supple_lab.paper.quickstart import Quickstart
+from supple_lab.paper.study import Order
+
+
+def run_quickstart(out, *options):
+    return supple(
+        ["run", "quickstart", "--scale", "smoke", "--engine", "inline", "--quiet", "--out", str(out), *options]
+    )
+
+
+@pytest.fixture(scope="module")
+def filled_in_parts(tmp_path_factory):
+    out = tmp_path_factory.mktemp("parts")
+    for methods in (["redo"], ["vanilla"]):
+        assert run_quickstart(out, "--methods", *methods) == 0
+    return json.loads((out / "report" / "quickstart.json").read_bytes())
+
+
+def test_runs_of_an_earlier_order_stay_in_the_report(filled_in_parts):
+    done = {run["method"] for run in filled_in_parts["runs"] if run["status"] == "done"}
+    assert done == {"redo", "vanilla"}
+    assert filled_in_parts["command"].count(" && ") <= 1
+
+
+def test_runs_of_the_study_that_nobody_ordered_are_not_missing(filled_in_parts):
+    assert filled_in_parts["missing"] == []
+
+
+def test_smoke_runs_decide_nothing(filled_in_parts):
+    assert {claim["verdict"] for claim in filled_in_parts["claims"]} <= {"not decided", "not run"}
+
+
+def test_another_scale_is_another_grid(tmp_path):
+    study = Quickstart()
+    first, second = Order(scale="smoke", methods=("redo",)), Order(scale="quick")
+    for order, replaced in ((first, None), (second, first.whole()), (second, None)):
+        given = {"order": order, "command": order.scale, "specs": study.specs(order)}
+        assert add_to_manifest(tmp_path, study.name, **given) == replaced
+    written = read_manifest(tmp_path, study.name)
+    assert (written.order, written.commands) == (Order(scale="quick"), ("quick",))
+
+
+def test_another_precision_is_another_grid(tmp_path):
+    study, orders = Quickstart(), [Order(scale="smoke"), Order(scale="smoke", precision="bf16")]
+    for order in orders:
+        add_to_manifest(tmp_path, study.name, order=order, command=order.precision, specs=study.specs(order))
+    written = read_manifest(tmp_path, study.name)
+    assert (written.order, written.commands) == (orders[1], ("bf16",))
+    assert not {spec.run_id for spec in study.specs(orders[0])} & {spec.run_id for spec in study.specs(orders[1])}
+
+
+def test_more_seeds_than_the_studys_own_are_reported_and_fewer_leave_some_missing():
+    study = Quickstart()
+    assert len(study.specs(Order(scale="quick", num_seeds=5).whole())) == 3 * 5
+    assert len(study.specs(Order(scale="quick", num_seeds=1).whole())) == 3 * 3
+
+
+def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
+    assert run_quickstart(tmp_path) == 0
+    path = path_of(tmp_path, "quickstart")
+    content = json.loads(path.read_bytes())
+    content["specs"][0]["method"]["gone"] = 1
+    path.write_text(json.dumps(content))
+    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 0
+    assert "1 run was ordered by another version" in (tmp_path / "report" / "index.html").read_text()
+    content["order"]["gone"] = 1
+    path.write_text(json.dumps(content))
+    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 2
+    assert "of another version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ({"scale": "huge"}, "smoke, quick, paper; got 'huge'"),
+        ({"precision": "half"}, "fp32, tf32, bf16; got 'half'"),
+        ([], "its order is to be an object"),
+        (7, "got 7"),
+    ],
+)
+def test_an_order_that_no_study_knows_is_told_and_not_a_traceback(tmp_path, order, words):
+    study = Quickstart()
+    add_to_manifest(tmp_path, study.name, order=Order(), command="", specs=study.specs(Order()))
+    path = path_of(tmp_path, study.name)
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "order": order}))
+    with pytest.raises(StorageError, match=words):
+        read_manifest(tmp_path, study.name)
+
+
+def test_runs_without_an_order_are_not_said_to_be_gone(tmp_path, capsys):
+    assert run_quickstart(tmp_path) == 0
+    path_of(tmp_path, "quickstart").unlink()
+    capsys.readouterr()
+    for asked in (["quickstart", "--out", str(tmp_path)], [str(tmp_path)]):
+        assert supple(["report", *asked]) == 2
+        told = capsys.readouterr().err
+        assert "no runs" not in told
+        assert "those that are done are not run again" in told
+
+
+def test_what_two_drivers_ask_for_at_once_is_all_noted(tmp_path, monkeypatch):
+    """Each reads the file and waits a moment for the other to read it, too, before it goes on."""
+    both_have_read = threading.Barrier(2)
+    original = manifest.read_manifest
+
+    def read_and_wait(*arguments):
+        try:
+            return original(*arguments)
+        finally:
+            with suppress(threading.BrokenBarrierError):
+                both_have_read.wait(0.3)
+
+    def drive(method):
+        order = Order(scale="smoke", methods=(method,))
+        add_to_manifest(tmp_path, "quickstart", order=order, command=method, specs=Quickstart().specs(order))
+
+    monkeypatch.setattr(manifest, "read_manifest", read_and_wait)
+    drivers = [threading.Thread(target=drive, args=(method,)) for method in ("redo", "vanilla")]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    assert set(original(tmp_path, "quickstart").commands) == {"redo", "vanilla"}
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000], ids=["torn", "nested beyond all bounds"])
+def test_damaged_manifest_says_how_to_write_it_anew(tmp_path, content):
+    (tmp_path / "studies").mkdir()
+    path_of(tmp_path, "quickstart").write_text(content)
+    with pytest.raises(StorageError, match="Write it anew: supple run quickstart"):
+        read_manifest(tmp_path, "quickstart")
+
+
+def test_leader_cannot_hold_while_rivals_were_not_even_ordered():
+    study, order = ContinualFull(), Order(scale="paper", methods=("aid", "vanilla"))
+    names = {spec.method.name for spec in study.specs(order.whole())}
+    assert {"full_reset", "dash", "shrink_perturb"} <= names

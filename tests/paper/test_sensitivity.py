@@ -1,0 +1,99 @@
+"""Sensitivity: the paper's cells, the heat maps, and the claim over most of the cells."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_records import made, verdicts, wavering
+
+from supple_lab.optimizer import Adam
+from supple_lab.paper.sensitivity import Sensitivity
+from supple_lab.paper.study import Order
+from supple_lab.results.results import Results
+from supple_lab.scenarios.continual import ContinualFull as Scenario
+
+PAPER = Order(scale="paper")
+STUDY = Sensitivity()
+RESET = 0.5
+
+
+def accuracy(spec):
+    """At p 0.6 below full reset, else above."""
+    if spec.method.name == "full_reset":
+        return wavering(spec, RESET)
+    return wavering(spec, spec.method.relu_prob - 0.15 + 10 * spec.optimizer.learning_rate)
+
+
+def above_in(number):
+    """So many of the eight cells above full reset, the others below."""
+    cells = [(p, rate) for p in (0.6, 0.7, 0.8, 0.9) for rate in (1e-3, 1e-4)]
+    return lambda spec: wavering(
+        spec,
+        RESET
+        if spec.method.name == "full_reset"
+        else 0.6
+        if cells.index((spec.method.relu_prob, spec.optimizer.learning_rate)) < number
+        else 0.4,
+    )
+
+
+def test_paper_scale_is_the_papers():
+    specs = STUDY.specs(PAPER)
+    assert {spec.problem.scenario for spec in specs} == {Scenario(num_stages=10, epochs=100, batch_size=256)}
+    assert Counter(spec.model.name for spec in specs) == {"cnn": 9 * 5, "resnet18": 9 * 5, "vgg16": 9 * 3}
+    cells = {(spec.method.relu_prob, spec.optimizer) for spec in specs if spec.method.name == "aid"}
+    assert cells == {(p, Adam(learning_rate=rate)) for p in (0.6, 0.7, 0.8, 0.9) for rate in (1e-3, 1e-4)}
+
+
+def test_heat_map_has_p_across_rates_down_and_full_reset_as_reference():
+    first = STUDY.draw(made(STUDY.specs(PAPER), accuracy), PAPER).figures[0].panels[0]
+    assert first.columns == ("0.6", "0.7", "0.8", "0.9")
+    assert first.rows == ("0.001", "0.0001")
+    mean_seed = 0.002
+    np.testing.assert_allclose(first.values[0], np.array([0.46, 0.56, 0.66, 0.76]) + mean_seed, atol=1e-12)
+    assert first.reference.value == pytest.approx(RESET + mean_seed)
+    assert first.deviations[1, 2] == pytest.approx(np.std([0.0, 0.001, 0.002, 0.003, 0.004], ddof=1))
+    assert {len(sample) for row in first.samples for sample in row} == {5}
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(8, "holds"), (5, "holds"), (4, "fails"), (0, "fails")])
+def test_most_is_more_than_half(number, verdict):
+    assert verdicts(STUDY, made(STUDY.specs(PAPER), above_in(number)), PAPER) == [verdict]
+
+
+def test_one_seed_decides_nothing_and_no_reset_runs_nothing():
+    one = made(STUDY.specs(PAPER), lambda spec: accuracy(spec) if spec.seed == 0 else None)
+    without = made(STUDY.specs(PAPER), lambda spec: None if spec.method.name == "full_reset" else accuracy(spec))
+    assert verdicts(STUDY, one, PAPER) == ["not decided"]
+    assert verdicts(STUDY, without, PAPER) == ["not run"]
+
+
+def test_cells_without_runs_stay_in_the_map():
+    results = made(STUDY.specs(PAPER), lambda spec: None if spec.optimizer.learning_rate == 1e-4 else accuracy(spec))
+    first = STUDY.draw(results, PAPER).figures[0].panels[1]
+    assert np.isnan(first.values[1]).all()
+    assert np.isfinite(first.values[0]).all()
+
+
+def test_the_table_has_each_method_that_ran_and_no_cell_that_did_not():
+    asked = Order(scale="smoke", methods=("full_reset", "redo"))
+    ran = made(STUDY.specs(asked), lambda spec: 0.75 if spec.method.name == "redo" else 0.5)
+    waiting = [spec for spec in STUDY.specs(asked.whole()) if spec.method.name == "aid"]
+    results = Results((*ran.runs, *made(waiting, lambda spec: None).runs))
+    rows = STUDY.draw(results, asked.whole()).tables[0].rows
+    reset, redo = ("0.500", "\N{EN DASH}", "1"), ("0.750", "0.250", "1")
+    assert [(row[1], *row[4:]) for row in rows] == [("full reset", *reset), ("ReDo", *redo)] * 3
+
+
+def test_a_cell_whose_runs_diverged_stays_in_the_table():
+    results = made(STUDY.specs(PAPER), lambda spec: [np.nan] if spec.method.name == "aid" else accuracy(spec))
+    rows = [row for row in STUDY.draw(results, PAPER).tables[0].rows if row[1] == "AID"]
+    assert len(rows) == 3 * 8
+    assert {row[4] for row in rows} == {"without a value"}
+
+
+def test_slim_networks_have_rates_on_either_side_of_full_resets():
+    specs = STUDY.specs(Order(scale="quick"))
+    rates = {(spec.method.name, spec.optimizer.learning_rate) for spec in specs}
+    assert rates == {("full_reset", 1e-3), ("aid", 3e-3), ("aid", 3e-4)}
+    assert {spec.model.name for spec in specs} == {"cnn"}

@@ -1,0 +1,155 @@
+"""Supervised: the paper's runs, its table beside ours, and its three claims decided by their rules."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from made_records import made, made_run, verdicts, wavering
+
+from supple_lab.optimizer import Adam
+from supple_lab.paper.claims import SUPERVISED_TABLE
+from supple_lab.paper.compare import label_of
+from supple_lab.paper.study import Order
+from supple_lab.paper.supervised import Supervised
+from supple_lab.paper.tables import best
+from supple_lab.results.intervals import show
+from supple_lab.results.results import Results
+from supple_lab.scenarios.stationary import Stationary
+
+PAPER = Order(scale="paper")
+STUDY = Supervised()
+
+
+def as_in_the_paper(spec, **off):
+    mean, _ = SUPERVISED_TABLE[spec.method.name][spec.model.name]
+    return wavering(spec, mean + off.get(spec.method.name, 0.0))
+
+
+def test_paper_scale_is_the_papers():
+    specs = STUDY.specs(PAPER)
+    assert {spec.problem.scenario for spec in specs} == {Stationary(epochs=200, batch_size=256, milestones=(100, 150))}
+    assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-3)}
+    assert Counter(spec.model.name for spec in specs) == {"cnn": 4 * 5, "resnet18": 4 * 5, "vgg16": 4 * 3}
+    ran = [(spec.method, spec.optimizer) for spec in specs if spec.model.name == "vgg16" and spec.seed == 0]
+    assert ran == best("supervised", "vgg16")
+
+
+def test_numbers_and_lead_hold_on_the_papers_numbers():
+    assert verdicts(STUDY, made(STUDY.specs(PAPER), as_in_the_paper), PAPER)[:2] == ["holds", "holds"]
+
+
+def test_table_has_the_papers_numbers_beside_ours_and_the_best_in_bold():
+    table = STUDY.draw(made(STUDY.specs(PAPER), as_in_the_paper), PAPER).tables[0]
+    assert table.header[1:4] == ("CNN on CIFAR-10 (n = 5)", "CNN on CIFAR-10, paper", "CNN on CIFAR-10, training")
+    assert table.header[7] == "VGG-16 on TinyImageNet (n = 3)"
+    assert table.rows[0][:3] == ("ReLU", "0.662 ± 0.002", "0.660 ± 0.006")
+    assert table.rows[3][7:9] == ("0.520 ± 0.001", "0.519 ± 0.004")
+    assert table.bold == {(3, 1), (3, 4), (3, 7)}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "quick"])
+def test_the_papers_numbers_stand_beside_runs_of_its_protocol_alone(scale):
+    order = Order(scale=scale)
+    table = STUDY.draw(made(STUDY.specs(order), as_in_the_paper), order).tables[0]
+    assert not any("paper" in name for name in table.header)
+    assert table.header[1].endswith("CNN on digits (n = 1)" if scale == "smoke" else "CNN on digits (n = 3)")
+    assert table.header[2].endswith("CNN on digits, training")
+    assert (3, 1) in table.bold
+    assert (3, 3) in table.bold
+
+
+def test_a_network_that_was_not_asked_for_has_no_column():
+    specs = STUDY.specs(Order(scale="paper", only="CNN"))
+    table = STUDY.draw(made(specs, as_in_the_paper), PAPER).tables[0]
+    assert table.header[1:] == ("CNN on CIFAR-10 (n = 5)", "CNN on CIFAR-10, paper", "CNN on CIFAR-10, training")
+
+
+def test_table_shows_the_training_accuracies_that_the_gap_is_taken_from():
+    results = made(STUDY.specs(PAPER), as_in_the_paper)
+    table = STUDY.draw(results, PAPER).tables[0]
+    for row in table.rows:
+        of_it = results.where(lambda spec, row=row: label_of(spec.method.name) == row[0] and spec.model.name == "vgg16")
+        assert row[9] == show(of_it.final("train_accuracy").values)
+
+
+def test_one_number_off_by_two_points_fails_the_numbers_alone():
+    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec, vanilla=-0.02))
+    assert verdicts(STUDY, results, PAPER)[:2] == ["fails", "holds"]
+
+
+@pytest.mark.parametrize("mistaken", ["vanilla", "l2", "aid"])
+def test_another_methods_row_in_place_of_dropouts_is_no_row_that_comes_out_again(mistaken):
+    def swapped(spec):
+        name = mistaken if spec.method.name == "dropout" else spec.method.name
+        return wavering(spec, SUPERVISED_TABLE[name][spec.model.name][0] - 0.002)  # seeds waver by 0 to 0.004
+
+    assert verdicts(STUDY, made(STUDY.specs(PAPER), swapped), PAPER)[0] == "fails"
+
+
+def gaps(spec, *, in_evaluation, in_training):
+    """A run whose training accuracies are so far above its test accuracy after the last epoch, by mode."""
+    run = made_run(spec, as_in_the_paper(spec))
+    (record,) = run.records
+    test = record["test_accuracy"]
+    log = (
+        {"stage": 0, "epoch": 0, "online_accuracy": 0.1},
+        {"stage": 0, "epoch": 1, "online_accuracy": test + in_training},
+    )
+    return replace(run, records=({**record, "train_accuracy": test + in_evaluation},), read_epochs=lambda: log)
+
+
+@pytest.mark.parametrize(
+    ("in_evaluation", "in_training", "verdict"),
+    [(0.1, 0.1, "holds"), (0.3, 0.3, "fails"), (0.3, 0.1, "not decided"), (0.1, 0.3, "not decided")],
+)
+def test_the_gap_is_judged_in_both_modes_and_they_must_agree(in_evaluation, in_training, verdict):
+    own = {"in_evaluation": in_evaluation, "in_training": in_training}
+    others = {"in_evaluation": 0.2, "in_training": 0.2}
+
+    def gap(spec):
+        return {
+            name: value + 0.001 * spec.seed for name, value in (own if spec.method.name == "aid" else others).items()
+        }
+
+    results = Results(tuple(gaps(spec, **gap(spec)) for spec in STUDY.specs(PAPER)))
+    row = STUDY.draw(results, PAPER).claims[2]
+    assert row.verdict == verdict
+    assert [part.name for part in row.parts] == ["evaluation mode", "training mode"]
+
+
+def test_without_a_log_of_epochs_the_gap_in_training_mode_is_open():
+    runs = [gaps(spec, in_evaluation=0.1 + 0.001 * spec.seed, in_training=0.1) for spec in STUDY.specs(PAPER)]
+    row = STUDY.draw(Results(tuple(replace(run, read_epochs=tuple) for run in runs)), PAPER).claims[2]
+    assert (row.verdict, row.parts[1].verdict) == ("not decided", "not run")
+
+
+def test_aid_behind_dropout_fails_numbers_and_lead():
+    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec, dropout=0.1))
+    assert verdicts(STUDY, results, PAPER)[:2] == ["fails", "fails"]
+
+
+def test_one_seed_decides_nothing():
+    results = made(STUDY.specs(PAPER), lambda spec: as_in_the_paper(spec) if spec.seed == 0 else None)
+    assert verdicts(STUDY, results, PAPER) == ["not decided"] * 3
+
+
+def test_numbers_of_other_networks_are_not_held_against_the_papers():
+    order = Order(scale="quick")
+    row = STUDY.draw(made(STUDY.specs(order), as_in_the_paper), order).claims[0]
+    parts = [part for part in row.parts if not part.name.startswith("VGG-16")]  # left out at quick scale
+    assert (row.verdict, {part.verdict for part in parts}) == ("not decided", {"not decided"})
+    assert all("belongs to the paper's scale" in part.measured for part in parts)
+
+
+def test_a_method_that_the_table_lacks_leads_nobody():
+    order = Order(scale="paper", also=("cbp",))
+    results = made(STUDY.specs(order), lambda spec: 0.99 if spec.method.name == "cbp" else as_in_the_paper(spec))
+    assert verdicts(STUDY, results, order)[1] == "holds"
+
+
+def test_curves_are_drawn_by_epoch_training_above_test():
+    accuracy, loss = STUDY.draw(made(STUDY.specs(PAPER), as_in_the_paper), PAPER).figures
+    assert [panel.y_label for panel in accuracy.panels] == ["training accuracy"] * 3 + ["test accuracy"] * 3
+    assert [panel.y_label for panel in loss.panels] == ["training loss"] * 3 + ["test loss"] * 3
+    assert accuracy.columns == 3
+    assert accuracy.panels[0].curves[0].x.tolist() == [1, 2]

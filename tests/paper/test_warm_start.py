@@ -1,0 +1,100 @@
+"""Warm start: the paper's runs, the gap seed by seed, and its three claims decided by their rules."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_records import made, verdicts, wavering
+
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
+from supple_lab.data.cifar import CIFAR100
+from supple_lab.models.resnet18 import ResNet18
+from supple_lab.optimizer import Adam
+from supple_lab.paper.study import Order
+from supple_lab.paper.warm_start import WarmStart
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.scenarios.warm_start import WarmStart as Warm
+
+PAPER = Order(scale="paper")
+STUDY = WarmStart()
+GAPS = {"vanilla": 0.109, "dropout": 0.101, "aid": 0.033}
+
+
+def accuracies(spec, *, dropout_gains=0.05, times=1.0, **changed):
+    """The paper's gaps, or a share of them; Dropout's and AID's networks better by five points from either start."""
+    cold = wavering(spec, 0.6) + (dropout_gains if spec.method.name == "dropout" else 0.0)
+    if isinstance(spec.problem.scenario, Stationary):
+        return cold
+    return [0.3, cold - times * {**GAPS, **changed}[spec.method.name]]
+
+
+def test_paper_scale_is_the_papers():
+    specs = STUDY.specs(PAPER)
+    warm = Warm(share=0.1, warm_epochs=1000, epochs=100, batch_size=256)
+    cold = Stationary(epochs=100, milestones=(), batch_size=256)
+    assert Counter(spec.problem.scenario for spec in specs) == {warm: 15, cold: 15}
+    assert {(spec.model, spec.problem.dataset) for spec in specs} == {(ResNet18(width=64), CIFAR100())}
+    assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-3)}
+    assert {spec.method for spec in specs} == {Vanilla(), UseDropout(drop_positive=0.3), UseAID(relu_prob=0.7)}
+
+
+def decided(order=PAPER, **changed):
+    return verdicts(STUDY, made(STUDY.specs(order), lambda spec: accuracies(spec, **changed)), order)
+
+
+def test_all_claims_hold_on_the_papers_gaps():
+    assert decided() == ["holds"] * 3
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+@pytest.mark.parametrize("times", [0.1, 2.0])
+def test_claims_on_the_gaps_know_their_shape_and_not_their_size(scale, times):
+    assert decided(Order(scale=scale), times=times) == ["holds"] * 3
+    assert decided(Order(scale=scale), times=times, dropout=0.04, aid=0.08) == ["holds", "fails", "fails"]
+
+
+@pytest.mark.parametrize("gap", [0.109 * 0.74, 0.109 * 1.26])
+def test_a_dropout_with_a_gap_of_its_own_fails_its_claim_alone(gap):
+    assert decided(dropout=gap) == ["holds", "fails", "holds"]
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(0.054, "holds"), (0.055, "fails")])
+def test_aid_must_close_more_than_half_of_the_vanilla_networks_gap(gap, verdict):
+    assert decided(aid=gap)[2] == verdict  # 0.109 / 2 = 0.0545
+
+
+@pytest.mark.parametrize("gap", [0.0, -0.01])
+@pytest.mark.parametrize("others", [-0.02, 0.2])
+def test_where_the_vanilla_network_has_no_gap_it_is_not_decided_whether_one_is_equal_or_closed(gap, others):
+    assert decided(vanilla=gap, dropout=others, aid=others)[1:] == ["not decided", "not decided"]
+    row = STUDY.draw(made(STUDY.specs(PAPER), lambda spec: accuracies(spec, vanilla=-0.01)), PAPER).claims[2]
+    assert "precondition there is a gap: fails" in row.measured
+
+
+def test_dropout_must_improve_both_starts():
+    assert decided(dropout_gains=-0.01)[0] == "fails"
+    assert decided(dropout_gains=0.005, dropout=0.12)[0] == "fails"  # better from a cold start, worse from a warm one
+
+
+def test_without_the_warm_runs_there_is_no_gap():
+    results = made(STUDY.specs(PAPER), lambda spec: None if spec.problem.scenario.name == "warm_start" else 0.6)
+    assert verdicts(STUDY, results, PAPER) == ["not decided", "not run", "not run"]
+
+
+def test_one_seed_decides_nothing():
+    results = made(STUDY.specs(PAPER), lambda spec: accuracies(spec) if spec.seed == 0 else None)
+    assert verdicts(STUDY, results, PAPER) == ["not decided"] * 3
+
+
+def test_table_and_bars_show_the_papers_gap_beside_ours():
+    drawing = STUDY.draw(made(STUDY.specs(PAPER), accuracies), PAPER)
+    assert drawing.tables[0].rows[2][3:] == ("0.033 ± 0.000", "0.033", "5")
+    aid = drawing.figures[1].panels[0].bars[2]
+    np.testing.assert_allclose(aid.middle, [0.033, 0.033])
+
+
+def test_warm_curve_starts_with_all_data():
+    curves = STUDY.draw(made(STUDY.specs(PAPER), accuracies), PAPER).figures[0].panels[0].curves
+    warm = next(curve for curve in curves if curve.label == "AID, warm start")
+    np.testing.assert_allclose(warm.middle, [0.6 - 0.033 + 0.002] * 2)  # the two epochs of the second stage alone

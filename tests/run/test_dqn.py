@@ -1,0 +1,419 @@
+"""The DQN run: counts that are the protocol's, modes that are what they say, and a resume that changes nothing."""
+
+import math
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint
+from supple.methods.activations import UseAID
+from supple.methods.base import Method
+from supple.methods.full_reset import FullReset
+from supple.methods.redo import ReDo
+from supple.metrics.base import measure
+from supple.metrics.observe import observe
+from supple_lab import registry
+from supple_lab.rl.atari import Atari
+from supple_lab.rl.base import Environment
+from supple_lab.rl.chain import Chain, ChainEnvironment
+from supple_lab.rl.dqn_problem import Exploration
+from supple_lab.rl.games import GAMES
+from supple_lab.rl.replay_archive import pieces
+from supple_lab.run import dqn
+from supple_lab.run.check import Sights, check_suitable, sights_of
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store.checkpoint import checkpoint_files
+from supple_lab.store.store import Store
+from supple_lab.streams import stream, stream_seed
+
+AT_EVERY_SEGMENT = Pace(seconds=0.0)
+METHODS = registry.known(Method)
+
+
+def needs_ale() -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+
+
+def finished(tmp_path, spec: RunSpec) -> Store:
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "done", store.folder(spec).status().get("reason")
+    return store
+
+
+def adam_steps(store: Store, spec: RunSpec) -> set[int]:
+    """What Adam itself has counted, parameter by parameter."""
+    return {int(state["step"]) for state in last_checkpoint(store, spec)["optimizer"]["state"].values()}
+
+
+@pytest.mark.parametrize("replay_ratio", [0.25, 1.0, 2.0])
+def test_there_are_as_many_updates_as_the_replay_ratio_says(tmp_path, replay_ratio):
+    spec = chain_spec(replay_ratio=replay_ratio, num_iterations=1)
+    store = finished(tmp_path, spec)
+    num_steps = store.folder(spec).records()[-1]["num_steps"]
+    expected = math.floor(replay_ratio * (num_steps - spec.problem.num_random_steps))
+    assert adam_steps(store, spec) == {expected}
+    assert store.folder(spec).records()[-1]["num_updates"] == expected
+
+
+class Counted(Environment):
+    """Passes everything on and counts the steps."""
+
+    total = 0
+
+    def __init__(self, inner: Environment) -> None:
+        self.inner, self.num_actions, self.frame_shape = inner, inner.num_actions, inner.frame_shape
+
+    def reset(self):
+        return self.inner.reset()
+
+    def step(self, action):
+        Counted.total += 1
+        return self.inner.step(action)
+
+
+def test_recorded_steps_are_those_of_the_game_without_the_evaluations(tmp_path, monkeypatch):
+    start, Counted.total = Chain.start, 0
+    monkeypatch.setattr(Chain, "start", lambda game, seed: Counted(start(game, seed)))
+    spec = chain_spec()
+    records = finished(tmp_path, spec).folder(spec).records()
+    assert [record["stage"] for record in records] == [0, 1]
+    longest, problem, num_steps = ChainEnvironment(Chain()).max_steps, spec.problem, records[-1]["num_steps"]
+    least = 2 * problem.steps_per_iteration
+    assert least <= num_steps < least + 2 * longest  # an iteration ends with the game under way
+    evaluated = Counted.total - num_steps
+    assert 2 * problem.evaluation_steps <= evaluated < 2 * (problem.evaluation_steps + longest)
+
+
+def test_an_iteration_is_played_in_segments_and_ends_with_a_game(tmp_path):
+    spec = chain_spec()
+    epochs = finished(tmp_path, spec).folder(spec).epochs()
+    assert [record["epoch"] for record in epochs] == list(range(len(epochs)))
+    assert len(epochs) >= 2 * spec.problem.steps_per_iteration // (spec.problem.steps_per_segment + 18)
+    assert all(0.0 <= record["train_score"] <= 1.0 for record in epochs)
+    assert "loss" not in epochs[0]  # before the first update
+    assert epochs[-1]["loss"] >= 0
+
+
+def test_epsilon_follows_the_steps_of_the_run_through_all_iterations(tmp_path, monkeypatch):
+    asked, epsilon = [], Exploration.epsilon
+    monkeypatch.setattr(Exploration, "epsilon", lambda self, step: asked.append(step) or epsilon(self, step))
+    spec = chain_spec()
+    num_steps = finished(tmp_path, spec).folder(spec).records()[-1]["num_steps"]
+    assert asked == list(range(num_steps))
+
+
+def test_every_segment_and_evaluation_has_games_of_its_own(tmp_path, monkeypatch):
+    seeds, start = [], Chain.start
+    monkeypatch.setattr(Chain, "start", lambda game, seed: seeds.append(seed) or start(game, seed))
+    sights_of(Chain())  # starts a game unless it has before
+    seeds.clear()
+    spec = chain_spec()
+    folder = finished(tmp_path, spec).folder(spec)
+    assert len(seeds) == len(folder.epochs()) + len(folder.records())
+    assert len(set(seeds)) == len(seeds)
+
+
+@pytest.mark.parametrize(("function", "name"), [("stream_seed", "actions"), ("stream", "replay")])
+def test_every_segment_has_random_actions_and_draws_of_its_own(tmp_path, monkeypatch, function, name):
+    asked, original = [], getattr(dqn, function)
+    monkeypatch.setattr(dqn, function, lambda *parts: asked.append(parts) or original(*parts))
+    spec = chain_spec(seed=3)
+    num_segments = len(finished(tmp_path, spec).folder(spec).epochs())
+    assert [parts for parts in asked if parts[1] == name] == [(3, name, segment) for segment in range(num_segments)]
+
+
+def interrupted(tmp_path, spec: RunSpec, *, after_segments: int, monkeypatch) -> Store:
+    """A store whose run was stopped in the middle of a segment."""
+    original, left = dqn.segment_values, iter(range(after_segments))
+
+    def limited(*arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    store = Store.create(tmp_path)
+    monkeypatch.setattr(dqn, "segment_values", limited)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, store, pace=AT_EVERY_SEGMENT)
+    monkeypatch.setattr(dqn, "segment_values", original)
+    return store
+
+
+def assert_equal_runs(one: Store, other: Store, spec: RunSpec) -> None:
+    """The same records, and bit for bit the same agent."""
+    for log in ("stage_log", "epoch_log"):
+        assert getattr(one.folder(spec), log).path.read_bytes() == getattr(other.folder(spec), log).path.read_bytes()
+    ours, theirs = last_checkpoint(one, spec), last_checkpoint(other, spec)
+    for part in ("model", "target"):
+        assert all(torch.equal(tensor, theirs[part][name]) for name, tensor in ours[part].items())
+    assert ours["cursor"] == theirs["cursor"]
+    assert torch.equal(ours["mask_stream"], theirs["mask_stream"])
+
+
+@pytest.mark.parametrize("name", ["aid", "cbp", "redo", "shrink_perturb"])
+def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, monkeypatch, name):
+    spec = chain_spec(METHODS[name](), act_mode="train", target_mode="train", steps_per_iteration=110)
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_resumed_run_equals_unbroken_run_on_a_real_game(tmp_path, monkeypatch):
+    needs_ale()
+    spec = atari_spec(UseAID(relu_prob=0.99))
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    assert len(store.folder(spec).records()) < 2
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", GAMES)
+def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, monkeypatch, title):
+    needs_ale()
+    spec = atari_spec(game=Atari(title=title, max_steps=8))
+    unbroken = finished(tmp_path / "unbroken", spec)
+    assert unbroken.folder(spec).epochs()[0]["num_steps"] == 16  # a segment of 15 steps holds two games
+    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
+    spec = chain_spec()
+    store = interrupted(tmp_path, spec, after_segments=5, monkeypatch=monkeypatch)
+    started, start = [], Chain.start
+    monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
+    assert execute(spec, store) == "done"
+    num_segments = len(store.folder(spec).epochs())
+    assert len(started) == (num_segments - 5) + 1  # and the last evaluation
+
+
+def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_nothing(tmp_path, monkeypatch):
+    """As docs/atari.md says, where checkpoints are as frequent as they can be."""
+    spec, store = chain_spec(UseAID()), Store.create(tmp_path / "broken")
+    unbroken, original = finished(tmp_path / "unbroken", spec), dqn.contest
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dqn, "contest", killed)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, store, pace=AT_EVERY_SEGMENT)
+    num_played = len(store.folder(spec).epochs())
+    assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
+    monkeypatch.setattr(dqn, "contest", original)
+    started, start = [], Chain.start
+    monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
+    assert execute(spec, store) == "done"
+    assert started[0] == stream_seed(spec.seed, "evaluation", 0)
+    assert_equal_runs(store, unbroken, spec)
+
+
+@pytest.mark.parametrize("harm", ["cut short", "missing"])
+def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, monkeypatch, capsys, harm):
+    spec = chain_spec()
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=4, monkeypatch=monkeypatch)
+    newest = pieces(store.folder(spec).path)[-1]
+    newest.unlink() if harm == "missing" else os.truncate(newest, newest.stat().st_size // 2)
+    assert execute(spec, store) == "done"
+    assert "note:" in capsys.readouterr().err
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_a_lost_replay_means_starting_over_with_the_same_result(tmp_path, monkeypatch):
+    spec = chain_spec()
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=4, monkeypatch=monkeypatch)
+    for path in pieces(store.folder(spec).path):
+        path.unlink()
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+def test_a_finished_run_leaves_no_frames_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
+    spec = chain_spec(num_iterations=1)
+    folder = finished(tmp_path, spec).folder(spec).path
+    assert not pieces(folder)
+    assert not dqn.frames_file(folder).exists()
+    assert len(checkpoint_files(folder)) == 1
+
+
+def test_frames_of_a_run_on_every_core_leave_most_of_the_memory_free(tmp_path, monkeypatch):
+    num_cores, pages_per_core = 8, 1000
+    machine = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": num_cores * pages_per_core, "SC_NPROCESSORS_ONLN": num_cores}
+    monkeypatch.setattr(os, "sysconf", machine.__getitem__)
+    sights = Sights((64, 64), 4)  # a frame is a page
+    for capacity, is_in_file in ((pages_per_core // 4, False), (pages_per_core // 4 + 1, True)):
+        dqn.new_replay(replace(ON_CHAIN, capacity=capacity), sights, tmp_path, device=torch.device("cpu"))
+        assert dqn.frames_file(tmp_path).exists() == is_in_file
+
+
+def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch):
+    spec = chain_spec()
+    in_memory = finished(tmp_path / "memory", spec)
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)
+    assert_equal_runs(finished(tmp_path / "file", spec), in_memory, spec)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_runs(tmp_path, name):
+    spec = chain_spec(METHODS[name](), num_iterations=1)
+    check_suitable(spec, device="cpu")
+    store = finished(tmp_path, spec)
+    (record,) = store.folder(spec).records()
+    inside = set() if name == "identity" else {"dormant_ratio", "sign_entropy"}  # it has no activation to look at
+    assert {"score", "train_score", "srank"} | inside <= record.keys()
+
+
+def test_boundaries_come_every_so_many_updates(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(ReDo, "end_stage", lambda self, learner, state, data: seen.append(data.boundary))
+    spec = chain_spec(ReDo(), boundary_period=50)
+    num_updates = finished(tmp_path, spec).folder(spec).records()[-1]["num_updates"]
+    assert seen == list(range(1, num_updates // 50 + 1))
+
+
+def test_target_network_is_copied_every_so_many_steps_and_stands_still_between(tmp_path, monkeypatch):
+    copies, original = [], dqn.Agent.copy_to_target_
+    monkeypatch.setattr(dqn.Agent, "copy_to_target_", lambda agent: copies.append(agent) or original(agent))
+    spec = chain_spec(target_period=40)
+    store = finished(tmp_path, spec)
+    assert len(copies) == store.folder(spec).records()[-1]["num_steps"] // 40
+    final = last_checkpoint(store, spec)
+    assert any(not torch.equal(final["model"][name], final["target"][name]) for name in final["model"])
+
+
+def watched(monkeypatch, *names: str) -> list[tuple[str, dqn.Agent, torch.Tensor, torch.Tensor]]:
+    """What an agent does of these, in order; with it, and with the weights of its network and its target afterwards."""
+    events = []
+
+    def watch(name):
+        original = getattr(dqn.Agent, name)
+
+        def spied(agent, *arguments):
+            original(agent, *arguments)
+            events.append((name, agent, weights_of(agent.network), weights_of(agent.target)))
+
+        monkeypatch.setattr(dqn.Agent, name, spied)
+
+    for name in names:
+        watch(name)
+    return events
+
+
+def weights_of(network: nn.Module) -> torch.Tensor:
+    return torch.cat([tensor.flatten().clone() for tensor in network.state_dict().values()])
+
+
+@pytest.mark.parametrize(("replay_ratio", "boundary_period"), [(1.0, 40), (3.0, 119)])
+def test_a_boundary_leaves_the_target_network_until_its_next_copy(tmp_path, monkeypatch, replay_ratio, boundary_period):
+    """Though the first falls in a step that copies, before the last of its updates where there are three."""
+    events = watched(monkeypatch, "learn_", "copy_to_target_", "cross_boundary_")
+    periods = {"num_random_steps": 60, "target_period": 20, "boundary_period": boundary_period}
+    spec = chain_spec(FullReset(), replay_ratio=replay_ratio, **periods)
+    num_updates = finished(tmp_path, spec).folder(spec).records()[-1]["num_updates"]
+    names = [name for name, *_ in events]
+    assert names.count("cross_boundary_") == num_updates // boundary_period
+    place = names.index("cross_boundary_")
+    assert names[:place].count("learn_") == 40 * replay_ratio
+    assert names[place - 1 : place + 2] == ["copy_to_target_", "cross_boundary_", "learn_"]
+    (_, _, trained, copied), (_, _, _, target) = events[place - 1 : place + 1]
+    assert torch.equal(target, copied)
+    assert torch.equal(copied, trained)
+
+
+def test_full_reset_leaves_the_network_as_it_was_at_first_after_each_boundary(tmp_path, monkeypatch):
+    events = watched(monkeypatch, "learn_", "cross_boundary_")
+    finished(tmp_path, chain_spec(FullReset(), boundary_period=75))  # three times the target network's
+    after = [network for name, _, network, _ in events if name == "cross_boundary_"]
+    assert len(after) == 3
+    for name, agent, network, _ in events:
+        first = torch.cat([agent.trainee.learner.initial[key].flatten() for key in agent.network.state_dict()])
+        assert torch.equal(network, first) == (name == "cross_boundary_")
+
+
+def masks_drawn(tmp_path, spec: RunSpec) -> torch.Tensor:
+    """The state of the mask stream at the end of the run, which tells how many numbers it gave."""
+    return last_checkpoint(finished(tmp_path, spec), spec)["mask_stream"]
+
+
+@pytest.mark.parametrize("field", ["act_mode", "target_mode"])
+def test_modes_draw_masks_where_they_say_so(tmp_path, field):
+    runs = {mode: chain_spec(UseAID(relu_prob=0.9), num_iterations=1, **{field: mode}) for mode in ("eval", "train")}
+    streams = {mode: masks_drawn(tmp_path / mode, spec) for mode, spec in runs.items()}
+    assert not torch.equal(streams["eval"], streams["train"])
+
+
+@pytest.mark.parametrize("act_mode", ["eval", "train"])
+def test_evaluations_draw_no_masks(tmp_path, act_mode):
+    """Also where acting draws some while the agent learns."""
+    spec = chain_spec(UseAID(relu_prob=0.9), num_iterations=1, act_mode=act_mode)
+    more = replace(spec, problem=replace(spec.problem, evaluation_steps=100))
+    assert torch.equal(*(masks_drawn(tmp_path / one.run_id, one) for one in (spec, more)))
+
+
+def test_evaluation_does_not_disturb_training(tmp_path):
+    specs = [chain_spec(UseAID(), evaluation_steps=number) for number in (20, 90)]
+    ends = [last_checkpoint(finished(tmp_path / str(k), spec), spec) for k, spec in enumerate(specs)]
+    assert all(torch.equal(tensor, ends[1]["model"][name]) for name, tensor in ends[0]["model"].items())
+
+
+def test_recorded_metrics_are_those_of_the_states_that_the_probe_stream_draws(tmp_path, monkeypatch):
+    agents, original = [], dqn.contest
+    monkeypatch.setattr(dqn, "contest", lambda agent, **told: agents.append(agent) or original(agent, **told))
+    spec = chain_spec(UseAID(relu_prob=0.9), seed=2)
+    last = finished(tmp_path, spec).folder(spec).records()[-1]
+    agent = agents[-1]  # nothing changed it, or its memory, since
+    states = agent.replay.sample(agent.replay.num_transitions, stream(2, "probe", last["stage"])).stack_BSHW
+    seen = observe(agent.network, states.float(), initial=agent.trainee.learner.initial)
+    expected = measure(spec.problem.metrics, seen)
+    assert {"srank", "dormant_ratio_0.1", "sign_bias"} <= expected.keys()
+    assert {name: last[name] for name in expected} == pytest.approx(expected)
+
+
+def diverging() -> RunSpec:
+    spec = chain_spec()
+    return replace(spec, optimizer=replace(spec.optimizer, learning_rate=1e30))
+
+
+def test_a_loss_that_is_no_number_ends_the_run_as_diverged(tmp_path):
+    store, spec = Store.create(tmp_path), diverging()
+    assert execute(spec, store) == "diverged"
+    assert "segment" in store.folder(spec).status()["reason"]
+
+
+def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a_word(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
+    store, spec = Store.create(tmp_path), diverging()
+    folder = store.folder(spec)
+    for _ in range(2):
+        assert execute(spec, store, pace=AT_EVERY_SEGMENT) == "diverged"
+        assert len(folder.epochs()) > 0  # so there was a checkpoint
+        assert not pieces(folder.path)
+        assert not dqn.frames_file(folder.path).exists()
+    assert not folder.set_aside()
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupted_run_leaves_the_archive_alone_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)
+    spec = chain_spec()
+    folder = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch).folder(spec).path
+    assert pieces(folder)
+    assert not dqn.frames_file(folder).exists()
+
+
+@pytest.mark.parametrize("num_stacked", [1, 4])
+def test_the_least_capacity_always_leaves_a_step_to_draw(tmp_path, num_stacked):
+    finished(tmp_path, chain_spec(num_iterations=1, num_stacked=num_stacked, capacity=num_stacked + 2))

@@ -1,0 +1,135 @@
+"""DQN as a problem: the paper's defaults, and what makes no sense refused before anything is written."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from small_games import ON_CHAIN, atari_spec, chain_spec
+from supple.methods.activations import UseCReLU
+from supple.methods.cbp import CBP
+from supple.methods.dash import DASH
+from supple.methods.full_reset import FullReset
+from supple.methods.redo import ReDo
+from supple.methods.shrink_perturb import ShrinkPerturb
+from supple.methods.vanilla import Vanilla
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.rl.atari import Atari
+from supple_lab.rl.chain import Chain, Shuffled
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.run.check import check_suitable, remarks_on, sights_of
+from supple_lab.scenarios.base import Unsuitable
+from supple_lab.spec import RunSpec
+
+
+@pytest.fixture
+def no_ale(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    sights_of.cache_clear()
+    yield
+    sights_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (lambda: chain_spec(ReDo(), boundary_period=10_000), "would not act. Use `supple play` with a smaller --b"),
+        (lambda: chain_spec(FullReset(), boundary_period=20), "full_reset would empty"),
+        (lambda: replace(chain_spec(), model=NatureDQN()), "at least 36x36"),
+        (lambda: replace(chain_spec(UseCReLU()), model=MLP(width=63, num_hidden=2, narrowing="halved")), "cannot be"),
+    ],
+)
+def test_what_would_mean_nothing_is_refused_with_the_reason(spec, reason):
+    with pytest.raises(Unsuitable, match=reason):
+        check_suitable(spec(), device="cpu")
+
+
+def test_networks_that_do_not_rescale_bytes_are_refused_for_atari():
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+    atari = atari_spec()
+    shuffled = replace(atari, problem=replace(atari.problem, game=Shuffled(game=atari.problem.game)))
+    for spec in (replace(one, model=model) for model in (MLP(), CNN()) for one in (atari, shuffled)):
+        with pytest.raises(Unsuitable, match="Choose nature_dqn"):
+            check_suitable(spec, device="cpu")
+    check_suitable(shuffled, device="cpu")
+
+
+@pytest.mark.usefixtures("no_ale")
+def test_atari_without_ale_py_is_refused_with_the_way_to_install_it():
+    with pytest.raises(Unsuitable, match=r"pip install -e '\.\[rl\]' in a checkout"):
+        check_suitable(atari_spec(), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("replay_ratio", 0.0),
+        ("replay_ratio", 1e308),
+        ("num_random_steps", 0),
+        ("act_mode", "test"),
+        ("discount", 1.5),
+        ("epsilon_floor", 2.0),
+        ("capacity", ON_CHAIN.num_stacked + 1),
+        ("num_stacked", 257),
+        ("boundary_period", 0),
+    ],
+)
+def test_a_wrong_field_is_named(field, value):
+    with pytest.raises(ValueError, match=field.removeprefix("epsilon_")):
+        replace(ON_CHAIN, **{field: value})
+
+
+def test_a_step_has_no_more_than_one_boundary():
+    for ratio, least in ((0.25, 1), (1.0, 1), (1.5, 2), (3.0, 3)):
+        allowed = replace(ON_CHAIN, replay_ratio=ratio, boundary_period=least)
+        assert max(map(allowed.updates_due, range(200))) == least
+        if least > 1:
+            with pytest.raises(ValueError, match=f"DQN.boundary_period counts updates.* at least {least}"):
+                replace(allowed, boundary_period=least - 1)
+
+
+def test_defaults_are_the_papers():
+    paper = DQN(game=Chain())
+    assert (paper.num_iterations, paper.steps_per_iteration, paper.replay_ratio) == (10, 250_000, 1.0)
+    assert paper.num_updates == 2_480_000
+    assert (paper.evaluation_steps, paper.evaluation_epsilon) == (125_000, 0.001)  # the steps are Dopamine's
+    assert (paper.exploration.epsilon(19_999), paper.exploration.epsilon(270_000)) == (1.0, pytest.approx(0.01))
+    assert (paper.batch_size, paper.discount, paper.target_period, paper.capacity) == (32, 0.99, 2_000, 1_000_000)
+
+
+def test_spec_comes_back_from_json():
+    spec = chain_spec(CBP())
+    assert RunSpec.from_json(spec.to_json()) == spec
+    assert RunSpec.from_json(atari_spec(Vanilla()).to_json()).problem == atari_spec().problem
+
+
+def test_methods_that_change_the_network_as_often_as_it_is_copied_are_remarked_on():
+    """Full reset is refused there, and ReDo, which recycles units, is meant to act so often."""
+    way_out = "`supple play` with a --boundary-period of many times 50 updates"
+    often = replace(ON_CHAIN, target_period=25, replay_ratio=2.0, boundary_period=50)
+    seldom = replace(often, boundary_period=51)
+    for method in (DASH(), ShrinkPerturb()):
+        (told,) = remarks_on(often, method)
+        assert method.name in told
+        assert way_out in told
+        assert not remarks_on(seldom, method)
+    assert not remarks_on(often, ReDo())
+    with pytest.raises(Unsuitable, match=way_out):
+        check_suitable(replace(chain_spec(FullReset()), problem=often), device="cpu")
+    assert not remarks_on(seldom, FullReset())
+
+
+def test_games_that_may_outlast_an_evaluation_or_a_segment_are_remarked_on():
+    paper = DQN(game=Atari(title="Breakout"))
+    assert not remarks_on(paper, Vanilla())  # though its games may outlast a segment
+    (told,) = remarks_on(replace(paper, evaluation_steps=26_999), Vanilla())
+    assert "a game may last 27,000 steps, more than an evaluation (26,999), and is played to its end" in told
+    assert "--game.max-steps" in told
+    for shorter in ({"steps_per_segment": 9_999}, {"steps_per_iteration": 9_999, "evaluation_steps": 9_999}):
+        assert any("a segment of training (9,999)" in told for told in remarks_on(replace(paper, **shorter), Vanilla()))
+    capped = replace(paper, game=Atari(title="Breakout", max_steps=500), evaluation_steps=500, steps_per_segment=500)
+    assert not remarks_on(capped, Vanilla())
+    assert not remarks_on(ON_CHAIN, Vanilla())

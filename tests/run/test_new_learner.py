@@ -1,0 +1,54 @@
+"""A run's network is drawn by its seed alone, whatever other threads do meanwhile."""
+
+import threading
+
+import torch
+from torch import nn
+
+from small_runs import small_spec
+from supple.learner import PATIENCE
+from supple.methods.shrink_perturb import ShrinkPerturb
+from supple.methods.vanilla import Vanilla
+from supple.metrics.observe import observe
+from supple_lab.data.digits import Digits
+from supple_lab.precision import Numerics
+from supple_lab.run.network import new_learner
+from test_default_generator import Crossing, StopsInForward
+
+CPU = Numerics(torch.device("cpu"), "fp32")
+
+
+def weights_of_new_learner(spec):
+    model = new_learner(spec, Digits().load(CPU.device), CPU).model
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def test_network_does_not_depend_on_a_measurement_that_ends_while_it_is_drawn(monkeypatch):
+    alone, crossing, has_ended = weights_of_new_learner(small_spec()), Crossing(), threading.Event()
+    network = StopsInForward(crossing)
+
+    def measure():
+        observe(network, torch.zeros(2, 4))
+        has_ended.set()
+
+    def activation(method):  # asked for between the first layer and the second
+        crossing.go_on.set()
+        assert has_ended.wait(60)
+        return nn.ReLU()
+
+    monkeypatch.setattr(Vanilla, "activation", activation)
+    assert torch.equal(crossing.run(measure, lambda: weights_of_new_learner(small_spec())), alone)
+
+
+def test_default_stream_is_not_moved():
+    before = torch.get_rng_state()
+    weights_of_new_learner(small_spec())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
+    method = ShrinkPerturb()
+    learner = new_learner(small_spec(method), Digits().load(CPU.device), CPU)
+    for _ in range(PATIENCE + 1):
+        method.after_step(learner, {})
+    assert not recwarn.list

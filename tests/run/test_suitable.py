@@ -1,0 +1,134 @@
+"""What goes together and what does not, before anything is loaded."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from small_runs import small_scenario_spec, small_spec
+from supple.methods.activations import UseAID, UseCReLU, UseTanh
+from supple.methods.base import Method
+from supple.methods.cbp import CBP
+from supple.methods.full_reset import FullReset
+from supple.methods.redo import ReDo
+from supple.methods.shrink_perturb import ShrinkPerturb
+from supple_lab import registry
+from supple_lab.data.digits import Digits
+from supple_lab.data.idx import MNIST
+from supple_lab.models.base import Model
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.models.resnet18 import ResNet18
+from supple_lab.models.vgg16 import VGG16
+from supple_lab.run.check import check_suitable, extent_of, remarks
+from supple_lab.scenarios.base import Scenario, Unsuitable
+from supple_lab.scenarios.class_incremental import ClassIncremental
+from supple_lab.scenarios.continual import ContinualFull
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.spec import RunSpec, Supervised
+
+FOR_DIGITS = {"class_incremental": {"num_stages": 5}}  # what a scenario's defaults do not suit
+LARGE_DIGITS = Digits(image="3x32x32")
+METHODS = registry.known(Method)
+
+
+def spec_of(scenario: Scenario, *, dataset=LARGE_DIGITS, model: Model | None = None, **fields) -> RunSpec:
+    """A run with other parts than the small one's."""
+    spec = small_scenario_spec(scenario)
+    problem = Supervised(scenario=scenario, dataset=dataset, subnetworks=fields.pop("subnetworks", 0))
+    return dataclasses.replace(spec, problem=problem, model=model or spec.model, **fields)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("model", [MLP(), CNN(), ResNet18(), VGG16()], ids=lambda model: model.name)
+def test_every_method_suits_every_network_and_scenario(method, model):
+    for name, scenario in registry.known(Scenario).items():
+        check_suitable(
+            spec_of(scenario(**FOR_DIGITS.get(name, {})), model=model, method=METHODS[method]()), device="cpu"
+        )
+
+
+@pytest.mark.parametrize("name", [name for name, model in registry.known(Model).items() if model.smallest_image > 1])
+def test_smallest_image_of_a_model_is_the_smallest(name):
+    model, side = registry.find(Model, name)(), registry.find(Model, name).smallest_image
+    assert logits(model, side).shape == (2, 10)
+    with pytest.raises(RuntimeError):
+        logits(model, side - 1)
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet18"])
+def test_models_that_are_said_to_take_any_image_take_a_single_pixel(name):
+    assert registry.find(Model, name).smallest_image == 1
+    assert logits(registry.find(Model, name)(width=4), 1).shape == (2, 10)
+
+
+def logits(model: Model, side: int) -> torch.Tensor:
+    network = model.build(nn.ReLU, image_shape=(3, side, side), num_classes=10)
+    return network.eval()(torch.zeros(2, 3, side, side))
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (spec_of(ClassIncremental()), "20 equal groups, but the dataset has 10 classes"),
+        (spec_of(RandomLabel(num_images=1601)), "1601, but the dataset has 1600"),
+        (
+            spec_of(Stationary(), dataset=MNIST(), model=VGG16()),
+            "at least 32x32 pixels, but those of mnist are 1x28x28",
+        ),
+        (spec_of(Stationary(), model=CNN(hidden=15), method=UseCReLU()), "a width of 15 cannot be divided by 2"),
+        (spec_of(Stationary(), model=CNN(), subnetworks=2), "Choose the model mlp"),
+        (spec_of(Stationary(), precision="tf32"), "Leave it out there"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused_with_the_reason(spec, reason):
+    with pytest.raises(Unsuitable, match=reason):
+        check_suitable(spec, device="cpu")
+
+
+def test_batch_norm_over_a_single_number_is_refused():
+    on_one_pixel = spec_of(RandomLabel(num_images=65), dataset=Digits(), model=ResNet18(width=4))
+    with pytest.raises(Unsuitable, match="would hold one image"):
+        check_suitable(on_one_pixel, device="cpu")
+    check_suitable(spec_of(RandomLabel(num_images=66), dataset=Digits(), model=ResNet18(width=4)), device="cpu")
+    check_suitable(spec_of(RandomLabel(num_images=65), model=ResNet18(width=4)), device="cpu")  # 4x4 pixels at the end
+
+
+def test_tf32_is_a_gpu_s_business():
+    check_suitable(spec_of(Stationary(), precision="tf32"), device="cuda")
+
+
+def test_extent_of_the_papers_random_label_run():
+    spec = spec_of(RandomLabel(), dataset=MNIST(), model=MLP())
+    extent = extent_of(spec, spec.problem)
+    assert (extent.num_parameters, extent.num_stages, extent.num_steps) == (9_594_010, 200, 500_000)
+
+
+def test_extent_counts_stages_that_grow():
+    spec = spec_of(ContinualFull(num_stages=2, epochs=3, batch_size=100))
+    assert extent_of(spec, spec.problem).num_steps == 3 * (8 + 16)
+
+
+def test_remarks_name_what_may_not_be_meant():
+    assert not remarks(spec_of(Stationary()), device="cpu")
+    assert not remarks(spec_of(ContinualFull(), method=ShrinkPerturb()), device="cpu")
+    assert not remarks(spec_of(Stationary(), method=FullReset(built_with=UseAID())), device="cpu")
+    assert (
+        "shrink_perturb acts between stages" in remarks(spec_of(Stationary(), method=ShrinkPerturb()), device="cpu")[0]
+    )
+    assert "ONEDNN_MAX_CPU_ISA" in remarks(spec_of(Stationary(), precision="bf16"), device="cpu")[0]
+    assert not remarks(spec_of(Stationary(), precision="bf16"), device="cuda")
+
+
+@pytest.mark.parametrize("method", [CBP(revision=1), FullReset(built_with=UseTanh(revision=1))])
+def test_run_of_before_a_correction_is_not_made_again(method):
+    spec = dataclasses.replace(small_scenario_spec(RandomLabel()), method=method)
+    with pytest.raises(Unsuitable, match="was corrected since revision 1.*leave method.revision out"):
+        check_suitable(spec, device="cpu")
+
+
+def test_period_of_a_method_is_refused_as_no_loop_here_keeps_it():
+    with pytest.raises(Unsuitable, match="redo with a period is for loops of your own.*leave method.every out"):
+        check_suitable(small_spec(ReDo(every=10)), device="cpu")

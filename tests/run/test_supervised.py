@@ -1,0 +1,165 @@
+"""The supervised run: what it records, what it starts from, what ends it."""
+
+import math
+
+import pytest
+import torch
+
+from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from supple.learner import Learner
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
+from supple_lab.data.base import DataError, Examples, Splits
+from supple_lab.data.digits import Digits
+from supple_lab.files import StorageError
+from supple_lab.optimizer import SGD
+from supple_lab.precision import Numerics
+from supple_lab.run import run, step
+from supple_lab.run.network import new_learner
+from supple_lab.run.recorder import Pace
+from supple_lab.run.run import execute
+from supple_lab.run.step import Trainee, training_step
+from supple_lab.store.store import Store
+
+ZERO = torch.zeros(1, 1, 1)
+CPU = Numerics(torch.device("cpu"), "fp32")
+
+
+def test_run_records_every_stage_and_learns(tmp_path):
+    spec = small_spec(epochs=150)
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "done"
+    records = store.folder(spec).records()
+    assert [record["stage"] for record in records] == [0, 1, 2]
+    assert records[0]["train_accuracy"] > 0.5  # 128 images are memorised well beyond chance
+    assert records[0]["online_accuracy"] < records[0]["train_accuracy"]
+
+
+def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
+    seen: dict[str, list[torch.Tensor]] = {}
+    original = step.training_step
+
+    def spy(trainee, examples, indices):
+        images, labels = examples.batch(indices)
+        seen.setdefault(trainee.method.name, []).append(torch.cat((images.flatten(), labels.float())))
+        return original(trainee, examples, indices)
+
+    monkeypatch.setattr(step, "training_step", spy)
+    for method in (UseAID(), UseDropout()):
+        execute(small_spec(method), Store.create(tmp_path))
+    assert len(seen["aid"]) == 3 * 2 * 4
+    assert all(torch.equal(a, b) for a, b in zip(seen["aid"], seen["dropout"], strict=True))
+
+
+@pytest.mark.parametrize("scenario", SMALL_SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_new_stage_finds_the_optimizer_as_new_where_the_scenario_says_so_and_as_it_was_elsewhere(
+    tmp_path, monkeypatch, scenario
+):
+    is_zero = []
+
+    def begin_stage(self, learner, state, data, stage):
+        is_zero.append(all(not part.any() for state in learner.optimizer.state.values() for part in state.values()))
+
+    monkeypatch.setattr(Vanilla, "begin_stage", begin_stage)
+    assert execute(small_scenario_spec(scenario), Store.create(tmp_path)) == "done"
+    assert is_zero == [scenario.fresh_optimizer] * (scenario.num_stages - 1)
+
+
+def test_all_methods_of_a_seed_start_from_the_same_weights():
+    splits = Digits().load(torch.device("cpu"))
+    models = [new_learner(small_spec(m), splits, CPU).model for m in (UseAID(), UseDropout())]
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_exploding_run_ends_as_diverged_with_its_last_good_records(tmp_path):
+    spec = small_spec(optimizer=SGD(learning_rate=1e30))
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "diverged"
+    status = store.folder(spec).status()
+    assert "epoch 0 of stage 0" in status["reason"]
+    assert store.folder(spec).records() == []
+
+
+def test_run_that_raises_is_failed_with_its_traceback(tmp_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(run, "_train", broken)
+    store = Store.create(tmp_path)
+    assert execute(small_spec(), store) == "failed"
+    status = store.folder(small_spec()).status()
+    assert status["reason"] == "RuntimeError: planted"
+    assert "in broken" in status["traceback"]
+
+
+def test_run_leaves_the_callers_threads_and_random_stream_alone(tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    threads = torch.get_num_threads()
+    execute(small_spec(), Store.create(tmp_path))
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
+
+
+def test_finished_run_is_not_run_again(tmp_path):
+    store = Store.create(tmp_path)
+    execute(small_spec(), store)
+    before = (store.folder(small_spec()).path / "status.json").read_bytes()
+    assert execute(small_spec(), store) == "done"
+    assert (store.folder(small_spec()).path / "status.json").read_bytes() == before
+
+
+def test_online_loss_of_the_first_epochs_is_near_that_of_guessing(tmp_path):
+    store = Store.create(tmp_path)
+    execute(small_spec(num_stages=1, epochs=1), store)
+    (record,) = store.folder(small_spec(num_stages=1, epochs=1)).records()
+    assert abs(record["online_loss"] - math.log(10)) < 0.5
+
+
+def test_gradients_are_clipped_to_the_models_norm():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    examples = Examples(torch.full((4, 1, 8, 8), 255), torch.zeros(4, dtype=torch.long), ZERO, ZERO + 0.01)
+    for clip_norm, expected in ((0.5, 0.5), (None, None)):
+        trainee = Trainee(learner, Vanilla(), {}, CPU, clip_norm, torch.Generator(), torch.zeros(2).double())
+        training_step(trainee, examples, torch.arange(4))
+        norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
+        assert norm > 10 if expected is None else abs(norm - expected) < 1e-3
+
+
+def test_run_does_not_go_on_with_other_data(tmp_path, monkeypatch):
+    spec, store = small_spec(), Store.create(tmp_path)
+    original, calls = step.training_step, []
+
+    def limited(*arguments):
+        calls.append(1)
+        if len(calls) > 9:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(step, "training_step", limited)
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, store, pace=Pace(seconds=0.0))
+    monkeypatch.setattr(step, "training_step", original)
+    whole = Digits().load(torch.device("cpu"))
+    fewer = Splits(whole.train.first(1500), whole.test, 10)
+    monkeypatch.setattr(Digits, "load", lambda self, device: fewer)
+    with pytest.raises(StorageError, match="began on other data"):
+        execute(spec, store)
+
+
+def test_a_run_whose_data_were_missing_goes_on_once_they_are_there(tmp_path, monkeypatch):
+    def absent(self, device):
+        raise DataError("digits are gone; put them back.")
+
+    store, folder = (store := Store.create(tmp_path)), store.folder(small_spec())
+    with monkeypatch.context() as without_data:
+        without_data.setattr(Digits, "load", absent)
+        with pytest.raises(DataError, match="put them back"):
+            execute(small_spec(), store)
+    assert folder.state() == "interrupted"
+    assert folder.status()["reason"] == "digits are gone; put them back."
+    assert execute(small_spec(), store) == "done"
+    assert "reason" not in folder.status()

@@ -1,0 +1,134 @@
+"""The training loop: at which rate it learns, when it calls a method, when it clips, what ends it, how it rehearses."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from small_runs import small_scenario_spec, small_spec
+from small_trainees import trainee_of, weights
+from supple.methods.activations import UseAID
+from supple.methods.cbp import CBP
+from supple.methods.vanilla import Vanilla
+from supple.random import mask_stream
+from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import SGD
+from supple_lab.run import supervised
+from supple_lab.run.recorder import Journal, Pace
+from supple_lab.run.run import execute
+from supple_lab.run.step import EagerSteps, Trainee, without_trace
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.store.store import Store
+
+
+def test_learning_rate_falls_to_a_tenth_at_each_milestone(tmp_path, monkeypatch):
+    rates = []
+
+    def after_backward(self, learner, state):
+        rates.append(learner.optimizer.param_groups[0]["lr"])
+
+    monkeypatch.setattr(Vanilla, "after_backward", after_backward)
+    spec = small_scenario_spec(Stationary(epochs=4, batch_size=400, milestones=(1, 3)))
+    spec = dataclasses.replace(spec, optimizer=SGD(learning_rate=0.2))
+    assert execute(spec, Store.create(tmp_path)) == "done"
+    expected = [rate for rate in (0.2, 0.02, 0.02, 0.002) for _ in range(4)]  # 1,600 digits are four batches an epoch
+    assert rates == pytest.approx(expected)
+
+
+def test_what_a_method_adds_to_the_gradients_is_clipped(tmp_path, monkeypatch):
+    norms = []
+
+    def after_backward(self, learner, state):
+        for gradient in learner.trained()[2]:
+            gradient *= 1e6  # whatever they were, they are too large now
+
+    def after_step(self, learner, state):
+        norms.append(torch.nn.utils.get_total_norm(learner.trained()[2]).item())
+
+    monkeypatch.setattr(MLP, "clip_norm", 0.5)
+    monkeypatch.setattr(Vanilla, "after_backward", after_backward)
+    monkeypatch.setattr(Vanilla, "after_step", after_step)
+    assert execute(small_spec(num_stages=1, epochs=1), Store.create(tmp_path)) == "done"
+    assert norms == pytest.approx([0.5] * 4, rel=1e-4)
+
+
+def test_method_is_called_after_each_step_and_between_stages_but_not_before_the_first_or_after_the_last(
+    tmp_path, monkeypatch
+):
+    calls = []
+    for hook in ("after_backward", "after_step"):
+        monkeypatch.setattr(Vanilla, hook, lambda *_, hook=hook: calls.append(hook))
+    monkeypatch.setattr(Vanilla, "end_stage", lambda self, learner, state, data: calls.append("end"))
+    monkeypatch.setattr(Vanilla, "begin_stage", lambda self, learner, state, data, stage: calls.append(stage))
+    assert execute(small_spec(num_stages=3, epochs=2), Store.create(tmp_path)) == "done"
+    steps = ["after_backward", "after_step"] * 8  # two epochs of 128 images in batches of 32
+    assert calls == [*steps, "end", 1, *steps, "end", 2, *steps]
+
+
+def test_run_whose_very_last_step_explodes_ends_as_diverged(tmp_path):
+    spec = small_spec(num_stages=1, epochs=1, num_images=32, optimizer=SGD(learning_rate=1e30))  # one step
+    folder = (store := Store.create(tmp_path)).folder(spec)
+    assert execute(spec, store) == "diverged"
+    assert "after the last step of stage 0" in folder.status()["reason"]
+    (epoch,) = folder.epochs()
+    assert epoch["online_loss"] < 10.0  # scored before the step: the epoch saw nothing of it
+    assert folder.records() == []
+
+
+class ThreeAtOnce(EagerSteps):
+    """Takes up to three steps before the loop is asked again, as steps on a GPU take many."""
+
+    def take(self, ahead):
+        return sum(super(ThreeAtOnce, self).take((indices,)) for indices in ahead[:3])
+
+
+def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_off_in_an_epoch_or_not(
+    tmp_path, monkeypatch
+):
+    spec, original, calls_left = small_spec(UseAID(), num_images=256), Journal.checkpoint_if_due, iter(range(4))
+
+    def limited(self, snapshot):
+        original(self, snapshot)
+        if next(calls_left, None) is None:
+            raise KeyboardInterrupt
+
+    one, three = Store.create(tmp_path / "one"), Store.create(tmp_path / "three")
+    assert execute(spec, one) == "done"
+    with monkeypatch.context() as patch:
+        patch.setattr(supervised, "choose_steps", lambda trainee, num_examples: ThreeAtOnce(trainee))
+        patch.setattr(Journal, "checkpoint_if_due", limited)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, three, pace=Pace(seconds=0.0))
+        assert three.folder(spec).latest_checkpoint(torch.device("cpu"))["cursor"]["step"] == 6  # of eight
+        patch.setattr(Journal, "checkpoint_if_due", original)
+        assert execute(spec, three) == "done"
+    assert three.folder(spec).epochs() == one.folder(spec).epochs()
+    assert three.folder(spec).records() == one.folder(spec).records()
+
+
+def step_(trainee: Trainee, steps: EagerSteps) -> None:
+    with mask_stream(trainee.masks):
+        steps.take((torch.arange(32),))
+
+
+def streams(trainee: Trainee) -> list[torch.Tensor]:
+    return [trainee.learner.generator.get_state(), trainee.masks.get_state()]
+
+
+def test_first_step_after_a_rehearsal_is_the_first_step_without_one():
+    method, trainees = CBP(replacement_rate=0.5, maturity=0), []
+    for is_rehearsed in (True, False):
+        trainee, examples = trainee_of(small_spec(UseAID()), device="cpu")  # masks are drawn, and fresh weights of CBP
+        trainee = dataclasses.replace(trainee, method=method, state=method.init(trainee.learner))
+        (steps := EagerSteps(trainee)).begin_stage(examples)
+        before = streams(trainee)
+        if is_rehearsed:
+            with without_trace(trainee):
+                step_(trainee, steps)
+                assert not any(map(torch.equal, streams(trainee), before))
+            assert all(map(torch.equal, streams(trainee), before))
+        step_(trainee, steps)
+        trainees.append(trainee)
+    one, other = trainees
+    assert torch.equal(weights(one), weights(other))
+    assert torch.equal(one.sums, other.sums)
