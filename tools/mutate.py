@@ -46,6 +46,7 @@ class Module:
 
 
 REPORT = "src/supple_lab/report/"
+RESULTS = "src/supple_lab/results/"
 MODULES = {
     "layers": Module(("src/supple/layers.py",), ("tests/layers", "tests/test_convert.py")),
     "functional": Module(("src/supple/functional.py",), ("tests/test_functional.py", "tests/layers")),
@@ -54,9 +55,9 @@ MODULES = {
         ("src/supple/metrics",), ("tests/metrics", "tests/test_every_metric.py", "tests/test_monitor.py")
     ),
     "surgery": Module(("src/supple/units/surgery.py",), ("tests/test_surgery.py", "tests/methods")),
-    "intervals": Module((REPORT + "intervals.py",), ("tests/report/test_intervals.py", "tests/report/test_tables.py")),
+    "intervals": Module((RESULTS + "intervals.py",), ("tests/report/test_intervals.py", "tests/report/test_tables.py")),
     "verdict": Module((REPORT + "verdict.py",), ("tests/report/test_verdict.py", "tests/report/test_tables.py")),
-    "select": Module((REPORT + "select.py",), ("tests/report/test_select.py", "tests/report/test_tables.py")),
+    "select": Module((RESULTS + "select.py",), ("tests/report/test_select.py", "tests/report/test_tables.py")),
     "cpu.c": Module(("src/supple/kernels/cpu.c",), ("tests/kernels/test_cpu.py",)),
     "triton": Module(("src/supple/kernels/triton_programs.py",), ("tests/kernels/test_triton_interpreted.py",)),
 }
