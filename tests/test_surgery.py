@@ -36,13 +36,6 @@ def test_incoming_rows_and_biases_become_what_was_given():
     assert model[0].bias.tolist() == [4.0, 0.0, 5.0]
 
 
-def test_outgoing_columns_become_zero_and_the_reader_keeps_its_bias():
-    model = three_units()
-    surgery.zero_outgoing_(unit_layer(model, 1), chosen([1]))
-    assert model[2].weight.tolist() == [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0]]
-    assert model[2].bias.tolist() == [7.0, 8.0]
-
-
 def test_units_that_are_not_due_keep_every_bit():
     model = three_units()
     layer, before = unit_layer(model, 1), copied_state(model)
@@ -61,13 +54,6 @@ def test_only_the_due_ones_of_the_chosen_change():
     model = three_units()
     surgery.zero_outgoing_(unit_layer(model, 1), chosen([2, 0], [True, False]))
     assert model[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
-
-
-def test_flattened_channel_owns_its_block_of_columns():
-    model = conv_net()
-    model[5].weight.fill_(1.0)
-    surgery.zero_outgoing_(conv_graph(model)["2"], chosen([1]))
-    assert model[5].weight.tolist() == [[1.0] * 4 + [0.0] * 4] * 3
 
 
 def test_concatenated_unit_loses_both_of_its_columns():
@@ -143,12 +129,6 @@ def test_biases_and_norms_that_the_optimizer_does_not_train_keep_every_bit(how):
     )
     assert (model[0].weight[1] == 9.0).all()
     assert all((tensor == 7.0).all() for tensor in (*others, model[1].running_mean))
-
-
-def test_layers_that_can_be_renewed_come_in_order():
-    model = chain(2, 3, 4, 1)
-    optimizer = torch.optim.SGD(model.parameters())
-    assert [layer.name for layer in surgery.renewable_layers(chain_graph(model), optimizer, "CBP")] == ["1", "3"]
 
 
 def test_layers_between_two_optimizers_are_left_alone():

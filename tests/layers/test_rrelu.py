@@ -5,7 +5,6 @@ import contextlib
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from supple.layers import RReLU
 from supple.random import mask_stream
@@ -61,24 +60,6 @@ def test_gradient_is_the_slope_that_was_drawn(
     assert (slope[negative] <= UPPER * (1 + rounding)).all()
     assert len(slope[negative].unique()) >= negative.sum() / 10
     torch.testing.assert_close(got.double(), slope * grad.double(), rtol=rounding, atol=0.0)
-
-
-@STREAMS
-def test_inplace_writes_into_its_input(streamed: bool):
-    x = torch.randn(100)
-    assert forward(RReLU(LOWER, UPPER, inplace=True), x, streamed=streamed) is x
-
-
-@pytest.mark.parametrize("use_reentrant", [True, False], ids=["reentrant", "not_reentrant"])
-def test_gradient_of_a_checkpointed_block_that_ends_with_it_is_the_plain_one(use_reentrant: bool):
-    block = nn.Sequential(nn.Linear(20, 30), RReLU(LOWER, UPPER))
-    gradients = []
-    for forward in (block, lambda x: checkpoint(block, x, use_reentrant=use_reentrant)):
-        x = torch.ones(40, 20, requires_grad=True)
-        torch.manual_seed(1)
-        forward(x).square().sum().backward()
-        gradients.append(x.grad)
-    assert torch.equal(*gradients)
 
 
 def test_values_are_those_of_torch():

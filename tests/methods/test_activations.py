@@ -39,35 +39,3 @@ X = torch.linspace(-3.0, 3.0, 12).view(2, 6)
 def test_layer_in_evaluation_is_the_formula(method, layer, in_evaluation):
     assert type(method.activation()) is layer
     torch.testing.assert_close(method.activation().eval()(X), in_evaluation)
-
-
-def test_rrelu_slopes_are_within_the_bounds_and_drawn_per_element():
-    x = -torch.ones(10_000)
-    slopes = -UseRReLU(lower_slope=0.25, upper_slope=0.5).activation()(x)
-    assert ((slopes >= 0.25) & (slopes <= 0.5)).all()
-    assert slopes.unique().numel() > 5000
-
-
-def test_identity_gives_another_tensor_with_the_same_gradient():
-    x = torch.randn(3, 4, requires_grad=True)
-    y = Identity()(x)
-    y.backward(torch.full((3, 4), 2.0))
-    assert y is not x
-    assert torch.equal(y, x)
-    assert torch.equal(x.grad, torch.full((3, 4), 2.0))
-
-
-@pytest.mark.parametrize(
-    ("cls", "field"), [(UseAID, "relu_prob"), (UseDropout, "drop_positive"), (UseDropReLU, "relu_prob")]
-)
-def test_probability_out_of_range_is_named(cls, field):
-    with pytest.raises(ValueError, match=rf"^{cls.__name__}\.{field} is .*, in \[0, 1\]; got 1\.2\.$"):
-        cls(**{field: 1.2})
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(0.25, 0.125), (-0.1, 0.5), (0.5, 1.5)])
-def test_slopes_out_of_order_are_named(lower, upper):
-    with pytest.raises(
-        ValueError, match=rf"UseRReLU\.lower_slope and UseRReLU\.upper_slope .*got {lower} and {upper}\."
-    ):
-        UseRReLU(lower_slope=lower, upper_slope=upper)

@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from by_hand import chain, conv_net, copied_state, learner_of, linear, three_units, train_step, unit_layer
+from by_hand import chain, copied_state, learner_of, three_units, train_step, unit_layer
 from supple.learner import Learner
 from supple.methods import CBP
-from supple.methods.activity import mean_magnitude
 from supple.units import UnitGraph
 
 
@@ -56,47 +55,6 @@ def test_adaptable_utility_takes_the_mean_off_and_divides_by_incoming_weights():
     assert state["utility.1"].tolist() == pytest.approx(expected)
 
 
-def test_utility_of_a_flattened_channel_is_over_its_block_and_the_map():
-    model = conv_net()
-    with torch.no_grad():
-        model[5].weight.copy_(torch.arange(24.0).view(3, 8) - 12.0)
-    learner, method = still(model), CBP(replacement_rate=0.0, utility_decay=0.9)
-    state = method.init(learner)
-    x = torch.randn(6, 1, 4, 4)
-    with torch.no_grad():
-        h = model[:3](x)
-    train_step(learner, x)
-    method.after_step(learner, state)
-    # The rows start at -12, -4 and 4. |w| of columns 0 to 3: 12+11+10+9, 4+3+2+1, 4+5+6+7;
-    # of columns 4 to 7: 8+7+6+5, 0+1+2+3, 8+9+10+11.
-    outgoing = torch.tensor([(42 + 10 + 22) / 12, (26 + 6 + 38) / 12])
-    torch.testing.assert_close(state["utility.2"], 0.1 * outgoing * h.abs().mean(dim=(0, 2, 3)))
-
-
-def test_activity_of_tokens_is_over_all_of_them():
-    layer = unit_layer(three_units(), 1, unit_dim=2)
-    h_BTU = torch.arange(24.0).view(2, 4, 3)
-    assert mean_magnitude(layer, h_BTU).tolist() == [10.5, 11.5, 12.5]  # means of 0, 3, .. 21 and so on
-
-
-def test_activity_of_a_concatenating_activation_is_over_both_of_a_units_values():
-    layer = unit_layer(three_units(), 1)
-    h = torch.tensor([[1.0, 2.0, 3.0, 5.0, 6.0, 7.0]])
-    assert mean_magnitude(layer, h).tolist() == [3.0, 4.0, 5.0]
-
-
-def test_unit_of_least_utility_is_replaced():
-    model = three_units()
-    with torch.no_grad():
-        model[2].weight[:, 1] = 1e-3  # unit 1 fires, but nobody listens: its utility is 0.001, the others' 5 and 4.5
-        model[0].bias[2] = 3.0
-    learner, method = still(model), CBP(replacement_rate=1 / 3, maturity=1)
-    replaced = run(method, learner, method.init(learner), num_steps=3)
-    # From the second step on 3 units are mature and a third of them is 1 (in float32, a hair more or less).
-    first = next(step["1"] for step in replaced if step["1"].any())
-    assert first.tolist() == [False, True, False]
-
-
 def test_replaced_unit_is_new_and_nothing_else_changes():
     model = three_units()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0)
@@ -116,74 +74,6 @@ def test_replaced_unit_is_new_and_nothing_else_changes():
     assert state["budget.1"].item() == pytest.approx(3 * 0.4 - 1)
 
 
-def test_moments_of_the_replaced_unit_are_cleared_and_the_step_stays():
-    model = three_units()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    learner, method = learner_of(model, optimizer), CBP(replacement_rate=0.4, maturity=0)
-    state = method.init(learner)
-    train_step(learner, torch.tensor([[1.0, 1.0], [1.0, -0.6]]))  # the third unit gives 0 and 0.1: the least useful
-    before = [{key: value.clone() for key, value in optimizer.state[p].items()} for p in model.parameters()]
-    assert all(moments["exp_avg"].all() for moments in before)
-    method.after_step(learner, state)
-    assert state["age.1"].tolist() == [1, 1, 0]
-    kept = [torch.tensor([[1.0], [1.0], [0.0]]), torch.tensor([1.0, 1.0, 0.0]), torch.tensor([[1.0, 1.0, 0.0]]), 1.0]
-    for p, old, mask in zip(model.parameters(), before, kept, strict=True):
-        assert torch.equal(optimizer.state[p]["exp_avg"], old["exp_avg"] * mask)
-        assert torch.equal(optimizer.state[p]["exp_avg_sq"], old["exp_avg_sq"] * mask)
-        assert optimizer.state[p]["step"] == 1
-
-
-@pytest.mark.parametrize("utility", ["contribution", "adaptable_contribution"])
-def test_replaced_unit_starts_with_no_utility_and_no_mean(utility):
-    learner = still(three_units())
-    method = CBP(replacement_rate=0.4, maturity=1, utility=utility)
-    state, inputs = method.init(learner), torch.tensor([[1.0, 1.0], [1.0, -0.6]])
-    run(method, learner, state, num_steps=1, inputs=inputs)
-    assert all(tensor.all() for key, tensor in state.items() if not key.startswith("budget"))
-    run(method, learner, state, num_steps=1, inputs=inputs)
-    gone = state.pop("age.1") == 0
-    assert gone.sum() == 1
-    assert all(torch.equal(tensor == 0, gone) for key, tensor in state.items() if not key.startswith("budget"))
-
-
-def test_norm_of_the_replaced_channel_is_renewed():
-    model = conv_net()
-    with torch.no_grad():
-        for tensor in (model[1].weight, model[1].bias):
-            tensor.fill_(3.0)
-        model[5].weight[:, :4] = 0.0  # nobody listens to channel 0
-    learner, method = still(model), CBP(replacement_rate=0.5, maturity=0)
-    run(method, learner, method.init(learner), num_steps=1, inputs=5 + torch.randn(6, 1, 4, 4))
-    norm = model[1]
-    assert norm.weight.tolist() == [1.0, 3.0]
-    assert norm.bias.tolist() == [0.0, 3.0]
-    assert norm.running_mean[0] == 0.0 != norm.running_mean[1]
-    assert norm.running_var[0] == 1.0 != norm.running_var[1]
-    assert not model[5].weight[:, :4].any()
-    assert model[5].weight[:, 4:].all()
-
-
-def test_output_stays_when_units_of_no_contribution_are_replaced():
-    model, x = three_units(), torch.ones(4, 2)
-    learner, method = still(model), CBP(replacement_rate=0.4, maturity=0)
-    before = model(x)
-    replaced = run(method, learner, method.init(learner), num_steps=1)
-    assert replaced[0]["1"][2]  # the unit that is dead on x
-    assert torch.equal(model(x), before)
-
-
-def test_nothing_is_replaced_before_maturity_and_no_budget_is_saved_up():
-    learner, method = still(chain(2, 10, 3)), CBP(replacement_rate=0.31, maturity=7)
-    replaced = run(method, learner, method.init(learner), num_steps=8)
-    assert [int(step["1"].sum()) for step in replaced] == [0] * 7 + [3]  # floor(0.31 * 10), not of 8 times that
-
-
-def test_rate_of_one_replaces_all_mature_units_at_once():
-    learner, method = still(chain(2, 10, 3)), CBP(replacement_rate=1.0, maturity=2)
-    replaced = run(method, learner, method.init(learner), num_steps=9)
-    assert [int(step["1"].sum()) for step in replaced] == [0, 0, 10] * 3
-
-
 @pytest.mark.parametrize(("rate", "width"), [(0.013, 17), (0.3, 7), (0.9, 5), (1e-3, 40)])
 def test_number_replaced_is_the_rate_times_the_mature_units_summed_over_steps(rate, width):
     learner, method = still(chain(2, width, 3)), CBP(replacement_rate=rate, maturity=5)
@@ -196,18 +86,6 @@ def test_number_replaced_is_the_rate_times_the_mature_units_summed_over_steps(ra
         assert num_replaced <= expected + 1e-3
         assert expected - num_replaced < 1 + 1e-3
     assert num_replaced > 5
-
-
-def test_newest_units_are_protected():
-    learner, method = still(chain(2, 12, 3)), CBP(replacement_rate=0.05, maturity=10)
-    state = method.init(learner)
-    last, num_replaced = torch.zeros(12), 0
-    for step, replaced in enumerate(run(method, learner, state, num_steps=300), start=1):
-        now = replaced["1"]
-        assert (step - last[now] > 10).all()
-        last[now] = step
-        num_replaced += int(now.sum())
-    assert num_replaced > 2 * 12  # so that many of them were replaced more than once
 
 
 def test_units_are_ranked_by_utility_corrected_for_age():
@@ -223,58 +101,6 @@ def test_units_are_ranked_by_utility_corrected_for_age():
     state["utility.1"].copy_(contributions * (1 - 0.99 ** state["age.1"]))
     replaced = run(method, learner, state, num_steps=1)
     assert replaced[0]["1"].tolist() == [True, False, False]
-
-
-def test_fresh_weights_have_the_law_of_the_initial_ones_and_biases_are_0():
-    model = chain(300, 100, 3)
-    with torch.no_grad():
-        model[0].weight.copy_(torch.where(torch.rand(100, 300) < 0.3, 1.0, -2.0))
-    learner, method = still(model), CBP(replacement_rate=1.0, maturity=0)
-    share = (learner.initial["0.weight"] == 1.0).double().mean().item()
-    with torch.no_grad():
-        model[0].weight.fill_(9.0)
-    run(method, learner, method.init(learner), num_steps=1, inputs=torch.randn(4, 300))
-    drawn = model[0].weight.detach()
-    assert set(drawn.unique().tolist()) == {1.0, -2.0}
-    assert abs((drawn == 1.0).double().mean().item() - share) < 5 * math.sqrt(share * (1 - share) / drawn.numel())
-    assert not model[0].bias.any()
-
-
-def test_every_hidden_layer_has_its_own_budget_and_ages():
-    learner, method = still(chain(2, 6, 8, 3)), CBP(replacement_rate=0.25, maturity=3)
-    state = method.init(learner)
-    replaced = run(method, learner, state, num_steps=4)
-    assert {site: int(mask.sum()) for site, mask in replaced[-1].items()} == {"1": 1, "3": 2}
-    assert {key: tuple(tensor.shape) for key, tensor in state.items()} == {
-        **dict.fromkeys(("age.1", "utility.1"), (6,)),
-        **dict.fromkeys(("age.3", "utility.3"), (8,)),
-        **dict.fromkeys(("budget.1", "budget.3"), ()),
-    }
-
-
-def test_evaluation_between_steps_changes_nothing():
-    results = []
-    for evaluates in (False, True):
-        torch.manual_seed(0)
-        model = chain(2, 8, 3)
-        learner, method = learner_of(model), CBP(replacement_rate=0.1, maturity=2)
-        state = method.init(learner)
-        for _ in range(20):
-            train_step(learner, torch.ones(4, 2))
-            if evaluates:
-                model.eval()
-                model(100 * torch.ones(3, 2))
-                model.train()
-            method.after_step(learner, state)
-        results.append([*copied_state(model).values(), *state.values()])
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_step_without_a_training_forward_says_what_is_missing():
-    learner, method = still(three_units()), CBP()
-    state = method.init(learner)
-    with pytest.raises(RuntimeError, match="no training forward has passed the activation '1' since"):
-        method.after_step(learner, state)
 
 
 def test_a_forward_counts_for_one_step_alone():
@@ -411,27 +237,6 @@ def test_network_it_cannot_serve_is_refused_with_reason_and_way_out():
     learner.units = UnitGraph((unit_layer(learner.model, 1, sums_in=True, producer=None),), ())
     with pytest.raises(ValueError, match="^CBP makes single .*'1': a residual sum .* Use a method that needs no units"):
         CBP().init(learner)
-
-
-def test_network_without_hidden_units_is_refused():
-    with pytest.raises(ValueError, match="^CBP makes single hidden units new, .*no hidden layer"):
-        CBP().init(learner_of(nn.Sequential(linear([[1.0, 2.0]]))))
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("replacement_rate", -1e-4),
-        ("replacement_rate", 1.5),
-        ("maturity", -1),
-        ("utility_decay", 1.0),
-        ("utility", "worth"),
-        ("residual", "some"),
-    ],
-)
-def test_value_out_of_range_is_named(field, value):
-    with pytest.raises(ValueError, match=rf"^CBP\.{field} (is|must be) .*; got {value!r}\.$"):
-        CBP(**{field: value})
 
 
 def test_first_record_of_a_layer_lies_on_the_device_of_the_network():

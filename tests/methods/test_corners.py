@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from by_hand import copied_state
 from supple import Learner
-from supple.methods import CBP, DASH, SEWC, ReDo, ShrinkPerturb
+from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.dash import alignment
 
 
@@ -18,11 +19,6 @@ def test_dash_cosine_does_not_depend_on_the_size_of_the_gradient(scale):
     direction, weight = torch.randn(4, 6), torch.randn(4, 6)
     expected = F.cosine_similarity(direction.double(), weight.double(), dim=1)[:, None].float()
     assert torch.allclose(alignment(direction * scale, weight), expected, atol=2e-2 if scale < 1e-37 else 1e-6)
-
-
-def test_dash_needs_a_share_of_the_newest_batch():
-    with pytest.raises(ValueError, match=r"DASH.alpha .* in \(0, 1\]; got 0.0"):
-        DASH(alpha=0.0)
 
 
 class TwoInputs(nn.Module):
@@ -34,11 +30,12 @@ class TwoInputs(nn.Module):
         return self.out(self.act(self.second(self.first(x) + shift)))
 
 
-def test_redo_and_dash_take_batches_of_several_inputs():
+@pytest.mark.parametrize("kind", [tuple, list])  # a loader makes lists
+def test_redo_and_dash_take_batches_of_several_inputs(kind):
     model = TwoInputs()
-    x, y = (torch.randn(6, 4), torch.randn(6, 8)), torch.randint(3, (6,))
+    x, y = kind((torch.randn(6, 4), torch.randn(6, 8))), torch.randint(3, (6,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    learner = Learner(model, optimizer, example_input=x, loss=F.cross_entropy)
+    learner = Learner(model, optimizer, example_input=tuple(x), loss=F.cross_entropy)
     DASH().begin_stage(learner, {}, [(x, y)], 1)
     before = model.out.weight.clone()
     ReDo(threshold=1.0).end_stage(learner, {}, [(x, y)])  # the less active half of the units
@@ -159,3 +156,32 @@ def test_learner_refuses_an_optimizer_of_another_model_and_a_model_without_param
         Learner(nn.Linear(2, 2), torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1))
     with pytest.raises(TypeError, match="a model with parameters"):
         Learner(nn.ReLU(), torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize("method", [L2(), L2Init(), SEWC()], ids=repr)
+def test_penalties_without_any_gradient_do_nothing(method):
+    model = nn.Linear(4, 5)
+    learner = Learner(model, torch.optim.SGD(model.parameters()))
+    state = method.init(learner)
+    method.after_backward(learner, state)
+    method.after_step(learner, state)
+    assert model.weight.grad is model.bias.grad is None
+    assert not any(tensor.any() for key, tensor in state.items() if key.startswith("step."))
+
+
+@pytest.mark.parametrize("method", [ShrinkPerturb(clear_moments=True), DASH(), FullReset()], ids=repr)
+def test_with_all_of_it_frozen_the_network_stays(method):
+    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5)).requires_grad_(False)
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy)
+    with torch.no_grad():
+        model[0].weight += 1.0
+        model[1].running_mean += 1.0
+    before = copied_state(model)
+    method.begin_stage(learner, {}, [(torch.randn(16, 4), torch.randint(3, (16,)))], 1)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_dash_does_not_warn_of_weights_that_another_optimizer_trains(recwarn):
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 3))
+    DASH().init(Learner(model, torch.optim.SGD(model[1].parameters()), loss=F.cross_entropy))
+    assert not recwarn.list

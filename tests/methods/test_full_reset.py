@@ -56,16 +56,6 @@ def test_second_stage_repeats_the_first_bit_for_bit(make_optimizer):
     assert train(model, optimizer, batches) == first
 
 
-def test_what_the_optimizer_remembers_of_other_networks_stays():
-    model, other = nn.Linear(4, 5), nn.Linear(5, 3)
-    optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()])
-    learner = Learner(model, optimizer)
-    train(nn.Sequential(model, other), optimizer, list(torch.randn(2, 16, 4)))
-    FullReset().begin_stage(learner, {}, [], 1)
-    remembered = {p for p, state in optimizer.state.items() if any(part.any() for part in state.values())}
-    assert remembered == set(other.parameters())
-
-
 def test_network_that_is_reset_can_have_another_methods_activation():
     assert isinstance(FullReset().activation(), nn.ReLU)
     assert FullReset(built_with=UseAID(relu_prob=0.7)).activation().p == 0.7

@@ -7,7 +7,20 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from supple.methods import CBP, DASH, L2, SEWC, L2Init, ReDo, ShrinkPerturb, UseAID, UseDropout, UseDropReLU, UseRReLU
+from supple.methods import (
+    CBP,
+    DASH,
+    L2,
+    SEWC,
+    FullReset,
+    L2Init,
+    ReDo,
+    ShrinkPerturb,
+    UseAID,
+    UseDropout,
+    UseDropReLU,
+    UseRReLU,
+)
 from supple.methods.base import Method
 
 
@@ -55,12 +68,6 @@ def test_defaults_are_the_published_values(method, published):
     assert published.items() <= asdict(method()).items()
 
 
-def test_only_the_threshold_of_redo_may_be_infinite():
-    assert ReDo(threshold=math.inf).threshold == math.inf
-    with pytest.raises(ValueError, match=r"^L2\.strength"):
-        L2(strength=math.inf)
-
-
 @pytest.mark.parametrize(
     ("method", "field", "allowed", "refused"),
     [
@@ -70,11 +77,18 @@ def test_only_the_threshold_of_redo_may_be_infinite():
         (CBP, "maturity", (0,), (-1,)),
         (CBP, "utility_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
         (ReDo, "threshold", (0.0,), (-1e-9, math.nan)),
+        (ReDo, "threshold", (math.inf,), ()),
         (ReDo, "num_examples", (1,), (0,)),
+        *((cls, "every", (1, None), (0, -3)) for cls in (ReDo, ShrinkPerturb, DASH, FullReset)),
+        (CBP, "utility", ("contribution", "adaptable_contribution"), ("worth",)),
+        (CBP, "residual", ("all",), ("some",)),
         (SEWC, "strength", (0.0,), (-1e-9,)),
         (SEWC, "mean_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
         (SEWC, "fisher_decay", (1e-9, 1.0 - 1e-9), (0.0, 1.0)),
-        (L2, "strength", (0.0,), (-1e-9,)),
+        (L2, "strength", (0.0,), (-1e-9, math.inf)),
+        (UseAID, "relu_prob", (0.0, 1.0), (-1e-9, 1.2)),
+        (UseDropout, "drop_positive", (0.0, 1.0), (-1e-9, 1.2)),
+        (UseDropReLU, "relu_prob", (0.0, 1.0), (-1e-9, 1.2)),
         (L2Init, "strength", (0.0,), (-1e-9,)),
         (ShrinkPerturb, "shrink", (0.0, 1.0), (-1e-9, 1.0 + 1e-9)),
         (UseRReLU, "lower_slope", (0.0, 0.125), (-1e-9, 0.126)),
@@ -85,5 +99,5 @@ def test_bounds_of_a_field_are_allowed_as_it_says_and_nothing_beyond(method, fie
     for value in allowed:
         assert getattr(method(**{field: value}), field) == value
     for value in refused:
-        with pytest.raises(ValueError, match=rf"{method.__name__}\.{field}"):
+        with pytest.raises(ValueError, match=rf"{method.__name__}\.{field} .*got .*{value}.*\.$"):
             method(**{field: value})

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from by_hand import chain, chain_graph, conv_net, copied_state, learner_of, linear, three_units, train_step
+from by_hand import chain, conv_net, copied_state, learner_of, linear, three_units, train_step
+from supple import AID
 from supple.learner import Learner
-from supple.methods import CBP, ReDo
+from supple.methods import CBP, DASH, ReDo
 from supple.units import UntraceableModel
 
 ONES = [(torch.ones(4, 2), torch.zeros(4))]  # the units of three_units give 2, 1, 0 on it: scores 2, 1, 0
@@ -40,16 +41,6 @@ def test_score_is_the_mean_over_all_examples_however_they_are_batched():
         assert model[2].weight.tolist() == [[0.0, 2.0, 3.0], [0.0, -5.0, 6.0]]
 
 
-def test_only_so_many_examples_are_scored():
-    # The third unit fires on the last example alone.
-    inputs = torch.tensor([[1.0, 1.0]] * 5 + [[0.0, -9.0]])
-    for num_examples, is_cut_off in ((5, True), (6, False)):
-        model = three_units()
-        data = [(batch, None) for batch in inputs.split(3)]
-        ReDo(num_examples=num_examples).end_stage(learner_of(model), {}, data)
-        assert (not model[2].weight[:, 2].any()) == is_cut_off
-
-
 def test_layer_that_gives_nothing_is_dormant_as_a_whole():
     model = three_units()
     with torch.no_grad():
@@ -57,46 +48,6 @@ def test_layer_that_gives_nothing_is_dormant_as_a_whole():
         model[0].bias.zero_()
     ReDo().end_stage(learner_of(model), {}, ONES)
     assert not model[2].weight.any()
-
-
-def test_network_without_dormant_units_keeps_every_bit():
-    model = three_units()
-    learner, before = learner_of(model, adam(model)), copied_state(model)
-    with torch.no_grad():
-        model[0].bias[2] = 3.0
-    before["0.bias"][2] = 3.0
-    ReDo().end_stage(learner, {}, ONES)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
-    assert not learner.optimizer.state
-
-
-def test_fresh_weights_and_biases_are_drawn_from_the_initial_ones():
-    model = chain(400, 50, 2)
-    with torch.no_grad():
-        model[0].weight.copy_(torch.where(torch.rand(50, 400) < 0.3, 1.0, -2.0))
-        model[0].bias.copy_(torch.arange(50) % 2)
-    learner = learner_of(model)
-    share = (learner.initial["0.weight"] == 1.0).double().mean().item()
-    with torch.no_grad():
-        model[0].weight.fill_(9.0)
-        model[0].bias.fill_(9.0)
-    ReDo(threshold=math.inf).end_stage(learner, {}, [(torch.randn(4, 400), None)])
-    drawn = model[0].weight.detach()
-    assert set(drawn.unique().tolist()) == {1.0, -2.0}
-    assert abs((drawn == 1.0).double().mean().item() - share) < 5 * math.sqrt(share * (1 - share) / drawn.numel())
-    assert set(model[0].bias.tolist()) == {0.0, 1.0}
-    assert not torch.equal(drawn, learner.initial["0.weight"])
-
-
-def test_zero_biases_stay_zero():
-    model = three_units()
-    with torch.no_grad():
-        model[0].bias.zero_()
-    learner = learner_of(model)
-    with torch.no_grad():
-        model[0].bias.fill_(-9.0)
-    ReDo().end_stage(learner, {}, ONES)
-    assert model[0].bias.tolist() == [0.0, 0.0, 0.0]
 
 
 def dead_conv_net():
@@ -112,32 +63,12 @@ def dead_conv_net():
 
 def test_logits_stay_when_only_dead_units_are_recycled():
     model, learner = dead_conv_net()
-    data = [(torch.randn(16, 1, 4, 4), None)]
+    data, weight = [(torch.randn(16, 1, 4, 4), None)], model[0].weight[1].clone()
     with torch.no_grad():
         before = model.eval()(data[0][0])
         ReDo().end_stage(learner, {}, data)
-        after = model(data[0][0])
-    assert torch.equal(before, after)
-
-
-def test_flattened_channel_loses_its_block_and_its_norm_is_renewed():
-    model, learner = dead_conv_net()
-    before = copied_state(model)
-    ReDo().end_stage(learner, {}, [(torch.randn(16, 1, 4, 4), None)])
-    assert torch.equal(model[5].weight[:, :4], before["5.weight"][:, :4])
-    assert not model[5].weight[:, 4:].any()
-    assert torch.equal(model[5].bias, before["5.bias"])
-    norm = model[1]
-    assert [t[1].item() for t in (norm.weight, norm.bias, norm.running_mean, norm.running_var)] == [1.0, 0.0, 0.0, 1.0]
-    assert norm.running_var[0] == before["1.running_var"][0]
-    assert torch.equal(model[0].weight[0], before["0.weight"][0])
-    assert not torch.equal(model[0].weight[1], before["0.weight"][1])
-
-
-def test_recycled_unit_can_fire_again():
-    model, learner = dead_conv_net()
-    ReDo().end_stage(learner, {}, [(torch.randn(16, 1, 4, 4), None)])
-    assert model[:3](torch.randn(16, 1, 4, 4))[:, 1].any()
+        assert torch.equal(model(data[0][0]), before)
+    assert not torch.equal(model[0].weight[1], weight)
 
 
 def test_scoring_leaves_mode_statistics_features_and_random_streams_alone():
@@ -157,17 +88,20 @@ def test_scoring_leaves_mode_statistics_features_and_random_streams_alone():
     assert torch.equal(stream, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("method", [ReDo(), DASH()], ids=lambda method: method.name)
 @pytest.mark.parametrize("own_generator", [False, True])
-def test_order_of_a_shuffled_loader_is_the_one_without_redo(own_generator):
-    orders = []
-    learner = learner_of(three_units())
+def test_order_of_a_shuffled_loader_is_the_one_without_the_method(own_generator, method):
+    model, orders = nn.Sequential(nn.Linear(2, 3), AID(0.5), nn.Linear(3, 2)), []
+    optimizer, data = torch.optim.SGD(model.parameters()), TensorDataset(torch.randn(32, 2), torch.arange(32) % 2)
+    learner = Learner(model, optimizer, example_input=torch.ones(2, 2), loss=F.cross_entropy)
     for is_read in (False, True):
         torch.manual_seed(0)
         generator = torch.Generator().manual_seed(1) if own_generator else None
-        loader = DataLoader(TensorDataset(torch.randn(32, 2), torch.arange(32)), 8, shuffle=True, generator=generator)
+        loader = DataLoader(data, 8, shuffle=True, generator=generator)
         if is_read:
-            ReDo().end_stage(learner, {}, loader)
-        orders.append([y.tolist() for _, y in loader])
+            method.begin_stage(learner, {}, loader, 1)
+            method.end_stage(learner, {}, loader)
+        orders.append([x.tolist() for x, _ in loader])
     assert orders[0] == orders[1]
 
 
@@ -195,77 +129,10 @@ def test_layers_are_renewed_from_input_to_output_so_that_only_the_output_layer_i
     assert model[2].weight.all()  # no column of zeros is left between hidden layers
 
 
-def network_of_zero_biases():
-    model = chain(20, 64, 64, 64, 4)
-    with torch.no_grad():
-        for layer in list(model)[::2]:
-            layer.bias.zero_()
-    return model
-
-
-def accuracy_after_training(model, optimizer, x, y):
-    for _ in range(150):
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        optimizer.step()
-    return (model(x).argmax(dim=1) == y).double().mean()
-
-
-def test_network_with_all_units_recycled_learns_two_hundred_random_labels():
-    model = network_of_zero_biases()
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, fused=True)
-    x, y = torch.randn(200, 20), torch.randint(4, (200,))
-    ReDo(threshold=math.inf).end_stage(learner_of(model, optimizer), {}, [(x, y)])
-    assert not model(x).any()  # it knows nothing at the start
-    assert accuracy_after_training(model, optimizer, x, y) > 0.9
-
-
-def test_other_order_of_resets_would_leave_the_network_at_chance():
-    """What the test above would see if all incoming weights were drawn before any outgoing ones are zeroed."""
-    model = network_of_zero_biases()
-    with torch.no_grad():
-        for layer in list(model)[2::2]:
-            layer.weight.zero_()
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, fused=True)
-    x, y = torch.randn(200, 20), torch.randint(4, (200,))
-    assert accuracy_after_training(model, optimizer, x, y) < 0.5
-
-
-def test_same_seed_draws_the_same_weights():
-    results = []
-    for seed in (3, 3, 4):
-        torch.manual_seed(0)
-        model = chain(5, 6, 3)
-        ReDo(threshold=math.inf).end_stage(learner_of(model, seed=seed), {}, [(torch.ones(2, 5), None)])
-        results.append(model[0].weight.detach())
-    assert torch.equal(results[0], results[1])
-    assert not torch.equal(results[0], results[2])
-
-
 @pytest.mark.parametrize("data", [[], [(torch.empty(0, 2), torch.empty(0))]])
 def test_used_up_or_empty_data_is_refused(data):
     with pytest.raises(ValueError, match="got none.*not a generator that is used up"):
         ReDo().end_stage(learner_of(three_units()), {}, iter(data))
-
-
-class Sum(nn.Module):
-    """Adds its two arguments, then goes on as three_units."""
-
-    def __init__(self):
-        super().__init__()
-        self.units = three_units()
-
-    def forward(self, x, y):
-        return self.units(x + y)
-
-
-def test_loader_may_collate_several_inputs_to_a_list():
-    model = Sum()
-    learner = Learner(model, torch.optim.SGD(model.parameters()))
-    learner.units = chain_graph(model.units)
-    half = torch.full((2,), 0.5)
-    ReDo().end_stage(learner, {}, DataLoader([((half, half), 0)] * 4, 2))
-    assert model.units[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
 
 
 X = torch.ones(4, 2)
@@ -288,16 +155,11 @@ def test_batch_that_is_no_pair_of_inputs_and_targets_is_refused(batch, came):
         ReDo().end_stage(learner_of(three_units()), {}, [batch])
 
 
-def test_network_without_hidden_units_is_refused_at_once():
+@pytest.mark.parametrize("cls", [ReDo, CBP])
+def test_network_without_hidden_units_is_refused_at_once(cls):
     learner = learner_of(nn.Sequential(linear([[1.0, 2.0]])))
-    with pytest.raises(ValueError, match="^ReDo makes single hidden units new, .*no hidden layer"):
-        ReDo().init(learner)
-
-
-@pytest.mark.parametrize(("field", "value"), [("threshold", -0.1), ("num_examples", 0)])
-def test_value_out_of_range_is_named(field, value):
-    with pytest.raises(ValueError, match=rf"^ReDo\.{field} is .*, at least .*; got {value}\.$"):
-        ReDo(**{field: value})
+    with pytest.raises(ValueError, match=rf"^{cls.__name__} makes single hidden units new, .*no hidden layer"):
+        cls().init(learner)
 
 
 class Branching(nn.Module):

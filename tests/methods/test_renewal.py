@@ -98,53 +98,6 @@ def test_young_entries_take_the_steps_of_an_adam_that_counts_each_of_them(name, 
         assert largest_error < 40 * 50 * torch.finfo(torch.float64).eps
 
 
-def test_redo_with_a_clock_for_each_entry_takes_those_steps_too():
-    torch.manual_seed(0)
-    model = two_hidden_layers()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    learner = Learner(model, optimizer, example_input=torch.randn(16, 6, dtype=torch.float64), seed=1)
-    method = ReDo(threshold=0.8)
-    state = method.init(learner)
-    reference = AdamPerEntry(optimizer.param_groups[0], is_decoupled=False)
-    num_renewed = 0
-    for step in range(1, 61):
-        x = torch.randn(16, 6, dtype=torch.float64)
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), torch.randint(3, (16,))).backward()
-        expected = {p: reference.update(p) for p in model.parameters()}
-        optimizer.step()
-        method.after_step(learner, state)
-        bound = 40 * 50 * torch.finfo(torch.float64).eps
-        assert all((p.detach() - expected[p]).abs().max() < bound for p in model.parameters())
-        if step % 15 == 0:
-            method.end_stage(learner, state, [(x, None)])
-            for p in model.parameters():
-                mask = (optimizer.state[p]["exp_avg_sq"] == 0) & (reference.memory[p][2] != 0)
-                reference.forget(p, mask)
-                num_renewed += int(mask.sum())
-    assert num_renewed > 100
-
-
-def is_as_before(before, optimizer):
-    return all(
-        torch.equal(value, before[p][key]) for p, memory in optimizer.state.items() for key, value in memory.items()
-    )
-
-
-@pytest.mark.parametrize("method", [CBP(replacement_rate=0.4, maturity=0, moments="keep"), ReDo(moments="keep")])
-def test_kept_moments_keep_every_bit(method):
-    model = three_units()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    learner = learner_of(model, optimizer)
-    state = method.init(learner)
-    train_step(learner, torch.ones(4, 2))
-    before = {p: {key: value.clone() for key, value in optimizer.state[p].items()} for p in model.parameters()}
-    method.after_step(learner, state)
-    method.end_stage(learner, state, [(torch.ones(4, 2), None)])
-    assert not model[2].weight[:, 2].any()  # the dead unit was renewed
-    assert is_as_before(before, optimizer)
-
-
 def test_network_without_renewed_units_trains_as_without_the_method():
     torch.manual_seed(0)
     inputs, results = torch.randn(20, 8, 1, 4, 4), []

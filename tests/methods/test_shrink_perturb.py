@@ -1,6 +1,5 @@
 """Shrink & Perturb: part of the way back to the start, between stages."""
 
-import copy
 import warnings
 
 import pytest
@@ -46,29 +45,6 @@ def test_ends_of_the_range_are_the_trained_and_the_initial_weights_bit_for_bit(s
     assert all(torch.equal(p, expected[name]) for name, p in model.named_parameters())
 
 
-def test_buffers_and_optimizer_state_stay():
-    model = net()
-    learner = trained(model, torch.optim.Adam(model.parameters(), lr=0.1))
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    moments = [state["exp_avg"].clone() for state in learner.optimizer.state.values()]
-    ShrinkPerturb(shrink=0.5).begin_stage(learner, {}, [], 1)
-    assert all(torch.equal(buffer, buffers[name]) for name, buffer in model.named_buffers())
-    after = [state["exp_avg"] for state in learner.optimizer.state.values()]
-    assert all(torch.equal(new, old) for new, old in zip(after, moments, strict=True))
-
-
-def test_cleared_moments_are_those_of_an_optimizer_before_its_first_step():
-    model = net()
-    learner = trained(model, torch.optim.Adam(model.parameters(), lr=0.1))
-    ShrinkPerturb(shrink=0.5, clear_moments=True).begin_stage(learner, {}, [], 1)
-    x, twin = torch.randn(16, 4), copy.deepcopy(model)
-    for network, optimizer in ((model, learner.optimizer), (twin, torch.optim.Adam(twin.parameters(), lr=0.1))):
-        optimizer.zero_grad()
-        network(x).square().mean().backward()
-        optimizer.step()
-    assert all(torch.equal(mine, fresh) for mine, fresh in zip(model.parameters(), twin.parameters(), strict=True))
-
-
 def test_moments_that_stay_are_warned_of_once(recwarn):
     model = net()
     learner = trained(model, torch.optim.Adam(model.parameters(), lr=0.1))
@@ -90,8 +66,3 @@ def test_nothing_is_said_if_no_moments_stay_or_a_run_of_the_laboratory_keeps_the
         learner.is_advised = False
     with warnings.catch_warnings(action="error"):
         ShrinkPerturb(clear_moments=case == "cleared").begin_stage(learner, {}, [], 1)
-
-
-def test_share_out_of_range_is_named():
-    with pytest.raises(ValueError, match=r"^ShrinkPerturb\.shrink is .*, in \[0, 1\]; got 1\.5\.$"):
-        ShrinkPerturb(shrink=1.5)

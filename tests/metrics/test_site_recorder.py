@@ -230,3 +230,11 @@ def test_replica_of_data_parallel_is_not_listened_to():
         replica(batch())
 
     assert watched(model, use) == []
+
+
+def test_columns_of_the_features_are_units_and_rows_are_samples_and_positions():
+    images = torch.arange(2.0 * 6 * 4 * 5).view(2, 6, 4, 5)
+    for x in (images, images[0]):
+        with closing(SiteRecorder(nn.Sequential(nn.Conv2d(6, 3, 1)))) as recorder:
+            recorder.model(x)
+        assert torch.equal(recorder.features, x.movedim(-3, -1).reshape(-1, 6))

@@ -1,0 +1,75 @@
+"""Dormant ratio, saturated share and sign entropy by hand: z of the only hidden layer is the input itself."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from supple import AID, CReLU, Fourier
+from supple.metrics.observe import observe
+from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy, dormant_scores
+
+
+def seen(inputs, activation=None):
+    """What is observed of a network whose pre-activations are these rows."""
+    activation, width = activation or nn.ReLU(), inputs.shape[1]
+    first = nn.Linear(width, width, bias=False)
+    nn.init.eye_(first.weight)
+    return observe(nn.Sequential(first, activation, nn.Linear(width * getattr(activation, "expansion", 1), 1)), inputs)
+
+
+def dormant(inputs, activation=None, **fields):
+    return DormantRatio(**fields).measure(seen(inputs, activation))
+
+
+def test_scores_are_measured_against_the_layer_mean_at_every_tau():
+    # |h| on average: 0, 0.05, 0.2, 3.75; mean 1; scores the same numbers.
+    inputs = torch.tensor([[-1.0, 0.1, 0.4, 7.5], [-2.0, -5.0, -3.0, -1.0]])
+    assert dormant(inputs, taus=(0.0, 0.049, 0.051, 0.21, 3.8)) == {
+        "dormant_ratio": 0.25,
+        "dormant_ratio_0.049": 0.25,
+        "dormant_ratio_0.051": 0.5,
+        "dormant_ratio_0.21": 0.75,
+        "dormant_ratio_3.8": 1.0,
+    }
+
+
+def test_unit_whose_score_is_tau_itself_is_dormant():
+    observation = seen(torch.tensor([[0.5, 1.0, 1.5]]))
+    tau = dormant_scores(observation.sites[0].magnitude)[1].item()
+    (ratio,) = DormantRatio(taus=(tau,)).measure(observation).values()
+    assert ratio == pytest.approx(2 / 3)
+
+
+def test_crelu_score_is_the_mean_over_both_columns():
+    # |z| on average 1 and 3: scores 0.5 and 1.5. By columns, 0, 1, 0, 3 would give scores 0, 1, 0, 3.
+    inputs = torch.tensor([[1.0, -3.0], [1.0, -3.0]])
+    assert list(dormant(inputs, CReLU(), taus=(0.49, 0.51, 1.49, 1.51)).values()) == [0, 0.5, 0.5, 1]
+
+
+def test_layer_that_is_zero_everywhere_is_dormant_as_a_whole_with_relu_and_not_with_aid():
+    inputs = -torch.rand(3, 5) - 0.1
+    assert set(dormant(inputs).values()) == {1.0}
+    assert dormant(inputs, AID(0.9))["dormant_ratio"] == 0.0
+
+
+def test_unit_a_billionth_as_strong_as_its_layer_counts_as_silent():
+    # scores 1.5e-9 and 1.5e-7
+    assert dormant(torch.tensor([[1.0, 1.0, 1e-9]]))["dormant_ratio"] == pytest.approx(1 / 3)
+    assert dormant(torch.tensor([[1.0, 1.0, 1e-7]]))["dormant_ratio"] == 0.0
+
+
+def test_negative_threshold_is_refused():
+    with pytest.raises(ValueError, match=r"DormantRatio.taus are thresholds of a score, at least 0; got \(-0.1,\)"):
+        DormantRatio(taus=(-0.1,))
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.ReLU(inplace=True), AID(0.9), nn.Tanh(), CReLU(), Fourier()])
+def test_signs_before_the_activation_decide_saturation_and_entropy(activation):
+    # Positive never, always, one time in four, and zero throughout, which is never above zero. H(1/4) = 2 - 3/4 log2 3.
+    rows = [[-1.0, 1.0, 1.0, 0.0], [-2.0, 2.0, -1.0, 0.0], [-1.0, 3.0, -1.0, 0.0], [-4.0, 1.0, -2.0, 0.0]]
+    observation = seen(torch.tensor(rows), activation)
+    assert SaturatedShare().measure(observation) == {"saturated_share": 0.75}
+    entropy = pytest.approx((2 - 0.75 * math.log2(3)) / 4, abs=1e-12)
+    assert SignEntropy().measure(observation) == {"sign_entropy": entropy, "sign_bias": 0.875}
