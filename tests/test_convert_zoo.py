@@ -1,5 +1,6 @@
 """Converting the models of timm, torchvision and transformers, whatever their activations."""
 
+import copy
 import functools
 import re
 from pathlib import Path
@@ -50,6 +51,33 @@ def evaluated(model, zoo_model):
             outputs.append(zoo_model.output(model.eval()))
     assert outputs[0].isfinite().all()
     assert torch.equal(*outputs)
+
+
+NUM_RELUS = {"vgg16_bn": 15, "mobilenetv3_small_050": 14, "resnet18": 17, "googlenet": 61}
+
+
+@pytest.mark.parametrize("zoo_model", [model for model in model_zoo.MODELS if model.name in NUM_RELUS], ids=str)
+def test_converting_to_what_equals_relu_changes_no_output(zoo_model):
+    model = zoo_model.make(library(zoo_model.library))
+    converted = convert(copy.deepcopy(model), nn.ReLU(), pool="keep")
+    assert len(conversion_report(converted).swapped) == NUM_RELUS[zoo_model.name]
+    x = torch.randn(model_zoo.IMAGES)
+    for training in (False, True):
+        outputs = []
+        for network in (model, converted):
+            torch.manual_seed(1)
+            output = network.train(training)(x)
+            outputs.append(output[0] if isinstance(output, tuple) else output)  # googlenet gives auxiliary ones, too
+        assert torch.equal(*outputs)
+
+
+def test_what_stays_in_mobilenet_is_reported():
+    timm = library("timm")
+    report = conversion_report(convert(timm.create_model("mobilenetv2_035"), AID(p=0.9)))
+    assert {entry.what for entry in report.swapped} == {"ReLU6"}
+    assert {note.how for note in report.notes} == {"its cap at 6 is gone"}
+    report = conversion_report(convert(timm.create_model("mobilenetv3_small_050"), AID(p=0.9)))
+    assert {entry.what for entry in report.left} == {"Hardswish", "Hardsigmoid"}
 
 
 @pytest.mark.parametrize("zoo_model", model_zoo.MODELS, ids=str)

@@ -2,6 +2,8 @@
 
 import itertools
 import linecache
+import random
+import textwrap
 
 import torch
 import torch.nn.functional as F
@@ -10,17 +12,18 @@ from torch import nn
 NUMBERS = itertools.count()
 
 
-def network_of(expression, **attributes):
-    """A class whose forward returns the expression of self and x; its attributes are set on every instance."""
-    return class_of(f"    def forward(self, x):\n        return {expression}\n", **attributes)
+def network_of(code, **attributes):
+    """A class whose forward returns the expression of self and x, or has these lines."""
+    lines = textwrap.dedent(code).strip() if "return " in code else f"return {code}"
+    return class_of("def forward(self, x):\n" + textwrap.indent(lines, "    "), **attributes)
 
 
 def class_of(body, **attributes):
-    """A module class with these methods, indented by four; F, torch and nn are known in them."""
+    """A module class with these methods; its attributes are set on every instance. F, torch, nn, random are known."""
     filename = f"<written {next(NUMBERS)}>"
-    source = f"class Written(nn.Module):\n{body}"
+    source = f"class Written(nn.Module):\n{textwrap.indent(textwrap.dedent(body), '    ')}\n"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    names = {"F": F, "torch": torch, "nn": nn, "__name__": __name__}
+    names = {"F": F, "torch": torch, "nn": nn, "random": random, "__name__": __name__}
     exec(compile(source, filename, "exec"), names)
 
     class Made(names["Written"]):

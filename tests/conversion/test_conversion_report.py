@@ -38,11 +38,6 @@ def test_activations_nobody_asked_for_are_left_and_listed():
     assert isinstance(model[0], nn.GELU)
 
 
-def test_functional_activations_nobody_asked_for_are_listed():
-    left = entries(networks.TwoActivationsNet(), "left")
-    assert {what.partition(",")[0] for _, what in left} == {"GELU", "gelu in TwoActivationsNet.forward"}
-
-
 def test_the_lost_cap_of_relu6_is_noted():
     class Capped(nn.Module):
         def forward(self, x):

@@ -12,6 +12,7 @@ from torch import nn
 
 import networks
 from supple import AID, conversion_report, convert
+from written import network_of
 
 
 def is_random(model, x):
@@ -42,60 +43,31 @@ def test_an_attribute_changed_after_conversion_is_followed():
     assert is_random(model, x)
 
 
-def test_a_list_changed_after_conversion_is_followed():
-    class Weighted(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weights = [1.0, 2.0]
-
-        def forward(self, x):
-            return F.relu(x) * self.weights[1]
-
-    model = convert(Weighted(), nn.Softplus())
-    model.weights[1] = 4.0
-    assert torch.equal(model(torch.ones(1)), F.softplus(torch.ones(1)) * 4)
-
-
-def test_a_configuration_changed_after_conversion_is_followed():
-    class Configured(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.config = SimpleNamespace(scale=1.0, kind=object())
-
-        def forward(self, x):
-            return F.relu(x) * self.config.scale
-
-    model = convert(Configured(), AID(p=1.0))
-    model.config.scale = 4.0
-    assert model(torch.ones(1)) == 4
+@pytest.mark.parametrize(
+    ("factor", "attributes", "change"),
+    [
+        ("weights[1]", {"weights": [1.0, 2.0]}, lambda model, value: model.weights.__setitem__(1, value)),
+        (
+            "config.scale",
+            {"config": SimpleNamespace(scale=1.0)},
+            lambda model, value: setattr(model.config, "scale", value),
+        ),
+        ("scale", {"scale": 1.0}, lambda model, value: setattr(model, "scale", value)),
+    ],
+    ids=["list", "configuration", "attribute"],
+)
+def test_what_a_forward_reads_is_followed_when_it_changes(factor, attributes, change):
+    model = convert(network_of(f"F.relu(x) * self.{factor}", **attributes)(), AID(p=1.0))
+    for value in range(100):
+        change(model, float(value))
+        assert model(torch.ones(1)) == value
 
 
 def test_a_function_attribute_called_with_options_is_replaced_in_the_forward():
-    class Optioned(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.act = F.relu
-
-        def forward(self, x):
-            return self.act(self.act(x) + 1, inplace=False)
-
-    model = convert(Optioned(), AID(p=0.0)).eval()
+    model = convert(network_of("self.act(self.act(x) + 1, inplace=False)", act=F.relu)(), AID(p=0.0)).eval()
     assert model.act is F.relu
     assert model(torch.tensor([1.0, -3.0])).tolist() == [0.0, -2.0]
     assert len(conversion_report(model).swapped) == 2
-
-
-def test_an_attribute_that_changes_all_the_time_is_followed():
-    class Tempered(nn.Module):
-        temperature = 1.0
-
-        def forward(self, x):
-            return F.relu(x) * self.temperature
-
-    model = convert(Tempered(), AID(p=1.0))
-    for temperature in range(100):
-        model.temperature = float(temperature)
-        assert model(torch.ones(1)) == temperature
 
 
 CALLS = [
