@@ -1,6 +1,8 @@
 """attach: the same bits as hooks called by hand, whatever the loop does around the optimizer's step."""
 
 import copy
+import functools
+import itertools
 import pickle
 import warnings
 import weakref
@@ -47,81 +49,88 @@ def adam(model, **options):
     return torch.optim.Adam(model.parameters(), 1e-2, **options)
 
 
-def by_hand(method, *, clip=None, optimizer=adam, num_micro=1, scale=1.0):
-    """The loop that calls every hook of the method itself."""
+def made(method, *, model=None, optimizer=adam, example=False, **options):
+    """A network, its optimizer, and what is attached to them."""
+    model = model or network()
+    steps = optimizer(model)
+    x = DATA[0][0] if example else None
+    return model, steps, attach(model, steps, method, example_input=x, loss=loss_of, **options)
+
+
+def train(parts, data):
+    for x, y in data:
+        plain(*parts, x, y)
+
+
+def by_hand(methods, *, clip=None, optimizer=adam, num_micro=1, scale=1.0):
+    """The loop that calls every hook of the methods itself."""
+    methods = methods if isinstance(methods, list) else [methods]
     model = network()
     learner = Learner(model, optimizer(model), example_input=DATA[0][0], loss=loss_of, seed=0)
     learner.patience = None
-    state = method.init(learner)
+    states = [method.init(learner) for method in methods]
+
+    def call(hook, *args):
+        for method, state in zip(methods, states, strict=True):
+            getattr(method, hook)(learner, state, *args)
+
     for stage, data in enumerate(STAGES):
         if stage:
-            method.end_stage(learner, state, STAGES[stage - 1])
-            method.begin_stage(learner, state, data, stage)
+            call("end_stage", STAGES[stage - 1])
+            call("begin_stage", data, stage)
         for start in range(0, len(data), num_micro):
             learner.optimizer.zero_grad()
             for x, y in data[start : start + num_micro]:
                 (loss_of(model(x), y) * scale / num_micro).backward()
             for parameter in model.parameters():
                 parameter.grad /= scale
-            method.after_backward(learner, state)
+            call("after_backward")
             if clip:
                 nn.utils.clip_grad_norm_(model.parameters(), clip)
             learner.optimizer.step()
-            method.after_step(learner, state)
-    return model, state
+            call("after_step")
+    return model, states[0]
 
 
-def plain(model, optimizer, plasticity, x, y):
+def backward(model, optimizer, plasticity, x, y):
     optimizer.zero_grad()
-    loss_of(model(x), y).backward()
-    optimizer.step()
+    loss = loss_of(model(x), y)
+    loss.backward()
+    return loss
 
 
-def with_closure(model, optimizer, plasticity, x, y):
-    def closure():
-        optimizer.zero_grad()
-        loss = loss_of(model(x), y)
-        loss.backward()
-        return loss
-
-    assert optimizer.step(closure).requires_grad
-
-
-def with_named_closure(model, optimizer, plasticity, x, y):
-    def closure():
-        optimizer.zero_grad()
-        loss = loss_of(model(x), y)
-        loss.backward()
-        return loss
-
-    optimizer.step(closure=closure)
-
-
-def clipped_in_the_loop(model, optimizer, plasticity, x, y):
-    optimizer.zero_grad()
-    loss_of(model(x), y).backward()
+def clipped(model, optimizer, plasticity, x, y):
+    loss = backward(model, optimizer, plasticity, x, y)
     plasticity.edit_gradients()
     nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-    optimizer.step()
+    return loss
 
 
-def clipped_in_a_closure(model, optimizer, plasticity, x, y):
-    def closure():
-        optimizer.zero_grad()
-        loss = loss_of(model(x), y)
-        loss.backward()
-        plasticity.edit_gradients()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        return loss
-
-    optimizer.step(closure)
+def plain(*step):
+    backward(*step)
+    step[1].step()
 
 
-def attached(method, *, step=plain, optimizer=adam, example=True, **options):
+def with_closure(*step):
+    assert step[1].step(lambda: backward(*step)).requires_grad
+
+
+def with_named_closure(*step):
+    step[1].step(closure=lambda: backward(*step))
+
+
+def clipped_in_the_loop(*step):
+    clipped(*step)
+    step[1].step()
+
+
+def clipped_in_a_closure(*step):
+    step[1].step(lambda: clipped(*step))
+
+
+def attached(method, *, step=plain, example=True, **options):
     """The loop people have, stages told to what was attached."""
-    model = network()
-    steps = optimizer(model)
-    plasticity = attach(model, steps, method, example_input=DATA[0][0] if example else None, loss=loss_of, **options)
+    model, steps, plasticity = made(method, example=example, **options)
     for stage, data in enumerate(STAGES):
         if stage:
             plasticity.end_stage(STAGES[stage - 1])
@@ -148,12 +157,19 @@ def test_attached_method_does_what_it_does_by_hand(method, step, example):
     assert plasticity.num_acts == [24 if method.acts_in("after_backward", "after_step") else 1]
 
 
+def test_methods_in_a_list_act_in_their_order():
+    methods = [L2Init(strength=0.1), SEWC(strength=10.0), ReDo(threshold=0.8)]
+    model, plasticity = attached(methods)
+    assert_same(model, by_hand(methods)[0])
+    assert plasticity.num_acts == [24, 24, 1]
+
+
 @every_method
 def test_penalties_come_before_clipping(method):
     model, _ = by_hand(method, clip=0.5)
-    assert_same(model, *attached(method, clip_norm=0.5)[:1])
-    assert_same(model, *attached(method, step=clipped_in_the_loop)[:1])
-    assert_same(model, *attached(method, step=clipped_in_a_closure)[:1])
+    assert_same(model, attached(method, clip_norm=0.5)[0])
+    assert_same(model, attached(method, step=clipped_in_the_loop)[0])
+    assert_same(model, attached(method, step=clipped_in_a_closure)[0])
 
 
 @every_method
@@ -168,9 +184,7 @@ def test_scaled_gradients_are_edited_without_their_scale(method, fused, clip):
         scaler.step(optimizer)
         scaler.update()
 
-    def fused_adam(model):
-        return adam(model, fused=fused)
-
+    fused_adam = functools.partial(adam, fused=fused)
     model, state = by_hand(method, optimizer=fused_adam, clip=clip, scale=2.0**8)
     other, plasticity = attached(method, step=scaled, optimizer=fused_adam, clip_norm=clip)
     assert_same(model, other, state, plasticity)
@@ -180,13 +194,10 @@ def test_scaled_gradients_are_edited_without_their_scale(method, fused, clip):
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("edited_by_hand", [False, True])
 def test_skipped_step_leaves_no_trace(method, fused, edited_by_hand):
-    model = network()
-    optimizer = adam(model, fused=fused)
+    model, optimizer, plasticity = made(method, optimizer=functools.partial(adam, fused=fused), example=True)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
-    plasticity = attach(model, optimizer, method, example_input=DATA[0][0], loss=loss_of)
     for at, (x, y) in enumerate(DATA[:8]):
-        if at == 6:
-            before = copy.deepcopy((model.state_dict(), optimizer.state_dict()["state"], plasticity.state_dict()))
+        before = copy.deepcopy((model.state_dict(), plasticity.state_dict())) if at == 6 else None
         optimizer.zero_grad()
         scaler.scale(loss_of(model(x), y) * (float("inf") if at == 6 else 1.0)).backward()
         if edited_by_hand:
@@ -194,56 +205,28 @@ def test_skipped_step_leaves_no_trace(method, fused, edited_by_hand):
             plasticity.edit_gradients()
         scaler.step(optimizer)
         scaler.update()
-        if at == 6:
-            now = model.state_dict(), optimizer.state_dict()["state"], plasticity.state_dict()
-            for states, others in ((before[0], now[0]), (before[2]["states"][0], now[2]["states"][0])):
+        if before:
+            now = model.state_dict(), plasticity.state_dict()
+            for states, others in ((before[0], now[0]), (before[1]["states"][0], now[1]["states"][0])):
                 assert all(torch.equal(states[key], others[key]) for key in states if not key.startswith("next."))
-            assert (now[2]["num_steps"], now[2]["num_acts"]) == (before[2]["num_steps"], before[2]["num_acts"])
+            assert all(before[1][key] == now[1][key] for key in ("num_steps", "num_acts"))
     assert plasticity.num_steps == 7
     assert all(tensor.isfinite().all() for tensor in plasticity.states[0].values())
 
 
 @every_method
 def test_accumulated_gradients_are_edited_once(method):
+    numbers = itertools.count(1)
+
+    def accumulated(model, optimizer, plasticity, x, y):
+        (loss_of(model(x), y) / 3).backward()
+        if next(numbers) % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
     model, state = by_hand(method, num_micro=3)
-    other = network()
-    optimizer = adam(other)
-    plasticity = attach(other, optimizer, method, example_input=DATA[0][0], loss=loss_of)
-    for stage, data in enumerate(STAGES):
-        if stage:
-            plasticity.end_stage(STAGES[stage - 1])
-            plasticity.begin_stage(data)
-        for at, (x, y) in enumerate(data):
-            (loss_of(other(x), y) / 3).backward()
-            if at % 3 == 2:
-                optimizer.step()
-                optimizer.zero_grad()
+    other, plasticity = attached(method, step=accumulated)
     assert_same(model, other, state, plasticity)
-
-
-def test_methods_in_a_list_act_in_their_order():
-    model, plasticity = attached([L2Init(strength=0.1), SEWC(strength=10.0), ReDo(threshold=0.8)])
-    other = network()
-    methods = plasticity.methods
-    learner = Learner(other, adam(other), example_input=DATA[0][0], loss=loss_of)
-    learner.patience = None
-    states = [method.init(learner) for method in methods]
-    for stage, data in enumerate(STAGES):
-        if stage:
-            for method, state in zip(methods, states, strict=True):
-                method.end_stage(learner, state, STAGES[stage - 1])
-            for method, state in zip(methods, states, strict=True):
-                method.begin_stage(learner, state, data, stage)
-        for x, y in data:
-            learner.optimizer.zero_grad()
-            loss_of(other(x), y).backward()
-            for method, state in zip(methods, states, strict=True):
-                method.after_backward(learner, state)
-            learner.optimizer.step()
-            for method, state in zip(methods, states, strict=True):
-                method.after_step(learner, state)
-    assert_same(model, other)
-    assert plasticity.num_acts == [24, 24, 1]
 
 
 @pytest.mark.parametrize(
@@ -252,40 +235,27 @@ def test_methods_in_a_list_act_in_their_order():
     ids=lambda method: method.name,
 )
 def test_method_with_a_period_acts_every_so_many_steps(method):
-    model = network()
-    optimizer = adam(model)
-    plasticity = attach(model, optimizer, method, loss=loss_of)
-    moved = []
-    for x, y in DATA[:17]:
-        optimizer.zero_grad()
-        loss_of(model(x), y).backward()
-        with torch.no_grad():
-            plasticity.num_acts_before = list(plasticity.num_acts)
-        optimizer.step()
-        moved.append(plasticity.num_acts != plasticity.num_acts_before)
-    assert [step + 1 for step, acted in enumerate(moved) if acted] == [5, 10, 15]
-    plasticity.end_stage(DATA)
-    plasticity.begin_stage(DATA)
-    assert plasticity.num_acts == [3]
+    parts, acts = made(method), []
+    for batch in DATA[:17]:
+        plain(*parts, *batch)
+        acts += parts[2].num_acts
+    assert acts == [step // 5 for step in range(1, 18)]
+    parts[2].end_stage(DATA)
+    parts[2].begin_stage(DATA)
+    assert parts[2].num_acts == [3]
 
 
 def test_full_reset_with_a_period_is_the_initial_network_again():
-    model = network()
-    optimizer = adam(model)
-    initial = copy.deepcopy(model)
-    with attach(model, optimizer, FullReset(every=3)):
-        for step, (x, y) in enumerate(DATA[:6]):
-            plain(model, optimizer, None, x, y)
-            assert torch.equal(model[0].weight, initial[0].weight) == (step in (2, 5))
+    parts = made(FullReset(every=3))
+    for step, batch in enumerate(DATA[:6]):
+        plain(*parts, *batch)
+        assert torch.equal(parts[0][0].weight, network()[0].weight) == (step in (2, 5))
 
 
 def test_redo_with_a_period_scores_the_latest_examples():
     method = ReDo(threshold=0.8, every=5, num_examples=30)
-    model, other = network(), network()
-    optimizer = adam(model)
-    with attach(model, optimizer, method):
-        for x, y in DATA[:5]:
-            plain(model, optimizer, None, x, y)
+    parts, other = made(method), network()
+    train(parts, DATA[:5])
     learner = Learner(other, adam(other), example_input=DATA[0][0])
     learner.patience = None
     state = method.init(learner)
@@ -293,84 +263,66 @@ def test_redo_with_a_period_scores_the_latest_examples():
         plain(other, learner.optimizer, None, x, y)
         method.after_step(learner, state)
     method.end_stage(learner, state, DATA[3:5])
-    assert_same(model, other)
+    assert_same(parts[0], other)
 
 
 def test_dash_with_a_period_shrinks_along_the_gradients_of_the_steps():
-    model, other = network(), network()
-    optimizer, theirs = adam(model), adam(other)
+    parts, other = made(DASH(every=4)), network()
+    theirs = adam(other)
     directions = {name: torch.zeros_like(tensor) for name, tensor in other.named_parameters()}
-    with attach(model, optimizer, DASH(every=4)):
-        for x, y in DATA[:4]:
-            plain(model, optimizer, None, x, y)
-            plain(other, theirs, None, x, y)
-            for name, tensor in other.named_parameters():
-                directions[name] = 0.9 * directions[name] - 0.1 * tensor.grad
-    for (name, here), there in zip(model.named_parameters(), other.parameters(), strict=True):
+    for x, y in DATA[:4]:
+        plain(*parts, x, y)
+        plain(other, theirs, None, x, y)
+        for name, tensor in other.named_parameters():
+            directions[name] = 0.9 * directions[name] - 0.1 * tensor.grad
+    for (name, here), there in zip(parts[0].named_parameters(), other.parameters(), strict=True):
         cosine = nn.functional.cosine_similarity(directions[name], there, dim=-1, eps=0.0).clamp(0.3, 1.0)
         assert torch.allclose(here, there * cosine.unsqueeze(-1), atol=1e-6), name
 
 
-@every_method
+PERIODIC = ReDo(threshold=0.8, every=5, num_examples=60)
+
+
+@pytest.mark.parametrize("method", [*METHODS, PERIODIC], ids=lambda method: method.name)
 @pytest.mark.parametrize("example", [True, False])
 def test_training_goes_on_from_what_was_saved(method, example, tmp_path):
-    def train(model, optimizer, plasticity, data):
-        for x, y in data:
-            plain(model, optimizer, plasticity, x, y)
-
-    def made():
-        model = network()
-        optimizer = adam(model)
-        x = DATA[0][0] if example else None
-        return model, optimizer, attach(model, optimizer, method, example_input=x, loss=loss_of)
-
-    model, optimizer, plasticity = made()
-    train(model, optimizer, plasticity, DATA[:12])
-    parts = model, optimizer, plasticity
+    parts, resumed = made(method, example=example), made(method, example=example)
+    train(parts, DATA[:12])
     torch.save([part.state_dict() for part in parts], tmp_path / "saved.pt")
-    resumed = made()
     for part, saved in zip(resumed, torch.load(tmp_path / "saved.pt", weights_only=True), strict=True):
         part.load_state_dict(saved)
-    for model, optimizer, plasticity in (parts, resumed):
-        plasticity.end_stage(DATA[:12])
-        plasticity.begin_stage(DATA[12:])
-        train(model, optimizer, plasticity, DATA[12:])
+    for training in (parts, resumed):
+        training[2].end_stage(DATA[:12])
+        training[2].begin_stage(DATA[12:])
+        train(training, DATA[12:])
     assert_same(parts[0], resumed[0], parts[2].states[0], resumed[2])
     assert parts[2].state_dict()["num_acts"] == resumed[2].state_dict()["num_acts"]
 
 
-def test_checkpoint_of_other_methods_is_refused_by_name():
-    saved = attached(L2())[1].state_dict()
+def test_checkpoint_of_other_methods_or_another_network_is_refused_by_name():
+    saved = made(L2())[2].state_dict()
     with pytest.raises(ValueError, match="of the methods l2, and those attached are l2_init"):
-        attached(L2Init())[1].load_state_dict(saved)
-
-
-def test_checkpoint_of_another_network_is_refused_by_name():
-    saved = attached(L2())[1].state_dict()
+        made(L2Init())[2].load_state_dict(saved)
     del saved["initial"]["0.weight"]
     with pytest.raises(ValueError, match=r"'0.weight' has the shape None in it, and \(32, 8\) here"):
-        attached(L2())[1].load_state_dict(saved)
+        made(L2())[2].load_state_dict(saved)
 
 
 def test_tracing_leaves_the_random_streams_alone():
     model, before = network(), torch.get_rng_state()
-    attach(model, adam(model), CBP(), example_input=DATA[0][0])
+    made(CBP(), model=model, example=True)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
-    model = network()
-    optimizer = adam(model)
-    attach(model, optimizer, ShrinkPerturb())
+    _, optimizer, _ = made(ShrinkPerturb())
     for _ in range(PATIENCE + 1):
         optimizer.step()
     assert not recwarn.list
 
 
 def test_method_that_traces_and_saw_no_inputs_says_what_to_do():
-    model = network()
-    optimizer = adam(model)
-    plasticity = attach(model, optimizer, CBP())
+    _, optimizer, plasticity = made(CBP())
     with pytest.raises(ValueError, match=r"CBP traces the network.*attach\(..., example_input=x\)"):
         optimizer.step()
     plasticity.no_example = "call the doctor."
@@ -378,58 +330,62 @@ def test_method_that_traces_and_saw_no_inputs_says_what_to_do():
         optimizer.step()
 
 
+class Outer(nn.Module):
+    """Takes the inputs of a network by name, with a scalar beside them."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = network()
+
+    def forward(self, *, x, scale=1.0):
+        return self.net(x) * scale
+
+
 def test_inputs_can_be_taken_from_a_module_that_calls_the_model_by_name():
-    class Named(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = network()
-
-        def forward(self, *, x):
-            return self.net(x)
-
-    def read(args, kwargs):
-        return kwargs.get("x")
-
-    outer, method = Named(), ReDo(threshold=0.8, every=3, num_examples=30)
-    optimizer = adam(outer)
-    plasticity = attach(outer.net, optimizer, method)
-    plasticity.watch_inputs(outer, read)
+    outer, method = Outer(), ReDo(threshold=0.8, every=3, num_examples=30)
+    optimizer, parts = adam(outer), made(method)
+    attach(outer.net, optimizer, method).watch_inputs(outer, lambda args, kwargs: kwargs.get("x"))
     for x, y in DATA[:3]:
-        optimizer.zero_grad()
-        loss_of(outer(x=x), y).backward()
-        optimizer.step()
-    other = network()
-    with attach(other, adam(other), method) as theirs:
-        for x, y in DATA[:3]:
-            plain(other, theirs.optimizer, None, x, y)
-    assert_same(outer.net, other)
+        plain(lambda x: outer(x=x), optimizer, None, x, y)
+    train(parts, DATA[:3])
+    assert_same(outer.net, parts[0])
+
+
+def test_scalars_among_the_inputs_are_no_examples():
+    model, optimizer, plasticity = made(ReDo(every=2, threshold=0.8, num_examples=5), model=Outer())
+    for x, y in DATA[:2]:
+        plain(lambda x: model(scale=torch.tensor(2.0), x=x), optimizer, None, x, y)
+    assert plasticity.num_acts == [1]
+
+
+def test_first_batch_may_be_empty():
+    parts = made(ReDo(every=3))
+    parts[0](DATA[0][0][:0]).sum().backward()
+    train(parts, DATA[:3])
+    assert parts[2].num_acts == [1]
 
 
 def test_data_of_methods_with_a_period_can_be_given():
-    model, seen = network(), []
+    seen = []
 
     class Reads(ReDo):
         def end_stage(self, learner, state, data):
             seen.extend(data)
 
-    with attach(model, adam(model), Reads(every=2)) as plasticity:
-        plasticity.recent_data = DATA[20:]
-        for x, y in DATA[:2]:
-            plain(model, plasticity.optimizer, None, x, y)
-        assert not model._forward_pre_hooks
+    parts = made(Reads(every=2))
+    parts[2].recent_data = DATA[20:]
+    train(parts, DATA[:2])
+    assert not parts[0]._forward_pre_hooks
     assert seen == DATA[20:]
 
 
-def test_paused_methods_act_again_with_the_next_optimizer():
-    model = network()
-    with attach(model, adam(model), CBP(replacement_rate=0.5, maturity=0)) as plasticity:
-        plain(model, plasticity.optimizer, None, *DATA[0])
-        plasticity.pause()
-        plain(model, plasticity.optimizer, None, *DATA[1])
-        assert plasticity.num_steps == 1
-        plasticity.optimizer = adam(model)
-        plain(model, plasticity.optimizer, None, *DATA[2])
-        assert plasticity.num_steps == 2
+def test_redo_with_a_period_that_saw_no_inputs_says_what_to_do():
+    _, optimizer, plasticity = made(ReDo(every=1), example=True)
+    with pytest.raises(RuntimeError, match=r"ReDo acts on the latest inputs.*plasticity.see_inputs\(x\)"):
+        optimizer.step()
+    plasticity.see_inputs(DATA[0][0])
+    optimizer.step()
+    assert plasticity.num_acts == [1]
 
 
 def test_each_optimizer_has_methods_of_its_own():
@@ -438,57 +394,76 @@ def test_each_optimizer_has_methods_of_its_own():
     attach(model, first, L2(strength=1e3), clip_norm=None)
     attach(model, second, FullReset(every=1))
     middle, last = model[2].weight.clone(), model[4].weight.clone()
-    for x, y in DATA[:5]:
-        first.zero_grad()
+    for batch in DATA[:5]:
         second.zero_grad()
-        loss_of(model(x), y).backward()
-        first.step()
+        plain(model, first, None, *batch)
         second.step()
     assert model[0].weight.norm() < network()[0].weight.norm()
     assert torch.equal(model[2].weight, middle)
     assert torch.equal(model[4].weight, last)
 
 
-def test_methods_follow_a_new_optimizer():
-    model = network()
-    old = adam(model)
-    plasticity = attach(model, old, FullReset(every=1))
-    new = torch.optim.SGD(model.parameters(), 1.0)
-    plasticity.optimizer = new
+def test_methods_follow_a_new_optimizer_and_act_again_after_a_pause():
+    model, old, plasticity = made(FullReset(every=1))
+    plasticity.optimizer = new = torch.optim.SGD(model.parameters(), 1.0)
     plain(model, old, None, *DATA[0])
     assert not torch.equal(model[0].weight, network()[0].weight)
     plain(model, new, None, *DATA[1])
     assert torch.equal(model[0].weight, network()[0].weight)
     assert plasticity.num_steps == 1
+    plasticity.pause()
+    plain(model, new, None, *DATA[2])
+    assert plasticity.num_steps == 1
+    plasticity.optimizer = adam(model)
+    plain(model, plasticity.optimizer, None, *DATA[3])
+    assert plasticity.num_steps == 2
+
+
+def test_optimizer_of_another_network_is_refused_at_once_and_later():
+    model, optimizer, plasticity = made(L2())
+    for refused in (
+        lambda: attach(model, adam(network()), L2()),
+        lambda: setattr(plasticity, "optimizer", adam(network())),
+    ):
+        with pytest.raises(ValueError, match="trains none of the model's parameters"):
+            refused()
+    with pytest.raises(TypeError, match="the class Adam itself"):
+        plasticity.optimizer = torch.optim.Adam
+    plain(model, plasticity.optimizer, None, *DATA[0])
+    assert plasticity.num_steps == 1
 
 
 def test_copies_of_model_and_optimizer_are_left_alone():
-    model = network()
-    optimizer = adam(model)
-    plasticity = attach(model, optimizer, ReDo(every=3))
+    model, optimizer, plasticity = made(ReDo(every=3))
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        steps = adam(twin)
-        for x, y in DATA[:3]:
-            plain(twin, steps, None, x, y)
-    copied = copy.deepcopy(optimizer)
-    copied.step()
+        train((twin, adam(twin), None), DATA[:3])
+    copy.deepcopy(optimizer).step()
     assert plasticity.num_steps == 0
     assert plasticity.learner.example_input is None
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda parts: pickle.loads(pickle.dumps(parts))])
+def test_copied_training_goes_on_as_the_first(copied):
+    parts = made([L2Init(strength=0.1), ReDo(threshold=0.8, every=4, num_examples=30)])
+    train(parts, DATA[:3])
+    others = copied(parts)
+    for training in (parts, others):
+        train(training, DATA[3:8])
+    assert [plasticity.num_acts for _, _, plasticity in (parts, others)] == [[8, 2], [8, 2]]
+    assert_same(parts[0], others[0])
+
+
 def test_evaluation_is_the_model_itself_unless_a_method_has_another():
+    model, _, plasticity = made(CBP())
+    with plasticity.evaluation():
+        assert_same(model, network())
     model, plasticity = attached(L2())
     with plasticity.evaluation():
         assert_same(model, plasticity.learner.model)
 
 
-def test_evaluation_before_the_first_forward_is_the_model_itself():
-    model = network()
-    with attach(model, adam(model), CBP()).evaluation():
-        assert_same(model, network())
-
-
 def test_what_is_attached_is_told():
+    assert "known after the first forward" in str(made(CBP())[2])
     model, plasticity = attached([L2(), CBP()])
     text = str(plasticity)
     assert "L2(strength=0.0001): edits gradients before each step; acted 24 times in 24 steps" in text
@@ -498,16 +473,15 @@ def test_what_is_attached_is_told():
     assert "leaves alone: '1': its weights are frozen" in str(plasticity)
 
 
-def test_layers_are_not_told_before_they_are_known():
-    model = network()
-    assert "known after the first forward" in str(attach(model, adam(model), CBP()))
-
-
-def test_method_that_never_acted_says_so_when_it_is_detached(recwarn):
-    model = network()
-    optimizer = adam(model)
-    with attach(model, optimizer, [ReDo(), L2()]):
-        plain(model, optimizer, None, *DATA[0])
+def test_method_that_never_acted_says_so_once_when_it_is_detached_and_not_over_an_error(recwarn):
+    parts = made([ReDo(), L2()])
+    with pytest.raises(KeyError), parts[2] as plasticity:  # noqa: PT012
+        train(parts, DATA[:1])
+        raise KeyError
+    assert not recwarn.list
+    plasticity.optimizer = plasticity.optimizer
+    plasticity.detach()
+    plasticity.detach()
     (warning,) = recwarn
     assert "ReDo has never acted" in str(warning.message)
     assert "plasticity.end_stage(data), or give it every=N" in str(warning.message)
@@ -534,143 +508,59 @@ def test_detached_methods_act_no_more():
     ],
 )
 def test_what_cannot_be_attached_is_refused(methods, error, text):
-    model = network()
     with pytest.raises(error, match=text):
-        attach(model, adam(model), methods)
-
-
-def test_optimizer_of_another_network_is_refused():
-    with pytest.raises(ValueError, match="trains none of the model's parameters"):
-        attach(network(), adam(network()), L2())
+        made(methods)
 
 
 def test_vanilla_may_be_attached():
-    model, _ = by_hand(Vanilla())
-    assert_same(model, attached(Vanilla())[0])
+    assert supple.Plasticity is type(made(L2())[2])
+    assert_same(by_hand(Vanilla())[0], attached(Vanilla())[0])
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, True, "a", float("nan")])
 def test_norm_to_clip_to_is_a_positive_number(value):
-    model = network()
     with pytest.raises((TypeError, ValueError), match="clip_norm"):
-        attach(model, adam(model), L2(), clip_norm=value)
-
-
-@pytest.mark.parametrize("cls", [ReDo, ShrinkPerturb, DASH, FullReset])
-@pytest.mark.parametrize("every", [0, -3])
-def test_period_is_a_number_of_steps(cls, every):
-    with pytest.raises(ValueError, match=f"{cls.__name__}.every is a number of optimizer steps"):
-        cls(every=every)
-
-
-def test_attach_is_offered_by_the_package():
-    assert supple.attach is attach
-    assert supple.Plasticity is type(attached(L2())[1])
-
-
-def test_new_optimizer_that_trains_another_network_is_refused():
-    model = network()
-    plasticity = attach(model, adam(model), L2())
-    with pytest.raises(ValueError, match="trains none of the model's parameters"):
-        plasticity.optimizer = adam(network())
-    with pytest.raises(TypeError, match="the class Adam itself"):
-        plasticity.optimizer = torch.optim.Adam
-    plain(model, plasticity.optimizer, None, *DATA[0])
-    assert plasticity.num_steps == 1
+        made(L2(), clip_norm=value)
 
 
 @every_method
-@pytest.mark.parametrize("example", [None, DATA[0][0]])
+@pytest.mark.parametrize("example", [False, True])
 def test_checkpoint_made_before_the_first_forward_can_be_loaded(method, example):
-    model, other = network(), network()
-    saved = attach(model, adam(model), method, loss=loss_of).state_dict()
-    plasticity = attach(other, adam(other), method, example_input=example, loss=loss_of)
-    plasticity.load_state_dict(saved)
-    plain(other, plasticity.optimizer, None, *DATA[0])
-    assert plasticity.num_steps == 1
-
-
-def test_redo_with_a_period_goes_on_from_what_was_saved():
-    def made():
-        model = network()
-        optimizer = adam(model)
-        return model, optimizer, attach(model, optimizer, ReDo(threshold=0.8, every=5, num_examples=60))
-
-    parts, resumed = made(), made()
-    for x, y in DATA[:4]:
-        plain(*parts, x, y)
-    for part, other in zip(parts, resumed, strict=True):
-        other.load_state_dict(copy.deepcopy(part.state_dict()))
-    for training in (parts, resumed):
-        for x, y in DATA[4:10]:
-            plain(*training, x, y)
-    assert_same(parts[0], resumed[0])
+    parts = made(method, example=example)
+    parts[2].load_state_dict(made(method)[2].state_dict())
+    train(parts, DATA[:1])
+    assert parts[2].num_steps == 1
 
 
 @pytest.mark.parametrize("method", [L2(), CBP(), ReDo(every=100)], ids=lambda method: method.name)
 def test_no_batch_and_no_graph_is_kept_alive(method):
-    model, earlier = network(), nn.Linear(4, 8)
-    with attach(model, adam(model), method) as plasticity:
-        inputs = earlier(torch.randn(20, 4))
-        kept = weakref.ref(inputs)
-        plain(model, plasticity.optimizer, None, inputs, DATA[0][1])
-        del inputs
-        assert kept() is None
-        example = plasticity.state_dict()["example_input"]
-        assert len(example) == 2
-        assert example.untyped_storage().nbytes() == 2 * 8 * 4
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda parts: pickle.loads(pickle.dumps(parts))])
-def test_copied_training_goes_on_as_the_first(copied):
-    model = network()
-    methods = [L2Init(strength=0.1), ReDo(threshold=0.8, every=4, num_examples=30)]
-    optimizer = adam(model)
-    parts = model, optimizer, attach(model, optimizer, methods)
-    for x, y in DATA[:3]:
-        plain(*parts, x, y)
-    others = copied(parts)
-    for training in (parts, others):
-        for x, y in DATA[3:8]:
-            plain(*training, x, y)
-    assert [plasticity.num_acts for _, _, plasticity in (parts, others)] == [[8, 2], [8, 2]]
-    assert_same(model, others[0])
-
-
-def test_method_that_never_acted_says_so_once_and_not_over_an_error(recwarn):
-    model = network()
-    with pytest.raises(KeyError), attach(model, adam(model), ReDo()) as plasticity:  # noqa: PT012
-        plain(model, plasticity.optimizer, None, *DATA[0])
-        raise KeyError
-    assert not recwarn.list
-    plasticity.optimizer = plasticity.optimizer
-    plasticity.detach()
-    plasticity.detach()
-    assert len(recwarn.list) == 1
+    parts, earlier = made(method), nn.Linear(4, 8)
+    inputs = earlier(torch.randn(20, 4))
+    kept = weakref.ref(inputs)
+    plain(*parts, inputs, DATA[0][1])
+    del inputs
+    assert kept() is None
+    example = parts[2].state_dict()["example_input"]
+    assert len(example) == 2
+    assert example.untyped_storage().nbytes() == 2 * 8 * 4
 
 
 def test_methods_attached_twice_are_told():
-    model = network()
-    optimizer = adam(model)
-    first = attach(model, optimizer, L2())
+    model, optimizer, first = made(L2())
     with pytest.warns(UserWarning, match=r"attached to this model and optimizer already \(L2\(strength=0.0001\)\)"):
         attach(model, optimizer, L2()).detach()
     first.detach()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         attach(model, optimizer, L2())
 
 
 @pytest.mark.parametrize("method", [*METHODS, DASH(every=2), ShrinkPerturb(every=2)], ids=lambda method: method.name)
 def test_parameters_that_come_later_are_trained_or_refused_by_name(method):
-    model = network()
-    optimizer = adam(model)
-    plasticity = attach(model, optimizer, method, example_input=DATA[0][0], loss=loss_of)
+    model, optimizer, plasticity = parts = made(method, example=True)
     model.append(nn.Linear(3, 3))
     optimizer.add_param_group({"params": model[5].parameters()})
     try:
-        for x, y in DATA[:2]:
-            plain(model, optimizer, None, x, y)
+        train(parts, DATA[:2])
         plasticity.end_stage(DATA[:2])
         plasticity.begin_stage(DATA[:2])
     except ValueError as error:
@@ -683,59 +573,17 @@ def test_dash_with_a_period_serves_layers_that_thaw(resumed_as):
     model, other = network(), network()
     model[0].requires_grad_(False)
     other[0].requires_grad_(resumed_as == "trained")
-    optimizer = adam(model)
-    plasticity = attach(model, optimizer, DASH(every=2))
-    plain(model, optimizer, None, *DATA[0])
+    parts, resumed = made(DASH(every=2), model=model), made(DASH(every=2), model=other)
+    train(parts, DATA[:1])
     model[0].requires_grad_(True)
-    plain(model, optimizer, None, *DATA[1])
-    resumed = attach(other, adam(other), DASH(every=2))
-    resumed.load_state_dict(plasticity.state_dict())
-    plain(other, resumed.optimizer, None, *DATA[2])
-
-
-def test_redo_with_a_period_that_saw_no_inputs_says_what_to_do():
-    model = network()
-    optimizer = adam(model)
-    plasticity = attach(model, optimizer, ReDo(every=1), example_input=DATA[0][0])
-    with pytest.raises(RuntimeError, match=r"ReDo acts on the latest inputs.*plasticity.see_inputs\(x\)"):
-        optimizer.step()
-    plasticity.see_inputs(DATA[0][0])
-    optimizer.step()
-    assert plasticity.num_acts == [1]
-
-
-def test_scalars_among_the_inputs_are_no_examples():
-    class Scaled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = network()
-
-        def forward(self, scale, x):
-            return self.net(x) * scale
-
-    model = Scaled()
-    with attach(model, adam(model), ReDo(every=2, threshold=0.8, num_examples=5)) as plasticity:
-        for x, y in DATA[:2]:
-            plasticity.optimizer.zero_grad()
-            loss_of(model(scale=torch.tensor(2.0), x=x), y).backward()
-            plasticity.optimizer.step()
-        assert plasticity.num_acts == [1]
-
-
-def test_first_batch_may_be_empty():
-    model = network()
-    with attach(model, adam(model), ReDo(every=3)) as plasticity:
-        model(DATA[0][0][:0]).sum().backward()
-        for x, y in DATA[:3]:
-            plain(model, plasticity.optimizer, None, x, y)
-        assert plasticity.num_acts == [1]
+    train(parts, DATA[1:2])
+    resumed[2].load_state_dict(parts[2].state_dict())
+    train(resumed, DATA[2:3])
 
 
 def test_step_with_a_closure_counts_after_one_that_was_skipped():
-    model = network()
-    optimizer = adam(model, fused=True)
+    model, optimizer, plasticity = made(L2(), optimizer=functools.partial(adam, fused=True))
     scaler = torch.amp.GradScaler("cpu")
-    plasticity = attach(model, optimizer, L2())
     scaler.scale(loss_of(model(DATA[0][0]), DATA[0][1]) * float("inf")).backward()
     scaler.step(optimizer)
     with_closure(model, optimizer, plasticity, *DATA[1])
