@@ -39,8 +39,7 @@ def test_stable_baselines3_is_asked_for_where_numpy_that_comes_with_it_is_missin
 
 
 @pytest.mark.parametrize(
-    ("length", "ends"),
-    [({"epochs": 2}, [(2, 6), (4, 12)]), ({"steps": 4}, [(1, 4), (2, 8), (4, 12)]), ({}, [])],
+    ("length", "ends"), [({"epochs": 2}, [(2, 6), (4, 12)]), ({"steps": 4}, [(1, 4), (2, 8), (4, 12)]), ({}, [])]
 )
 def test_stage_is_over_after_its_epochs_or_its_steps(length, ends):
     model = network()
