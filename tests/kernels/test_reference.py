@@ -5,8 +5,9 @@ from collections.abc import Callable
 import laws
 import pytest
 import torch
+from torch import Tensor
 
-from supple.kernels.base import Intervals, Kernel
+from supple.kernels.base import Intervals
 from supple.kernels.reference import ReferenceKernel
 
 
@@ -25,128 +26,108 @@ def test_reference_masks_do_not_depend_on_the_thread_count():
     laws.check_thread_count_changes_nothing(ReferenceKernel())
 
 
-def test_backward_takes_the_mask_from_the_output_alone():
-    x, grad = torch.randn(1000), torch.randn(1000)
-    y = laws.draw(ReferenceKernel(), x, Intervals((0.0,), (0.9, 0.1), 2.0), seed=0)
-    assert torch.equal(ReferenceKernel().gate(grad, y, 2.0), torch.where(y == 2 * x, 2 * grad, torch.zeros(())))
+def with_rates(intervals: Intervals, dtype: torch.dtype) -> Intervals:
+    rounded = tuple(torch.tensor(rate, dtype=dtype).item() for rate in intervals.drop)
+    return Intervals(intervals.edges, rounded, intervals.scale)
+
+
+def shared_by_pairs(drop: Callable, x: Tensor, intervals: Intervals, **o: object) -> Tensor:
+    half = drop(x.flatten()[: (x.numel() + 1) // 2], intervals, **o | {"out": None})
+    return half.repeat_interleave(2)[: x.numel()].view_as(x)
+
+
+def last_element_kept(drop: Callable, x: Tensor, intervals: Intervals, **o: object) -> Tensor:
+    y = drop(x, intervals, **o | {"out": None})
+    y.view(-1)[-1:] = x.reshape(-1)[-1:]
+    return y
+
+
+def multiplied_mask(drop: Callable, x: Tensor, intervals: Intervals, **o: object) -> Tensor:
+    return x * drop(torch.where(x >= 0, 1.0, -1.0).to(x.dtype), intervals, **o | {"out": None}).abs()
+
+
+def left_edges(drop: Callable, x: Tensor, intervals: Intervals, **o: object) -> Tensor:
+    edges = tuple(edge + 1e-6 for edge in intervals.edges)
+    return drop(x, Intervals(edges, intervals.drop, intervals.scale), **o)
+
+
+def written(y: Tensor, out: Tensor | None) -> Tensor:
+    return y if out is None else out.copy_(y)
+
+
+def marked_underflow(drop: Callable, x: Tensor, intervals: Intervals, **o: object) -> Tensor:
+    y = drop(x, intervals, **o | {"out": None})
+    return written(torch.where((y == 0) & (x < 0), -0.0, y), o["out"])
+
+
+DROPS = {
+    "rounded rate": lambda drop, x, intervals, **o: drop(x, with_rates(intervals, x.dtype), **o),
+    "swapped signs": lambda drop, x, intervals, **o: -drop(-x, intervals, **o | {"out": None}),
+    "shared by pairs": shared_by_pairs,
+    "same every call": lambda drop, x, i, **o: drop(x, i, **o | {"generator": torch.Generator().manual_seed(0)}),
+    "multiplied mask": multiplied_mask,
+    "last element kept": last_element_kept,
+    "contiguous output": lambda drop, x, intervals, **o: drop(x, intervals, **o | {"out": None}).contiguous(),
+    "edge from the left": left_edges,
+    "ignores generator": lambda drop, x, intervals, **o: drop(x, intervals, **o | {"generator": None}),
+    "unmarked zero": lambda drop, x, i, **o: written(drop(x, i, **o | {"out": None}) + 0.0, o["out"]),
+    "marked underflow": marked_underflow,
+}
+GATES = {
+    "ungated scale": lambda gate, grad, y, scale, at_zero: gate(grad, y, 1.0, at_zero),
+    "multiplied gate": lambda gate, grad, y, scale, at_zero: grad * scale * (y != 0),
+    "gate of any zero": lambda gate, grad, y, scale, at_zero: torch.where(y == 0, grad * at_zero, grad * scale),
+}
 
 
 class Planted(ReferenceKernel):
     """The reference with one error; the laws must see it."""
 
+    def __init__(self, error: str) -> None:
+        self.error = error
 
-class RoundedRate(Planted):
     def drop(self, x, intervals, *, generator, out):
-        rounded = tuple(torch.tensor(rate, dtype=x.dtype).item() for rate in intervals.drop)
-        return super().drop(x, Intervals(intervals.edges, rounded, intervals.scale), generator=generator, out=out)
+        wrong = DROPS.get(self.error, lambda drop, *args, **o: drop(*args, **o))
+        return wrong(super().drop, x, intervals, generator=generator, out=out)
 
-
-class SwappedSigns(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        return -super().drop(-x, intervals, generator=generator, out=None)
-
-
-class SharedByPairs(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        half = super().drop(x.flatten()[: (x.numel() + 1) // 2], intervals, generator=generator, out=None)
-        return half.repeat_interleave(2)[: x.numel()].view_as(x)
-
-
-class SameEveryCall(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        fixed = torch.Generator().manual_seed(0)
-        return super().drop(x, intervals, generator=fixed, out=out)
-
-
-class MultipliedMask(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        return (
-            x * super().drop(torch.where(x >= 0, 1.0, -1.0).to(x.dtype), intervals, generator=generator, out=None).abs()
-        )
-
-
-class LastElementKept(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        y = super().drop(x, intervals, generator=generator, out=None)
-        y.view(-1)[-1:] = x.reshape(-1)[-1:]
-        return y
-
-
-class ContiguousOutput(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        return super().drop(x, intervals, generator=generator, out=None).contiguous()
-
-
-class EdgeFromTheLeft(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        edges = tuple(edge + 1e-6 for edge in intervals.edges)
-        return super().drop(x, Intervals(edges, intervals.drop, intervals.scale), generator=generator, out=out)
-
-
-class IgnoresGenerator(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        return super().drop(x, intervals, generator=None, out=out)
-
-
-class UngatedScale(Planted):
     def gate(self, grad, y, scale, at_zero=0.0):
-        return super().gate(grad, y, 1.0, at_zero)
+        wrong = GATES.get(self.error, lambda gate, *args: gate(*args))
+        return wrong(super().gate, grad, y, scale, at_zero)
 
 
-class MultipliedGate(Planted):
-    def gate(self, grad, y, scale, at_zero=0.0):
-        return grad * scale * (y != 0)
+SEEN = {
+    laws.check_keep_rates_per_sign: ("rounded rate", "swapped signs"),
+    laws.check_keep_rates_per_interval: ("rounded rate", "swapped signs"),
+    laws.check_rates_zero_and_one_are_certain: ("swapped signs",),
+    laws.check_elements_are_independent: ("shared by pairs",),
+    laws.check_calls_are_independent: ("same every call",),
+    laws.check_a_seed_fixes_the_masks: ("same every call",),
+    laws.check_default_stream_is_used_only_without_a_generator: ("ignores generator",),
+    laws.check_nan_stays_and_infinities_drop_to_zero: ("multiplied mask",),
+    laws.check_every_position_has_the_rate: ("last element kept",),
+    laws.check_layout_is_that_of_relu: ("contiguous output",),
+    laws.check_out_may_be_the_input: ("contiguous output",),
+    laws.check_edge_belongs_to_the_right: ("edge from the left",),
+    laws.check_output_is_the_scaled_input_or_zero: ("shared by pairs",),
+    laws.check_gate_passes_where_the_output_is_not_zero: ("ungated scale", "multiplied gate"),
+    laws.check_empty_and_scalar_tensors_pass: ("ungated scale",),
+    laws.check_an_element_equal_to_zero_gives_minus_zero_if_zero_lies_inside_an_interval: (
+        *("unmarked zero", "marked underflow"),
+    ),
+    laws.check_gate_multiplies_by_the_slope_at_zero_where_the_output_is_minus_zero: (
+        *("gate of any zero", "multiplied gate"),
+    ),
+}
+ERRORS = [pytest.param(law, e, id=f"{e}-{law.__name__[6:40]}") for law, errors in SEEN.items() for e in errors]
 
 
-class UnmarkedZero(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        y = super().drop(x, intervals, generator=generator, out=None) + 0.0
-        return y if out is None else out.copy_(y)
+def test_every_law_has_an_error_that_it_catches():
+    assert set(SEEN) == {*laws.EVERY_DTYPE, *laws.ONE_DTYPE}
 
 
-class MarkedUnderflow(Planted):
-    def drop(self, x, intervals, *, generator, out):
-        y = super().drop(x, intervals, generator=generator, out=None)
-        y = torch.where((y == 0) & (x < 0), -0.0, y)
-        return y if out is None else out.copy_(y)
-
-
-class GateOfAnyZero(Planted):
-    def gate(self, grad, y, scale, at_zero=0.0):
-        return torch.where(y == 0, grad * at_zero, grad * scale)
-
-
-MARK = laws.check_an_element_equal_to_zero_gives_minus_zero_if_zero_lies_inside_an_interval
-SLOPE = laws.check_gate_multiplies_by_the_slope_at_zero_where_the_output_is_minus_zero
-
-
-@pytest.mark.parametrize(
-    ("kernel", "law"),
-    [
-        (RoundedRate(), lambda k: laws.check_keep_rates_per_sign(k, dtype=torch.bfloat16)),
-        (RoundedRate(), lambda k: laws.check_keep_rates_per_interval(k, dtype=torch.bfloat16)),
-        (SwappedSigns(), lambda k: laws.check_keep_rates_per_sign(k, dtype=torch.float32)),
-        (SwappedSigns(), lambda k: laws.check_keep_rates_per_interval(k, dtype=torch.float32)),
-        (SwappedSigns(), lambda k: laws.check_rates_zero_and_one_are_certain(k, dtype=torch.float32)),
-        (SharedByPairs(), laws.check_elements_are_independent),
-        (SameEveryCall(), laws.check_calls_are_independent),
-        (SameEveryCall(), laws.check_a_seed_fixes_the_masks),
-        (IgnoresGenerator(), laws.check_default_stream_is_used_only_without_a_generator),
-        (MultipliedMask(), lambda k: laws.check_nan_stays_and_infinities_drop_to_zero(k, dtype=torch.float32)),
-        (LastElementKept(), lambda k: laws.check_every_position_has_the_rate(k, dtype=torch.float32)),
-        (ContiguousOutput(), laws.check_layout_is_that_of_relu),
-        (ContiguousOutput(), laws.check_out_may_be_the_input),
-        (EdgeFromTheLeft(), lambda k: laws.check_edge_belongs_to_the_right(k, dtype=torch.float32)),
-        (SharedByPairs(), lambda k: laws.check_output_is_the_scaled_input_or_zero(k, dtype=torch.float32)),
-        (UngatedScale(), lambda k: laws.check_gate_passes_where_the_output_is_not_zero(k, dtype=torch.float32)),
-        (MultipliedGate(), lambda k: laws.check_gate_passes_where_the_output_is_not_zero(k, dtype=torch.float32)),
-        (UngatedScale(), laws.check_empty_and_scalar_tensors_pass),
-        *((kernel, lambda k: MARK(k, dtype=torch.float32)) for kernel in (UnmarkedZero(), MarkedUnderflow())),
-        *((kernel, lambda k: SLOPE(k, dtype=torch.float32)) for kernel in (GateOfAnyZero(), MultipliedGate())),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Kernel) else "",
-)
-def test_law_catches_a_planted_error(kernel: Kernel, law: Callable):
-    torch.manual_seed(0)
+@pytest.mark.parametrize(("law", "error"), ERRORS)
+def test_law_catches_a_planted_error(law: Callable, error: str):
+    dtype = torch.bfloat16 if error == "rounded rate" else torch.float32
+    options = {"dtype": dtype} if law in laws.EVERY_DTYPE else {}
     with pytest.raises(AssertionError):
-        law(kernel)
+        law(Planted(error), **options)

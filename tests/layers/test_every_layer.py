@@ -9,7 +9,6 @@ import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
@@ -133,14 +132,6 @@ def test_layout_is_that_of_relu(layer: nn.Module, training: bool):
         assert x.grad.shape == x.shape
 
 
-def test_backward_keeps_the_output_and_nothing_else(layer: nn.Module):
-    saved = []
-    x = torch.randn(100, requires_grad=True) * 1.0
-    with saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
-        y = layer(x)
-    assert [t.untyped_storage().data_ptr() for t in saved] == [y.untyped_storage().data_ptr()]
-
-
 @MODES
 def test_inplace_returns_its_input_with_the_same_values_and_gradients(inplace_layer: nn.Module, training: bool):
     plain = copy.deepcopy(inplace_layer).train(training)
@@ -228,12 +219,6 @@ def test_checkpointed_gradient_equals_the_plain_one(layer: nn.Module, use_reentr
 
 
 # Autograd transforms
-
-
-@pytest.mark.parametrize("randomness", ["same", "error"])
-def test_vmap_refuses_other_randomness(layer: nn.Module, randomness: str):
-    with pytest.raises(RuntimeError, match=f"randomness='{randomness}'"):
-        torch.func.vmap(layer, randomness=randomness)(torch.ones(2, 3))
 
 
 # Copies
