@@ -28,31 +28,37 @@ def train(network, monitor, inputs, *, num_steps=1):
         monitor.step()
 
 
+def watched(network, inputs, *, num_steps=1, **options):
+    """A Monitor of these steps on the inputs."""
+    monitor = Monitor(network, **options)
+    train(network, monitor, inputs, num_steps=num_steps)
+    return monitor
+
+
+def one_layer(biases, activation=None):
+    """Six inputs, a unit for each of the biases, three outputs."""
+    network = nn.Sequential(nn.Linear(6, len(biases)), activation or nn.ReLU(), nn.Linear(len(biases), 3))
+    with torch.no_grad():
+        network[0].bias.copy_(torch.tensor(biases))
+    return network
+
+
 def count_hooks(network):
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in network.modules())
 
 
-def test_steps_read_are_the_first_and_every_nth():
-    network = MLP()
-    monitor = Monitor(network, every=4)
-    train(network, monitor, torch.randn(8, 6), num_steps=13)
-    assert [row["step"] for row in monitor.rows] == [1, 4, 8, 12]
-
-
-def test_hooks_are_there_only_for_the_steps_read():
-    network = MLP()
-    monitor = Monitor(network, every=4)
-    held = []
+def test_hooks_are_there_only_for_the_steps_read_the_first_and_every_nth():
+    network, held = MLP(), []
+    monitor = Monitor(network, every=4, history=2)
     for _ in range(9):
         held.append(count_hooks(network) > 0)  # during the forward of steps 1, 2, ...
         train(network, monitor, torch.randn(8, 6))
     assert held == [step in (1, 4, 8) for step in range(1, 10)]
+    assert [row["step"] for row in monitor.rows] == [4, 8]  # the last rows only
 
 
 def test_close_removes_all_hooks_and_keeps_the_report():
-    network = MLP()
-    with Monitor(network, every=1) as monitor:
-        train(network, monitor, torch.randn(8, 6))
+    with watched(network := MLP(), torch.randn(8, 6), every=1) as monitor:
         assert count_hooks(network) > 0
     assert count_hooks(network) == 0
     assert "fc1" in monitor.report()
@@ -73,8 +79,7 @@ def test_training_numbers_are_those_of_the_training_forward():
     network = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 2))
     nn.init.eye_(network[0].weight)
     inputs = torch.tensor([[1.0, -1.0, 1.0, 2.0], [1.0, -1.0, -1.0, 2.0]])  # always, never, half, always
-    monitor = Monitor(network)
-    train(network, monitor, inputs)
+    monitor = watched(network, inputs)
     row = monitor.rows[0]
     assert (row["train/saturated_share"], row["train/sign_entropy"], row["train/dormant_ratio"]) == (0.75, 0.25, 0.25)
     assert (row["train/0/saturated"], row["train/0/sign_entropy"], row["train/0/dormant"]) == (0.75, 0.25, 0.25)
@@ -83,8 +88,7 @@ def test_training_numbers_are_those_of_the_training_forward():
 
 def test_norms_are_those_of_the_layers_parameters_and_gradients():
     network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(5, 3))
+    monitor = watched(network, torch.randn(5, 3))
     row = monitor.rows[0]
     for name in ("0", "2"):
         layer = network.get_submodule(name)
@@ -154,18 +158,14 @@ def test_recomputed_forward_of_a_checkpoint_is_counted_once():
     class Checkpointed(nn.Module):
         def __init__(self):
             super().__init__()
-            self.body, self.head = (
-                nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU()),
-                nn.Linear(8, 3),
-            )
+            self.body, self.head = nn.Sequential(nn.Linear(6, 8), nn.ReLU()), nn.Linear(8, 3)
 
         def forward(self, x):
             return self.head(checkpoint(self.body, x, use_reentrant=False))
 
     network = Checkpointed()
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(16, 6))
-    assert [row.name for row in monitor.readings["train"].layers] == ["body.0", "body.2", "head"]
+    monitor = watched(network, torch.randn(16, 6))
+    assert [row.name for row in monitor.readings["train"].layers] == ["body.0", "head"]
 
 
 def test_probe_adds_evaluation_numbers_from_the_start():
@@ -178,37 +178,55 @@ def test_probe_adds_evaluation_numbers_from_the_start():
     assert "probe in evaluation mode, 9 samples" in monitor.report()
 
 
-def test_planted_dead_units_are_reported_in_words():
-    network = nn.Sequential(nn.Linear(6, 17), nn.ReLU(), nn.Linear(17, 3))
-    with torch.no_grad():
-        network[0].bias[:7] = -1000.0
-        network[0].bias[7:] = 1000.0
-    monitor = Monitor(network)
-    train(network, monitor, torch.rand(8, 6))
-    assert "warning: layer 0: 41% of units never fire on this batch" in monitor.report()
+DEAD, ALIVE, ON = -1000.0, 0.0, 1000.0
+UNIFORM, NORMAL = torch.rand(8, 6), torch.randn(256, 6)
+SAID = {
+    "dead": (
+        one_layer([DEAD] * 7 + [ON] * 10),
+        UNIFORM,
+        ["warning: layer 0: 41% of units never fire on this"],
+        [],
+    ),
+    "dead and always on": (
+        one_layer([DEAD] * 4 + [ON] * 12),
+        UNIFORM,
+        ["0: 25% of units never fire on this batch", "0: 75% of units fire and never change sign on this batch"],
+        [],
+    ),
+    "dead alone": (
+        one_layer([DEAD] * 10 + [ALIVE] * 6),
+        NORMAL,
+        ["62% of units never fire"],
+        ["of units never change sign on", "of units fire and never"],
+    ),
+    "all dead": (
+        one_layer([DEAD] * 4),
+        UNIFORM,
+        [
+            "layer 0: no gradient reached it on this batch",
+            "layer 0: activations have collapsed to 0 of 4 directions on this batch",
+        ],
+        [],
+    ),
+    "saturated AID": (
+        one_layer([DEAD] * 10, AID(0.9)),
+        UNIFORM,
+        [
+            "warning: layer 0: 100% of units never change sign on this batch",
+            "note: dormant is 0 by construction for AID",
+        ],
+        [],
+    ),
+    "healthy": (one_layer([ALIVE] * 10), NORMAL, [], ["warning", "note"]),
+}
 
 
-def test_units_always_on_are_reported_beside_dead_ones():
-    network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
-    with torch.no_grad():
-        network[0].bias[:4] = -1000.0
-        network[0].bias[4:] = 1000.0
-    monitor = Monitor(network)
-    train(network, monitor, torch.rand(8, 6))
-    assert "warning: layer 0: 25% of units never fire on this batch" in monitor.report()
-    assert "warning: layer 0: 75% of units fire and never change sign on this batch" in monitor.report()
-
-
-def test_dead_units_alone_are_not_reported_a_second_time_as_constant_in_sign():
-    network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
-    with torch.no_grad():
-        network[0].bias.zero_()
-        network[0].bias[:10] = -1000.0
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(256, 6))
-    assert "62% of units never fire" in monitor.report()
-    assert "of units never change sign on" not in monitor.report()
-    assert "of units fire and never" not in monitor.report()
+@pytest.mark.parametrize("case", SAID)
+def test_planted_units_are_reported_in_words(case):
+    network, inputs, said, not_said = SAID[case]
+    report = " ".join(watched(copy.deepcopy(network), inputs).report().split())
+    assert [words for words in said if words not in report] == []
+    assert [words for words in not_said if words in report] == []
 
 
 @pytest.mark.parametrize("width", [64, 256])
@@ -217,8 +235,7 @@ def test_weight_of_rank_one_is_reported_as_collapse_in_spite_of_its_bias(width):
     network = nn.Sequential(nn.Linear(20, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 3))
     with torch.no_grad():
         network[2].weight.copy_(torch.outer(torch.randn(width), torch.randn(width)))
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(256, 20))
+    monitor = watched(network, torch.randn(256, 20))
     assert monitor.rows[0]["train/2/srank"] > 1.0
     assert "layer 2: activations have collapsed" in monitor.report()
     assert "layer 0: activations have collapsed" not in monitor.report()
@@ -229,18 +246,15 @@ def test_fresh_wide_network_has_not_collapsed_even_if_its_inputs_are_few(num_inp
     torch.manual_seed(0)
     hidden = nn.Linear(256, 256), activation()
     network = nn.Sequential(nn.Linear(num_inputs, 256), activation(), *hidden, nn.Linear(256, 3))
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(256, num_inputs))
+    monitor = watched(network, torch.randn(256, num_inputs))
     assert "collapsed" not in monitor.report()
 
 
 def test_rows_without_gradient_are_reported_where_the_units_look_alive():
-    network = nn.Sequential(nn.Linear(6, 10), nn.ReLU(), nn.Linear(10, 3))
+    network = one_layer([ALIVE] * 10)
     with torch.no_grad():
-        network[0].bias.zero_()
         network[2].weight[:, :2] = 0.0  # nobody reads two of the ten units
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(256, 6))
+    monitor = watched(network, torch.randn(256, 6))
     assert monitor.rows[0]["train/0/dead_gradient"] == 0.2
     assert "warning: layer 0: 20% of its weight's rows get no gradient" in monitor.report()
     assert "layer 2: " not in monitor.report()
@@ -255,45 +269,13 @@ def test_report_says_at_which_shares_it_warns():
     assert len(lines) == 1
 
 
-def test_saturated_aid_units_are_reported_with_the_caveat():
-    network = nn.Sequential(nn.Linear(6, 10), AID(0.9), nn.Linear(10, 3))
-    with torch.no_grad():
-        network[0].bias[:] = -1000.0
-    monitor = Monitor(network)
-    train(network, monitor, torch.rand(8, 6))
-    report = " ".join(monitor.report().split())
-    assert "warning: layer 0: 100% of units never change sign on this batch" in report
-    assert "note: dormant is 0 by construction for AID" in report
-
-
-def test_relu_gets_no_caveat_and_a_healthy_layer_no_warning():
-    network = nn.Sequential(nn.Linear(6, 10), nn.ReLU(), nn.Linear(10, 3))
-    with torch.no_grad():
-        network[0].bias.zero_()
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(256, 6))
-    assert "warning" not in monitor.report()
-    assert "note" not in monitor.report()
-
-
 def test_network_that_diverged_is_reported_and_does_not_stop_the_loop():
     network = MLP()
     with torch.no_grad():
         network.fc2.weight[0, 0] = torch.nan
-    monitor = Monitor(network, probe=torch.randn(8, 6))
-    train(network, monitor, torch.randn(8, 6))
+    monitor = watched(network, torch.randn(8, 6), probe=torch.randn(8, 6))
     assert "layer fc2: activations are not finite on this batch" in monitor.report()
     assert "layer fc2: weights are not finite" in monitor.report()
-
-
-def test_layer_without_gradient_is_reported():
-    network = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
-    with torch.no_grad():
-        network[0].bias[:] = -1000.0
-    monitor = Monitor(network)
-    train(network, monitor, torch.rand(8, 6))
-    assert "layer 0: no gradient reached it on this batch" in monitor.report()
-    assert "layer 0: activations have collapsed to 0 of 4 directions on this batch" in monitor.report()
 
 
 def test_zeroed_gradients_are_named_as_the_reason_for_a_dash():
@@ -308,8 +290,7 @@ def test_zeroed_gradients_are_named_as_the_reason_for_a_dash():
 def test_report_has_a_line_per_layer_within_100_columns():
     network = nn.Sequential()
     network.add_module("a_block_with_quite_a_long_name_as_they_come", convert(ResNet(), AID(0.9)))
-    monitor = Monitor(network, probe=torch.randn(4, 3, 13, 13))
-    train(network, monitor, torch.randn(4, 3, 13, 13))
+    monitor = watched(network, torch.randn(4, 3, 13, 13), probe=torch.randn(4, 3, 13, 13))
     lines = monitor.report().splitlines()
     assert max(map(len, lines)) <= 100
     layers = [m for m in network.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
@@ -320,7 +301,7 @@ def test_report_before_the_first_step_says_that_nothing_was_read():
     assert "nothing has been read yet; call monitor.step()" in Monitor(MLP()).report()
 
 
-def test_writer_with_add_scalar_gets_every_number():
+def test_writer_with_add_scalar_or_a_function_gets_every_number():
     class Writer:
         def __init__(self):
             self.scalars = {}
@@ -328,58 +309,40 @@ def test_writer_with_add_scalar_gets_every_number():
         def add_scalar(self, tag, value, step):
             self.scalars[tag, step] = value
 
-    network, writer = MLP(), Writer()
-    monitor = Monitor(network, writer=writer, every=2)
-    train(network, monitor, torch.randn(8, 6), num_steps=2)
+    writer, rows = Writer(), []
+    monitor = watched(MLP(), torch.randn(8, 6), num_steps=2, writer=writer, every=2)
+    assert list(watched(MLP(), torch.randn(8, 6), num_steps=4, writer=rows.append, every=2).rows) == rows
+    assert len(rows) == 3
     expected = {(tag, row["step"]): v for row in monitor.rows for tag, v in row.items() if tag != "step"}
     assert writer.scalars == expected
     assert ("train/fc1/dormant", 2) in expected
 
 
-def test_callback_gets_every_row():
-    network, rows = MLP(), []
-    monitor = Monitor(network, writer=rows.append, every=2)
-    train(network, monitor, torch.randn(8, 6), num_steps=4)
-    assert rows == list(monitor.rows)
-    assert len(rows) == 3
-
-
-def test_table_holds_the_last_rows_only():
-    network = MLP()
-    monitor = Monitor(network, every=1, history=3)
-    train(network, monitor, torch.randn(8, 6), num_steps=5)
-    assert [row["step"] for row in monitor.rows] == [3, 4, 5]
-
-
 def test_distance_from_init_is_measured_from_what_is_passed():
     network = MLP()
     initial = copy.deepcopy(network.state_dict())
-    monitor = Monitor(network, initial=initial)
-    train(network, monitor, torch.randn(8, 6))
+    monitor = watched(network, torch.randn(8, 6), initial=initial)
     moved = sum((p - initial[name]).double().square().sum().item() for name, p in network.named_parameters())
     assert monitor.rows[0]["train/distance_from_init"] == pytest.approx(math.sqrt(moved), rel=1e-6)
 
 
 def test_unit_graph_chooses_the_sites_and_tells_what_it_skipped():
     network = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
-    monitor = Monitor(network, sites=trace_units(network, torch.randn(2, 6)))
-    train(network, monitor, torch.randn(8, 6))
+    monitor = watched(network, torch.randn(8, 6), sites=trace_units(network, torch.randn(2, 6)))
     assert {"train/0/dormant", "train/2/dormant"} <= monitor.rows[0].keys()
 
 
 @pytest.mark.parametrize(("network", "inputs"), [(FunctionalNet(), (4, 3, 6, 6)), (Encoder(), (4, 6))])
 def test_model_without_activation_modules_still_gets_its_norms_and_is_told_why(network, inputs):
     with pytest.warns(UserWarning, match="no activation module was found"):
-        monitor = Monitor(network, probe=torch.randn(inputs))
-    train(network, monitor, torch.randn(inputs))
+        monitor = watched(network, torch.randn(inputs), probe=torch.randn(inputs))
     assert monitor.rows[-1]["train/head/weight_norm"] > 0
     assert "no activation module was found" in " ".join(monitor.report().split())
 
 
 def test_model_converted_in_between_is_read_at_its_new_sites():
     network = MLP()
-    monitor = Monitor(network, every=3)
-    train(network, monitor, torch.randn(8, 6))
+    monitor = watched(network, torch.randn(8, 6), every=3)
     convert(network, AID(0.9))
     train(network, monitor, torch.randn(8, 6), num_steps=2)
     assert "by construction for AID" in monitor.report()
@@ -393,8 +356,7 @@ def test_masks_of_one_batch_make_no_unit_dormant(activation):
         network[0].bias.fill_(-1.0 if isinstance(activation, AID) else 1.0)
     inputs = torch.rand(2, 6)
     assert (network[:2](inputs) == 0).all(0).any()  # the masks do silence units
-    monitor = Monitor(network)
-    train(network, monitor, inputs)
+    monitor = watched(network, inputs)
     assert network[1].training
     assert monitor.rows[0]["train/dormant_ratio"] == 0.0
 
@@ -423,8 +385,7 @@ def test_model_compiled_under_the_monitors_eyes_compiles_whole_and_is_noticed():
 def test_compiled_part_is_named_and_the_rest_is_read():
     network = nn.Sequential(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     network[0] = torch.compile(network[0], backend="eager")
-    monitor = Monitor(network)
-    train(network, monitor, torch.randn(8, 6))
+    monitor = watched(network, torch.randn(8, 6))
     assert "train/1/dormant" in monitor.rows[0]
     assert "train/0.0/dormant" not in monitor.rows[0]
     assert "training forwards were not read at: 0.1." in " ".join(monitor.report().split())

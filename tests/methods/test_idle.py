@@ -6,8 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from supple.learner import PATIENCE, Learner
+from supple.learner import Learner
 from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
+
+PATIENCE = 30  # in place of 1000 steps
+
+
+@pytest.fixture(autouse=True)
+def _short_patience(monkeypatch):
+    monkeypatch.setattr("supple.methods.base.PATIENCE", PATIENCE)
 
 
 def training(method, num_steps, called=(), boundary=None):

@@ -73,3 +73,7 @@ def test_signs_before_the_activation_decide_saturation_and_entropy(activation):
     assert SaturatedShare().measure(observation) == {"saturated_share": 0.75}
     entropy = pytest.approx((2 - 0.75 * math.log2(3)) / 4, abs=1e-12)
     assert SignEntropy().measure(observation) == {"sign_entropy": entropy, "sign_bias": 0.875}
+
+
+def test_layer_of_one_unit_is_measured():
+    assert SignEntropy().measure(seen(torch.tensor([[1.0], [-2.0]]))) == {"sign_entropy": 1.0, "sign_bias": 0.0}
