@@ -303,19 +303,6 @@ def test_gradients_are_edited_without_their_scale_and_a_skipped_step_is_none(fus
     assert max(finite) < 2.0
 
 
-def test_several_methods_can_be_given_to_one_callback(tmp_path):
-    module, methods = Module(), [L2Init(strength=0.1), CBP(replacement_rate=0.1, maturity=3)]
-    fit(PlasticityCallback(methods, part="net"), module, default_root_dir=tmp_path)
-    plain = network()
-    optimizer = adam(plain)
-    with attach(plain, optimizer, methods):
-        for x, y in batches() * 2:
-            optimizer.zero_grad()
-            F.cross_entropy(plain(x), y).backward()
-            optimizer.step()
-    assert same_weights(module.net, plain)
-
-
 def test_a_method_that_only_swaps_the_activation_names_convert():
     with pytest.raises(ValueError, match=r"use convert\(model, AID\(p=0.9\)\)"):
         PlasticityCallback(UseAID())

@@ -17,7 +17,7 @@ pytest.importorskip("accelerate", reason="accelerate is not installed (pip insta
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
 from transformers.modeling_outputs import SequenceClassifierOutput  # noqa: E402
 
-from supple.integrations.transformers import ByName, PlasticityCallback, unscaled  # noqa: E402
+from supple.integrations.transformers import PlasticityCallback  # noqa: E402
 
 
 class Classifier(nn.Module):
@@ -143,15 +143,6 @@ def test_the_same_callback_resumed_after_an_interrupt_equals_an_unbroken_trainin
     assert (own.plasticity.stage, own.plasticity.num_steps) == (2, 18)
 
 
-def test_gradients_are_edited_once_per_step_after_an_interrupt(tmp_path):
-    method, model = counted(L2Init)(strength=0.1), Classifier()
-    callback = PlasticityCallback(method)
-    with pytest.raises(KeyboardInterrupt):
-        train(callback, tmp_path, model=model, others=[Interrupt(5)])
-    train(callback, tmp_path, model=model)
-    assert method.edits.count(1) == callback.plasticity.num_steps == 5 + 12
-
-
 def test_training_can_be_resumed_into_another_folder(tmp_path):
     def callback(**options):
         return PlasticityCallback(METHODS["s_ewc"], **options)
@@ -256,16 +247,6 @@ def test_targets_that_are_not_in_the_batch_are_missed_by_name(tmp_path):
         train(callback, tmp_path)
 
 
-def test_float16_scale_is_off_while_gradients_are_edited_and_on_again_after():
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
-    gradients = [torch.randn(5) * 2.0**16]
-    before = gradients[0].clone()
-    scaler.scale(torch.ones(()))  # until it is used it has no scale
-    with unscaled(scaler, gradients):
-        assert torch.equal(gradients[0], before / 2.0**16)
-    assert torch.equal(gradients[0], before)
-
-
 class Scaled(InOrder):
     """With a scaler, as on a GPU in float16; the loss of its fourth step is infinite if it overflows."""
 
@@ -320,10 +301,3 @@ def test_redo_with_a_period_scores_the_latest_inputs(tmp_path):
             optimizer.step()
     assert plasticity.num_acts == [4]
     assert same_weights(model.net, plain)
-
-
-def test_a_model_called_by_name_can_be_called_with_a_tuple():
-    model = ByName(Classifier())
-    model.names = ("x",)
-    x = examples()[0]
-    assert torch.equal(model(x), model.model.net(x))
