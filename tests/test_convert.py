@@ -84,39 +84,29 @@ def test_converting_to_what_equals_relu_changes_no_output_and_no_gradient(networ
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
+class RefuseRelu(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        assert getattr(func, "__name__", "") not in {"relu", "relu_"}
+        return func(*args, **(kwargs or {}))
+
+
 @every_network
-def test_every_relu_call_gets_its_own_activation(network):
+def test_every_relu_call_gets_its_own_activation_and_no_relu_runs(network):
     shape, num_activations, _ = NETWORKS[network]
     model = convert(network().train(), AID(p=0.9))
-    calls = called(model, torch.randn(shape))
+    with RefuseRelu():
+        calls = called(model, torch.randn(shape))
+        model.eval()(torch.randn(shape))
     assert len(calls) == len({id(activation) for activation in calls}) == num_activations
 
 
 @every_network
-def test_no_relu_runs_in_a_converted_model(network):
-    class Refuse(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            assert getattr(func, "__name__", "") not in {"relu", "relu_"}
-            return func(*args, **(kwargs or {}))
-
-    model = convert(network(), AID(p=0.9))
-    with Refuse():
-        model.train()(torch.randn(NETWORKS[network][0]))
-        model.eval()(torch.randn(NETWORKS[network][0]))
-
-
-@every_network
-def test_converted_model_keeps_its_state_dict_keys_and_its_parameters(network):
+def test_converted_model_keeps_keys_parameters_and_its_class_unless_a_functional_relu_was_replaced(network):
     model = network()
     keys, parameters = list(model.state_dict()), list(model.parameters())
-    converted = convert(model, AID(p=0.9))
-    assert list(converted.state_dict()) == keys
-    assert all(after is before for after, before in zip(converted.parameters(), parameters, strict=True))
-
-
-@every_network
-def test_class_changes_only_where_a_functional_relu_was_replaced_and_is_reported(network):
-    model = convert(network(), AID(p=0.9), pool="keep")
+    assert convert(model, AID(p=0.9), pool="keep") is model
+    assert list(model.state_dict()) == keys
+    assert all(after is before for after, before in zip(model.parameters(), parameters, strict=True))
     keeps_class = NETWORKS[network][2]
     assert (type(model) is network) == keeps_class
     assert [entry.what for entry in conversion_report(model).retyped] == ([] if keeps_class else [network.__name__])
@@ -189,9 +179,6 @@ def test_new_activations_follow_the_mode_of_the_model():
     model = convert(networks.AuxiliaryNet().eval(), AID(p=0.9))
     assert not any(module.training for module in model.modules())
     assert all(module.training for module in model.train().modules())
-
-
-def test_a_single_activation_keeps_its_mode():
     assert not convert(nn.ReLU().eval(), AID(p=0.9)).training
 
 
@@ -211,34 +198,23 @@ def test_a_model_that_is_itself_a_relu_or_a_pool_comes_back_as_another_module():
 
 
 def test_conversion_leaves_the_random_streams_alone():
-    before = torch.get_rng_state()
-    convert(networks.DropPathNet(), AID(p=0.9))
-    model = networks.DropPathNet()
-    state = torch.get_rng_state()
+    model, state = networks.DropPathNet(), torch.get_rng_state()
     convert(model, AID(p=0.9))
-    assert not torch.equal(before, state)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize(
-    ("activation", "pooled"),
-    [
-        (AID(p=0.9), nn.AvgPool2d),
-        (IntervalDropout(edges=(0.0,), drop=(0.9, 0.1)), nn.MaxPool2d),
-        (DropReLU(), nn.AvgPool2d),
-        (ReLUDropout(), nn.MaxPool2d),
-        (nn.Tanh(), nn.MaxPool2d),
-    ],
-    ids=lambda value: getattr(type(value), "__name__", str(value)),
-)
-def test_max_pools_average_by_default_for_aid_and_drop_relu_only(activation, pooled):
-    assert type(convert(networks.ResNet(), activation).maxpool) is pooled
+AVERAGED, KEPT = (AID(p=0.9), DropReLU()), (IntervalDropout((0.0,), (0.9, 0.1)), ReLUDropout(), nn.Tanh())
 
 
-@pytest.mark.parametrize(("pool", "pooled"), [("average", nn.AvgPool2d), ("keep", nn.MaxPool2d)])
-def test_pool_can_be_chosen(pool, pooled):
-    assert type(convert(networks.ResNet(), ReLUDropout(), pool=pool).maxpool) is pooled
-    assert type(convert(networks.ResNet(), AID(), pool=pool).maxpool) is pooled
+@pytest.mark.parametrize("activation", [*AVERAGED, *KEPT], ids=lambda value: type(value).__name__)
+def test_max_pools_average_for_aid_and_drop_relu_only_unless_chosen(activation):
+    by_default = nn.AvgPool2d if activation in AVERAGED else nn.MaxPool2d
+    for options, pooled in (
+        ({}, by_default),
+        ({"pool": "average"}, nn.AvgPool2d),
+        ({"pool": "keep"}, nn.MaxPool2d),
+    ):
+        assert type(convert(networks.ResNet(), activation, **options).maxpool) is pooled
 
 
 def test_transformer_encoder_runs_the_activation_also_where_torch_would_fuse_it():
@@ -386,36 +362,23 @@ def test_a_conversion_that_changes_something_and_one_that_repeats_it_do_not_warn
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("activation", [CReLU(), Fourier()])
-def test_an_activation_that_widens_is_refused_with_the_way_out(activation):
-    with pytest.raises(ValueError, match="widths divided by 2"):
-        convert(networks.MLP(), activation)
+MODEL = networks.MLP()
+REFUSED = {
+    "needs the model as an nn.Module": lambda: convert(torch.zeros(3), AID()),
+    "the class AID": lambda: convert(MODEL, AID),
+    "such as AID": lambda: convert(MODEL, torch.relu),
+    "auto, average, keep; got 'max'": lambda: convert(MODEL, AID(), pool="max"),
+    "tuple of module classes": lambda: convert(MODEL, AID(), replace=nn.ReLU),
+    "a tuple of module classes": lambda: convert(MODEL, AID(), replace=("relu",)),
+    "widths divided by 2": lambda: convert(MODEL, CReLU()),
+    "widths divided by": lambda: convert(MODEL, Fourier()),
+    "Convert first, then compile": lambda: convert(torch.compile(MODEL), AID()),
+    "exported with torch.export, not scripted": lambda: convert(torch.jit.trace(MODEL, torch.ones(5, 6)), AID()),
+}
 
 
-def test_arguments_of_the_wrong_kind_are_refused():
-    with pytest.raises(TypeError, match="needs the model as an nn.Module"):
-        convert(torch.zeros(3), AID())
-    with pytest.raises(TypeError, match="the class AID"):
-        convert(networks.MLP(), AID)
-    with pytest.raises(TypeError, match="such as AID"):
-        convert(networks.MLP(), torch.relu)
-    with pytest.raises(ValueError, match="auto, average, keep; got 'max'"):
-        convert(networks.MLP(), AID(), pool="max")
-    with pytest.raises(TypeError, match="tuple of module classes"):
-        convert(networks.MLP(), AID(), replace=nn.ReLU)
-    with pytest.raises(TypeError, match="tuple of module classes"):
-        convert(networks.MLP(), AID(), replace=("relu",))
-
-
-def test_compiled_and_scripted_models_are_refused_with_the_way_out():
-    with pytest.raises(TypeError, match="Convert first, then compile"):
-        convert(torch.compile(networks.MLP()), AID())
-    with pytest.raises(TypeError, match="exported with torch.export, not scripted"):
-        convert(torch.jit.trace(networks.MLP(), torch.randn(networks.VECTOR)), AID())
-
-
-def test_a_refused_conversion_leaves_the_model_as_it_was():
-    model = networks.MLP()
-    with pytest.raises(ValueError, match="pool"):
-        convert(model, AID(), pool="max")
-    assert isinstance(model.act, nn.ReLU)
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_cannot_be_converted_is_refused_with_the_way_out_and_left_as_it_was(sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        REFUSED[sentence]()
+    assert isinstance(MODEL.act, nn.ReLU)

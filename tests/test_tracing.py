@@ -111,48 +111,34 @@ def test_cutting_off_would_notice_the_columns_of_another_unit(traced):
         cut_off.check_layer(model, replace(layer, consumers=rolled), x, unit=1)
 
 
-def test_a_flattened_convolution_owns_a_block_of_columns():
-    graph = trace_units(zoo.cnn(), torch.randn(IMAGE))
-    (consumer,) = graph["4"].consumers
-    assert torch.equal(consumer.columns_US, torch.arange(20).view(5, 4))  # 5 channels of 2 x 2 after the pool
-    assert columns_of(consumer, torch.tensor([3, 1])).tolist() == [12, 13, 14, 15, 4, 5, 6, 7]
-    (consumer,) = graph["1"].consumers
-    assert torch.equal(consumer.columns_US, torch.arange(4)[:, None])
+RANGE = torch.arange
+FOUR_POSITIONS = 9 * RANGE(4)  # of nine channels each
+HALVES = RANGE(40).view(2, 5, 4)
+# For each network, input and site the columns of its units in every layer that reads them.
+COLUMNS = [
+    (zoo.cnn, IMAGE, "1", [RANGE(4)[:, None]]),
+    *((zoo.cnn, (batch, 3, 14, 14), "4", [RANGE(20).view(5, 4)]) for batch in (1, 33)),  # channels of 2 x 2
+    (zoo.mlp, (6,), "1", [RANGE(7)[:, None]]),  # no batch at all
+    *((lambda act=act: zoo.mlp(act), VECTOR, "1", [RANGE(14).view(2, 7).T]) for act in (CReLU, Fourier)),
+    *((lambda act=act: zoo.cnn(act), IMAGE, "4", [torch.cat([*HALVES], 1)]) for act in (CReLU, Fourier)),
+    (zoo.OwnActivations, VECTOR, "both", [RANGE(8).view(2, 4).T]),
+    (zoo.TwoBranches, IMAGE, "act_left", [RANGE(4)[:, None] + FOUR_POSITIONS]),
+    (zoo.TwoBranches, IMAGE, "act_right", [4 + RANGE(5)[:, None] + FOUR_POSITIONS, RANGE(5)[:, None]]),
+    (lambda: zoo.padded_cnn(nn.ZeroPad2d(1)), IMAGE, "1", [RANGE(4)[:, None]]),
+    (lambda: zoo.padded_cnn(nn.ZeroPad2d(1)), IMAGE, "5", [RANGE(80).view(5, 16)]),  # maps of 4 x 4 with borders
+    # Channels that are padded belong to no unit.
+    (lambda: zoo.padded_cnn(zoo.Pad(0, 0, 0, 0, 1, 2), width=7), IMAGE, "1", [RANGE(1, 5)[:, None]]),
+    (lambda: zoo.padded_cnn(zoo.Pad(1, 1, 1, 1, 1, 2), width=7), IMAGE, "1", [RANGE(1, 5)[:, None]]),
+]
 
 
-@pytest.mark.parametrize("activation", [CReLU, Fourier])
-def test_a_unit_of_a_concatenating_activation_owns_a_column_of_each_half(activation):
-    graph = trace_units(zoo.mlp(activation), torch.randn(VECTOR))
-    (consumer,) = graph["1"].consumers
-    assert consumer.columns_US.tolist() == [[i, 7 + i] for i in range(7)]
-    (consumer,) = trace_units(zoo.cnn(activation), torch.randn(IMAGE))["4"].consumers
-    blocks = torch.arange(40).view(2, 5, 4)
-    assert torch.equal(consumer.columns_US, torch.cat([blocks[0], blocks[1]], dim=1))
-    assert graph["1"].num_units == 7
-
-
-def test_columns_follow_concatenation_and_channels_last_flattening():
-    model = zoo.TwoBranches()
-    graph = trace_units(model, torch.randn(IMAGE))
-    positions = 9 * torch.arange(4)  # four positions of nine channels each
-    left, (right, extra) = graph["act_left"].consumers, graph["act_right"].consumers
-    assert torch.equal(left[0].columns_US, torch.arange(4)[:, None] + positions)
-    assert torch.equal(right.columns_US, 4 + torch.arange(5)[:, None] + positions)
-    assert extra.layer is model.extra
-    assert torch.equal(extra.columns_US, torch.arange(5)[:, None])
-
-
-def test_what_is_padded_around_a_map_belongs_to_the_unit_of_the_map():
-    (read, flat) = trace_units(zoo.padded_cnn(nn.ZeroPad2d(1)), torch.randn(IMAGE))
-    assert torch.equal(read.consumers[0].columns_US, torch.arange(4)[:, None])
-    assert torch.equal(flat.consumers[0].columns_US, torch.arange(80).view(5, 16))  # maps of 4 x 4 with their borders
-
-
-@pytest.mark.parametrize("around", [0, 1])
-def test_channels_that_are_padded_belong_to_no_unit(around):
-    pad = zoo.Pad(*[around] * 4, 1, 2)
-    (consumer,) = trace_units(zoo.padded_cnn(pad, width=7), torch.randn(IMAGE))["1"].consumers
-    assert torch.equal(consumer.columns_US, torch.arange(1, 5)[:, None])
+@pytest.mark.parametrize(("build", "shape", "site", "columns"), COLUMNS)
+def test_columns_follow_pools_pads_concatenation_and_flattening(build, shape, site, columns):
+    layer = trace_units(build(), torch.randn(shape))[site]
+    assert layer.num_units == len(columns[0])
+    assert all(torch.equal(at.columns_US, own) for at, own in zip(layer.consumers, columns, strict=True))
+    consumer = layer.consumers[0]
+    assert columns_of(consumer, torch.tensor([3, 1])).tolist() == columns[0][[3, 1]].flatten().tolist()
 
 
 def test_a_shortcut_padded_with_channels_enters_the_sum():
@@ -170,15 +156,6 @@ def test_a_shortcut_padded_with_channels_enters_the_sum():
 def test_the_dimension_of_the_units_is_found(network, site, dim):
     build, shape, _ = NETWORKS[network]
     assert trace_units(build(), torch.randn(shape))[site].unit_dim == dim
-
-
-def test_the_graph_does_not_depend_on_the_batch():
-    model = zoo.cnn()
-    for batch in (1, 33):
-        (consumer,) = trace_units(model, torch.randn(batch, 3, 14, 14))["4"].consumers
-        assert torch.equal(consumer.columns_US, torch.arange(20).view(5, 4))
-    (consumer,) = trace_units(zoo.mlp(), torch.randn(6))["1"].consumers  # no batch at all
-    assert torch.equal(consumer.columns_US, torch.arange(7)[:, None])
 
 
 # -- what lies around a site
@@ -219,28 +196,13 @@ def test_densely_connected_units_have_no_single_producer_but_known_consumers():
     assert "cat in 1 (DenseLayer)" in layer.unclear
 
 
-@pytest.mark.parametrize(
-    "activation",
-    [
-        *(
-            nn.ReLU(),
-            nn.ReLU6(),
-            nn.LeakyReLU(),
-            nn.RReLU(),
-            nn.PReLU(),
-            nn.ELU(),
-            nn.SELU(),
-            nn.CELU(),
-            nn.GELU(),
-            nn.SiLU(),
-        ),
-        *(nn.Mish(), nn.Sigmoid(), nn.Tanh(), nn.Hardswish(), nn.Hardsigmoid(), nn.Hardtanh(), nn.LogSigmoid()),
-        *(nn.Softplus(), nn.Softsign(), nn.Threshold(0.1, 0.0), nn.ReLU(inplace=True), nn.SiLU(inplace=True)),
-        *(AID(), AID(p=1.0), AID(inplace=True), IntervalDropout((-1.0, 1.0), (0.1, 0.5, 0.1)), DropReLU()),
-        *(ReLUDropout(), Identity()),
-    ],
-    ids=str,
-)
+TORCHS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.RReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish)
+TORCHS += (nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh, nn.LogSigmoid, nn.Softplus, nn.Softsign)
+OTHERS = (nn.Threshold(0.1, 0.0), nn.ReLU(inplace=True), nn.SiLU(inplace=True), AID(p=1.0), AID(inplace=True), AID())
+OTHERS += (IntervalDropout((-1.0, 1.0), (0.1, 0.5, 0.1)), DropReLU(), ReLUDropout(), Identity())
+
+
+@pytest.mark.parametrize("activation", [*(cls() for cls in TORCHS), *OTHERS], ids=str)
 def test_every_activation_is_a_site(activation):
     model = nn.Sequential(nn.Linear(6, 5), activation, nn.Linear(5, 3))
     (layer,) = trace_units(model, torch.randn(VECTOR))
@@ -254,12 +216,6 @@ def test_every_activation_is_a_site(activation):
 def test_what_is_no_activation_is_no_site(module):
     model = nn.Sequential(nn.Linear(6, 5), module, nn.Linear(5, 3))
     assert len(trace_units(model, torch.randn(VECTOR))) == 0
-
-
-def test_modules_without_parts_are_activations_if_they_bend_element_by_element():
-    graph = trace_units(zoo.OwnActivations(), torch.randn(VECTOR))
-    assert [layer.name for layer in graph] == ["rectify", "both"]
-    assert graph["both"].consumers[0].columns_US.tolist() == [[i, 4 + i] for i in range(4)]
 
 
 # -- what cannot be known, and is said

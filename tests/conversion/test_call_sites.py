@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import networks
 from supple import AID, conversion_report, convert
 from supple.convert.call_sites import CallSites
+from written import network_of
 
 
 class Scale(nn.Module):
@@ -37,14 +38,18 @@ def by_hand(model, x, first, second):
     return model.fc3(torch.relu(model.fc2(x)) * second)
 
 
-def test_the_first_call_goes_to_the_first_site_and_the_second_to_the_second():
-    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
-    assert torch.equal(model(x), by_hand(model, x, 2.0, 3.0))
-    assert torch.equal(model(x), by_hand(model, x, 2.0, 3.0))
+def scaled():
+    return with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
+
+
+def test_the_first_call_goes_to_the_first_site_and_the_second_to_the_second_in_every_forward():
+    model, x = scaled()
+    for forward in (model, model, model.forward, model.forward):
+        assert torch.equal(forward(x), by_hand(model, x, 2.0, 3.0))
 
 
 def test_a_forward_that_broke_off_does_not_shift_the_next_one():
-    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
+    model, x = scaled()
     broken = model.fc2
     model.fc2 = nn.Linear(1, 1)
     with pytest.raises(RuntimeError):
@@ -53,14 +58,8 @@ def test_a_forward_that_broke_off_does_not_shift_the_next_one():
     assert torch.equal(model(x), by_hand(model, x, 2.0, 3.0))
 
 
-def test_a_forward_entered_by_its_name_finds_its_sites():
-    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
-    assert torch.equal(model.forward(x), by_hand(model, x, 2.0, 3.0))
-    assert torch.equal(model.forward(x), by_hand(model, x, 2.0, 3.0))
-
-
 def test_copies_and_pickles_have_sites_of_their_own():
-    model, x = with_weights(convert(networks.MLP(), Scale()), 2.0, 3.0), torch.randn(networks.VECTOR)
+    model, x = scaled()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         with_weights(other, 4.0, 5.0)
         assert torch.equal(other(x), by_hand(model, x, 4.0, 5.0))
@@ -103,32 +102,19 @@ def test_a_site_that_only_training_calls_does_not_shift_those_of_evaluation():
 
 
 def test_calls_from_another_module_are_split_too():
-    class Outer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = nn.Module()
-            self.inner.acts = nn.ModuleList([nn.ReLU()])
-
-        def forward(self, x):
-            return self.inner.acts[0](self.inner.acts[0](x) - 1)
-
-    model = with_weights(convert(Outer(), Scale()), 2.0, 3.0)
+    inner = nn.Module()
+    inner.acts = nn.ModuleList([nn.ReLU()])
+    outer = network_of("self.inner.acts[0](self.inner.acts[0](x) - 1)", inner=inner)
+    model = with_weights(convert(outer(), Scale()), 2.0, 3.0)
     assert isinstance(model.inner.acts[0], CallSites)
     assert model(torch.tensor([1.0, -1.0])).tolist() == [3.0, 0.0]
 
 
 def test_a_relu_called_by_two_modules_stays_one_and_is_reported():
-    class Outer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.block = networks.Block(nn.ReLU())
-
-        def forward(self, x):
-            return self.block.act(self.block(x))
-
-    model = convert(Outer(), AID(p=0.9))
+    outer = network_of("self.block.act(self.block(x))", block=networks.Block(nn.ReLU()))
+    model = convert(outer(), AID(p=0.9))
     assert isinstance(model.block.act, AID)
-    assert "one instance serves the calls of Outer and Block" in str(conversion_report(model))
+    assert "one instance serves the calls of Made and Block" in str(conversion_report(model))
 
 
 def test_a_relu_called_once_stays_a_single_module():
@@ -137,15 +123,8 @@ def test_a_relu_called_once_stays_a_single_module():
 
 
 def test_a_block_used_twice_is_reported():
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.block = networks.Block(nn.ReLU())
-
-        def forward(self, x):
-            return self.block(self.block(x))
-
     shared = networks.Block(nn.ReLU())
-    for model in (Twice(), nn.Sequential(shared, shared)):
+    twice = network_of("self.block(self.block(x))", block=networks.Block(nn.ReLU()))
+    for model in (twice(), nn.Sequential(shared, shared)):
         notes = conversion_report(convert(model, AID(p=0.9))).notes
         assert [(note.what, "used more than once" in note.how) for note in notes] == [("Block", True)]

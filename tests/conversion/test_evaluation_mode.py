@@ -73,40 +73,24 @@ def test_taking_an_adapter_out_alone_would_lose_bits():
     assert not torch.equal(model.eval().train()[0].weight, before)
 
 
-def test_modules_are_told_of_the_evaluation():
-    model = adapted_net()
-    with evaluation_mode(model):
-        assert not any(module.training for module in model.modules())
-        assert model[0].merged
-        assert model[2][1].merged
-
-
-def test_adapter_whose_flag_was_set_by_hand_stays_as_it_was():
-    model = adapted_net()
+def test_flags_set_by_hand_and_modules_in_two_places_are_as_before():
+    model, shared = adapted_net(), Adapted(4, 4)
     model[0].training = False  # without eval(): not merged
-    before, told = copied_state(model), modes(model)
-    with evaluation_mode(model):
-        assert model[0].merged
-    assert modes(model) == told
-    assert torch.equal(model[0].weight, before["0.weight"])
-
-
-def test_module_in_two_places_is_in_its_own_mode_again():
-    shared = Adapted(4, 4)
-    model = nn.Sequential(nn.Sequential(shared), nn.Sequential(shared))
-    model[1].training = False
-    before, told = copied_state(model), modes(model)
-    with evaluation_mode(model):
-        pass
-    assert modes(model) == told
-    assert torch.equal(shared.weight, before["0.0.weight"])
+    twice = nn.Sequential(nn.Sequential(shared), nn.Sequential(shared))
+    twice[1].training = False
+    for network in (model, twice):
+        before, told = copied_state(network), modes(network)
+        with evaluation_mode(network):
+            assert all(module.merged for module in network.modules() if isinstance(module, Adapted))
+        assert modes(network) == told
+        assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
 def test_backward_after_the_evaluation_finds_the_weights_of_its_forward():
     model, x = adapted_net(), torch.randn(16, 6)
     loss = model(x).sum()
     with evaluation_mode(model):
-        pass
+        assert not any(module.training for module in model.modules())
     loss.backward()
 
 

@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -10,17 +11,6 @@ from supple.metrics.base import every_metric, measure
 from supple.metrics.observe import observe
 
 
-class NoisyNet(nn.Module):
-    """Draws random numbers in evaluation mode too."""
-
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.act, self.fc2 = nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
-
-    def forward(self, x):
-        return self.fc2(self.act(self.fc1(x) + torch.randn(8)))
-
-
 class TwoInputs(nn.Module):
     def __init__(self):
         super().__init__()
@@ -30,20 +20,21 @@ class TwoInputs(nn.Module):
         return self.fc2(self.act(self.fc1(x) + (0.0 if shift is None else shift)))
 
 
-class MergingNet(nn.Module):
+class NoisyNet(TwoInputs):
+    """Draws random numbers in evaluation mode too."""
+
+    def forward(self, x):
+        return super().forward(x, torch.randn(8, device=x.device))
+
+
+class MergingNet(TwoInputs):
     """Does more in train() than set the flag, as networks with merged adapters do."""
 
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.act, self.fc2 = nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
-        self.merged = False
+    merged = False
 
     def train(self, mode=True):
         self.merged = not mode
         return super().train(mode)
-
-    def forward(self, x):
-        return self.fc2(self.act(self.fc1(x)))
 
 
 def test_mode_of_every_module_is_as_before():
@@ -83,23 +74,10 @@ def test_random_stream_is_as_before_even_if_the_forward_draws():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_random_stream_of_the_gpu_is_as_before():
-    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Noise(), nn.Linear(8, 3)).cuda()
+    network = NoisyNet().cuda()
     state = torch.cuda.get_rng_state()
     observe(network, torch.zeros(4, 6, device="cuda"))
     assert torch.equal(torch.cuda.get_rng_state(), state)
-
-
-class Noise(nn.Module):
-    def forward(self, x):
-        return x + torch.randn_like(x)
-
-
-def test_hooks_are_removed_when_the_probe_fails():
-    network = VGG()
-    with pytest.raises(ValueError, match="does not fit"):
-        observe(network, torch.randn(2, 1, 13, 13))
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
-    assert network.training
 
 
 def test_training_masks_of_aid_do_not_enter():
@@ -109,18 +87,25 @@ def test_training_masks_of_aid_do_not_enter():
     assert torch.equal(observe(network.train(), inputs).features_ND, expected)
 
 
-def test_wrong_number_of_features_says_what_the_layer_takes():
-    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 8), nn.ReLU(), nn.Linear(8, 3))
-    wanted = (
-        r"the probe, of shape \(3, 1, 8, 8\), does not fit .* layer '1' \(Linear\) takes \(\.\.\., 784\); \(3, 64\)"
-    )
-    with pytest.raises(ValueError, match=wanted):
-        observe(network, torch.randn(3, 1, 8, 8))
-
-
-def test_wrong_number_of_channels_says_what_the_layer_takes():
-    with pytest.raises(ValueError, match=r"layer 'features.0' \(Conv2d\) takes \(batch, 3, H, W\); \(2, 1, 13, 13\)"):
-        observe(VGG(), torch.randn(2, 1, 13, 13))
+@pytest.mark.parametrize(
+    ("network", "shape", "takes"),
+    [
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(784, 8), nn.ReLU()),
+            (3, 1, 8, 8),
+            r"'1' \(Linear\) takes \(\.\.\., 784\); \(3, 64\)",
+        ),
+        (VGG(), (2, 1, 13, 13), r"'features.0' \(Conv2d\) takes \(batch, 3, H, W\); \(2, 1, 13, 13\)"),
+    ],
+    ids=["features", "channels"],
+)
+def test_probe_of_the_wrong_shape_says_what_the_layer_takes_and_leaves_no_hook(network, shape, takes):
+    with pytest.raises(
+        ValueError, match=rf"the probe, of shape {re.escape(str(shape))}, does not fit .* layer {takes}"
+    ):
+        observe(network, torch.randn(shape))
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
+    assert network.training
 
 
 def test_error_that_is_not_about_the_shape_is_passed_on_with_a_note():

@@ -50,56 +50,38 @@ def layers_with_and_without_gradients(model):
     return found
 
 
-def test_part_called_again_is_the_same_site_and_the_head_before_it_feeds_nothing():
-    sites = watched(Parts(), lambda model: model.head(model.body(batch())))
-    assert sites == [("body.1", "body.0", 8)]
+DROPOUT = nn.Dropout(0.5)
+# How the parts are called and how often; which sites there are then.
+CALLS = {
+    "a part again; the head before it feeds nothing": (lambda m: m.head(m.body(batch())), 2, [("body.1", "body.0", 8)]),
+    "one activation behind two layers": (
+        lambda m: m.head(m.act(m.fc2(m.act(m.fc1(batch()))))),
+        *(3, [("act", "fc1", 12), ("act#2", "fc2", 12)]),
+    ),
+    "one activation twice behind one layer": (lambda m: m.act(m.fc1(m.act(m.fc1(batch())))), 2, [("act", "fc1", 16)]),
+    "the model and its parts": (
+        lambda m: (m.act(m.fc2(batch())), m(batch())),
+        *(2, [("act", "fc2", 16), ("act#2", "fc1", 8)]),
+    ),
+    "a layer aside": (lambda m: (z := m.fc1(batch()), m.head(z), m.act(z)), 2, [("act", "fc1", 8)]),
+    "an output fed back": (lambda m: m.head(m.body(m.head(m.body(batch())))), 2, [("body.1", "body.0", 16)]),
+    "an activation of data": (lambda m: m.head(m.act(batch())), 2, [("act", None, 8)]),
+    "a frozen layer": (lambda m: m.head(m.body.requires_grad_(False)(batch())), 2, [("body.1", "body.0", 8)]),
+    "something between layer and activation": (
+        lambda m: m.head(m.act(DROPOUT(m.fc1(batch())))),
+        *(3, [("act", "fc1", 12)]),
+    ),
+    "two widths": (
+        lambda m: (m.act(batch()), m.act(torch.cat([batch(), batch()], 1))),
+        *(2, [("act", None, 8), ("act#2", None, 8)]),
+    ),
+}
 
 
-def test_activation_called_by_a_method_is_one_site_for_each_layer_that_feeds_it():
-    sites = watched(Parts(), lambda m: m.head(m.act(m.fc2(m.act(m.fc1(batch()))))), times=3)
-    assert sites == [("act", "fc1", 12), ("act#2", "fc2", 12)]
-
-
-def test_uses_behind_the_same_layer_come_together_outside_a_forward_of_the_model():
-    sites = watched(Parts(), lambda m: m.act(m.fc1(m.act(m.fc1(batch())))))
-    assert sites == [("act", "fc1", 16)]
-
-
-def test_forward_of_the_model_and_calls_of_its_parts_share_their_sites():
-    def use(model):
-        model.act(model.fc2(batch()))
-        model(batch())
-
-    assert watched(Parts(), use) == [("act", "fc2", 16), ("act#2", "fc1", 8)]
-
-
-def test_layer_called_aside_before_the_activation_feeds_nothing():
-    def use(model):
-        z = model.fc1(batch())
-        model.head(z)
-        model.act(z)
-
-    assert watched(Parts(), use) == [("act", "fc1", 8)]
-
-
-def test_output_that_is_fed_back_feeds_the_next_layer_and_not_its_activation():
-    def use(model):
-        first = model.head(model.body(batch()))
-        model.head(model.body(first))
-
-    assert watched(Parts(), use) == [("body.1", "body.0", 16)]
-
-
-def test_activation_of_data_has_no_layer_though_one_was_called_before():
-    sites = watched(Parts(), lambda model: model.head(model.act(batch())))
-    assert sites == [("act", None, 8)]
-
-
-def test_activation_behind_a_frozen_layer_belongs_to_it():
-    model = Parts()
-    model.body.requires_grad_(requires_grad=False)
-    sites = watched(model, lambda m: m.head(m.body(batch())))
-    assert sites == [("body.1", "body.0", 8)]
+@pytest.mark.parametrize("case", CALLS)
+def test_sites_of_parts_that_are_called_one_by_one(case):
+    use, times, sites = CALLS[case]
+    assert watched(Parts(), use, times=times) == sites
 
 
 def test_part_with_residual_sums_has_the_sites_that_it_has_as_a_model():
@@ -108,12 +90,6 @@ def test_part_with_residual_sums_has_the_sites_that_it_has_as_a_model():
     part = watched(agent, lambda agent: agent["net"](images))
     whole = watched(agent["net"], lambda net: net(images))
     assert part == [(f"net.{name}", f"net.{layer}", num_samples) for name, layer, num_samples in whole]
-
-
-def test_head_as_wide_as_the_first_layer_does_not_hide_it_when_the_parts_are_called_again():
-    drop = nn.Dropout(0.5)  # between layer and activation, so that z is no layer's output
-    sites = watched(Parts(), lambda m: m.head(m.act(drop(m.fc1(batch())))), times=3)
-    assert sites == [("act", "fc1", 12)]
 
 
 def test_features_returned_beside_the_logits_are_hidden_and_an_output_in_a_nested_structure_is_not():
@@ -135,11 +111,6 @@ def test_head_of_one_forward_does_not_feed_the_activation_of_data_in_the_next():
     network = nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, WIDTH))
     (site,) = observe(network, batch(), batch_size=2).sites
     assert (site.layer, site.num_samples) == (None, 4)
-
-
-def test_activation_of_two_widths_is_two_sites():
-    sites = watched(Parts(), lambda m: (m.act(batch()), m.act(torch.cat([batch(), batch()], 1))))
-    assert sites == [("act", None, 8), ("act#2", None, 8)]
 
 
 @pytest.mark.parametrize(("shape", "num_units"), [((4, 3, 5), 5), ((4, 3, 5, 7), 3)])
@@ -167,23 +138,17 @@ def test_activation_belongs_to_the_layer_before_it_not_to_one_of_its_width_befor
     assert [(name, layer) for name, layer, _ in sites] == [("relu", "inner"), ("tanh", "pooler")]
 
 
-def test_layer_called_aside_in_a_forward_feeds_nothing():
-    class Aside(Parts):
-        def forward(self, x):
-            z = self.fc1(x)
-            self.fc2(z)
-            return self.head(self.act(z))
-
-    assert layers_with_and_without_gradients(Aside()) == ["fc1", "fc1"]
-
-
-def test_activation_of_a_sum_with_what_fed_the_branch_belongs_to_the_branch():
-    class Residual(Parts):
-        def forward(self, x):
-            z = self.fc1(x)
-            return self.head(self.act(z + self.fc2(z)))
-
-    assert layers_with_and_without_gradients(Residual()) == ["fc2", "fc2"]
+@pytest.mark.parametrize(
+    ("forward", "layer"),
+    [
+        (lambda self, x: (z := self.fc1(x), self.fc2(z), self.head(self.act(z)))[-1], "fc1"),
+        (lambda self, x: self.head(self.act((z := self.fc1(x)) + self.fc2(z))), "fc2"),
+    ],
+    ids=["a layer called aside", "a sum with what fed the branch"],
+)
+def test_activation_belongs_to_the_layer_that_feeds_it_last(forward, layer):
+    model = type("Own", (Parts,), {"forward": forward})()
+    assert layers_with_and_without_gradients(model) == [layer, layer]
 
 
 def test_activation_of_a_sum_of_two_branches_is_named_by_itself():

@@ -24,23 +24,14 @@ class Swish(nn.SiLU):
     """A class of one's own over one of torch's."""
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        *(nn.ReLU(), nn.GELU(), nn.PReLU(), nn.RReLU(), nn.Tanh(), Swish()),
-        *(AID(), CReLU(), DropReLU(), Fourier(), ReLUDropout(), IntervalDropout((0.0,), (0.9, 0.1))),
-    ],
-)
+YES = (nn.ReLU(), nn.GELU(), nn.PReLU(), nn.RReLU(), nn.Tanh(), Swish(), AID(), CReLU(), DropReLU(), Fourier())
+YES += (ReLUDropout(), IntervalDropout((0.0,), (0.9, 0.1)))
+NO = (nn.Linear(1, 1), nn.Softmax(1), nn.LogSoftmax(1), nn.Dropout(), nn.Identity(), nn.MultiheadAttention(2, 1))
+
+
+@pytest.mark.parametrize("module", [*YES, *NO], ids=lambda module: type(module).__name__)
 def test_activation_is_recognised(module):
-    assert is_activation(module)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [nn.Linear(1, 1), nn.Softmax(1), nn.LogSoftmax(1), nn.Dropout(), nn.Identity(), nn.MultiheadAttention(2, 1)],
-)
-def test_other_module_is_no_activation(module):
-    assert not is_activation(module)
+    assert is_activation(module) == (module in YES)
 
 
 def test_block_from_a_file_of_activations_is_none_if_it_has_parts():
@@ -50,16 +41,11 @@ def test_block_from_a_file_of_activations_is_none_if_it_has_parts():
     assert not is_activation(block)
 
 
-def test_sites_can_be_named():
+def test_sites_can_be_named_or_come_from_a_unit_graph():
     network = nn.Sequential(nn.Linear(2, 2), nn.Identity(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
-    assert [site.name for site in observe(network, torch.ones(1, 2)).sites] == ["3"]
-    assert [site.name for site in observe(network, torch.ones(1, 2), sites=["1"]).sites] == ["1"]
-
-
-def test_sites_can_come_from_a_unit_graph():
-    network = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
-    layer = UnitLayer("3", network[3], network[2], None, (), False, False, "", 2)
-    assert [site.name for site in observe(network, torch.ones(1, 2), sites=UnitGraph((layer,), ())).sites] == ["3"]
+    graph = UnitGraph((UnitLayer("1", network[1], network[0], None, (), False, False, "", 2),), ())
+    for sites, name in ((None, "3"), (["1"], "1"), (graph, "1")):
+        assert [site.name for site in observe(network, torch.ones(1, 2), sites=sites).sites] == [name]
 
 
 def test_unknown_name_lists_the_activations_there_are():
@@ -74,16 +60,9 @@ def test_activation_used_twice_is_two_sites_with_the_layers_that_feed_them():
 
 def test_site_behind_a_residual_sum_belongs_to_the_last_layer_of_the_branch():
     sites = observe(ResNet(), torch.randn(2, 3, 13, 13)).sites
-    assert [site.layer for site in sites] == [
-        "conv1",
-        "layer1.0.conv1",
-        "layer1.0.conv2",
-        "layer1.1.conv1",
-        "layer1.1.conv2",
-        "layer2.0.conv1",
-        "layer2.0.conv2",
-        "layer2.0.conv3",
-    ]
+    inner = ["layer1.0.conv1", "layer1.0.conv2", "layer1.1.conv1", "layer1.1.conv2"]
+    inner += ["layer2.0.conv1", "layer2.0.conv2", "layer2.0.conv3"]
+    assert [site.layer for site in sites] == ["conv1", *inner]
 
 
 SAME_WIDTH = [
@@ -148,30 +127,28 @@ def test_units_moved_without_a_norm_are_found_by_the_graph():
     assert DormantRatio().measure(observation)["dormant_ratio"] == 3 / 8
 
 
-def test_norm_over_positions_does_not_make_units_of_them():
-    network = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(5, 1))
-    (site,) = observe(network, torch.randn(4, 7, 3)).sites
-    assert (site.num_units, site.layer) == (5, "0")
-
-
-def test_norm_before_the_layer_says_nothing_of_the_layers_units():
-    network = nn.Sequential(nn.LayerNorm(6), Permute(0, 2, 1), nn.Conv1d(6, 5, 2), nn.ReLU(), nn.Conv1d(5, 1, 1))
-    (site,) = observe(network, torch.randn(4, 7, 6)).sites  # z is (4, 5, 6): its last dimension is as wide as the norm
-    assert (site.num_units, site.layer) == (5, "2")
+@pytest.mark.parametrize(
+    ("layers", "shape", "layer"),
+    [
+        ((nn.Linear(3, 5), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(5, 1)), (4, 7, 3), "0"),
+        # z is (4, 5, 6): its last dimension is as wide as the norm
+        ((nn.LayerNorm(6), Permute(0, 2, 1), nn.Conv1d(6, 5, 2), nn.ReLU(), nn.Conv1d(5, 1, 1)), (4, 7, 6), "2"),
+    ],
+    ids=["a norm over positions", "a norm before the layer"],
+)
+def test_norm_of_something_else_does_not_make_units_of_it(layers, shape, layer):
+    (site,) = observe(nn.Sequential(*layers), torch.randn(shape)).sites
+    assert (site.num_units, site.layer) == (5, layer)
 
 
 HALVED, HALF = IntervalDropout((0.0,), (0.5, 0.5)), IntervalDropout((0.0,), (1.0, 0.5))
 
 
-@pytest.mark.parametrize(
-    "module", [AID(0.9), DropReLU(0.9), HALVED, nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()]
-)
-def test_activation_that_lets_negative_values_through_is_never_silent(module):
-    assert never_silent(module)
-    assert (module.eval()(torch.tensor([[-1.0, -2.0]])) != 0).any()
+PASSING = [AID(0.9), DropReLU(0.9), HALVED, nn.RReLU(), nn.LeakyReLU(), CReLU(), Fourier(), nn.Tanh()]
+RECTIFIERS = [nn.ReLU(), ReLUDropout(0.5), AID(1.0), DropReLU(1.0), HALF, nn.LeakyReLU(0.0)]
 
 
-@pytest.mark.parametrize("module", [nn.ReLU(), ReLUDropout(0.5), AID(1.0), DropReLU(1.0), HALF, nn.LeakyReLU(0.0)])
-def test_rectifier_can_be_silent(module):
-    assert not never_silent(module)
-    assert (module.eval()(torch.tensor([[-1.0, -2.0]])) == 0).all()
+@pytest.mark.parametrize("module", [*PASSING, *RECTIFIERS], ids=str)
+def test_activation_that_lets_negative_values_through_is_never_silent_and_a_rectifier_can_be(module):
+    assert never_silent(module) == (module in PASSING)
+    assert (module.eval()(torch.tensor([[-1.0, -2.0]])) != 0).any() == (module in PASSING)
