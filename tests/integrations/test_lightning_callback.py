@@ -42,101 +42,91 @@ def loader(**options):
     return DataLoader(TensorDataset(*examples()), batch_size=8, **options)
 
 
-def trainer(callback, *, epochs=4, **options):
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
-    return pl.Trainer(
-        max_epochs=epochs,
-        callbacks=callback if isinstance(callback, list) else [callback],
-        accelerator="cpu",
-        **quiet | {"enable_checkpointing": False} | options,
-    )
+QUIET = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False, "enable_checkpointing": False}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def fit(callback, module, *, epochs=2, data=None, how=None, **options):
+    """Train the module; the trainer."""
+    callbacks = callback if isinstance(callback, list) else [callback]
+    own = pl.Trainer(max_epochs=epochs, callbacks=callbacks, accelerator="cpu", **QUIET | options)
+    own.fit(module, *(data or [loader()]), **how or {})
+    return own
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_callback_trains_as_the_plain_loop_does(name, tmp_path):
+def test_callback_trains_as_the_plain_loop_does(name):
     module = Module()
     callback = PlasticityCallback(METHODS[name], part="net", epochs_per_stage=2, loss=F.cross_entropy)
-    trainer(callback, gradient_clip_val=CLIP, default_root_dir=tmp_path).fit(module, loader(), loader())
+    fit(callback, module, epochs=4, data=[loader(), loader()], gradient_clip_val=CLIP)
     assert same_weights(module.net, train_plainly(METHODS[name], [batches() * 2] * 2))
     assert name == "vanilla" or not same_weights(module.net, train_plainly(METHODS["vanilla"], [batches() * 2] * 2))
 
 
-def test_gradients_are_edited_once_per_step_when_batches_are_accumulated(tmp_path):
+def test_gradients_are_edited_once_per_step_when_batches_are_accumulated():
     module, method = Module(), L2Init(strength=0.1)
     callback = PlasticityCallback(method, part="net")
-    trainer(callback, gradient_clip_val=CLIP, accumulate_grad_batches=3, default_root_dir=tmp_path).fit(
-        module, loader()
-    )
+    fit(callback, module, epochs=4, gradient_clip_val=CLIP, accumulate_grad_batches=3)
     assert same_weights(module.net, train_plainly(method, [batches() * 4], accumulate=3))
     assert callback.plasticity.num_steps == 4
 
 
-def test_stages_can_be_counted_in_steps_and_reading_the_data_leaves_the_shuffle_alone(tmp_path):
+def test_stages_can_be_counted_in_steps_and_reading_the_data_leaves_the_shuffle_alone():
     orders = {}
     for steps in (None, 2):
-        seen = []
-        module = Module()
+        seen, module = [], Module()
         module.net.register_forward_pre_hook(lambda net, args: seen.append(args[0]) if net.training else None)  # noqa: B023
         callback = PlasticityCallback(ReDo(threshold=0.5), part="net", steps_per_stage=steps)
         torch.manual_seed(0)
-        trainer(callback, default_root_dir=tmp_path).fit(module, loader(shuffle=True))
+        fit(callback, module, epochs=4, data=[loader(shuffle=True)])
         orders[steps] = torch.stack(seen)
         assert callback.plasticity.stage == (0 if steps is None else 5)  # 12 steps; none after the last
     assert torch.equal(orders[None], orders[2])
 
 
-def test_each_fit_is_a_stage_with_the_optimizer_that_lightning_made_for_it(tmp_path):
+def test_each_fit_is_a_stage_with_the_optimizer_that_lightning_made_for_it():
     module, method = Module(), CBP(replacement_rate=0.1, maturity=3)
     callback = PlasticityCallback(method, part="net")
     for _ in range(2):
-        trainer(callback, epochs=3, default_root_dir=tmp_path).fit(module, loader())
-    plain = train_plainly(method, [batches() * 3] * 2, clip=None, fresh_optimizer=True)
-    assert same_weights(module.net, plain)
+        fit(callback, module, epochs=3)
+    assert same_weights(module.net, train_plainly(method, [batches() * 3] * 2, clip=None, fresh_optimizer=True))
     assert callback.plasticity.stage == 1
 
 
 @pytest.mark.parametrize("name", ["s_ewc", "cbp", "redo", "shrink_perturb"])
-def test_resumed_training_equals_an_unbroken_one(name, tmp_path):
-    def fit(epochs, **options):
-        module = Module()
-        callback = PlasticityCallback(METHODS[name], part="net", epochs_per_stage=2)
-        own = trainer(callback, epochs=epochs, enable_checkpointing=True, default_root_dir=tmp_path)
-        own.fit(module, loader(), **options)
-        return own, module
+def test_resumed_training_equals_an_unbroken_one(name):
+    def trained(epochs, **how):
+        callback, module = PlasticityCallback(METHODS[name], part="net", epochs_per_stage=2), Module()
+        return fit(callback, module, epochs=epochs, how=how, enable_checkpointing=True), module.net
 
-    first, _ = fit(3)
-    first.save_checkpoint(tmp_path / "middle.ckpt")
-    _, resumed = fit(6, ckpt_path=tmp_path / "middle.ckpt", weights_only=True)
-    assert same_weights(resumed.net, fit(6)[1].net)
+    trained(3)[0].save_checkpoint("middle.ckpt")
+    _, resumed = trained(6, ckpt_path="middle.ckpt", weights_only=True)
+    assert same_weights(resumed, trained(6)[1])
 
 
 def test_metrics_go_to_the_logger(tmp_path):
     callback = PlasticityCallback(part="net", monitor_every=5)
-    logger = CSVLogger(tmp_path)
-    trainer(callback, logger=logger, log_every_n_steps=1).fit(Module(), loader())
+    fit(callback, Module(), epochs=4, logger=CSVLogger(tmp_path), log_every_n_steps=1)
     header, *rows = (line.split(",") for line in (next(tmp_path.rglob("metrics.csv"))).read_text().splitlines())
     assert "plasticity/train/0/dormant" in header
     assert [int(row[header.index("step")]) for row in rows] == [0, 4, 9]
     assert "dormant" in callback.monitor.report()
 
 
-def test_bfloat16_autocast_works_with_methods_that_trace(tmp_path):
-    module = Module()
-    callback = PlasticityCallback(CBP(replacement_rate=0.1, maturity=3), part="net")
-    trainer(callback, precision="bf16-mixed", default_root_dir=tmp_path).fit(module, loader())
-    assert callback.plasticity.num_steps == 12
+def test_bfloat16_autocast_works_with_methods_that_trace():
+    module, callback = Module(), PlasticityCallback(CBP(replacement_rate=0.1, maturity=3), part="net")
+    fit(callback, module, precision="bf16-mixed")
+    assert callback.plasticity.num_steps == 6
     assert all(torch.isfinite(parameter).all() for parameter in module.parameters())
 
 
-def fit(callback, module, *, epochs=2, **options):
-    own = trainer(callback, epochs=epochs, **options)
-    own.fit(module, loader())
-    return own
-
-
-def test_a_network_that_is_not_called_says_which_part_to_name(tmp_path):
+def test_a_network_that_is_not_called_says_which_part_to_name():
     with pytest.raises(ValueError, match=r"ReDo traces the network.*part='net'"):
-        fit(PlasticityCallback(ReDo()), Module(), default_root_dir=tmp_path)
+        fit(PlasticityCallback(ReDo()), Module())
 
 
 class Calling(Module):
@@ -161,24 +151,24 @@ def process_group():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("process_group")
-def test_a_wrapped_module_that_calls_itself_is_followed(tmp_path):
+def test_a_wrapped_module_that_calls_itself_is_followed():
     """With ddp training_step comes through the module's forward, and so do its arguments."""
     module, method = Calling(), CBP(replacement_rate=0.1, maturity=3)
     callback = PlasticityCallback(method)
-    options = {"strategy": "ddp", "devices": 1, "use_distributed_sampler": False, "default_root_dir": tmp_path}
+    options = {"strategy": "ddp", "devices": 1, "use_distributed_sampler": False}
     fit(callback, module, epochs=4, **options)
     assert same_weights(module.net, train_plainly(method, [batches() * 4], clip=None))
     with pytest.raises(ValueError, match="part='net'"):
         fit(PlasticityCallback(method), Module(), **options)
 
 
-def test_compiled_modules_are_refused_by_methods_that_trace_and_served_by_others(tmp_path):
+def test_compiled_modules_are_refused_by_methods_that_trace_and_served_by_others():
     compiled = torch.compile(Calling(), backend="eager")
     with pytest.raises(ValueError, match="the module is compiled"):
-        fit(PlasticityCallback(CBP()), compiled, default_root_dir=tmp_path)
+        fit(PlasticityCallback(CBP()), compiled)
     module = Calling()
     method = L2Init(strength=0.1)
-    fit(PlasticityCallback(method), torch.compile(module, backend="eager"), default_root_dir=tmp_path)
+    fit(PlasticityCallback(method), torch.compile(module, backend="eager"))
     plain = train_plainly(method, [batches() * 2], clip=None)
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(module.parameters(), plain.parameters(), strict=True))
 
@@ -200,11 +190,11 @@ class TwoOptimizers(Module):
         return [adam(self.net[:2]), adam(self.net[2:])]
 
 
-def test_a_network_that_two_optimizers_train_is_refused_and_a_part_of_it_is_not(tmp_path):
+def test_a_network_that_two_optimizers_train_is_refused_and_a_part_of_it_is_not():
     with pytest.raises(ValueError, match="2 optimizers train Sequential"):
-        fit(PlasticityCallback(L2Init(), part="net"), TwoOptimizers(), default_root_dir=tmp_path)
+        fit(PlasticityCallback(L2Init(), part="net"), TwoOptimizers())
     callback = PlasticityCallback(L2Init(), part="net.2")
-    fit(callback, TwoOptimizers(), default_root_dir=tmp_path)
+    fit(callback, TwoOptimizers())
     assert callback.plasticity.num_steps == 6
 
 
@@ -235,12 +225,12 @@ class Players(pl.LightningModule):
 
 
 @pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp", "shrink_perturb"])
-def test_two_networks_with_an_optimizer_each_have_methods_of_their_own(name, tmp_path):
+def test_two_networks_with_an_optimizer_each_have_methods_of_their_own(name):
     torch.manual_seed(0)
     module = Players()
     plain = copy.deepcopy(module)
     callbacks = [PlasticityCallback(METHODS[name], part=part, steps_per_stage=4) for part in ("first", "second")]
-    fit(callbacks, module, epochs=3, default_root_dir=tmp_path)
+    fit(callbacks, module, epochs=3)
     optimizers = plain.configure_optimizers()
     parts = plain.first, plain.second
     attached = [attach(part, own, METHODS[name]) for part, own in zip(parts, optimizers, strict=True)]
@@ -290,13 +280,13 @@ class Overflowing(Module):
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_gradients_are_edited_without_their_scale_and_a_skipped_step_is_none(fused, tmp_path):
+def test_gradients_are_edited_without_their_scale_and_a_skipped_step_is_none(fused):
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     precision = MixedPrecision("16-mixed", device="cpu", scaler=scaler)
     method = Noted(strength=0.1)
     method.norms.clear()
     callback = PlasticityCallback(method, part="net")
-    fit(callback, Overflowing(fused=fused), plugins=[precision], default_root_dir=tmp_path)
+    fit(callback, Overflowing(fused=fused), plugins=[precision])
     assert callback.plasticity.num_steps == 5
     finite = [norm for norm in method.norms if norm < float("inf")]
     assert len(finite) == 5
@@ -308,17 +298,17 @@ def test_a_method_that_only_swaps_the_activation_names_convert():
         PlasticityCallback(UseAID())
 
 
-def test_two_callbacks_in_one_trainer_keep_their_memories_apart(tmp_path):
+def test_two_callbacks_in_one_trainer_keep_their_memories_apart():
     def pair():
         return [PlasticityCallback(METHODS["s_ewc"], part="net"), PlasticityCallback(METHODS["cbp"], part="net")]
 
-    own = fit(pair(), Module(), default_root_dir=tmp_path)
-    own.save_checkpoint(tmp_path / "middle.ckpt")
-    saved = torch.load(tmp_path / "middle.ckpt", weights_only=True)["callbacks"]
+    own = fit(pair(), Module())
+    own.save_checkpoint("middle.ckpt")
+    saved = torch.load("middle.ckpt", weights_only=True)["callbacks"]
     assert sorted(memory["methods"][0]["name"] for memory in saved.values()) == ["cbp", "s_ewc"]
 
 
-def test_a_part_that_takes_other_inputs_than_the_batch_is_warned_of(tmp_path, recwarn):
+def test_a_part_that_takes_other_inputs_than_the_batch_is_warned_of(recwarn):
     class InTwoParts(Module):
         def __init__(self):
             super().__init__()
@@ -327,20 +317,20 @@ def test_a_part_that_takes_other_inputs_than_the_batch_is_warned_of(tmp_path, re
         def training_step(self, batch, batch_idx):
             return F.cross_entropy(self.net(self.first(batch[0])), batch[1])
 
-    fit(PlasticityCallback(ReDo(), part="net"), Module(), default_root_dir=tmp_path)
-    fit(PlasticityCallback(CBP(), part="net"), InTwoParts(), default_root_dir=tmp_path)  # which reads no data
+    fit(PlasticityCallback(ReDo(), part="net"), Module())
+    fit(PlasticityCallback(CBP(), part="net"), InTwoParts())  # which reads no data
     assert not [warning for warning in recwarn if "took other inputs" in str(warning.message)]
     with pytest.warns(UserWarning, match="the part 'net' took other inputs than those of the batch"):
-        fit(PlasticityCallback(ReDo(), part="net"), InTwoParts(), default_root_dir=tmp_path)
+        fit(PlasticityCallback(ReDo(), part="net"), InTwoParts())
 
 
-def test_a_training_that_failed_before_its_first_forward_can_be_begun_again(tmp_path):
+def test_a_training_that_failed_before_its_first_forward_can_be_begun_again():
     class Fails(pl.Callback):
         def on_train_batch_start(self, *args):
             raise OSError("no data")
 
     module, callback = Module(), PlasticityCallback(CBP(), part="net")
     with pytest.raises(OSError, match="no data"):
-        fit([callback, Fails()], module, default_root_dir=tmp_path)
-    fit(callback, module, default_root_dir=tmp_path)
+        fit([callback, Fails()], module)
+    fit(callback, module)
     assert (callback.plasticity.stage, callback.plasticity.num_steps) == (0, 6)

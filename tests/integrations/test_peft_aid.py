@@ -41,26 +41,20 @@ def by_hand(layer, x, p):
     return layer.base_layer(x) + mean @ layer.lora_B["default"].weight.T * layer.scaling["default"]
 
 
-def test_adapter_in_evaluation_mode_is_the_formula():
-    model, x = adapted(p=0.8).eval(), torch.randn(5, 8)
-    layer = model.base_model.model.query
-    assert torch.allclose(layer(x), by_hand(layer, x, 0.8), atol=1e-6)
-
-
-def test_masks_are_drawn_in_training_alone():
-    model, x = adapted(p=0.6), torch.randn(5, 8)
-    assert not torch.equal(model.train()(x), model(x))
-    assert torch.equal(model.eval()(x), model(x))
-
-
-def test_p_of_one_is_relu_in_every_layer_of_its_own():
-    model = adapted(p=1.0)
-    activations = [module for module in model.modules() if isinstance(module, AID)]
-    assert len(activations) == len(set(activations)) == 3
-
-
-def test_names_of_weights_are_those_of_plain_lora():
-    assert adapted().state_dict().keys() == adapted(p=None).state_dict().keys()
+def test_adapter_in_evaluation_mode_is_the_formula_and_masks_are_drawn_in_training():
+    x = torch.randn(5, 8)
+    for model in (
+        adapted(p=0.8),
+        put_aid_in_lora(adapted(p=0.9), AID(p=0.8)),
+    ):  # a second activation replaces the first
+        layer = model.base_model.model.query
+        assert not torch.equal(model.train()(x), model(x))
+        model.eval()
+        assert torch.allclose(layer(x), by_hand(layer, x, 0.8), atol=1e-6)
+        assert len({module for module in model.modules() if isinstance(module, AID)}) == 3
+        assert model.state_dict().keys() == adapted(p=None).state_dict().keys()
+        with model.disable_adapter():
+            assert torch.equal(model(x), Base()(x))
 
 
 def test_adapter_learns():
@@ -75,27 +69,17 @@ def test_adapter_learns():
     assert not any(torch.equal(after[name], value) for name, value in before.items())
 
 
-def test_saved_adapter_comes_back_with_its_activation(tmp_path):
+def test_saved_adapter_comes_back_with_its_activation_and_trains_only_if_asked(tmp_path):
     model, x = adapted(p=0.75).eval(), torch.randn(5, 8)
     model.save_pretrained(tmp_path)
-    loaded = load_lora_with_aid(Base(), tmp_path).eval()
+    loaded, trainable = load_lora_with_aid(Base(), tmp_path), load_lora_with_aid(Base(), tmp_path, is_trainable=True)
     assert torch.equal(loaded(x), model(x))
-    assert {module.p for module in loaded.modules() if isinstance(module, AID)} == {0.75}
+    assert {(m.p, m.training) for m in loaded.modules() if isinstance(m, AID)} == {(0.75, False)}
+    assert {(m.p, m.training) for m in trainable.modules() if isinstance(m, AID)} == {(0.75, True)}
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
-    assert any(
-        parameter.requires_grad for parameter in load_lora_with_aid(Base(), tmp_path, is_trainable=True).parameters()
-    )
+    assert any(parameter.requires_grad for parameter in trainable.parameters())
     loaded.save_pretrained(tmp_path / "again")
     assert torch.equal(load_lora_with_aid(Base(), tmp_path / "again").eval()(x), model(x))
-
-
-def test_loaded_adapter_is_without_masks_until_it_is_trained(tmp_path):
-    model, x = adapted(p=0.6).eval(), torch.randn(5, 8)
-    model.save_pretrained(tmp_path)
-    assert torch.equal(load_lora_with_aid(Base(), tmp_path)(x), model(x))
-    training = {m.training for m in adapted(p=0.6).modules() if isinstance(m, AID)}
-    trainable = load_lora_with_aid(Base(), tmp_path, is_trainable=True)
-    assert training == {True} == {m.training for m in trainable.modules() if isinstance(m, AID)}
 
 
 def test_adapter_in_a_subfolder_and_one_beside_another_are_loaded_with_their_activations(tmp_path):
@@ -175,18 +159,6 @@ def test_copies_have_the_activation_too(copied):
     assert torch.equal(twin(x), model(x))
     with pytest.raises(NotImplementedError, match="cannot be merged"):
         twin.merge_adapter()
-
-
-def test_turning_adapters_off_leaves_the_base():
-    model, x = adapted().eval(), torch.randn(5, 8)
-    with model.disable_adapter():
-        assert torch.equal(model(x), Base()(x))
-
-
-def test_a_second_activation_replaces_the_first():
-    model, x = put_aid_in_lora(adapted(p=0.9), AID(p=0.8)).eval(), torch.randn(5, 8)
-    layer = model.base_model.model.query
-    assert torch.allclose(layer(x), by_hand(layer, x, 0.8), atol=1e-6)
 
 
 def test_dora_and_models_without_lora_are_refused():

@@ -14,12 +14,11 @@ NAMES = ("vanilla", "s_ewc", "cbp", "redo", "dash", "shrink_perturb")
 
 def with_lightning(name, folder):
     import torch.nn.functional as F
-    from test_lightning_callback import Module, PlasticityCallback, loader, trainer
+    from test_lightning_callback import Module, PlasticityCallback, fit
 
     module = Module()
     callback = PlasticityCallback(METHODS[name], part="net", epochs_per_stage=2, loss=F.cross_entropy)
-    options = {"devices": 2, "strategy": "ddp", "default_root_dir": folder}
-    trainer(callback, epochs=6, **options).fit(module, loader())
+    fit(callback, module, epochs=6, devices=2, strategy="ddp", default_root_dir=folder)
     return module.net, callback
 
 

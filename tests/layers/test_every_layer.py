@@ -188,25 +188,6 @@ def test_inplace_refuses_memory_that_is_shared_between_elements(inplace_layer: n
 # Randomness
 
 
-def test_manual_seed_makes_masks_reproducible(layer: nn.Module):
-    x = torch.randn(1000)
-    first = seeded(layer, x)
-    assert not torch.equal(first, layer(x))
-    assert torch.equal(first, seeded(layer, x))
-
-
-def test_masks_do_not_depend_on_the_thread_count(layer: nn.Module):
-    x, threads = torch.randn(300_007), torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        one = seeded(layer, x)
-        torch.set_num_threads(2)
-        two = seeded(layer, x)
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(one, two)
-
-
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_checkpointed_gradient_equals_the_plain_one(layer: nn.Module, use_reentrant: bool):
     net = nn.Sequential(nn.Linear(20, 30), layer, nn.Linear(30, 5), copy.deepcopy(layer))
@@ -231,11 +212,6 @@ def test_copies_behave_as_the_original(layer: nn.Module, training: bool):
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert repr(twin) == repr(layer)
         assert torch.equal(seeded(twin, x), seeded(layer, x))
-
-
-def test_state_dict_is_empty(layer: nn.Module):
-    assert not layer.state_dict()
-    assert not list(layer.parameters())
 
 
 # Mixed precision, compilers, exporters, data parallelism
@@ -280,15 +256,6 @@ def test_compiled_inplace_layer_overwrites_its_input():
     y = torch.compile(layer, fullgraph=True, backend="aot_eager")(x)
     assert torch.equal(x, expected)
     assert torch.equal(y, expected)
-
-
-@MODES
-def test_exported_program_equals_the_layer(layer: nn.Module, training: bool):
-    layer.train(training)
-    batch = torch.export.Dim("batch")
-    program = torch.export.export(layer, (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
-    x = torch.randn(11, 4)
-    assert torch.equal(seeded(program.module(), x), seeded(layer, x))
 
 
 @pytest.mark.filterwarnings("ignore")  # of onnxscript and torch.onnx about themselves

@@ -9,11 +9,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from by_hand import conv_net, learner_of, three_units, train_step
+from oracles import optimizers
+from random_networks import exact
 from supple.learner import Learner
 from supple.methods import CBP, ReDo
 from supple.methods.renewal import clear_
 from supple.units.surgery import Chosen, trained_by, trained_entries
 
+UNIT = torch.finfo(torch.float64).eps / 2
 ADAMS = {
     "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
     "foreach": lambda p: torch.optim.Adam(p, lr=1e-2, foreach=True),
@@ -26,31 +29,25 @@ ADAMS = {
 
 
 class AdamPerEntry:
-    """Adam from its formulas, with a step count for each entry."""
+    """The oracle's Adam, with a step count for each entry."""
 
-    def __init__(self, group, *, is_decoupled):
-        self.group, self.is_decoupled = group, is_decoupled
-        self.memory = {p: [torch.zeros_like(p) for _ in "kmvx"] for p in group["params"]}
+    def __init__(self, optimizer):
+        (group,) = optimizer.param_groups
+        kind, settings = (
+            getattr(optimizers, type(optimizer).__name__),
+            {k: v for k, v in group.items() if k != "params"},
+        )
+        self.sign = -1.0 if group["maximize"] else 1.0
+        self.oracles = {p: kind(exact(p, UNIT), **settings) for p in group["params"]}
 
     def update(self, p):
-        count, mean, square, largest = self.memory[p]
-        lr, decay, (beta1, beta2) = self.group["lr"], self.group["weight_decay"], self.group["betas"]
-        theta, gradient = p.detach().clone(), -p.grad if self.group["maximize"] else p.grad
-        if self.is_decoupled:
-            theta *= 1 - lr * decay
-        else:
-            gradient = gradient + decay * theta
-        count += 1
-        mean.copy_(beta1 * mean + (1 - beta1) * gradient)
-        square.copy_(beta2 * square + (1 - beta2) * gradient**2)
-        largest.copy_(torch.maximum(largest, square))
-        chosen = largest if self.group["amsgrad"] else square
-        root = (chosen / (1 - beta2**count)).sqrt()
-        return theta - lr * (mean / (1 - beta1**count)) / (root + self.group["eps"])
+        oracle = self.oracles[p]
+        oracle.theta = exact(p, UNIT)
+        oracle.step(exact(self.sign * p.grad, UNIT))
+        return torch.from_numpy(oracle.theta.value)
 
     def forget(self, p, mask):
-        for part in self.memory[p]:
-            part[mask] = 0.0
+        self.oracles[p].renew_(mask.numpy(), "per_entry")
 
 
 def two_hidden_layers():
@@ -77,7 +74,7 @@ def test_young_entries_take_the_steps_of_an_adam_that_counts_each_of_them(name, 
     learner = Learner(model, optimizer, example_input=torch.randn(16, 6, dtype=torch.float64), seed=1)
     method = CBP(replacement_rate=0.05, maturity=3, moments=moments)
     state = method.init(learner)
-    reference = AdamPerEntry(optimizer.param_groups[0], is_decoupled=isinstance(optimizer, torch.optim.AdamW))
+    reference = AdamPerEntry(optimizer)
     largest_error, num_renewed = 0.0, 0
     for _ in range(40):
         optimizer.zero_grad()

@@ -63,7 +63,7 @@ def test_cbp_renews_all_that_a_unit_owns_and_its_entries_take_the_steps_of_their
     learner = Learner(model, optimizer, example_input=inputs(), seed=1)
     method = CBP(replacement_rate=0.1, maturity=3, moments=moments)
     state, initial = method.init(learner), {p: p.detach().clone() for p in model.parameters()}
-    reference = AdamPerEntry(optimizer.param_groups[0], is_decoupled=False)
+    reference = AdamPerEntry(optimizer)
     largest_error, num_renewed = 0.0, 0
     for _ in range(40):
         optimizer.zero_grad()
