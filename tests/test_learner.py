@@ -38,25 +38,17 @@ def test_features_are_the_post_activations_of_the_last_training_forward():
     assert not learner.features["1"].requires_grad
 
 
-def test_evaluation_and_forwards_without_gradient_leave_features_alone():
+def test_evaluation_forwards_without_gradient_and_copies_leave_features_alone():
     model = three_units()
     learner = learner_of(model)
     learner.features  # noqa: B018
     model(torch.tensor([[1.0, 1.0]]))
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        twin(torch.ones(5, 2))
     with torch.no_grad():
         model(torch.ones(5, 2))
     model.eval()(torch.ones(5, 2))
     assert learner.take_feature("1").tolist() == [[2.0, 1.0, 0.0]]
-
-
-@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies_of_a_watched_model_are_not_watched(twin_of):
-    model = three_units()
-    learner = learner_of(model)
-    learner.features  # noqa: B018
-    model(torch.tensor([[1.0, 1.0]]))
-    twin_of(model)(torch.ones(5, 2))
-    assert learner.take_feature("1").shape == (1, 3)
 
 
 def test_missing_feature_says_how_to_have_one():
@@ -72,10 +64,13 @@ def test_units_are_traced_from_the_example_input_once():
     assert learner.units is learner.units
 
 
-def test_units_without_example_input_say_what_to_pass():
+def test_missing_example_input_and_loss_say_what_to_pass():
     model = three_units()
+    learner = Learner(model, sgd(model))
     with pytest.raises(ValueError, match=r"Learner\(model, optimizer, example_input=x\)"):
-        Learner(model, sgd(model)).units  # noqa: B018
+        learner.units  # noqa: B018
+    with pytest.raises(ValueError, match=r"attach\(\.\.\., loss=loss_fn\)"):
+        learner.loss((torch.randn(4, 2), torch.zeros(4)))
 
 
 def test_loss_is_that_of_the_function_given_and_can_be_of_another_model():
@@ -85,12 +80,6 @@ def test_loss_is_that_of_the_function_given_and_can_be_of_another_model():
     assert torch.equal(learner.loss((x, y)), F.cross_entropy(model(x), y))
     other = nn.Linear(2, 2)
     assert torch.equal(learner.loss_of(other, (x, y)), F.cross_entropy(other(x), y))
-
-
-def test_missing_loss_says_what_to_pass():
-    model = three_units()
-    with pytest.raises(ValueError, match=r"attach\(\.\.\., loss=loss_fn\)"):
-        Learner(model, sgd(model)).loss((torch.randn(4, 2), torch.zeros(4)))
 
 
 def test_seed_decides_the_generator():
@@ -137,18 +126,13 @@ def test_state_dict_brings_start_and_stream_to_a_learner_of_the_trained_model():
     assert torch.equal(torch.rand(3, generator=later.generator), draw)
 
 
-def test_state_dict_of_another_network_is_refused():
+def test_state_dict_of_another_network_or_device_is_refused_before_anything_is_changed():
     model, other = three_units(), chain(2, 3, 4, 1)
-    with pytest.raises(ValueError, match=r"'2\.bias' has the shape \(2,\) in it, and \(4,\) here"):
-        Learner(other, sgd(other)).load_state_dict(Learner(model, sgd(model)).state_dict())
-
-
-def test_stream_of_another_kind_of_device_is_refused_before_anything_is_changed():
-    model = three_units()
     learner = Learner(model, sgd(model))
-    saved = learner.state_dict() | {"initial": {}, "generator": torch.zeros(16, dtype=torch.uint8)}
+    with pytest.raises(ValueError, match=r"'2\.bias' has the shape \(2,\) in it, and \(4,\) here"):
+        Learner(other, sgd(other)).load_state_dict(learner.state_dict())
     with pytest.raises(ValueError, match="the random stream was not saved on a cpu device"):
-        learner.load_state_dict(saved)
+        learner.load_state_dict(learner.state_dict() | {"initial": {}, "generator": torch.zeros(16, dtype=torch.uint8)})
     assert learner.initial
 
 

@@ -56,14 +56,6 @@ def test_only_the_due_ones_of_the_chosen_change():
     assert model[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
 
 
-def test_concatenated_unit_loses_both_of_its_columns():
-    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(6, 1))
-    model[2].weight.fill_(1.0)
-    columns_US = torch.tensor([[0, 3], [1, 4], [2, 5]])
-    surgery.zero_outgoing_(unit_layer(model, 1, consumers=(Consumer(model[2], columns_US),)), chosen([1]))
-    assert model[2].weight.tolist() == [[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]]
-
-
 def test_every_consumer_is_cut_off():
     model, other = three_units(), nn.Conv1d(3, 2, 3)
     layer = unit_layer(model, 1)
@@ -83,52 +75,11 @@ def test_channels_last_weights_are_written_and_keep_their_layout():
     assert model[0].weight.stride() == stride
 
 
-def test_norm_of_a_unit_goes_back_to_identity():
-    model = conv_net()
-    norm = model[1]
-    for tensor in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
-        tensor.fill_(7.0)
-    norm.num_batches_tracked.fill_(7)
-    surgery.reset_norm_(conv_graph(model)["2"], chosen([1]), trained=all_of(model))
-    assert [t.tolist() for t in (norm.weight, norm.bias)] == [[7.0, 1.0], [7.0, 0.0]]
-    assert [t.tolist() for t in (norm.running_mean, norm.running_var)] == [[7.0, 0.0], [7.0, 1.0]]
-    assert norm.num_batches_tracked == 7
-
-
-@pytest.mark.parametrize("norm", [nn.LayerNorm(3), nn.GroupNorm(3, 3)], ids=["layer", "group"])
-def test_norms_without_running_statistics_have_their_affine_part_reset(norm):
-    norm.weight.fill_(7.0)
-    norm.bias.fill_(7.0)
-    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0, 2]), trained=all_of(norm))
-    assert norm.weight.tolist() == [1.0, 7.0, 1.0]
-    assert norm.bias.tolist() == [0.0, 7.0, 0.0]
-
-
 def test_norm_without_affine_part_has_its_statistics_reset():
     norm = nn.BatchNorm1d(3, affine=False)
     norm.running_mean.fill_(7.0)
     surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0]), trained=all_of(norm))
     assert norm.running_mean.tolist() == [0.0, 7.0, 7.0]
-
-
-@pytest.mark.parametrize("how", ["frozen", "foreign"])
-def test_biases_and_norms_that_the_optimizer_does_not_train_keep_every_bit(how):
-    model = conv_net()
-    model[1].running_mean.fill_(7.0)
-    others = [model[0].bias, *model[1].parameters()]
-    for parameter in others:
-        parameter.fill_(7.0)
-        parameter.requires_grad_(how == "foreign")
-    held = model.parameters() if how == "frozen" else [model[0].weight, *model[5].parameters()]
-    surgery.renew_(
-        conv_graph(model)["2"],
-        chosen([1]),
-        weight_KI=torch.full((1, 1, 3, 3), 9.0),
-        bias_K=0.0,
-        optimizer=torch.optim.SGD(held),
-    )
-    assert (model[0].weight[1] == 9.0).all()
-    assert all((tensor == 7.0).all() for tensor in (*others, model[1].running_mean))
 
 
 def test_layers_between_two_optimizers_are_left_alone():

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from supple.kernels import bernoulli, portable
 from supple.kernels.base import Intervals
 from supple.kernels.bernoulli import bernoulli_words, rare_places, spread
-from supple.kernels.portable import Branch, PortableKernel, two_branches
+from supple.kernels.portable import PortableKernel, two_branches
 from supple.kernels.reference import ReferenceKernel
 
 AID_90, AID_30 = (Intervals((0.0,), (p, 1.0 - p)) for p in (0.9, 0.3))
@@ -88,14 +88,6 @@ def test_tensors_without_memory_go_to_the_reference():
         assert PortableKernel().gate(x, x, 2.0).shape == (5, 3)
 
 
-def test_common_branch_is_the_likelier_one():
-    relu, negative_relu = Branch(False, True), Branch(True, False)
-    assert two_branches(AID_90).common == relu
-    assert two_branches(AID_90).rare_rate == 1.0 - 0.9
-    assert two_branches(AID_30).common == negative_relu
-    assert two_branches(RELU).rare_rate == 0.0
-
-
 @pytest.mark.parametrize("rate", [1e-6, 1e-3, 0.1, 0.5])
 def test_rare_places_come_at_their_rate_and_independently(rate: float):
     n = 4_000_000
@@ -107,13 +99,6 @@ def test_rare_places_come_at_their_rate_and_independently(rate: float):
     mask[places] = 1.0
     for lag in (1, 2, 3, 64, 1000):
         assert abs(laws.correlation(mask[lag:], mask[:-lag], rate)) < 5 / math.sqrt(n - lag), f"lag {lag}"
-
-
-def test_first_and_last_element_are_rare_as_often_as_any():
-    rate, calls, generator = 0.2, 4000, torch.Generator().manual_seed(4)
-    drawn = [rare_places(3, rate, generator=generator) for _ in range(calls)]
-    counts = torch.bincount(torch.cat(drawn), minlength=3) / calls
-    assert (counts - rate).abs().max() < 5 * laws.sigma(rate, calls)
 
 
 def test_too_few_gaps_are_followed_by_more(monkeypatch: pytest.MonkeyPatch):
@@ -133,19 +118,6 @@ def test_too_few_gaps_are_followed_by_more(monkeypatch: pytest.MonkeyPatch):
 def test_rate_too_small_for_any_place_draws_none():
     assert len(rare_places(1000, 1e-300, generator=None)) == 0
     assert len(rare_places(0, 0.5, generator=None)) == 0
-
-
-@pytest.mark.parametrize("rate", [1e-4, 0.25, 0.3, 0.5, 1.0 - 1e-4])
-def test_bits_of_words_are_set_at_the_rate_and_independently(rate: float):
-    num_words = 100_000
-    words = bernoulli_words(num_words, rate, generator=torch.Generator().manual_seed(6))
-    bits = (words.unsqueeze(1) >> torch.arange(64) & 1).double()
-    n = bits.numel()
-    assert abs(bits.mean().item() - rate) < 5 * laws.sigma(rate, n)
-    for other in (bits[:, 1:], bits[:, 7:]):
-        same = bits[:, : other.shape[1]]
-        assert abs(laws.correlation(same, other, rate)) < 5 / math.sqrt(other.numel())
-    assert abs(laws.correlation(bits[1:], bits[:-1], rate)) < 5 / math.sqrt(n - 64)
 
 
 def test_rate_below_the_first_places_is_not_cut_off():
