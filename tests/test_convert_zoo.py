@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import model_zoo
 from supple import AID, conversion_report, convert
+from written import network_of
 
 MODELS = [
     pytest.param(model, marks=pytest.mark.slow if model.is_slow else (), id=str(model)) for model in model_zoo.MODELS
@@ -126,11 +126,8 @@ def test_classes_that_are_swapped_by_their_name_compute_what_they_are_named_afte
 
 
 def test_a_converted_gelu_says_what_became_of_its_weights():
-    class Functional(nn.Module):
-        def forward(self, x):
-            return F.silu(F.gelu(x))
-
-    model = convert(nn.Sequential(nn.GELU(), Functional(), nn.ReLU()), AID(p=0.9), replace=(nn.ReLU, nn.GELU, nn.SiLU))
+    functional = network_of("F.silu(F.gelu(x))")()
+    model = convert(nn.Sequential(nn.GELU(), functional, nn.ReLU()), AID(p=0.9), replace=(nn.ReLU, nn.GELU, nn.SiLU))
     notes = {(note.where, note.what): note.how for note in conversion_report(model).notes}
     assert set(notes) == {("0", "GELU"), ("1.gelu_0", "GELU"), ("1.silu_0", "SiLU")}
     assert notes["0", "GELU"] == (
@@ -139,35 +136,22 @@ def test_a_converted_gelu_says_what_became_of_its_weights():
     )
 
 
-def test_a_converted_gate_says_that_its_bounds_are_gone():
+def test_a_converted_gate_says_that_its_bounds_are_gone_and_the_same_kind_needs_no_note():
     model = convert(nn.Sequential(nn.Sigmoid()), AID(p=0.9), replace=(nn.Sigmoid,))
     assert "where it was a gate, AID does not serve" in str(conversion_report(model))
-
-
-def test_an_activation_replaced_by_its_own_kind_needs_no_note():
-    model = convert(nn.Sequential(nn.GELU()), nn.GELU(), replace=(nn.GELU,))
-    assert conversion_report(model).notes == ()
+    assert conversion_report(convert(nn.Sequential(nn.GELU()), nn.GELU(), replace=(nn.GELU,))).notes == ()
 
 
 def test_a_namesake_with_weights_of_its_own_is_no_namesake():
-    class Swish(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.beta = nn.Parameter(torch.ones(()))
-
-        def forward(self, x):
-            return x * torch.sigmoid(self.beta * x)
-
-    model = convert(nn.Sequential(Swish()), AID(p=0.9), replace=(nn.SiLU,))
-    assert isinstance(model[0], Swish)
+    cls = network_of("x * torch.sigmoid(self.beta * x)", beta=nn.Parameter(torch.ones(())))
+    swish = type("Swish", (cls,), {})()
+    model = convert(nn.Sequential(swish), AID(p=0.9), replace=(nn.SiLU,))
+    assert model[0] is swish
     assert list(model.state_dict()) == ["0.beta"]
 
 
 def test_the_inside_of_what_is_replaced_as_a_whole_is_not_reported():
-    class Shifted(nn.Module):
-        def forward(self, x):
-            return torch.relu(x - 1)
-
-    report = conversion_report(convert(nn.Sequential(Shifted()), AID(p=0.9), replace=(Shifted, nn.ReLU)))
-    assert [(entry.where, entry.what) for entry in report.swapped] == [("0", "Shifted")]
+    shifted = network_of("torch.relu(x - 1)")
+    report = conversion_report(convert(nn.Sequential(shifted()), AID(p=0.9), replace=(shifted, nn.ReLU)))
+    assert [(entry.where, entry.what) for entry in report.swapped] == [("0", "Made")]
     assert report.retyped == ()

@@ -39,42 +39,30 @@ def test_activations_nobody_asked_for_are_left_and_listed():
 
 
 def test_the_lost_cap_of_relu6_is_noted():
-    class Capped(nn.Module):
-        def forward(self, x):
-            return F.relu6(x)
+    assert entries(nn.Sequential(nn.ReLU6(), network_of("F.relu6(x)")()), "notes") == {
+        ("0", "ReLU6"),
+        ("1.relu6_0", "ReLU6"),
+    }
 
-    assert entries(nn.Sequential(nn.ReLU6(), Capped()), "notes") == {("0", "ReLU6"), ("1.relu6_0", "ReLU6")}
 
-
-def test_lost_hooks_are_noted():
+def test_lost_hooks_and_an_activation_with_a_state_are_noted():
     model = nn.Sequential(nn.ReLU())
     model[0].register_forward_hook(lambda *_: None)
     assert entries(model, "notes") == {("0", "ReLU")}
+    report = conversion_report(convert(networks.MLP(), nn.PReLU()))
+    assert [(note.what, "new keys" in note.how) for note in report.notes] == [("PReLU", True)]
 
 
 def test_a_relu_that_wrote_into_its_callers_tensor_goes_on_doing_so_or_is_left_and_reported():
-    class First(nn.Module):
-        def __init__(self, act) -> None:
-            super().__init__()
-            self.act = act
-
-        def forward(self, x):
-            return self.act(x)
-
     for act in (nn.ReLU(inplace=True), functools.partial(F.relu, inplace=True)):
         x = torch.tensor([-1.0, 1.0])
-        convert(First(act), AID(p=1.0))(x)
+        convert(network_of("self.act(x)", act=act)(), AID(p=1.0))(x)
         assert x.tolist() == [0.0, 1.0]
-        (left,) = conversion_report(convert(First(act), nn.Softplus())).left
+        (left,) = conversion_report(convert(network_of("self.act(x)", act=act)(), nn.Softplus())).left
         assert "has no inplace" in left.how
     x = torch.tensor([-1.0, 1.0])
-    convert(First(nn.ReLU()), AID(p=1.0))(x)
+    convert(network_of("self.act(x)", act=nn.ReLU())(), AID(p=1.0))(x)
     assert x.tolist() == [-1.0, 1.0]
-
-
-def test_an_activation_with_a_state_is_noted():
-    report = conversion_report(convert(networks.MLP(), nn.PReLU()))
-    assert [(note.what, "new keys" in note.how) for note in report.notes] == [("PReLU", True)]
 
 
 def test_relus_inside_fused_kernels_and_torchscript_are_listed():
@@ -94,13 +82,11 @@ def test_the_report_prints_counts_places_and_reasons():
     assert "1 x MaskedNet: its source was rewritten: calls of functions go to submodules [3]" in text
 
 
-def test_a_model_never_converted_has_no_report():
+def test_a_model_never_converted_has_no_report_and_a_compiled_one_that_of_the_model():
+    model = networks.MLP()
     with pytest.raises(ValueError, match="this MLP was not converted"):
-        conversion_report(networks.MLP())
-
-
-def test_the_report_of_a_compiled_model_is_that_of_the_model():
-    model = convert(networks.MLP(), AID(p=0.9))
+        conversion_report(model)
+    convert(model, AID(p=0.9))
     assert conversion_report(torch.compile(model)) == conversion_report(model)
 
 

@@ -222,122 +222,68 @@ def test_a_call_is_replaced_or_left_whole_however_it_is_written(call):
     assert all(entry.how for entry in report.left)
 
 
+TWICE = lambda x: F.softplus(F.softplus(x))  # noqa: E731
+SELF = "def forward(self, x):\n    "
 BODIES = {
     "a local name hides a global": (
-        """    def forward(self, x):
-        F = self
-        return F.relu(x)
-
-    def relu(self, x):
-        return x + 5
-""",
+        f"{SELF}F = self\n    return F.relu(x)\ndef relu(self, x):\n    return x + 5",
         lambda x: x + 5,
     ),
     "an argument hides a global": (
-        """    def forward(self, x, F=torch.nn.init):
-        return x.abs() if F is not torch.nn.functional else F.relu(x)
-""",
+        "def forward(self, x, F=torch.nn.init):\n    return x.abs() if F is not torch.nn.functional else F.relu(x)",
         torch.abs,
     ),
     "an import in the forward": (
-        """    def forward(self, x):
-        import torch.nn.functional as f
-        from torch import relu
-
-        return f.relu(relu(x))
-""",
-        lambda x: F.softplus(F.softplus(x)),
+        f"{SELF}import torch.nn.functional as f\n    from torch import relu\n    return f.relu(relu(x))",
+        TWICE,
     ),
     "a method of self with the name of a tensor's": (
-        """    def forward(self, x):
-        self.x = x
-        return self.relu()
-
-    def relu(self):
-        return self.x + 5
-""",
+        f"{SELF}self.x = x\n    return self.relu()\ndef relu(self):\n    return self.x + 5",
         lambda x: x + 5,
     ),
     "positional-only and keyword-only arguments": (
-        """    def forward(this, x, /, *, scale=2):
-        return F.relu(x) * scale
-""",
+        "def forward(this, x, /, *, scale=2):\n    return F.relu(x) * scale",
         lambda x: F.softplus(x) * 2,
     ),
     "a mangled name": (
-        """    def forward(self, x):
-        self.__scale = 3
-        return self.__twice(F.relu(x)) * self.__scale
-
-    def __twice(self, x):
-        return 2 * F.relu(x)
-""",
-        lambda x: 6 * F.softplus(F.softplus(x)),
+        f"{SELF}self.__scale = 3\n    return self.__twice(F.relu(x)) * self.__scale\n"
+        "def __twice(self, x):\n    return 2 * F.relu(x)",
+        lambda x: 6 * TWICE(x),
     ),
     "a nested function": (
-        """    def forward(self, x):
-        def act(y):
-            return F.relu(y) + offset
-
-        offset = 1
-        return act(x)
-""",
+        f"{SELF}def act(y):\n        return F.relu(y) + offset\n    offset = 1\n    return act(x)",
         lambda x: F.softplus(x) + 1,
     ),
     "a nested function with a self of its own": (
-        """    def forward(self, x):
-        def act(self):
-            return self.relu()
-
-        return act(x)
-""",
+        f"{SELF}def act(self):\n        return self.relu()\n    return act(x)",
         F.relu,
     ),
-    "self given another meaning": (
-        """    def forward(self, x):
-        self = [F.relu]
-        return self[0](x)
-""",
-        F.relu,
-    ),
+    "self given another meaning": (f"{SELF}self = [F.relu]\n    return self[0](x)", F.relu),
     "a checkpointed lambda": (
-        """    def forward(self, x):
-        return torch.utils.checkpoint.checkpoint(lambda y: F.relu(y), x, use_reentrant=False)
-""",
+        f"{SELF}return torch.utils.checkpoint.checkpoint(lambda y: F.relu(y), x, use_reentrant=False)",
         F.softplus,
     ),
     "try, with and match": (
-        """    def forward(self, x):
-        with torch.enable_grad():
-            try:
-                x = F.relu(x)
-            finally:
-                match x.dim():
-                    case 2:
-                        x = x.relu()
-                    case _:
-                        raise ValueError
-        return x
-""",
-        lambda x: F.softplus(F.softplus(x)),
+        """
+        def forward(self, x):
+            with torch.enable_grad():
+                try:
+                    x = F.relu(x)
+                finally:
+                    match x.dim():
+                        case 2:
+                            x = x.relu()
+                        case _:
+                            raise ValueError
+            return x
+        """,
+        TWICE,
     ),
     "a generator": (
-        """    def forward(self, x):
-        return sum(self.parts(x))
-
-    def parts(self, x):
-        for part in x:
-            yield F.relu(part)
-""",
+        f"{SELF}return sum(self.parts(x))\ndef parts(self, x):\n    for part in x:\n        yield F.relu(part)",
         lambda x: F.softplus(x).sum(0),
     ),
-    "a global statement": (
-        """    def forward(self, x):
-        global F
-        return F.relu(x)
-""",
-        F.softplus,
-    ),
+    "a global statement": (f"{SELF}global F\n    return F.relu(x)", F.softplus),
 }
 
 
