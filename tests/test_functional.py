@@ -20,7 +20,7 @@ EVERY = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.ke
 
 
 @EVERY
-def test_generator_decides_the_mask_and_leaves_the_default_stream_alone(function: Callable[..., Tensor]):
+def test_generator_decides_the_mask_and_leaves_the_default_stream_alone(function):
     x, generator = torch.randn(1000), torch.Generator().manual_seed(5)
     before = torch.get_rng_state()
     first, again, other = (function(x, generator=torch.Generator().manual_seed(seed)) for seed in (5, 5, 6))
@@ -32,7 +32,7 @@ def test_generator_decides_the_mask_and_leaves_the_default_stream_alone(function
 
 
 @EVERY
-def test_training_is_the_default(function: Callable[..., Tensor]):
+def test_training_is_the_default(function):
     x = torch.randn(1000)
     torch.manual_seed(1)
     default = function(x)
@@ -42,7 +42,7 @@ def test_training_is_the_default(function: Callable[..., Tensor]):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_half_types_round_the_eval_product_once_and_not_the_rate(dtype: torch.dtype):
+def test_half_types_round_the_eval_product_once_and_not_the_rate(dtype):
     x = (torch.randn(1000).sign() * (torch.rand(1000) + 0.5)).to(dtype)
     exact = x.double() * torch.where(x >= 0, 0.9, 0.1).double()
     error = (SF.aid(x, 0.9, False).double() - exact).abs() / exact.abs()
@@ -63,7 +63,7 @@ def test_a_slope_of_zero_gives_zero_at_infinity_and_nan_at_nan():
 
 
 @pytest.mark.parametrize("p", [1, 0, np.float64(0.25), np.float32(0.25), np.int64(1)], ids=repr)
-def test_p_may_be_any_real_number_type(p: float):
+def test_p_may_be_any_real_number_type(p):
     x = torch.randn(1000)
     torch.manual_seed(1)
     y = SF.aid(x, p)
@@ -74,7 +74,7 @@ def test_p_may_be_any_real_number_type(p: float):
 @pytest.mark.parametrize(
     "p", [True, np.bool_(True), torch.tensor(True), 10**400], ids=["bool", "numpy", "torch", "huge"]
 )
-def test_a_bool_and_an_integer_beyond_every_float_are_no_numbers(p: object):
+def test_a_bool_and_an_integer_beyond_every_float_are_no_numbers(p):
     with pytest.raises(TypeError, match=r"^AID.p is .*, a number in \[0, 1\]; got "):
         SF.aid(torch.randn(3), p)
 

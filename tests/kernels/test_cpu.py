@@ -75,17 +75,17 @@ def draw_with_seed(kernel: CpuKernel, x: Tensor, intervals: Intervals, seed: cty
 
 @EVERY_DTYPE
 @pytest.mark.parametrize("law", laws.EVERY_DTYPE, ids=lambda law: law.__name__.removeprefix("check_"))
-def test_fused_kernel_obeys_the_law_in_every_dtype(kernel: CpuKernel, law: Callable, dtype: torch.dtype):
+def test_fused_kernel_obeys_the_law_in_every_dtype(kernel, law, dtype):
     law(kernel, dtype=dtype)
 
 
 @pytest.mark.parametrize("law", laws.ONE_DTYPE, ids=lambda law: law.__name__.removeprefix("check_"))
-def test_fused_kernel_obeys_the_law(kernel: CpuKernel, law: Callable):
+def test_fused_kernel_obeys_the_law(kernel, law):
     law(kernel)
 
 
 @pytest.mark.parametrize("p", [1e-6, 1e-3, 0.1, 0.5, 0.7, 0.9, 0.999, 1 - 1e-6])
-def test_keep_rates_hold_over_a_hundred_million_draws(kernel: CpuKernel, p: float):
+def test_keep_rates_hold_over_a_hundred_million_draws(kernel, p):
     # An odd size, so that each call ends in a partial group; bfloat16 halves the memory to walk over.
     x, calls = torch.ones(10_000_019, dtype=torch.bfloat16), 10
     generator = torch.Generator().manual_seed(21)
@@ -100,7 +100,7 @@ def laws_of_aid(p: float) -> Intervals:
 
 
 @pytest.mark.parametrize("law", [lambda r: Intervals((0.0,), (r, 0.0)), lambda r: Intervals((0.0,), (r, r / 2))])
-def test_rate_counts_to_its_last_binary_place(kernel: CpuKernel, law: Callable[[float], Intervals]):
+def test_rate_counts_to_its_last_binary_place(kernel, law):
     # The first group of a call compares the same U with whatever rate; so bisection over rates reads U itself. Each of
     # its 53 places is set in half of the draws, and differs from the one before in half of them, or the rate was cut
     # off or rounded before that place.
@@ -120,7 +120,7 @@ def test_rate_counts_to_its_last_binary_place(kernel: CpuKernel, law: Callable[[
 
 
 @EVERY_PATH
-def test_masks_of_groups_blocks_and_seeds_are_independent(kernel: CpuKernel, intervals: Intervals):
+def test_masks_of_groups_blocks_and_seeds_are_independent(kernel, intervals):
     x, n = torch.full((4_000_000,), 0.5), 4_000_000
     rate = 1.0 - intervals.drop[-2 if intervals is FOUR else -1]
     if rate == 1.0:
@@ -133,9 +133,7 @@ def test_masks_of_groups_blocks_and_seeds_are_independent(kernel: CpuKernel, int
 
 @EVERY_DTYPE
 @EVERY_PATH
-def test_one_two_and_seven_threads_agree_bit_for_bit(
-    kernel: CpuKernel, threads: Callable[[int], None], intervals: Intervals, dtype: torch.dtype
-):
+def test_one_two_and_seven_threads_agree_bit_for_bit(kernel, threads, intervals, dtype):
     x, grad = torch.randn(2, 400_003).to(dtype)
     drawn, gated = [], []
     for num_threads in (1, 2, 7):
@@ -148,9 +146,7 @@ def test_one_two_and_seven_threads_agree_bit_for_bit(
 
 @EVERY_DTYPE
 @EVERY_PATH
-def test_every_instruction_set_draws_the_same_stream(
-    kernel: CpuKernel, every_level: Callable[[], Iterator[str]], intervals: Intervals, dtype: torch.dtype
-):
+def test_every_instruction_set_draws_the_same_stream(kernel, every_level, intervals, dtype):
     x, grad = torch.randn(2, 100_003).to(dtype)
     results = {}
     for level in every_level():
@@ -168,7 +164,7 @@ def test_stream_written_again_knows_the_published_answer_of_philox():
 
 @pytest.mark.parametrize("p", [0.9, 0.5, 0.3])
 @pytest.mark.parametrize("seed", [0, 2**63 - 17])
-def test_masks_are_those_of_the_described_stream(kernel: CpuKernel, p: float, seed: int):
+def test_masks_are_those_of_the_described_stream(kernel, p, seed):
     num_groups = 2 * stream.GROUPS_IN_BLOCK + 3
     y = draw_with_seed(kernel, torch.ones(num_groups * stream.GROUP), laws_of_aid(p), (ctypes.c_uint64 * 1)(seed))
     assert (y != 0).tolist() == list(stream.float32_below(seed, int(p * 2**64), num_groups))
@@ -177,9 +173,7 @@ def test_masks_are_those_of_the_described_stream(kernel: CpuKernel, p: float, se
 @EVERY_DTYPE
 @EVERY_PATH
 @pytest.mark.parametrize("size", [1, 2, 17, 511, 512, 513, 8191, 8193, 70_001])
-def test_fused_error_is_at_most_twice_eager_error(
-    kernel: CpuKernel, intervals: Intervals, dtype: torch.dtype, size: int
-):
+def test_fused_error_is_at_most_twice_eager_error(kernel, intervals, dtype, size):
     x, grad = torch.randn(2, size).to(dtype)
     y = laws.draw(kernel, x, intervals, seed=7)
     mask = (y != 0).to(dtype)
@@ -192,7 +186,7 @@ def test_fused_error_is_at_most_twice_eager_error(
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("scale", [1.0 / 0.7, 1.0 / 3.0, 1e-4, 3e4])
-def test_scaling_rounds_every_16_bit_number_as_torch_does(kernel: CpuKernel, dtype: torch.dtype, scale: float):
+def test_scaling_rounds_every_16_bit_number_as_torch_does(kernel, dtype, scale):
     x = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype)
     keep_all = Intervals((0.0,), (0.0, 0.0), scale)
     for scaled in (laws.draw(kernel, x, keep_all, seed=0), kernel.gate(x, torch.ones_like(x), scale)):
@@ -201,9 +195,7 @@ def test_scaling_rounds_every_16_bit_number_as_torch_does(kernel: CpuKernel, dty
 
 @EVERY_DTYPE
 @EVERY_PATH
-def test_dropped_is_plus_zero_and_kept_is_scaled_to_the_sign_of_zero(
-    kernel: CpuKernel, intervals: Intervals, dtype: torch.dtype
-):
+def test_dropped_is_plus_zero_and_kept_is_scaled_to_the_sign_of_zero(kernel, intervals, dtype):
     x = torch.tensor((3.0, -3.0, 0.0, -0.0, laws.INF, -laws.INF), dtype=dtype).repeat(4001)
     y, bits = laws.draw(kernel, x, intervals, seed=3), cpu.BITS[dtype]
     scaled, zero = x * intervals.scale, torch.zeros_like(x)
@@ -218,7 +210,7 @@ def test_dropped_is_plus_zero_and_kept_is_scaled_to_the_sign_of_zero(
 @EVERY_DTYPE
 @pytest.mark.parametrize("scale", [2.0, -2.0])
 @pytest.mark.parametrize("negative", [0.75, 1.0], ids=["sum to one", "one is open"])
-def test_two_rates_at_zero_may_have_any_scale(kernel: CpuKernel, negative: float, scale: float, dtype: torch.dtype):
+def test_two_rates_at_zero_may_have_any_scale(kernel, negative, scale, dtype):
     x = torch.tensor((3.0, -3.0, 0.0, -0.0), dtype=dtype).repeat(4001)
     y = laws.draw(kernel, x, Intervals((0.0,), (negative, 0.25), scale), seed=3)
     kept = y.view(cpu.BITS[dtype]) == (x * scale).view(cpu.BITS[dtype])
@@ -231,13 +223,13 @@ def test_two_rates_at_zero_may_have_any_scale(kernel: CpuKernel, negative: float
 
 @EVERY_DTYPE
 @EVERY_PATH
-def test_nan_of_either_sign_stays_nan(kernel: CpuKernel, intervals: Intervals, dtype: torch.dtype):
+def test_nan_of_either_sign_stays_nan(kernel, intervals, dtype):
     bits = torch.full((5001,), laws.NAN, dtype=dtype).view(cpu.BITS[dtype])
     for x in (bits.view(dtype), (bits ^ torch.iinfo(bits.dtype).min).view(dtype)):
         assert laws.draw(kernel, x, intervals, seed=2).isnan().all()
 
 
-def test_lazy_negation_is_seen(kernel: CpuKernel):
+def test_lazy_negation_is_seen(kernel):
     negated = torch._neg_view(torch.randn(1000))
     assert negated.is_neg()
     assert negated.is_contiguous()
@@ -247,7 +239,7 @@ def test_lazy_negation_is_seen(kernel: CpuKernel):
     assert torch.equal(kernel.gate(torch.ones(1000), negated, 1.0), torch.ones(1000))
 
 
-def test_out_may_lie_otherwise_than_the_input(kernel: CpuKernel):
+def test_out_may_lie_otherwise_than_the_input(kernel):
     x = torch.randn(30, 40)
     for out in (torch.empty(40, 30).t(), torch.empty(30, 80)[:, ::2], torch.empty(30, 40, dtype=torch.float64)):
         y = kernel.drop(x, FLIP, generator=torch.Generator().manual_seed(1), out=out)
@@ -255,12 +247,12 @@ def test_out_may_lie_otherwise_than_the_input(kernel: CpuKernel):
         assert torch.equal(out.float(), laws.draw(kernel, x, FLIP, seed=1))
 
 
-def test_shapes_that_differ_never_reach_the_library(kernel: CpuKernel):
+def test_shapes_that_differ_never_reach_the_library(kernel):
     grad, y = torch.randn(4, 3), torch.tensor([1.0, 0.0, -1.0])
     assert torch.equal(kernel.gate(grad, y, 1.0), grad * (y != 0))
 
 
-def test_more_intervals_than_the_library_takes_are_still_served(kernel: CpuKernel):
+def test_more_intervals_than_the_library_takes_are_still_served(kernel):
     count = kernel.library.supple_most_intervals()
     for num_edges in (count - 1, count, count + 5):
         edges = tuple(float(edge) for edge in range(num_edges))
@@ -269,7 +261,7 @@ def test_more_intervals_than_the_library_takes_are_still_served(kernel: CpuKerne
         assert torch.equal(laws.draw(kernel, x, keep_even, seed=0), torch.where(x % 2 > 1, x, 0.0))
 
 
-def test_tensors_without_memory_go_to_the_reference(kernel: CpuKernel):
+def test_tensors_without_memory_go_to_the_reference(kernel):
     with FakeTensorMode():
         x = torch.empty(5, 3)
         assert kernel.drop(x, Intervals((0.123,), (0.4, 0.5)), generator=None, out=None).shape == (5, 3)
@@ -283,7 +275,7 @@ def test_batched_gradients_are_gated_one_by_one():
     torch.testing.assert_close(gated, grads * TWO_RATES.scale * (y != 0), rtol=0, atol=0)
 
 
-def test_python_threads_draw_into_seeds_of_their_own(kernel: CpuKernel):
+def test_python_threads_draw_into_seeds_of_their_own(kernel):
     with ThreadPoolExecutor(1) as executor:
         other = executor.submit(kernel.seed.draw, None).result()
     assert other != kernel.seed.draw(None), "two threads would overwrite each other's seed, and could draw one mask"
@@ -303,7 +295,7 @@ print(before, len(os.listdir("/proc/self/task")))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads in /proc")
-def test_work_is_done_by_the_threads_torch_has_already(kernel: CpuKernel):
+def test_work_is_done_by_the_threads_torch_has_already(kernel):
     assert kernel.has_pool
     counts = subprocess.run([sys.executable, "-c", WATCH_THREADS], capture_output=True, text=True, check=True).stdout
     before, after = map(int, counts.split())
@@ -311,7 +303,7 @@ def test_work_is_done_by_the_threads_torch_has_already(kernel: CpuKernel):
     assert after == before
 
 
-def test_library_of_another_source_is_refused(kernel: CpuKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_library_of_another_source_is_refused(kernel, monkeypatch, tmp_path):
     changed = tmp_path / "cpu.c"
     changed.write_text(cpu.SOURCE.read_text() + "\n")
     monkeypatch.setattr(cpu, "SOURCE", changed)
@@ -323,7 +315,7 @@ def test_library_of_another_source_is_refused(kernel: CpuKernel, monkeypatch: py
     assert "another version of cpu.c" in why
 
 
-def test_library_that_is_not_one_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_library_that_is_not_one_is_refused(monkeypatch, tmp_path):
     broken = tmp_path / "libsupple.so"
     broken.write_text("no library")
     monkeypatch.setattr(cpu, "LIBRARY", broken)
@@ -331,7 +323,7 @@ def test_library_that_is_not_one_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
         CpuKernel()
 
 
-def test_without_a_library_the_portable_kernel_serves_and_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_without_a_library_the_portable_kernel_serves_and_says_why(monkeypatch, tmp_path):
     monkeypatch.setattr(cpu, "LIBRARY", tmp_path / "libsupple.so")
     chosen, why = kernels.choose_cpu_kernel("")
     assert chosen.name == "portable torch kernel"
@@ -349,7 +341,7 @@ def test_environment_variable_forces_a_path_or_is_refused():
         kernels.choose_cpu_kernel("fast")
 
 
-def test_description_names_the_instruction_set(kernel: CpuKernel):
+def test_description_names_the_instruction_set(kernel):
     level = kernel.library.supple_level_name(kernel.library.supple_best_level()).decode()
     assert f"({level}" in f"({kernel.detail()})"
     assert "torch's threads" in kernel.detail()

@@ -22,21 +22,21 @@ def layouts() -> list[torch.Tensor]:
 
 @BOTH
 @pytest.mark.parametrize("layout", range(5))
-def test_registered_interval_dropout_passes_opcheck(intervals: Intervals, layout: int):
+def test_registered_interval_dropout_passes_opcheck(intervals, layout):
     x = layouts()[layout].requires_grad_()
     args = (x, list(intervals.edges), list(intervals.drop), intervals.scale)
     torch.library.opcheck(torch.ops.supple.interval_dropout.default, args)
 
 
 @pytest.mark.parametrize("layout", range(5))
-def test_registered_gate_passes_opcheck(layout: int):
+def test_registered_gate_passes_opcheck(layout):
     y = layouts()[layout]
     for grad in (torch.randn_like(y), torch.randn(y.shape)):
         torch.library.opcheck(torch.ops.supple.gate.default, (grad.requires_grad_(), y, 2.0, 0.5))
 
 
 @BOTH
-def test_registered_op_equals_eager_with_one_seed(intervals: Intervals):
+def test_registered_op_equals_eager_with_one_seed(intervals):
     x = torch.randn(1001)
     torch.manual_seed(3)
     eager = interval_dropout(x, intervals)
@@ -81,13 +81,13 @@ GRADIENTS = {
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])
 @pytest.mark.parametrize("way", GRADIENTS)
-def test_gradient_at_zero_is_the_mean_of_the_mask_if_zero_lies_inside_an_interval(way: str, zero: float):
+def test_gradient_at_zero_is_the_mean_of_the_mask_if_zero_lies_inside_an_interval(way, zero):
     got = GRADIENTS[way](torch.full((1000,), zero))
     assert torch.equal(got, torch.full_like(got, 0.5))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
-def test_an_edge_that_rounds_to_zero_is_an_edge_at_zero(dtype: torch.dtype):
+def test_an_edge_that_rounds_to_zero_is_an_edge_at_zero(dtype):
     least = torch.nextafter(torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)).double().item()
     for edge in (0.0, least, 0.51 * least, 0.5 * least, 0.49 * least, -0.5 * least, -0.51 * least, 1e-310):
         for intervals in (Intervals((edge,), (0.25, 0.5)), Intervals((-1.0, edge), (1.0, 0.25, 0.5))):
@@ -100,7 +100,7 @@ def test_an_edge_that_rounds_to_zero_is_an_edge_at_zero(dtype: torch.dtype):
 
 @BOTH
 @pytest.mark.parametrize("inplace", [False, True])
-def test_backward_keeps_the_output_and_nothing_else(intervals: Intervals, inplace: bool):
+def test_backward_keeps_the_output_and_nothing_else(intervals, inplace):
     saved = []
     x = torch.randn(100, requires_grad=True) * 1.0
     with saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
@@ -123,7 +123,7 @@ def dual(x: torch.Tensor, tangent: torch.Tensor) -> torch.Tensor:
 
 @BOTH
 @pytest.mark.parametrize("inplace", [False, True])
-def test_tangent_passes_the_gate_of_the_gradient(intervals: Intervals, inplace: bool):
+def test_tangent_passes_the_gate_of_the_gradient(intervals, inplace):
     x, tangent = torch.randn(2, 1000)
     with forward_ad.dual_level():
         y, pushed = forward_ad.unpack_dual(interval_dropout(dual(x, tangent) * 1.0, intervals, inplace=inplace))
@@ -141,7 +141,7 @@ def test_tangent_at_zero_is_the_mean_of_the_mask_if_zero_lies_inside_an_interval
 
 @BOTH
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_forward_mode_over_a_gradient_gives_the_second_derivative(intervals: Intervals, create_graph: bool):
+def test_forward_mode_over_a_gradient_gives_the_second_derivative(intervals, create_graph):
     x, tangent = torch.randn(2, 1000, dtype=torch.float64)
     with forward_ad.dual_level():
         leaf = forward_ad.make_dual(x.clone().requires_grad_(), tangent)
@@ -167,7 +167,7 @@ def test_vmap_maps_the_dimension_it_was_given():
 
 
 @pytest.mark.parametrize("randomness", ["same", "error"])
-def test_vmap_refuses_other_randomness_and_says_what_to_do(randomness: str):
+def test_vmap_refuses_other_randomness_and_says_what_to_do(randomness):
     with pytest.raises(RuntimeError, match=rf"randomness='{randomness}'.*randomness=\"different\""):
         torch.func.vmap(lambda t: interval_dropout(t, TWO), randomness=randomness)(torch.ones(2, 3))
 

@@ -1,7 +1,6 @@
 """The kernel in plain torch obeys every law, on both of its ways to draw, and leaves other laws to the reference."""
 
 import math
-from collections.abc import Callable
 
 import laws
 import pytest
@@ -24,13 +23,13 @@ BOTH_WAYS = pytest.mark.parametrize("rare", [0.0, 1.0], ids=["blend", "exception
 
 @EVERY_DTYPE
 @pytest.mark.parametrize("law", laws.EVERY_DTYPE, ids=lambda law: law.__name__.removeprefix("check_"))
-def test_portable_kernel_obeys_the_law_in_every_dtype(law: Callable, dtype: torch.dtype):
+def test_portable_kernel_obeys_the_law_in_every_dtype(law, dtype):
     law(PortableKernel(), dtype=dtype)
 
 
 @BOTH_WAYS
 @pytest.mark.parametrize("law", laws.ONE_DTYPE, ids=lambda law: law.__name__.removeprefix("check_"))
-def test_portable_kernel_obeys_the_law_both_ways(law: Callable, rare: float, monkeypatch: pytest.MonkeyPatch):
+def test_portable_kernel_obeys_the_law_both_ways(law, rare, monkeypatch):
     monkeypatch.setattr(portable, "RARE", rare)
     law(PortableKernel())
 
@@ -42,9 +41,7 @@ def test_rates_that_sum_to_one_as_typed_are_those_of_aid():
 @BOTH_WAYS
 @EVERY_DTYPE
 @ONE_DRAW
-def test_each_sign_is_kept_at_its_rate_both_ways(
-    intervals: Intervals, dtype: torch.dtype, rare: float, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_sign_is_kept_at_its_rate_both_ways(intervals, dtype, rare, monkeypatch):
     monkeypatch.setattr(portable, "RARE", rare)
     for value, drop in zip((-2.0, 2.0), intervals.drop, strict=True):
         x = torch.full((300_001,), value, dtype=dtype)
@@ -56,9 +53,7 @@ def test_each_sign_is_kept_at_its_rate_both_ways(
 
 @BOTH_WAYS
 @ONE_DRAW
-def test_special_numbers_are_kept_whole_or_dropped_to_zero(
-    intervals: Intervals, rare: float, monkeypatch: pytest.MonkeyPatch
-):
+def test_special_numbers_are_kept_whole_or_dropped_to_zero(intervals, rare, monkeypatch):
     monkeypatch.setattr(portable, "RARE", rare)
     x = torch.tensor([laws.NAN, laws.INF, -laws.INF, 0.0, -0.0]).repeat(2000)
     nan, positive, negative, *zeros = laws.draw(PortableKernel(), x, intervals, seed=6).view(-1, 5).unbind(1)
@@ -73,7 +68,7 @@ def test_masks_do_not_depend_on_the_thread_count():
 
 
 @pytest.mark.parametrize("intervals", [AID_30, Intervals((-1.0, 0.5), (0.1, 0.4, 0.8))], ids=str)
-def test_law_of_more_draws_is_left_to_the_reference(intervals: Intervals):
+def test_law_of_more_draws_is_left_to_the_reference(intervals):
     two_rates = Intervals(intervals.edges, (0.25, *intervals.drop[1:]))
     x = torch.randn(1000)
     assert two_branches(two_rates) is None
@@ -89,7 +84,7 @@ def test_tensors_without_memory_go_to_the_reference():
 
 
 @pytest.mark.parametrize("rate", [1e-6, 1e-3, 0.1, 0.5])
-def test_rare_places_come_at_their_rate_and_independently(rate: float):
+def test_rare_places_come_at_their_rate_and_independently(rate):
     n = 4_000_000
     places = rare_places(n, rate, generator=torch.Generator().manual_seed(3))
     assert (places.diff() > 0).all()
@@ -101,7 +96,7 @@ def test_rare_places_come_at_their_rate_and_independently(rate: float):
         assert abs(laws.correlation(mask[lag:], mask[:-lag], rate)) < 5 / math.sqrt(n - lag), f"lag {lag}"
 
 
-def test_too_few_gaps_are_followed_by_more(monkeypatch: pytest.MonkeyPatch):
+def test_too_few_gaps_are_followed_by_more(monkeypatch):
     whole = bernoulli.geometric_gaps
 
     def three_gaps(num_gaps: int, rate: float, *, longest: int, generator: torch.Generator | None) -> torch.Tensor:
@@ -128,7 +123,7 @@ def test_rate_below_the_first_places_is_not_cut_off():
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64], ids=str)
-def test_spread_uses_each_bit_once(dtype: torch.dtype):
+def test_spread_uses_each_bit_once(dtype):
     for bit in range(64):
         word = torch.tensor([1 << bit if bit < 63 else -(2**63), 0])
         assert sorted(spread(word, dtype).tolist()) == [-1] + [0] * 127

@@ -26,12 +26,12 @@ HALF = Intervals((0.0,), (0.5, 0.5))
 
 @pytest.mark.parametrize("dtype", laws.DTYPES, ids=str)
 @pytest.mark.parametrize("law", laws.EVERY_DTYPE, ids=lambda law: law.__name__.removeprefix("check_"))
-def test_triton_obeys_the_law_in_every_dtype(law: Callable, dtype: torch.dtype):
+def test_triton_obeys_the_law_in_every_dtype(law, dtype):
     law(KERNEL, dtype=dtype, device=GPU)
 
 
 @pytest.mark.parametrize("law", laws.ONE_DTYPE, ids=lambda law: law.__name__.removeprefix("check_"))
-def test_triton_obeys_the_law(law: Callable):
+def test_triton_obeys_the_law(law):
     law(KERNEL, device=GPU)
 
 
@@ -45,7 +45,7 @@ def test_triton_serves_cuda_and_the_description_says_so():
 
 @pytest.mark.parametrize("dtype", laws.DTYPES, ids=str)
 @pytest.mark.parametrize("seed", [0, 12345, 2**64 - 3])
-def test_masks_are_the_philox_bits_of_seed_and_offset(seed: int, dtype: torch.dtype):
+def test_masks_are_the_philox_bits_of_seed_and_offset(seed, dtype):
     generator = torch.Generator(GPU).manual_seed(seed)
     generator.set_offset((5 << 32) + 8)
     x = torch.randn(40 * 8 * GROUPS - 77, device=GPU).to(dtype)
@@ -59,7 +59,7 @@ def test_masks_are_the_philox_bits_of_seed_and_offset(seed: int, dtype: torch.dt
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("p", [1e-6, 1e-4, 0.01, 0.5, 0.9, 0.999, 1 - 1e-4, 1 - 1e-6])
-def test_keep_rates_per_sign_are_exact_far_into_the_tails(p: float, dtype: torch.dtype):
+def test_keep_rates_per_sign_are_exact_far_into_the_tails(p, dtype):
     n, intervals = 2**28, Intervals((0.0,), (p, 1.0 - p))
     for value, rate in ((1.0, p), (-1.0, 1.0 - p)):
         x = torch.full((n,), value, dtype=dtype, device=GPU)
@@ -72,7 +72,7 @@ def test_keep_rates_per_sign_are_exact_far_into_the_tails(p: float, dtype: torch
 
 @pytest.mark.parametrize("dtype", laws.DTYPES, ids=str)
 @pytest.mark.parametrize("size", [1, 2, 1023, 8 * GROUPS - 1, 8 * GROUPS, 8 * GROUPS + 1, 100_003])
-def test_unaligned_view_equals_aligned_tensor_and_spares_its_neighbours(size: int, dtype: torch.dtype):
+def test_unaligned_view_equals_aligned_tensor_and_spares_its_neighbours(size, dtype):
     storage = torch.randn(size + 2, device=GPU).to(dtype)
     before, view = storage.clone(), storage[1:-1]
     expected = laws.draw(KERNEL, view.clone(), laws.AID_90, seed=5)
@@ -187,7 +187,7 @@ def test_a_capture_draws_once_for_all_layers():
     assert kernel.seeds[0].num_draws == 2
 
 
-def test_without_capture_numbers_every_call_draws_and_masks_still_differ(monkeypatch: pytest.MonkeyPatch):
+def test_without_capture_numbers_every_call_draws_and_masks_still_differ(monkeypatch):
     monkeypatch.setattr("supple.kernels.cuda_seed.capture_id", lambda stream: None)
     kernel, x, outputs = TritonKernel(), torch.ones(4096, device=GPU), {}
     kernel.drop(x, HALF, generator=None, out=None)

@@ -4,7 +4,6 @@ The interpreter is chosen when Triton is imported: set TRITON_INTERPRET=1 for th
 """
 
 import os
-from collections.abc import Callable
 
 import laws
 import pytest
@@ -62,13 +61,13 @@ def gate(grad: Tensor, y: Tensor, out: Tensor, scale: float) -> None:
 
 @pytest.mark.parametrize("dtype", ROUNDED_DTYPES, ids=str)
 @pytest.mark.parametrize("law", QUICK_LAWS, ids=lambda law: law.__name__.removeprefix("check_"))
-def test_interpreted_programs_obey_the_law(law: Callable, dtype: torch.dtype):
+def test_interpreted_programs_obey_the_law(law, dtype):
     law(Interpreted(), dtype=dtype)
 
 
 @pytest.mark.parametrize(("dtype", "num_blocks"), [(torch.float32, 40), (torch.float16, 2)])
 @pytest.mark.parametrize("seed", [12345, 2**64 - 3])
-def test_interpreted_masks_are_the_philox_bits_of_seed_and_offset(seed: int, dtype: torch.dtype, num_blocks: int):
+def test_interpreted_masks_are_the_philox_bits_of_seed_and_offset(seed, dtype, num_blocks):
     x, offset = torch.randn(num_blocks * 8 * GROUPS - 77).to(dtype), (5 << 32) + 8
     uniforms = host_uniforms(num_blocks, groups=GROUPS, seed=seed, offset=offset)[: x.numel()]
     keep = torch.where(x >= 0, 0.999, torch.where(x >= -0.5, 0.1, 0.8).double())
@@ -78,7 +77,7 @@ def test_interpreted_masks_are_the_philox_bits_of_seed_and_offset(seed: int, dty
 
 
 @pytest.mark.parametrize("size", [1, 1023, 4 * GROUPS, 4 * GROUPS + 1, 8 * GROUPS - 1, 8 * GROUPS, 8 * GROUPS + 1])
-def test_interpreted_programs_write_every_element_and_spare_the_neighbours(size: int):
+def test_interpreted_programs_write_every_element_and_spare_the_neighbours(size):
     grad, storage = torch.randn(2, size + 2)
     y, gated = torch.full((2, size + 2), 7.0)
     drop(storage[1:-1], y[1:-1], Intervals((), (0.0,)), seed=1, offset=0)

@@ -20,14 +20,14 @@ def algorithm_2(x: Tensor, relu_taken: Tensor) -> Tensor:
 
 
 @DTYPES
-def test_keep_rate_of_p_09_is_not_rounded_to_the_dtype(dtype: torch.dtype):
+def test_keep_rate_of_p_09_is_not_rounded_to_the_dtype(dtype):
     rate, sigma = (AID(0.9)(torch.ones(N, dtype=dtype)) != 0).double().mean().item(), math.sqrt(0.09 / N)
     assert abs(rate - 0.9) < 5 * sigma
     assert abs(rate - torch.tensor(0.9, dtype=torch.bfloat16).item()) > 5 * sigma
 
 
 @DTYPES
-def test_values_and_gradients_equal_algorithm_2_with_the_same_mask(dtype: torch.dtype):
+def test_values_and_gradients_equal_algorithm_2_with_the_same_mask(dtype):
     special = torch.tensor([0.0, -0.0, INF, -INF, NAN, torch.finfo(dtype).max, -torch.finfo(dtype).tiny], dtype=dtype)
     x = torch.cat((special.repeat(50), torch.randn(2000).to(dtype)))
     grad = torch.randn(len(x)).to(dtype)
@@ -42,7 +42,7 @@ def test_values_and_gradients_equal_algorithm_2_with_the_same_mask(dtype: torch.
 
 @DTYPES
 @pytest.mark.parametrize("p", [0.05, 0.5, 0.9, 0.99])
-def test_eval_equals_algorithm_2_bit_for_bit(dtype: torch.dtype, p: float):
+def test_eval_equals_algorithm_2_bit_for_bit(dtype, p):
     x = torch.cat((torch.tensor([0.0, -0.0, INF, -INF, NAN]), torch.randn(1000))).to(dtype)
     expected = torch.where(x >= 0, p * x, (1 - p) * x)
     torch.testing.assert_close(AID(p).eval()(x), expected, rtol=0, atol=0, equal_nan=True)
@@ -50,14 +50,14 @@ def test_eval_equals_algorithm_2_bit_for_bit(dtype: torch.dtype, p: float):
 
 @MODES
 @pytest.mark.parametrize(("p", "expected"), [(1.0, torch.relu), (0.0, lambda x: -torch.relu(-x))], ids=["1", "0"])
-def test_p_one_is_relu_and_p_zero_is_negative_relu(p, expected, training: bool):
+def test_p_one_is_relu_and_p_zero_is_negative_relu(p, expected, training):
     x = torch.cat((torch.tensor([0.0, -0.0, INF, -INF, NAN]), torch.randn(1000)))
     torch.testing.assert_close(AID(p).train(training)(x), expected(x), rtol=0, atol=0, equal_nan=True)
 
 
 @MODES
 @pytest.mark.parametrize("drop", [(0.9, 1.0 - 0.9), (0.9, 0.1), (0.7, 0.3), (0.99, 0.01), (0.3, 0.7)])
-def test_aid_is_the_two_interval_form(drop, training: bool):
+def test_aid_is_the_two_interval_form(drop, training):
     x, outputs = torch.cat((torch.tensor([0.0, -0.0, INF, -INF]), torch.randn(10_000))), []
     for layer in (AID(drop[0]), IntervalDropout((0.0,), drop)):
         torch.manual_seed(1)
@@ -68,7 +68,7 @@ def test_aid_is_the_two_interval_form(drop, training: bool):
 @DTYPES
 @MODES
 @pytest.mark.parametrize("edge", [0.7, -0.7, 1.0, 3.3])
-def test_an_element_equal_to_an_edge_belongs_to_the_right(dtype: torch.dtype, edge: float, training: bool):
+def test_an_element_equal_to_an_edge_belongs_to_the_right(dtype, edge, training):
     at = torch.full((100,), edge, dtype=dtype)
     below = torch.nextafter(at, torch.full_like(at, -math.inf))
     right = IntervalDropout((edge,), (1.0, 0.0)).train(training)
@@ -80,6 +80,6 @@ def test_an_element_equal_to_an_edge_belongs_to_the_right(dtype: torch.dtype, ed
 
 
 @MODES
-def test_edges_beyond_the_range_of_the_dtype_leave_one_interval_empty(training: bool):
+def test_edges_beyond_the_range_of_the_dtype_leave_one_interval_empty(training):
     x = torch.tensor([-6e4, 0.0, 6e4], dtype=torch.float16)
     assert torch.equal(IntervalDropout((-1e5, 1e5), (1.0, 0.0, 1.0)).train(training)(x), x)

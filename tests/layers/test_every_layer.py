@@ -3,7 +3,6 @@
 import copy
 import os
 import pickle
-from pathlib import Path
 
 import onnxruntime
 import pytest
@@ -66,7 +65,7 @@ def seeded(layer: nn.Module, x: Tensor, *, seed: int = 1) -> Tensor:
 # Values and gradients
 
 
-def test_eval_draws_nothing_and_repeats_itself(layer: nn.Module):
+def test_eval_draws_nothing_and_repeats_itself(layer):
     x, before = torch.randn(100), torch.get_rng_state()
     layer.eval()
     assert torch.equal(layer(x), layer(x))
@@ -74,13 +73,13 @@ def test_eval_draws_nothing_and_repeats_itself(layer: nn.Module):
 
 
 @MODES
-def test_nan_in_gives_nan_out(layer: nn.Module, training: bool):
+def test_nan_in_gives_nan_out(layer, training):
     x = torch.tensor([NAN, 1.0, -1.0]).repeat(200)
     assert torch.equal(layer.train(training)(x).isnan(), x.isnan())
 
 
 @MODES
-def test_infinities_never_become_nan(layer: nn.Module, training: bool):
+def test_infinities_never_become_nan(layer, training):
     x = torch.tensor([INF, -INF]).repeat(200)
     y = layer.train(training)(x)
     assert set(y.tolist()) <= {INF, -INF, 0.0}
@@ -89,7 +88,7 @@ def test_infinities_never_become_nan(layer: nn.Module, training: bool):
 
 @MODES
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_subnormal_and_huge_values_survive(layer: nn.Module, training: bool, dtype: torch.dtype):
+def test_subnormal_and_huge_values_survive(layer, training, dtype):
     info = torch.finfo(dtype)
     x = torch.tensor([info.smallest_normal / 2, -info.smallest_normal / 2, info.max / 2, -info.max / 2], dtype=dtype)
     y = layer.train(training)(x.expand(300, 4))
@@ -100,7 +99,7 @@ def test_subnormal_and_huge_values_survive(layer: nn.Module, training: bool, dty
 
 @MODES
 @pytest.mark.parametrize("shape", [(0,), (2, 0, 3), (1,), ()], ids=str)
-def test_empty_single_and_zero_dimensional_tensors_pass(layer: nn.Module, training: bool, shape: tuple[int, ...]):
+def test_empty_single_and_zero_dimensional_tensors_pass(layer, training, shape):
     x = torch.full(shape, 2.0, requires_grad=True)
     y = layer.train(training)(x)
     y.sum().backward()
@@ -109,7 +108,7 @@ def test_empty_single_and_zero_dimensional_tensors_pass(layer: nn.Module, traini
 
 @MODES
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.uint8], ids=str)
-def test_integers_are_refused_with_a_way_out(layer: nn.Module, training: bool, dtype: torch.dtype):
+def test_integers_are_refused_with_a_way_out(layer, training, dtype):
     name = type(layer).__name__
     message = rf"^{name} needs a floating-point tensor; got {dtype}\. Convert with x\.float\(\)\.$"
     with pytest.raises(TypeError, match=message):
@@ -120,7 +119,7 @@ def test_integers_are_refused_with_a_way_out(layer: nn.Module, training: bool, d
 
 
 @MODES
-def test_layout_is_that_of_relu(layer: nn.Module, training: bool):
+def test_layout_is_that_of_relu(layer, training):
     layer.train(training)
     image = torch.randn(2, 4, 3, 5)
     for x in (image.to(memory_format=torch.channels_last), image.transpose(1, 3), image[:, ::2]):
@@ -133,7 +132,7 @@ def test_layout_is_that_of_relu(layer: nn.Module, training: bool):
 
 
 @MODES
-def test_inplace_returns_its_input_with_the_same_values_and_gradients(inplace_layer: nn.Module, training: bool):
+def test_inplace_returns_its_input_with_the_same_values_and_gradients(inplace_layer, training):
     plain = copy.deepcopy(inplace_layer).train(training)
     plain.inplace = False
     source = torch.randn(1000, requires_grad=True)
@@ -148,7 +147,7 @@ def test_inplace_returns_its_input_with_the_same_values_and_gradients(inplace_la
 
 
 @MODES
-def test_inplace_works_through_a_view(inplace_layer: nn.Module, training: bool):
+def test_inplace_works_through_a_view(inplace_layer, training):
     source = torch.randn(1000, requires_grad=True)
     whole = source * 1.0
     half = whole[500:]
@@ -160,7 +159,7 @@ def test_inplace_works_through_a_view(inplace_layer: nn.Module, training: bool):
 
 
 @MODES
-def test_inplace_refuses_a_leaf_and_leaves_it_alone_as_relu_does(inplace_layer: nn.Module, training: bool):
+def test_inplace_refuses_a_leaf_and_leaves_it_alone_as_relu_does(inplace_layer, training):
     inplace_layer.train(training)
     for layer in (inplace_layer, nn.ReLU(inplace=True)):
         leaf = torch.randn(100, requires_grad=True)
@@ -180,7 +179,7 @@ def test_inplace_refuses_a_leaf_and_leaves_it_alone_as_relu_does(inplace_layer: 
 
 
 @MODES
-def test_inplace_refuses_memory_that_is_shared_between_elements(inplace_layer: nn.Module, training: bool):
+def test_inplace_refuses_memory_that_is_shared_between_elements(inplace_layer, training):
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         inplace_layer.train(training)(torch.randn(1).expand(3))
 
@@ -189,7 +188,7 @@ def test_inplace_refuses_memory_that_is_shared_between_elements(inplace_layer: n
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
-def test_checkpointed_gradient_equals_the_plain_one(layer: nn.Module, use_reentrant: bool):
+def test_checkpointed_gradient_equals_the_plain_one(layer, use_reentrant):
     net = nn.Sequential(nn.Linear(20, 30), layer, nn.Linear(30, 5), copy.deepcopy(layer))
     x = torch.randn(40, 20, requires_grad=True)
     plain = torch.autograd.grad(seeded(net, x).square().sum(), [x, *net.parameters()])
@@ -206,7 +205,7 @@ def test_checkpointed_gradient_equals_the_plain_one(layer: nn.Module, use_reentr
 
 
 @MODES
-def test_copies_behave_as_the_original(layer: nn.Module, training: bool):
+def test_copies_behave_as_the_original(layer, training):
     x = torch.randn(1000)
     layer.train(training)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
@@ -217,7 +216,7 @@ def test_copies_behave_as_the_original(layer: nn.Module, training: bool):
 # Mixed precision, compilers, exporters, data parallelism
 
 
-def test_autocast_runs_in_bfloat16_and_trains_float32_weights(layer: nn.Module):
+def test_autocast_runs_in_bfloat16_and_trains_float32_weights(layer):
     first, second = nn.Linear(20, 30), nn.Linear(30, 5)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         z = first(torch.randn(40, 20))
@@ -231,7 +230,7 @@ def test_autocast_runs_in_bfloat16_and_trains_float32_weights(layer: nn.Module):
 
 
 @MODES
-def test_compiled_layers_equal_eager_ones_with_one_seed(training: bool):
+def test_compiled_layers_equal_eager_ones_with_one_seed(training):
     net = SideBySide().train(training)
     compiled = torch.compile(net, fullgraph=True, backend=BACKEND)
     x = torch.randn(4, 6, 5, 7).to(memory_format=torch.channels_last)
@@ -260,7 +259,7 @@ def test_compiled_inplace_layer_overwrites_its_input():
 
 @pytest.mark.filterwarnings("ignore")  # of onnxscript and torch.onnx about themselves
 @pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
-def test_onnx_model_equals_eval_mode(tmp_path: Path, dynamo: bool):
+def test_onnx_model_equals_eval_mode(tmp_path, dynamo):
     net = SideBySide().eval()
     path = tmp_path / "layers.onnx"
     torch.onnx.export(net, (torch.randn(3, 50),), str(path), input_names=["x"], dynamo=dynamo, verbose=False)

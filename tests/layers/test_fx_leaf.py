@@ -32,7 +32,7 @@ def seeded(model: nn.Module, x: Tensor) -> Tensor:
 
 @every_layer
 @in_both_modes
-def test_traced_model_follows_train_and_eval_whatever_the_mode_it_was_traced_in(layer: nn.Module, training: bool):
+def test_traced_model_follows_train_and_eval_whatever_the_mode_it_was_traced_in(layer, training):
     model, x = convert(networks.MLP(), layer), torch.randn(networks.VECTOR)
     traced = fx.symbolic_trace(model.train(training))
     for twin in (traced, copy.deepcopy(traced), pickle.loads(pickle.dumps(traced))):
@@ -42,7 +42,7 @@ def test_traced_model_follows_train_and_eval_whatever_the_mode_it_was_traced_in(
 
 
 @pytest.mark.parametrize("network", [networks.ResNet, networks.FunctionalNet], ids=lambda network: network.__name__)
-def test_every_activation_of_a_traced_model_is_a_node_under_its_own_path(network: type[nn.Module]):
+def test_every_activation_of_a_traced_model_is_a_node_under_its_own_path(network):
     model, x = convert(network(), AID(0.7)).eval(), torch.randn(networks.IMAGE)
     traced = fx.symbolic_trace(model)
     targets = [node.target for node in traced.graph.nodes if node.op == "call_module"]
@@ -53,7 +53,7 @@ def test_every_activation_of_a_traced_model_is_a_node_under_its_own_path(network
 
 @in_both_modes
 @pytest.mark.parametrize("model", [*LAYERS, Functions()], ids=lambda model: type(model).__name__)
-def test_a_layer_and_a_forward_of_functions_are_traced_in_their_mode(model: nn.Module, training: bool):
+def test_a_layer_and_a_forward_of_functions_are_traced_in_their_mode(model, training):
     x = torch.randn(5, 200)
     traced = fx.symbolic_trace(model.train(training))
     for twin in (traced, pickle.loads(pickle.dumps(traced))):

@@ -44,9 +44,7 @@ def forward(layer: RReLU, x: Tensor, *, streamed: bool) -> Tensor:
 @DTYPES
 @pytest.mark.parametrize("inplace", [False, True], ids=["", "inplace"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_gradient_is_the_slope_that_was_drawn(
-    layout: str, inplace: bool, dtype: torch.dtype, streamed: bool, device: str
-):
+def test_gradient_is_the_slope_that_was_drawn(layout, inplace, dtype, streamed, device):
     leaf = LAYOUTS[layout]().to(device, dtype).detach().requires_grad_()
     x = leaf * 1.0 if inplace else leaf
     before = x.detach().clone()

@@ -121,7 +121,7 @@ def hessian_of_cubes(layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 @cells("double backward")
-def test_double_backward(name: str, training: bool, cell: str):
+def test_double_backward(name, training, cell):
     assert cell == "yes"
     layer, x = layer_of(name, training), inputs().requires_grad_()
     y = layer(x)
@@ -131,7 +131,7 @@ def test_double_backward(name: str, training: bool, cell: str):
 
 
 @cells("`torch.func.vmap`")
-def test_vmap(name: str, training: bool, cell: str):
+def test_vmap(name, training, cell):
     layer, x = layer_of(name, training), torch.randn(1, 1, 200, dtype=torch.float64).expand(2, 1, 200)
     if cell == "yes":
         assert torch.equal(torch.func.vmap(layer)(x)[1], layer(x[1]))
@@ -149,7 +149,7 @@ def test_vmap(name: str, training: bool, cell: str):
 
 
 @cells("`torch.func.grad`, `vjp`, `jacrev`")
-def test_reverse_mode(name: str, training: bool, cell: str):
+def test_reverse_mode(name, training, cell):
     assert cell == "yes"
     layer, x = layer_of(name, training), inputs()
     y = seeded(layer, x)
@@ -161,7 +161,7 @@ def test_reverse_mode(name: str, training: bool, cell: str):
 
 
 @cells("`torch.func.jvp`, `torch.autograd.forward_ad`")
-def test_forward_mode(name: str, training: bool, cell: str):
+def test_forward_mode(name, training, cell):
     assert cell == "yes"
     layer, x, tangent = layer_of(name, training), inputs(), inputs()
     y, pushed = torch.func.jvp(layer, (x,), (tangent,))
@@ -172,7 +172,7 @@ def test_forward_mode(name: str, training: bool, cell: str):
 
 
 @cells("`torch.func.jacfwd`, `hessian`")
-def test_forward_mode_of_every_input(name: str, training: bool, cell: str):
+def test_forward_mode_of_every_input(name, training, cell):
     layer, x = layer_of(name, training), inputs()
     acts = torch.func.jacfwd(layer), torch.func.hessian(cubes(layer))
     if cell == "no":
@@ -199,14 +199,14 @@ def check_made(made: Callable, layer: nn.Module) -> None:
 
 
 @cells("`torch.jit.trace`")
-def test_jit_trace(name: str, training: bool, cell: str):
+def test_jit_trace(name, training, cell):
     assert cell == "yes"
     layer = layer_of(name, training)
     check_made(torch.jit.trace(layer, inputs(), check_trace=False), layer)
 
 
 @cells("`torch.jit.script`")
-def test_jit_script(name: str, training: bool, cell: str):
+def test_jit_script(name, training, cell):
     layer = layer_of(name, training)
     if cell == "yes":
         check_made(torch.jit.script(layer), layer)
@@ -216,7 +216,7 @@ def test_jit_script(name: str, training: bool, cell: str):
 
 
 @cells("`torch.export`")
-def test_export(name: str, training: bool, cell: str):
+def test_export(name, training, cell):
     assert cell == "yes"
     layer = layer_of(name, training)
     check_made(torch.export.export(layer, (inputs(),)).module(), layer)
@@ -224,7 +224,7 @@ def test_export(name: str, training: bool, cell: str):
 
 @pytest.mark.slow
 @cells("`torch.compile`")
-def test_compile(name: str, training: bool, cell: str):
+def test_compile(name, training, cell):
     assert cell == "yes"
     layer = layer_of(name, training)
     check_made(torch.compile(layer, fullgraph=True, backend="aot_eager"), layer)
@@ -232,7 +232,7 @@ def test_compile(name: str, training: bool, cell: str):
 
 @pytest.mark.slow
 @cells("ONNX")
-def test_onnx(name: str, training: bool, cell: str):
+def test_onnx(name, training, cell):
     layer, x = layer_of(name, training), inputs().float()
     if cell == "no":
         with pytest.raises(torch.onnx.OnnxExporterError):
