@@ -112,7 +112,7 @@ def test_draws_and_writes_what_there_is_of_a_broken_sweep(study, tmp_path):
     drawing = study.draw(results, order)
     assert "holds" not in {row.verdict for row in drawing.claims}
     about = About(study=study.name, title=study.title, question=study.question, scale=order.scale, command="supple")
-    write_report(tmp_path, about, results=results, drawing=drawing)
+    write_report(tmp_path, about, results=results, report=drawing)
 
 
 @every_study

@@ -13,12 +13,12 @@ from supple_lab.report.figure import (
     ClaimRow,
     Curve,
     Distribution,
-    Drawing,
     Figure,
     HeatMap,
     Histogram,
     Level,
     Panel,
+    StudyReport,
     Table,
 )
 from supple_lab.report.study_json import About
@@ -124,8 +124,8 @@ CLAIM = ClaimRow(
 )
 
 
-def drawing(*figures, tables=(TABLE,), claims=(CLAIM,)):
-    return Drawing(figures=figures, tables=tables, claims=claims)
+def study_report(*figures, tables=(TABLE,), claims=(CLAIM,)):
+    return StudyReport(figures=figures, tables=tables, claims=claims)
 
 
 def spec(method, seed):

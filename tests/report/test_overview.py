@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from samples import ABOUT, CLAIM, RESULTS, curve, drawing, figure, panel, run
+from samples import ABOUT, CLAIM, RESULTS, curve, figure, panel, run, study_report
 from test_page import MAX_BYTES, Elements
 
 from supple.methods.activations import UseAID
@@ -17,7 +17,7 @@ OTHER = replace(ABOUT, study="other", title="Another <title>")
 
 
 def write(folder, about, **parts):
-    return write_report(folder, about, results=RESULTS, drawing=drawing(FIGURE, **parts))
+    return write_report(folder, about, results=RESULTS, report=study_report(FIGURE, **parts))
 
 
 def test_index_of_one_study_is_its_page(tmp_path):
@@ -59,7 +59,7 @@ def test_index_of_two_studies_lists_every_claim_with_verdict_and_link(tmp_path):
 
 def test_one_claim_and_one_run_are_told_as_one(tmp_path):
     for about, claims in ((ABOUT, (CLAIM,)), (OTHER, ())):
-        write_report(tmp_path, about, results=Results((run(),)), drawing=drawing(FIGURE, claims=claims))
+        write_report(tmp_path, about, results=Results((run(),)), report=study_report(FIGURE, claims=claims))
     words = "".join(Elements((tmp_path / "index.html").read_text()).text)
     assert "1 claim in 2 studies" in words
     assert words.count("1 of 1 run finished") == 2
@@ -74,14 +74,14 @@ def test_links_of_claims_lead_to_their_rows(tmp_path):
 def test_index_says_how_many_runs_are_damaged(tmp_path):
     write(tmp_path, OTHER)
     results = Results((*RESULTS.runs, run(seed=9, state="damaged", records=())))
-    write_report(tmp_path, ABOUT, results=results, drawing=drawing(FIGURE))
+    write_report(tmp_path, ABOUT, results=results, report=study_report(FIGURE))
     assert "1 damaged" in (tmp_path / "index.html").read_text()
 
 
 def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_reported(tmp_path):
     chosen = select(Results(tuple(run(UseAID(relu_prob=p)) for p in (0.7, 0.9))), "train_accuracy").words()
     claims = (CLAIM, replace(CLAIM, measured="", n=0, verdict="not run"))
-    write_report(tmp_path, ABOUT, results=RESULTS, drawing=replace(drawing(FIGURE, claims=claims), notes=(chosen,)))
+    write_report(tmp_path, ABOUT, results=RESULTS, report=replace(study_report(FIGURE, claims=claims), notes=(chosen,)))
     write(tmp_path, OTHER)
     words = "".join(Elements((tmp_path / "index.html").read_text()).text)
     assert words.count("some settings were selected on the very seeds reported") == 1
@@ -89,7 +89,7 @@ def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_repor
 
 def test_index_says_where_nothing_is_trained(tmp_path):
     write(tmp_path, OTHER)
-    write_report(tmp_path, ABOUT, results=Results(()), drawing=drawing(FIGURE))
+    write_report(tmp_path, ABOUT, results=Results(()), report=study_report(FIGURE))
     words = "".join(Elements((tmp_path / "index.html").read_text()).text)
     assert "sample · quick scale · nothing is trained" in words
     assert "other · quick scale · 2 of 4 runs finished" in words

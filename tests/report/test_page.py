@@ -16,13 +16,13 @@ from samples import (
     bars,
     curve,
     distribution,
-    drawing,
     figure,
     heat_map,
     histogram,
     panel,
     run,
     spec,
+    study_report,
 )
 
 from supple.methods.activations import UseAID
@@ -81,7 +81,7 @@ class Elements(HTMLParser):
 
 
 def render(*figures, results=RESULTS, about=ABOUT, **parts):
-    return page(about, results, drawing=drawing(*figures, **parts), provenance=PROVENANCE)
+    return page(about, results, report=study_report(*figures, **parts), provenance=PROVENANCE)
 
 
 def data_of(text):
@@ -224,7 +224,7 @@ def test_scale_and_notes_stand_under_the_title():
     text = page(
         replace(ABOUT, notes=("Slim networks.",)),
         RESULTS,
-        drawing=replace(drawing(DEMO), notes=("Selected on the seeds reported.",)),
+        report=replace(study_report(DEMO), notes=("Selected on the seeds reported.",)),
         provenance=PROVENANCE,
     )
     head = "".join(Elements(text[: text.index("</header>")]).text)
@@ -312,17 +312,17 @@ def test_a_claim_over_groups_shows_a_line_for_each_with_its_verdict_and_its_part
 def test_why_a_claim_is_not_decided_stands_on_the_page_on_the_card_and_in_each_table(tmp_path):
     part = Part(name="a", measured="0.1", interval=None, n=3, verdict="fails")
     row = replace(CLAIM, measured="holds in 0 of 4", parts=(part,), remark="after 4 looks that may be chance")
-    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO, claims=(row,)))
+    write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO, claims=(row,)))
     tables = [f"{ABOUT.stem('claims')}.{kind}" for kind in ("md", "tex", "csv")]
     for name in (f"{ABOUT.study}.html", f"cards/{ABOUT.study}.json", *tables):
         assert row.remark in (tmp_path / name).read_text(), name
 
 
 def test_many_notes_are_folded_away_and_still_there():
-    few, many = (drawing(DEMO) for _ in range(2))
+    few, many = (study_report(DEMO) for _ in range(2))
     notes = tuple(f"Note {i}." for i in range(5))
     folded, open_ = (
-        page(ABOUT, RESULTS, drawing=replace(made, notes=told), provenance=PROVENANCE)
+        page(ABOUT, RESULTS, report=replace(made, notes=told), provenance=PROVENANCE)
         for made, told in ((many, notes), (few, notes[:2]))
     )
     assert len(Elements(folded).of("details", "folded")) == 1
@@ -478,7 +478,7 @@ def test_durations_are_shown_in_two_units(seconds, words):
 
 
 def test_report_folder_has_every_promised_file(tmp_path):
-    index = write_report(tmp_path / "a" / "report", ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    index = write_report(tmp_path / "a" / "report", ABOUT, results=RESULTS, report=study_report(DEMO))
     assert index == tmp_path / "a" / "report" / "index.html"
     names = {path.name for path in index.parent.iterdir()}
     assert names == {
@@ -490,23 +490,23 @@ def test_report_folder_has_every_promised_file(tmp_path):
 
 
 def test_links_beside_the_page_lead_to_files_that_are_there(tmp_path):
-    index = write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    index = write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO))
     links = {attrs["href"] for attrs in Elements(index.read_text()).of("a") if not attrs["href"].startswith("#")}
     assert links
     assert all((tmp_path / link).is_file() for link in links)
 
 
 def test_a_second_report_replaces_the_first_and_leaves_no_parts(tmp_path):
-    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(DEMO))
+    write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO))
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="cannot write .*file"):
-        write_report(tmp_path / "file", ABOUT, results=RESULTS, drawing=drawing(DEMO))
+        write_report(tmp_path / "file", ABOUT, results=RESULTS, report=study_report(DEMO))
 
 
 def test_devices_of_one_run_each_are_told_as_such():

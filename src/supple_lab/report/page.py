@@ -16,11 +16,11 @@ from supple_lab.report.figure import (
     AnyPanel,
     ClaimRow,
     Curve,
-    Drawing,
     Figure,
     Finding,
     Line,
     Panel,
+    StudyReport,
     Table,
     Verdict,
     legend_of,
@@ -108,20 +108,20 @@ VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "fails": "✕", "not decide
 View = dict[str, Any]
 
 
-def page(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
+def page(about: About, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
     """The whole file as text."""
-    figures = [_figure_view(about, figure) for figure in thinned(drawing.figures)]
+    figures = [_figure_view(about, figure) for figure in thinned(report.figures)]
     missing, settings = missing_groups(results), distinctions(results)
     return template("page.html").render(
         about=about,
         banner=SCALE_NOTES.get(about.scale, "") if results.runs else "",
-        notes=(*about.notes, *drawing.notes),
+        notes=(*about.notes, *report.notes),
         max_open_notes=MAX_OPEN_NOTES,
         remarks=remarks(results, versions=provenance.versions),
         facts=facts(about, results),
         figures=figures,
-        claims=[_claim_view(row) for row in drawing.claims],
-        tables=[_table_view(about, table) for table in drawing.tables],
+        claims=[_claim_view(row) for row in report.claims],
+        tables=[_table_view(about, table) for table in report.tables],
         missing=missing[:MAX_ROWS],
         num_more_missing=max(0, len(missing) - MAX_ROWS),
         progress=progress_bars(results)[:MAX_BARS],

@@ -12,7 +12,7 @@ import torch
 
 from supple_lab.precision import Numerics
 from supple_lab.provenance import Provenance
-from supple_lab.report.figure import Drawing
+from supple_lab.report.figure import StudyReport
 from supple_lab.report.remarks import counted, version_of
 from supple_lab.results.results import Results, RunResult, Standing, dataset_of
 from supple_lab.results.select import distinctions
@@ -183,7 +183,7 @@ Json = dict[str, Any]
 STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one anew for each value
 
 
-def study_json(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
+def study_json(about: About, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
     """The whole file as text: a line for each run, each run's points and each claim."""
     settings = distinctions(results)
     parts = {
@@ -193,10 +193,10 @@ def study_json(about: About, results: Results, *, drawing: Drawing, provenance: 
         "commit": encoded(provenance.commit),
         "versions": encoded(provenance.versions),
         "machine": encoded(provenance.machine),
-        "notes": encoded([*about.notes, *drawing.notes]),
+        "notes": encoded([*about.notes, *report.notes]),
         "runs": lines(_run(run) for run in results.runs),
         "series": "[" + ",\n".join(points for points in map(_series, results.runs) if points) + "]",
-        "claims": lines(asdict(claim) for claim in drawing.claims),
+        "claims": lines(asdict(claim) for claim in report.claims),
         "missing": lines(_missing(run, settings[run.spec.run_id]) for run in results.missing),
     }
     return "{\n" + ",\n".join(f'"{name}": {text}' for name, text in parts.items()) + "\n}\n"
