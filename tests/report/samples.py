@@ -21,12 +21,12 @@ from supple_lab.report.figure import (
     StudyReport,
     Table,
 )
-from supple_lab.report.study_json import About
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.results.results import Results, RunResult
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 
-ABOUT = About(
+INFO = ReportInfo(
     study="sample", title="A title", question="Who learns?", scale="quick", command="supple run sample --scale quick"
 )
 PROVENANCE = Provenance(

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from samples import (
-    ABOUT,
     CLAIM,
+    INFO,
     PROVENANCE,
     RESULTS,
     TABLE,
@@ -80,8 +80,8 @@ class Elements(HTMLParser):
         return [attrs for attrs in named if css_class is None or css_class in (attrs.get("class") or "").split()]
 
 
-def render(*figures, results=RESULTS, about=ABOUT, **parts):
-    return page(about, results, report=study_report(*figures, **parts), provenance=PROVENANCE)
+def render(*figures, results=RESULTS, info=INFO, **parts):
+    return page(info, results, report=study_report(*figures, **parts), provenance=PROVENANCE)
 
 
 def data_of(text):
@@ -92,7 +92,7 @@ def test_page_is_well_formed_and_titled():
     elements = Elements(render(DEMO))
     assert elements.open == []
     text = "".join(elements.text)
-    for words in (ABOUT.title, ABOUT.question, ABOUT.command, "2 of 4", "0123abcd", "torch 2.13", "a cpu"):
+    for words in (INFO.title, INFO.question, INFO.command, "2 of 4", "0123abcd", "torch 2.13", "a cpu"):
         assert words in text
 
 
@@ -198,8 +198,8 @@ def test_hostile_words_stay_words_everywhere():
     bad_figure = figure(replace(panel(curve(HOSTILE, HOSTILE), title=HOSTILE), x_label=HOSTILE, y_label=HOSTILE))
     bad_table = replace(TABLE, caption=HOSTILE, header=(HOSTILE, "b", "c"), rows=((HOSTILE, HOSTILE, HOSTILE),))
     bad_claim = replace(CLAIM, claim=HOSTILE, paper=HOSTILE, measured=HOSTILE, section=HOSTILE, runs=(HOSTILE,))
-    bad_about = replace(ABOUT, title=HOSTILE, question=HOSTILE, command=HOSTILE, study=HOSTILE, scale=HOSTILE)
-    bad_about = replace(bad_about, notes=(HOSTILE,))
+    bad_info = replace(INFO, title=HOSTILE, question=HOSTILE, command=HOSTILE, study=HOSTILE, scale=HOSTILE)
+    bad_info = replace(bad_info, notes=(HOSTILE,))
     bad_names = (HOSTILE, HOSTILE)
     bad_map = replace(heat_map(), title=HOSTILE, rows=bad_names, columns=(*bad_names, HOSTILE), value_label=HOSTILE)
     bad_spread = replace(distribution(), histograms=(histogram(HOSTILE, HOSTILE, position=HOSTILE),))
@@ -208,7 +208,7 @@ def test_hostile_words_stay_words_everywhere():
         replace(bad_figure, caption=HOSTILE, name=HOSTILE),
         figure(bad_map, bad_spread, replace(bars(), positions=bad_names), name="kinds"),
         results=Results((bad_run,)),
-        about=bad_about,
+        info=bad_info,
         tables=(bad_table,),
         claims=(bad_claim,),
     )
@@ -222,7 +222,7 @@ def test_hostile_words_stay_words_everywhere():
 
 def test_scale_and_notes_stand_under_the_title():
     text = page(
-        replace(ABOUT, notes=("Slim networks.",)),
+        replace(INFO, notes=("Slim networks.",)),
         RESULTS,
         report=replace(study_report(DEMO), notes=("Selected on the seeds reported.",)),
         provenance=PROVENANCE,
@@ -230,7 +230,7 @@ def test_scale_and_notes_stand_under_the_title():
     head = "".join(Elements(text[: text.index("</header>")]).text)
     for words in ("quick: not the paper's protocol: ", "Slim networks.", "Selected on the seeds reported."):
         assert words in head
-    assert "not the paper's protocol" not in render(DEMO, about=replace(ABOUT, scale="paper"))
+    assert "not the paper's protocol" not in render(DEMO, info=replace(INFO, scale="paper"))
 
 
 def test_negative_numbers_of_claims_have_a_true_minus():
@@ -312,9 +312,9 @@ def test_a_claim_over_groups_shows_a_line_for_each_with_its_verdict_and_its_part
 def test_why_a_claim_is_not_decided_stands_on_the_page_on_the_card_and_in_each_table(tmp_path):
     part = Part(name="a", measured="0.1", interval=None, n=3, verdict="fails")
     row = replace(CLAIM, measured="holds in 0 of 4", parts=(part,), remark="after 4 looks that may be chance")
-    write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO, claims=(row,)))
-    tables = [f"{ABOUT.stem('claims')}.{kind}" for kind in ("md", "tex", "csv")]
-    for name in (f"{ABOUT.study}.html", f"cards/{ABOUT.study}.json", *tables):
+    write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO, claims=(row,)))
+    tables = [f"{INFO.stem('claims')}.{kind}" for kind in ("md", "tex", "csv")]
+    for name in (f"{INFO.study}.html", f"cards/{INFO.study}.json", *tables):
         assert row.remark in (tmp_path / name).read_text(), name
 
 
@@ -322,7 +322,7 @@ def test_many_notes_are_folded_away_and_still_there():
     few, many = (study_report(DEMO) for _ in range(2))
     notes = tuple(f"Note {i}." for i in range(5))
     folded, open_ = (
-        page(ABOUT, RESULTS, report=replace(made, notes=told), provenance=PROVENANCE)
+        page(INFO, RESULTS, report=replace(made, notes=told), provenance=PROVENANCE)
         for made, told in ((many, notes), (few, notes[:2]))
     )
     assert len(Elements(folded).of("details", "folded")) == 1
@@ -406,8 +406,8 @@ def test_a_slice_is_called_by_what_it_is_cut_from():
 
 def test_seeds_are_those_that_ran():
     few = Results((run(seed=0), run(seed=1), run(seed=2, state="waiting"), run(seed=3, state="interrupted")))
-    assert ("seeds", "2 of 4") in facts(ABOUT, few)
-    assert ("seeds", "2") in facts(ABOUT, RESULTS)
+    assert ("seeds", "2 of 4") in facts(INFO, few)
+    assert ("seeds", "2") in facts(INFO, RESULTS)
 
 
 def test_bars_show_how_the_runs_of_a_method_stand():
@@ -478,7 +478,7 @@ def test_durations_are_shown_in_two_units(seconds, words):
 
 
 def test_report_folder_has_every_promised_file(tmp_path):
-    index = write_report(tmp_path / "a" / "report", ABOUT, results=RESULTS, report=study_report(DEMO))
+    index = write_report(tmp_path / "a" / "report", INFO, results=RESULTS, report=study_report(DEMO))
     assert index == tmp_path / "a" / "report" / "index.html"
     names = {path.name for path in index.parent.iterdir()}
     assert names == {
@@ -490,23 +490,23 @@ def test_report_folder_has_every_promised_file(tmp_path):
 
 
 def test_links_beside_the_page_lead_to_files_that_are_there(tmp_path):
-    index = write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO))
+    index = write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO))
     links = {attrs["href"] for attrs in Elements(index.read_text()).of("a") if not attrs["href"].startswith("#")}
     assert links
     assert all((tmp_path / link).is_file() for link in links)
 
 
 def test_a_second_report_replaces_the_first_and_leaves_no_parts(tmp_path):
-    write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO))
+    write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    write_report(tmp_path, ABOUT, results=RESULTS, report=study_report(DEMO))
+    write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO))
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="cannot write .*file"):
-        write_report(tmp_path / "file", ABOUT, results=RESULTS, report=study_report(DEMO))
+        write_report(tmp_path / "file", INFO, results=RESULTS, report=study_report(DEMO))
 
 
 def test_devices_of_one_run_each_are_told_as_such():

@@ -14,7 +14,7 @@ from supple_lab.paper.continual import ContinualFull
 from supple_lab.paper.manifest import add_to_manifest, read_manifest
 from supple_lab.paper.study import Order, Study
 from supple_lab.report.figure import StudyReport
-from supple_lab.report.study_json import About
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.load import load_results
 from supple_lab.results.results import Results
@@ -66,7 +66,9 @@ def bench_report(*, num_runs: int = NUM_RUNS) -> Iterator[ReportRow]:
 
 def written(out: Path, study: Study, results: Results, drawing: StudyReport) -> Path:
     """The report on disk."""
-    about = About(study=study.name, title=study.title, question=study.question, scale="paper", command="supple bench")
+    about = ReportInfo(
+        study=study.name, title=study.title, question=study.question, scale="paper", command="supple bench"
+    )
     return write_report(out / "report", about, results=results, report=drawing)
 
 

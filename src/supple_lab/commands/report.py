@@ -23,7 +23,7 @@ from supple_lab.paper.study import Order, Study
 from supple_lab.report.asked import only_asked
 from supple_lab.report.figure import Finding, StudyReport
 from supple_lab.report.remarks import MAX_NAMED, counted
-from supple_lab.report.study_json import About
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.load import load_results
 from supple_lab.results.results import Results, Written, id_of, method_of, name_of
@@ -96,7 +96,7 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
         drawing = only_asked(drawing)
     if order.scale == "smoke":
         drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
-    about = About(
+    about = ReportInfo(
         study=study.name,
         title=study.title,
         question=study.question,

@@ -27,7 +27,7 @@ from supple_lab.report.figure import (
 )
 from supple_lab.report.remarks import remarks
 from supple_lab.report.study_json import (
-    About,
+    ReportInfo,
     commits_of,
     missing_groups,
     missing_words,
@@ -108,20 +108,20 @@ VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "fails": "✕", "not decide
 View = dict[str, Any]
 
 
-def page(about: About, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
+def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
     """The whole file as text."""
-    figures = [_figure_view(about, figure) for figure in thinned(report.figures)]
+    figures = [_figure_view(info, figure) for figure in thinned(report.figures)]
     missing, settings = missing_groups(results), distinctions(results)
     return template("page.html").render(
-        about=about,
-        banner=SCALE_NOTES.get(about.scale, "") if results.runs else "",
-        notes=(*about.notes, *report.notes),
+        info=info,
+        banner=SCALE_NOTES.get(info.scale, "") if results.runs else "",
+        notes=(*info.notes, *report.notes),
         max_open_notes=MAX_OPEN_NOTES,
         remarks=remarks(results, versions=provenance.versions),
-        facts=facts(about, results),
+        facts=facts(info, results),
         figures=figures,
         claims=[_claim_view(row) for row in report.claims],
-        tables=[_table_view(about, table) for table in report.tables],
+        tables=[_table_view(info, table) for table in report.tables],
         missing=missing[:MAX_ROWS],
         num_more_missing=max(0, len(missing) - MAX_ROWS),
         progress=progress_bars(results)[:MAX_BARS],
@@ -131,40 +131,40 @@ def page(about: About, results: Results, *, report: StudyReport, provenance: Pro
         runs=[run_view(run, settings[run.spec.run_id]) for run in results.runs[:MAX_ROWS]],
         num_runs=len(results.runs),
         provenance=_provenance_view(results, provenance),
-        command=about.command.split(" "),
+        command=info.command.split(" "),
         data=strict([[shape.data for shape in figure["panels"]] for figure in figures]),
         light_page=LIGHT_PAGE,
         dark_page=DARK_PAGE,
     )
 
 
-def facts(about: About, results: Results) -> list[tuple[str, str]]:
+def facts(info: ReportInfo, results: Results) -> list[tuple[str, str]]:
     """What a reader wants to know before looking: scale, seeds, runs, time."""
     if not results.runs:
-        return [("scale", about.scale), ("runs", "none: nothing is trained")]
+        return [("scale", info.scale), ("runs", "none: nothing is trained")]
     ordered, ran = ({run.spec.seed for run in runs} for runs in (results.runs, results.ended))
     return [
-        ("scale", about.scale),
+        ("scale", info.scale),
         ("seeds", str(len(ran)) if ran == ordered else f"{len(ran)} of {len(ordered)}"),
         ("runs finished", f"{len(results.finished)} of {len(results.runs)}"),
         ("time spent", show_seconds(sum(run.seconds for run in results.runs))),
     ]
 
 
-def _figure_view(about: About, figure: Figure) -> View:
+def _figure_view(info: ReportInfo, figure: Figure) -> View:
     looks = legend_of(figure)
     return {
         "figure": figure,
-        "stem": about.stem(figure.name),
+        "stem": info.stem(figure.name),
         "legend": [{"label": label, "look": look} for (_, label), look in looks.items()],
         "panels": [panel_shape(panel, looks) for panel in figure.panels],
         "columns": max(1, min(figure.columns, len(figure.panels))),
     }
 
 
-def _table_view(about: About, table: Table) -> View:
+def _table_view(info: ReportInfo, table: Table) -> View:
     rows = [[(minus(cell), _brackets(cell)) for cell in row] for row in table.rows[:MAX_ROWS]]
-    return {"table": table, "stem": about.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
+    return {"table": table, "stem": info.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
 
 
 def _brackets(cell: str) -> str:

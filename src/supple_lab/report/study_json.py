@@ -1,4 +1,4 @@
-"""About: what a report must know of its study besides the results."""
+"""STUDY.json, and the sentences that a page and it share: what was run, where, and what is missing."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from supple_lab.results.select import distinctions
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class ReportInfo:
     """Which study was run, at which scale, by which command."""
 
     study: str  # its name, also the stem of its page and its JSON file
@@ -183,17 +183,17 @@ Json = dict[str, Any]
 STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one anew for each value
 
 
-def study_json(about: About, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
+def study_json(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
     """The whole file as text: a line for each run, each run's points and each claim."""
     settings = distinctions(results)
     parts = {
-        "study": encoded(about.study),
-        "scale": encoded(about.scale),
-        "command": encoded(about.command),
+        "study": encoded(info.study),
+        "scale": encoded(info.scale),
+        "command": encoded(info.command),
         "commit": encoded(provenance.commit),
         "versions": encoded(provenance.versions),
         "machine": encoded(provenance.machine),
-        "notes": encoded([*about.notes, *report.notes]),
+        "notes": encoded([*info.notes, *report.notes]),
         "runs": lines(_run(run) for run in results.runs),
         "series": "[" + ",\n".join(points for points in map(_series, results.runs) if points) + "]",
         "claims": lines(asdict(claim) for claim in report.claims),
