@@ -42,7 +42,7 @@ from supple_lab.report.study_json import (
     trained_on,
 )
 from supple_lab.report.write import write_report
-from supple_lab.results.intervals import show
+from supple_lab.results.intervals import format_mean
 from supple_lab.results.results import Results, dataset_of
 
 MAX_BYTES = 2_000_000
@@ -258,8 +258,8 @@ def test_bold_cells_of_a_table_are_bold():
 
 def test_tables_show_the_bootstrap_interval_under_the_mean():
     values = np.array([-0.2, 0.6, 0.8])
-    low, high = show(values).interval
-    elements = Elements(render(DEMO, tables=(replace(TABLE, rows=(("AID", show(values), "0.9"),)),)))
+    low, high = format_mean(values).interval
+    elements = Elements(render(DEMO, tables=(replace(TABLE, rows=(("AID", format_mean(values), "0.9"),)),)))
     assert len(elements.of("span", "bootstrap")) == 1
     text = "".join(elements.text)
     assert f"[\N{MINUS SIGN}{-low:.3f} to {high:.3f}]" in text
@@ -446,7 +446,7 @@ def test_page_of_a_large_study_stays_under_two_megabytes():
     )
     part = Part(name="permuted input, SGD 0.003: a method", measured="0.1 ± 0.1: fall (above 0.05?)", **CELL)
     claims = (replace(CLAIM, parts=(part,) * MAX_PARTS, runs=tuple(one.spec.run_id for one in runs)),) * 8
-    rows = (tuple(show(np.array([0.1, 0.2, 0.4])) for _ in range(10)),) * 40
+    rows = (tuple(format_mean(np.array([0.1, 0.2, 0.4])) for _ in range(10)),) * 40
     tables = (replace(TABLE, header=("a",) * 10, rows=rows),)
     text = render(*large, results=Results(runs), claims=claims, tables=tables)
     assert 300_000 < len(text.encode()) < MAX_BYTES
