@@ -79,12 +79,15 @@ def test_the_test_sees_a_request_that_leaves_the_machine(tab, tmp_path):
 def test_a_legend_click_hides_a_method_in_all_panels_and_another_shows_it(tab, folder):
     tab.open((folder / "sample.html").as_uri())
     aid, relu = "#pair .curve[data-entry='1']", "#pair .curve[data-entry='0']"
-    assert shown(tab, aid) == [True, True]
+    assert shown(tab, aid) == [True] * 4
     tab.click("#pair .legend button[data-entry='1']")
-    assert (shown(tab, aid), shown(tab, relu)) == ([False, False], [True, True])
+    assert (shown(tab, aid), shown(tab, relu)) == (
+        [False] * 4,
+        [True] * 4,
+    )  # two panels, each for a desktop and for a phone
     assert tab.ask("document.querySelector('#pair .legend button[data-entry=\"1\"]').ariaPressed") == "false"
     tab.click("#pair .legend button[data-entry='1']")
-    assert shown(tab, aid) == [True, True]
+    assert shown(tab, aid) == [True] * 4
 
 
 def test_the_pointer_brings_up_the_values_of_every_kind_of_panel(tab, folder):

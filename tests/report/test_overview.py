@@ -4,10 +4,11 @@ import json
 from dataclasses import replace
 
 from samples import CLAIM, INFO, RESULTS, curve, figure, panel, run, study_report
-from test_page import MAX_BYTES, Elements
+from test_page import Elements
 
 from supple.methods.activations import UseAID
 from supple_lab.report.overview import cards_in
+from supple_lab.report.page import MAX_BYTES
 from supple_lab.report.write import write_report
 from supple_lab.results.results import Results
 from supple_lab.results.select import select

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
-from supple_lab.report.draw import thumbnail
 from supple_lab.report.figure import ClaimRow, StudyReport, Verdict
 from supple_lab.report.page import VERDICT_SIGNS, kind_of, template
+from supple_lab.report.picture import thumbnail
 from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.tables import minus, selection_of
 from supple_lab.results.results import Results

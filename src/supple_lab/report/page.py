@@ -1,4 +1,4 @@
-"""Templates: the HTML files beside this one. All that is filled in is escaped."""
+"""The page of a study: one file, from the templates beside this one. All that is filled in is escaped."""
 
 import math
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from supple_lab.provenance import Provenance
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.figure import (
-    AnyPanel,
     ClaimRow,
     Curve,
     Figure,
     Finding,
+    HeatMap,
     Line,
     Panel,
     StudyReport,
@@ -25,6 +25,8 @@ from supple_lab.report.figure import (
     Verdict,
     legend_of,
 )
+from supple_lab.report.panel_values import tips_of, values_of
+from supple_lab.report.picture import inline_svg
 from supple_lab.report.remarks import remarks
 from supple_lab.report.study_json import (
     ReportInfo,
@@ -40,7 +42,6 @@ from supple_lab.report.study_json import (
     trained_on,
     versions_of,
 )
-from supple_lab.report.svg.panel_shape import panel_shape
 from supple_lab.report.tables import ABSENT, caption_of, ends_of, minus, show_interval
 from supple_lab.results.results import Results
 from supple_lab.results.select import distinctions
@@ -61,28 +62,28 @@ def _environment() -> Environment:
     )
 
 
-MAX_POINTS = 6_000  # of all curves together; a point takes about 220 bytes of the page, which may have 2 MB
+MAX_POINTS = 6_000  # of all curves together, in each of which 9 have markers
+MAX_BYTES = 2_000_000  # fewer points are shown until the page is no larger
 
 
-def thinned(figures: Sequence[Figure]) -> list[Figure]:
+def thinned(figures: Sequence[Figure], max_points: int) -> list[Figure]:
     """The figures with at most so many points in all, evenly left out."""
     panels = [panel for figure in figures for panel in figure.panels if isinstance(panel, Panel)]
     num_points = sum(len(curve.x) for panel in panels for curve in panel.curves)
-    step = max(1, math.ceil(num_points / MAX_POINTS))
+    step = max(1, math.ceil(num_points / max_points))
     return list(figures) if step == 1 else [_every(step, figure) for figure in figures]
 
 
 def _every(step: int, figure: Figure) -> Figure:
-    if not any(isinstance(panel, Panel) for panel in figure.panels):
-        return figure
+    panels = tuple(
+        replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
+        if isinstance(panel, Panel)
+        else panel
+        for panel in figure.panels
+    )
     caption = f"{figure.caption} (The page shows one point in {step}.)"
-    return replace(figure, caption=caption, panels=tuple(_every_of_panel(step, panel) for panel in figure.panels))
-
-
-def _every_of_panel(step: int, panel: AnyPanel) -> AnyPanel:
-    if not isinstance(panel, Panel):
-        return panel
-    return replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
+    has_curves = any(isinstance(panel, Panel) for panel in panels)
+    return replace(figure, caption=caption, panels=panels) if has_curves else figure
 
 
 def _every_point(step: int, curve: Line) -> Line:
@@ -105,12 +106,26 @@ SCALE_NOTES = {
     "to show the shape of the claims.",
 }
 VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "fails": "✕", "not decided": "≈", "not run": ABSENT}
+FULL_WIDTH, COLUMN_GAP, PHONE_WIDTH, MEDIUM_WIDTH = 960.0, 24.0, 358.0, 600.0  # pixels, as page.css has them
+HEIGHTS = {(False, True): 460.0, (False, False): 310.0, (True, False): 272.0, (True, True): 272.0}  # many, wide
+COLOUR_BAR = 56.0
 View = dict[str, Any]
 
 
 def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
     """The whole file as text."""
-    figures = [_figure_view(info, figure) for figure in thinned(report.figures)]
+    max_points = MAX_POINTS
+    while True:
+        figures = [_figure_view(info, figure) for figure in thinned(report.figures, max_points)]
+        text = _rendered(info, results, report=report, provenance=provenance, figures=figures)
+        if len(text.encode()) <= MAX_BYTES or max_points < MAX_POINTS / 10:
+            return text
+        max_points //= 2
+
+
+def _rendered(
+    info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance, figures: list[View]
+) -> str:
     missing, settings = missing_groups(results), distinctions(results)
     return template("page.html").render(
         info=info,
@@ -132,7 +147,7 @@ def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance:
         num_runs=len(results.runs),
         provenance=_provenance_view(results, provenance),
         command=info.command.split(" "),
-        data=strict([[shape.data for shape in figure["panels"]] for figure in figures]),
+        data=strict([[panel["data"] for panel in figure["panels"]] for figure in figures]),
         light_page=LIGHT_PAGE,
         dark_page=DARK_PAGE,
     )
@@ -152,13 +167,39 @@ def facts(info: ReportInfo, results: Results) -> list[tuple[str, str]]:
 
 
 def _figure_view(info: ReportInfo, figure: Figure) -> View:
-    looks = legend_of(figure)
+    columns = max(1, min(figure.columns, len(figure.panels)))
     return {
         "figure": figure,
         "stem": info.stem(figure.name),
-        "legend": [{"label": label, "look": look} for (_, label), look in looks.items()],
-        "panels": [panel_shape(panel, looks) for panel in figure.panels],
-        "columns": max(1, min(figure.columns, len(figure.panels))),
+        "legend": [{"label": label, "look": look} for (_, label), look in legend_of(figure).items()],
+        "has_lines": any(isinstance(panel, Panel) for panel in figure.panels),
+        "panels": [_panel_view(figure, place, columns) for place in range(len(figure.panels))],
+        "columns": columns,
+    }
+
+
+def _panel_view(figure: Figure, place: int, columns: int) -> View:
+    """The panel drawn for a desktop and for a phone, so that letters keep their size; once if both are as wide."""
+    panel, looks = figure.panels[place], legend_of(figure)
+    wide = (FULL_WIDTH - COLUMN_GAP * (columns - 1)) / columns
+    alike = 0.8 < PHONE_WIDTH / wide < 1.25
+    widths = {"": math.sqrt(wide * PHONE_WIDTH)} if alike else {"wide": wide, "narrow": PHONE_WIDTH}
+    tips = tips_of(panel) if isinstance(panel, HeatMap) else ()
+    drawn = {}
+    for use, width in widths.items():
+        height = HEIGHTS[len(figure.panels) > 1, width > MEDIUM_WIDTH] + COLOUR_BAR * isinstance(panel, HeatMap)
+        salt = f"{figure.name} {place} {use}"
+        drawn[use] = inline_svg(panel, looks, pixels=(width, height), salt=salt, tips=tips)
+    first = next(iter(drawn.values()))
+    values = values_of(panel, looks, x_range=first.x_range, y_range=first.y_range)
+    data = {**values.data, "boxes": [svg.box for svg in drawn.values()]}
+    return {
+        "panel": panel,
+        "x_label": "" if isinstance(panel, HeatMap) else panel.x_label,  # drawn above its colour bar
+        "drawn": drawn,
+        "summary": values.summary,
+        "numbers": values.numbers,
+        "data": data,
     }
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from supple_lab.files import atomic_write, storage_error
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
-from supple_lab.report.draw import picture_files
 from supple_lab.report.figure import StudyReport, Table
 from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
+from supple_lab.report.picture import picture_files
 from supple_lab.report.study_json import ReportInfo, study_json
 from supple_lab.report.tables import claims_table, printed_claims
 from supple_lab.results.results import Results
