@@ -17,7 +17,7 @@ from store_from_report import read_report, store_from_reports
 from supple_lab import registry
 from supple_lab.commands.report import make_report
 from supple_lab.paper.study import Study
-from supple_lab.report.figure import NO_EPOCHS, Drawing
+from supple_lab.report.figure import NO_EPOCHS, StudyReport
 
 NUMBERS = (".json", ".csv", ".tex")
 FIGURES = re.compile(r"<figure id=.*</figure>", re.DOTALL)
@@ -38,16 +38,16 @@ def remake(results: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         store_from_reports([read_report(results / f"{study.name}.json")], out)
-        drawing, _ = make_report(study, out)
-        if needs_epochs(drawing):
+        report, _ = make_report(study, out)
+        if needs_epochs(report):
             update_numbers(out, results)
         else:
             publish(out, study.name, results)
 
 
-def needs_epochs(drawing: Drawing) -> bool:
+def needs_epochs(report: StudyReport) -> bool:
     """Whether a figure would be drawn from logs that are not there."""
-    return any(panel.nothing == NO_EPOCHS for figure in drawing.figures for panel in figure.panels)
+    return any(panel.nothing == NO_EPOCHS for figure in report.figures for panel in figure.panels)
 
 
 def update_numbers(out: Path, results: Path) -> None:

@@ -12,7 +12,7 @@ from supple_lab.paper.compare import label_of
 from supple_lab.paper.study import Order
 from supple_lab.paper.supervised import Supervised
 from supple_lab.paper.tables import best
-from supple_lab.results.intervals import show
+from supple_lab.results.intervals import format_mean
 from supple_lab.results.results import Results
 from supple_lab.scenarios.stationary import Stationary
 
@@ -69,7 +69,7 @@ def test_table_shows_the_training_accuracies_that_the_gap_is_taken_from():
     table = STUDY.draw(results, PAPER).tables[0]
     for row in table.rows:
         of_it = results.where(lambda spec, row=row: label_of(spec.method.name) == row[0] and spec.model.name == "vgg16")
-        assert row[9] == show(of_it.final("train_accuracy").values)
+        assert row[9] == format_mean(of_it.final("train_accuracy").values)
 
 
 def test_one_number_off_by_two_points_fails_the_numbers_alone():

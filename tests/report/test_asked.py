@@ -2,33 +2,33 @@
 
 from dataclasses import replace
 
-from samples import CLAIM, TABLE, bars, curve, drawing, figure, panel
+from samples import CLAIM, TABLE, bars, curve, figure, panel, study_report
 
 from supple_lab.report.asked import only_asked
-from supple_lab.report.figure import Drawing
+from supple_lab.report.figure import StudyReport
 
 NOT_RUN = replace(CLAIM, claim="Another.", verdict="not run", measured="", interval=None, n=0)
 
 
 def trimmed(table):
-    (found,) = only_asked(Drawing(figures=(), tables=(table,), claims=())).tables
+    (found,) = only_asked(StudyReport(figures=(), tables=(table,), claims=())).tables
     return found
 
 
 def test_claims_that_nothing_was_run_for_are_left_out():
-    assert only_asked(drawing(claims=(NOT_RUN, CLAIM))).claims == (CLAIM,)
+    assert only_asked(study_report(claims=(NOT_RUN, CLAIM))).claims == (CLAIM,)
 
 
 def test_empty_panels_are_left_out_without_a_word():
     drawn = panel(curve())
-    (left,) = only_asked(drawing(figure(panel(title="ResNet-18"), drawn))).figures
+    (left,) = only_asked(study_report(figure(panel(title="ResNet-18"), drawn))).figures
     assert left.panels == (drawn,)
     assert left.filled().caption == left.caption
 
 
 def test_a_figure_without_any_curve_keeps_its_panels():
     empty = figure(panel())
-    assert only_asked(drawing(empty)).figures == (empty,)
+    assert only_asked(study_report(empty)).figures == (empty,)
 
 
 def test_rows_and_columns_of_dashes_are_left_out_and_bold_cells_move_along():
@@ -46,4 +46,4 @@ def test_rows_and_columns_of_dashes_are_left_out_and_bold_cells_move_along():
 
 def test_a_table_of_dashes_is_left_out_and_one_of_values_stays_as_it_is():
     dashes = replace(TABLE, rows=(("AID", "–", "–"), ("ReLU", "–", "–")))
-    assert only_asked(drawing(figure(bars()), tables=(dashes, TABLE))).tables == (TABLE,)
+    assert only_asked(study_report(figure(bars()), tables=(dashes, TABLE))).tables == (TABLE,)

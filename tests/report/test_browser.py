@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from browser import CHROMIUM, browser
-from samples import ABOUT, CLAIM, RESULTS, TABLE, bars, curve, distribution, drawing, figure, heat_map, panel
+from samples import CLAIM, INFO, RESULTS, TABLE, bars, curve, distribution, figure, heat_map, panel, study_report
 
 from supple_lab.report.figure import Estimate
 from supple_lab.report.write import write_report
@@ -26,12 +26,12 @@ def folder(tmp_path_factory):
         figure(*pair, name="pair"),
         figure(log, bars(), distribution(), heat_map(), name="kinds"),
     )
-    about = replace(ABOUT, command=f"supple run sample --out /{LONG}", notes=("A note.",))
-    write_report(folder, about, results=RESULTS, drawing=drawing(*figures, claims=(claim,)))
-    other = replace(ABOUT, study="other")
+    info = replace(INFO, command=f"supple run sample --out /{LONG}", notes=("A note.",))
+    write_report(folder, info, results=RESULTS, report=study_report(*figures, claims=(claim,)))
+    other = replace(INFO, study="other")
     wide = replace(TABLE, header=tuple(f"a long heading {i}" for i in range(20)), rows=(("0.123 ± 0.456",) * 20,))
     claims = (replace(CLAIM, claim="Its own claim."), replace(CLAIM, verdict="fails"))
-    write_report(folder, other, results=RESULTS, drawing=drawing(figure(bars()), tables=(wide,), claims=claims))
+    write_report(folder, other, results=RESULTS, report=study_report(figure(bars()), tables=(wide,), claims=claims))
     return folder
 
 
@@ -79,12 +79,15 @@ def test_the_test_sees_a_request_that_leaves_the_machine(tab, tmp_path):
 def test_a_legend_click_hides_a_method_in_all_panels_and_another_shows_it(tab, folder):
     tab.open((folder / "sample.html").as_uri())
     aid, relu = "#pair .curve[data-entry='1']", "#pair .curve[data-entry='0']"
-    assert shown(tab, aid) == [True, True]
+    assert shown(tab, aid) == [True] * 4
     tab.click("#pair .legend button[data-entry='1']")
-    assert (shown(tab, aid), shown(tab, relu)) == ([False, False], [True, True])
+    assert (shown(tab, aid), shown(tab, relu)) == (
+        [False] * 4,
+        [True] * 4,
+    )  # two panels, each for a desktop and for a phone
     assert tab.ask("document.querySelector('#pair .legend button[data-entry=\"1\"]').ariaPressed") == "false"
     tab.click("#pair .legend button[data-entry='1']")
-    assert shown(tab, aid) == [True, True]
+    assert shown(tab, aid) == [True] * 4
 
 
 def test_the_pointer_brings_up_the_values_of_every_kind_of_panel(tab, folder):
@@ -105,10 +108,10 @@ def test_the_pointer_brings_up_the_values_of_every_kind_of_panel(tab, folder):
 
 def test_options_of_the_command_are_not_torn_at_their_hyphens(tab, tmp_path):
     words = [f"--option-{number}" for number in range(40)]
-    about = replace(ABOUT, command=" ".join(words))
-    write_report(tmp_path, about, results=RESULTS, drawing=drawing(figure(bars())))
+    info = replace(INFO, command=" ".join(words))
+    write_report(tmp_path, info, results=RESULTS, report=study_report(figure(bars())))
     tab.open((tmp_path / "index.html").as_uri(), **PHONE)
-    assert tab.ask("document.querySelector('.command code').textContent") == about.command
+    assert tab.ask("document.querySelector('.command code').textContent") == info.command
     heights = tab.ask("[...document.querySelectorAll('.command span')].map(e => e.getClientRects().length)")
     assert heights == [1] * len(words)
 
@@ -144,7 +147,7 @@ def test_the_pointer_names_a_statistic_that_is_no_mean_and_shows_its_own_interva
         statistic="IQM of scores",
         band_words="95% stratified bootstrap",
     )
-    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(figure(panel(scores))))
+    write_report(tmp_path, INFO, results=RESULTS, report=study_report(figure(panel(scores))))
     tab.open((tmp_path / "index.html").as_uri(), **size)
     tab.move(".plot", right=0.99, down=0.25)
     said = " ".join(tab.ask("document.querySelector('.tip').innerText").split())
@@ -156,7 +159,7 @@ def test_long_values_under_the_pointer_stay_inside_their_box(tab, tmp_path, size
     made = curve("dropout", "a long name of a method")
     small = replace(made, values=-made.values / 37)
     one = replace(panel(small), y_scale="symlog", y_range=None)
-    write_report(tmp_path, ABOUT, results=RESULTS, drawing=drawing(figure(one)))
+    write_report(tmp_path, INFO, results=RESULTS, report=study_report(figure(one)))
     tab.open((tmp_path / "index.html").as_uri(), **size)
     tab.move(".plot", right=0.5, down=0.5)
     assert tab.ask("(tip => tip.hidden || tip.scrollWidth - tip.clientWidth)(document.querySelector('.tip'))") == 0

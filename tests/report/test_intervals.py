@@ -8,9 +8,9 @@ from supple_lab.results.intervals import (
     SEED,
     bootstrap_interval,
     bootstrap_intervals,
+    format_mean,
     mean_and_std,
     mean_interval,
-    show,
 )
 
 SEEDS = {
@@ -79,14 +79,14 @@ def test_deviation_is_the_samples_own():
 
 
 def test_one_seed_is_shown_without_a_deviation():
-    assert show(np.array([0.5])) == "0.500"
-    assert show(np.array([0.4, 0.6])) == "0.500 ± 0.141"
+    assert format_mean(np.array([0.5])) == "0.500"
+    assert format_mean(np.array([0.4, 0.6])) == "0.500 ± 0.141"
 
 
 def test_a_shown_mean_carries_its_bootstrap_interval():
     values = SEEDS["five"]
-    assert show(values).interval == bootstrap_interval(values, np.random.default_rng(SEED))
-    assert show(values[:1]).interval is None
+    assert format_mean(values).interval == bootstrap_interval(values, np.random.default_rng(SEED))
+    assert format_mean(values[:1]).interval is None
 
 
 def test_intervals_at_many_positions_are_those_of_each_and_none_where_a_value_is_missing():

@@ -3,31 +3,32 @@
 import json
 from dataclasses import replace
 
-from samples import ABOUT, CLAIM, RESULTS, curve, drawing, figure, panel, run
-from test_page import MAX_BYTES, Elements
+from samples import CLAIM, INFO, RESULTS, curve, figure, panel, run, study_report
+from test_page import Elements
 
 from supple.methods.activations import UseAID
 from supple_lab.report.overview import cards_in
+from supple_lab.report.page import MAX_BYTES
 from supple_lab.report.write import write_report
 from supple_lab.results.results import Results
 from supple_lab.results.select import select
 
 FIGURE = figure(panel(curve()))
-OTHER = replace(ABOUT, study="other", title="Another <title>")
+OTHER = replace(INFO, study="other", title="Another <title>")
 
 
-def write(folder, about, **parts):
-    return write_report(folder, about, results=RESULTS, drawing=drawing(FIGURE, **parts))
+def write(folder, info, **parts):
+    return write_report(folder, info, results=RESULTS, report=study_report(FIGURE, **parts))
 
 
 def test_index_of_one_study_is_its_page(tmp_path):
-    index = write(tmp_path, ABOUT)
+    index = write(tmp_path, INFO)
     assert index == tmp_path / "index.html"
     assert index.read_bytes() == (tmp_path / "sample.html").read_bytes()
 
 
 def test_two_studies_share_a_folder_without_touching_each_others_files(tmp_path):
-    write(tmp_path, ABOUT)
+    write(tmp_path, INFO)
     before = {path: path.read_bytes() for path in tmp_path.rglob("sample*")}
     page = write(tmp_path, OTHER)
     assert page == tmp_path / "other.html"
@@ -37,13 +38,13 @@ def test_two_studies_share_a_folder_without_touching_each_others_files(tmp_path)
 
 def test_index_of_two_studies_lists_every_claim_with_verdict_and_link(tmp_path):
     claims = (CLAIM, replace(CLAIM, claim="A second <claim>.", verdict="not run"))
-    write(tmp_path, ABOUT, claims=claims)
+    write(tmp_path, INFO, claims=claims)
     write(tmp_path, OTHER, claims=(replace(CLAIM, verdict="fails"), CLAIM))
     text = (tmp_path / "index.html").read_text()
     elements = Elements(text)
     assert elements.open == []
     words = "".join(elements.text)
-    for expected in (ABOUT.title, OTHER.title, "2 of 4 runs finished", "4 claims in 2 studies", "A second <claim>."):
+    for expected in (INFO.title, OTHER.title, "2 of 4 runs finished", "4 claims in 2 studies", "A second <claim>."):
         assert expected in words
     assert [attrs["data-verdict"] for attrs in elements.of("li") if "data-verdict" in attrs] == [
         *("fails", "holds"),
@@ -58,15 +59,15 @@ def test_index_of_two_studies_lists_every_claim_with_verdict_and_link(tmp_path):
 
 
 def test_one_claim_and_one_run_are_told_as_one(tmp_path):
-    for about, claims in ((ABOUT, (CLAIM,)), (OTHER, ())):
-        write_report(tmp_path, about, results=Results((run(),)), drawing=drawing(FIGURE, claims=claims))
+    for info, claims in ((INFO, (CLAIM,)), (OTHER, ())):
+        write_report(tmp_path, info, results=Results((run(),)), report=study_report(FIGURE, claims=claims))
     words = "".join(Elements((tmp_path / "index.html").read_text()).text)
     assert "1 claim in 2 studies" in words
     assert words.count("1 of 1 run finished") == 2
 
 
 def test_links_of_claims_lead_to_their_rows(tmp_path):
-    write(tmp_path, ABOUT, claims=(CLAIM, CLAIM))
+    write(tmp_path, INFO, claims=(CLAIM, CLAIM))
     ids = {attrs.get("id") for attrs in Elements((tmp_path / "sample.html").read_text()).of("tr")}
     assert {"claim-1", "claim-2"} <= ids
 
@@ -74,14 +75,14 @@ def test_links_of_claims_lead_to_their_rows(tmp_path):
 def test_index_says_how_many_runs_are_damaged(tmp_path):
     write(tmp_path, OTHER)
     results = Results((*RESULTS.runs, run(seed=9, state="damaged", records=())))
-    write_report(tmp_path, ABOUT, results=results, drawing=drawing(FIGURE))
+    write_report(tmp_path, INFO, results=results, report=study_report(FIGURE))
     assert "1 damaged" in (tmp_path / "index.html").read_text()
 
 
 def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_reported(tmp_path):
     chosen = select(Results(tuple(run(UseAID(relu_prob=p)) for p in (0.7, 0.9))), "train_accuracy").words()
     claims = (CLAIM, replace(CLAIM, measured="", n=0, verdict="not run"))
-    write_report(tmp_path, ABOUT, results=RESULTS, drawing=replace(drawing(FIGURE, claims=claims), notes=(chosen,)))
+    write_report(tmp_path, INFO, results=RESULTS, report=replace(study_report(FIGURE, claims=claims), notes=(chosen,)))
     write(tmp_path, OTHER)
     words = "".join(Elements((tmp_path / "index.html").read_text()).text)
     assert words.count("some settings were selected on the very seeds reported") == 1
@@ -89,24 +90,24 @@ def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_repor
 
 def test_index_says_where_nothing_is_trained(tmp_path):
     write(tmp_path, OTHER)
-    write_report(tmp_path, ABOUT, results=Results(()), drawing=drawing(FIGURE))
+    write_report(tmp_path, INFO, results=Results(()), report=study_report(FIGURE))
     words = "".join(Elements((tmp_path / "index.html").read_text()).text)
     assert "sample · quick scale · nothing is trained" in words
     assert "other · quick scale · 2 of 4 runs finished" in words
 
 
 def test_a_card_of_a_version_that_said_nothing_of_selection_is_shown(tmp_path):
-    write(tmp_path, ABOUT)
+    write(tmp_path, INFO)
     path = tmp_path / "cards" / "sample.json"
     card = json.loads(path.read_text())
     assert card["claims"][0].pop("selection") == ""
     path.write_text(json.dumps(card))
     write(tmp_path, OTHER)
-    assert ABOUT.title in (tmp_path / "index.html").read_text()
+    assert INFO.title in (tmp_path / "index.html").read_text()
 
 
 def test_a_damaged_card_is_left_out(tmp_path):
-    write(tmp_path, ABOUT)
+    write(tmp_path, INFO)
     (tmp_path / "cards" / "broken.json").write_text("{")
     (tmp_path / "cards" / "strange.json").write_text('{"study": "x"}')
     card = json.loads((tmp_path / "cards" / "sample.json").read_text())
@@ -115,4 +116,4 @@ def test_a_damaged_card_is_left_out(tmp_path):
 
 
 def test_file_names_begin_with_the_study_once():
-    assert [ABOUT.stem(name) for name in ("sample", "sample_grid", "grid")] == ["sample", "sample_grid", "sample_grid"]
+    assert [INFO.stem(name) for name in ("sample", "sample_grid", "grid")] == ["sample", "sample_grid", "sample_grid"]

@@ -6,24 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from samples import bars, curve, distribution, figure, heat_map, histogram, panel
-from test_page import Elements, data_of, render
+from test_page import Elements, data_of, lines_in, render
+from test_plots import drawn
 
-from supple_lab.report.axes import axes_of
-from supple_lab.report.draw import (
-    DARK_INK,
-    LIGHT_INK,
-    bar_slots,
-    cells,
-    lightness,
-    picture,
-    picture_files,
-    shade,
-    shade_range,
-    thumbnail,
-    violins,
-)
-from supple_lab.report.figure import NO_EPOCHS, Curve, Estimate, Level, legend_of
-from supple_lab.report.svg.panel_shape import panel_shape
+from supple_lab.report.draw import DARK_INK, LIGHT_INK, cells, lightness, shade_range, violins
+from supple_lab.report.figure import NO_EPOCHS, Curve, Estimate, Level, Panel
+from supple_lab.report.panel_values import show
+from supple_lab.report.picture import picture, picture_files, thumbnail
 from supple_lab.results.intervals import SEED, bootstrap_interval, mean_interval
 
 KINDS = {
@@ -43,12 +32,13 @@ EMPTY = {
 }
 
 
-def shape_of(panel):
-    return panel_shape(panel, legend_of(figure(panel)))
+def canvas_of(panel):
+    return picture(figure(panel)).axes[0]
 
 
-def drawn(canvas, gid):
-    return [artist for artist in canvas.get_children() if artist.get_gid() == gid]
+def bars_of(panel):
+    """The boxes of the bars: left, bottom, width, height."""
+    return [bar.get_bbox().bounds for bar in drawn(canvas_of(panel), "bar")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,10 +72,9 @@ def test_panels_fill_a_grid_of_the_asked_number_of_columns():
 
 
 def test_dots_have_error_bars_and_no_line():
-    elements = Elements(render(figure(KINDS["dots"])))
-    assert len(elements.of("line", "reach")) == 6
-    assert elements.of("path", "line") == []
-    assert drawn(picture(figure(KINDS["dots"])).axes[0], "curve")[0].get_linestyle() == "None"
+    canvas = canvas_of(KINDS["dots"])
+    assert len(drawn(canvas, "band")[0].get_segments()) == 6
+    assert drawn(canvas, "curve")[0].get_linestyle() == "None"
 
 
 @pytest.mark.parametrize("band", ["range", "deviation", "interval"])
@@ -111,36 +100,36 @@ def test_an_estimate_is_drawn_as_given():
         n=85,
     )
     text = render(figure(replace(panel(made), y_range=(0.0, 1.0))))
-    assert Elements(text).of("path", "line")[0]["d"] == "M0 75L50 50L100 25"
+    assert [y for _, y in lines_in(text)[0][0]] == pytest.approx([0.25 / 1.015, 0.5 / 1.015, 0.75 / 1.015], abs=1e-3)
     assert data_of(text)[0][0]["curves"][0]["n"] == 85
 
 
-def test_bars_stand_side_by_side_and_reach_the_mean():
-    shape = shape_of(bars())
-    boxes = sorted((part.left, part.left + part.width) for part in shape.parts)
+def test_bars_stand_side_by_side_on_zero_and_reach_the_mean():
+    boxes = sorted(bars_of(bars()))
     assert len(boxes) == 4
-    assert all(left >= right for (_, right), (left, _) in pairwise(boxes))
-    for part, (line, place, _) in zip(shape.parts, bar_slots(bars()), strict=True):
-        assert part.top == pytest.approx(100 - 100 * axes_of(bars()).up(line.middle[place]), abs=0.01)
-        assert part.top + part.height == pytest.approx(100, abs=0.02)
+    assert all(left >= before + width for (before, _, width, _), (left, *_) in pairwise(boxes))
+    assert {bottom for _, bottom, _, _ in boxes} == {0.0}
+    heights = [height for _, _, _, height in boxes]
+    assert heights == pytest.approx([line.middle[place] for place in (0, 1) for line in bars().bars])
+    assert canvas_of(bars()).get_ylim()[0] == 0
+    assert [label.get_text() for label in canvas_of(bars()).get_xticklabels()] == ["first", "last"]
 
 
 def test_a_negative_bar_hangs_from_zero():
     made = replace(bars(), bars=(Curve(method="aid", label="AID", x=np.arange(2), values=np.array([[-1.0, 1.0]])),))
-    down, up = shape_of(made).parts
-    assert down.top == pytest.approx(up.top + up.height, abs=0.02)
+    assert [(bottom, height) for _, bottom, _, height in bars_of(made)] == [(0.0, -1.0), (0.0, 1.0)]
 
 
 def test_a_bar_without_a_value_is_left_out():
     made = bars()
     made.bars[0].values[1, 0] = np.nan
-    assert len(shape_of(made).parts) == 3
-    assert len(drawn(picture(figure(made)).axes[0], "bar")) == 3
+    assert len(bars_of(made)) == 3
+    assert len(Elements(render(figure(made))).of("g", "bar")) == 2 * 3  # for a desktop and for a phone
 
 
 def test_further_bars_of_a_method_are_paler():
     twice = replace(bars(), bars=tuple(curve(label=label, num_positions=2, first=0) for label in ("cold", "warm")))
-    assert [part.look.fill for part in shape_of(twice).parts] == [1.0, 1.0, 0.3, 0.3]
+    assert [bar.get_facecolor()[3] for bar in drawn(canvas_of(twice), "bar")] == [1.0, 1.0, 0.3, 0.3]
 
 
 def test_a_violin_is_as_wide_as_its_bins_are_dense():
@@ -152,13 +141,9 @@ def test_a_violin_is_as_wide_as_its_bins_are_dense():
 
 
 def test_quartiles_lie_where_they_are_said_to():
-    shape = shape_of(distribution())
-    assert len(shape.parts) == 4
-    for part in shape.parts:
-        tops = [top for _, _, top in part.quartiles]
-        assert tops == sorted(tops, reverse=True)
-    canvas = picture(figure(distribution())).axes[0]
-    heights = {round(line.get_segments()[0][0][1], 6) for line in drawn(canvas, "quartile")}
+    lines = drawn(canvas_of(distribution()), "quartile")
+    assert len(lines) == 3 * 4
+    heights = {round(line.get_segments()[0][0][1], 6) for line in lines}
     assert heights == {round(q, 6) for one in distribution().histograms for q in one.quartiles}
 
 
@@ -173,26 +158,22 @@ def test_cells_above_the_reference_are_bold_and_empty_ones_have_no_colour():
     bold = [cell.bold for cell in cells(heat_map())]
     assert bold == [False, True, True, False, False, False]
     assert [cell.shade is None for cell in cells(heat_map())] == [False, False, False, False, True, False]
-    weights = [t.get_fontweight() for t in picture(figure(heat_map())).axes[0].texts if t.get_text().startswith("0.")]
+    weights = [text.get_fontweight() for text in canvas_of(heat_map()).texts if text.get_text().startswith("0.")]
     assert weights == ["normal", "bold", "bold", "normal", "normal"]
 
 
-def test_reference_is_marked_on_both_colour_bars():
-    elements = Elements(render(figure(heat_map())))
-    assert elements.of("i")[0]["style"].startswith("left:70.59%")  # (0.5 - 0.38) / (0.55 - 0.38)
-    bar = picture(figure(heat_map())).axes[1]
-    assert {line.get_ydata()[0] for line in drawn(bar, "reference")} == {0.5}
+@pytest.mark.parametrize("value", [0.5, 0.9])
+def test_reference_is_marked_on_the_colour_bar_also_outside_the_values(value):
+    made = replace(heat_map(), reference=Level(label="full reset", value=value))
+    bar = picture(figure(made)).axes[1]
+    assert {line.get_xdata()[0] for line in drawn(bar, "reference")} == {value}
+    assert bar.get_xlim() == pytest.approx((0.38, max(0.55, value)))
+    assert any(cell.bold for cell in cells(made)) is (value == 0.5)
 
 
 def test_colours_of_equal_values_go_from_zero_to_twice_the_value():
     made = replace(heat_map(), samples=((np.array([0.1]),) * 3,) * 2, reference=Level(label="full reset", value=0.1))
     assert shade_range(made) == (0.0, 0.2)  # and not below zero, where no accuracy is
-
-
-def test_reference_outside_the_values_is_still_on_the_bar():
-    made = replace(heat_map(), reference=Level(label="full reset", value=0.9))
-    assert Elements(render(figure(made))).of("i")[0]["style"].startswith("left:100.0%")
-    assert not any(cell.bold for cell in cells(made))
 
 
 def test_a_cell_under_the_pointer_tells_mean_deviation_interval_and_number_of_seeds():
@@ -216,7 +197,6 @@ def test_a_cell_under_the_pointer_tells_mean_deviation_interval_and_number_of_se
 def test_lightness_rises_along_the_colours_so_that_grey_prints_read_the_same():
     steps = np.array([lightness(share) for share in np.linspace(0, 1, 64)])
     assert (np.diff(steps) > 0).all()
-    assert shade(0.0) != shade(1.0)
 
 
 def test_ink_has_contrast_on_every_colour():
@@ -259,3 +239,78 @@ def test_panels_are_left_out_each_for_its_own_reason():
 def test_a_figure_that_is_full_or_empty_stays_as_it_is(kind):
     for made in (figure(KINDS[kind], KINDS[kind]), figure(EMPTY[kind], EMPTY[kind])):
         assert made.filled() is made
+
+
+def panel_of(values, **options):
+    made = Curve(method="aid", label="AID", x=np.arange(1.0, len(values) + 1), values=np.array([values], dtype=float))
+    return Panel(title="t", x_label="x", y_label="y", curves=(made,), **options)
+
+
+def labels(axis):
+    low, high = sorted(axis.get_view_interval())
+    return [
+        label.get_text()
+        for label in axis.get_ticklabels()
+        if low <= label.get_position()[axis.axis_name == "y"] <= high
+    ]
+
+
+SCALES = ["linear", "log", "symlog"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_axes_hold_every_curve_with_room_to_spare(scale):
+    low, high = canvas_of(panel_of([0.02, 5.0, 800.0], y_scale=scale)).get_ylim()
+    assert low < 0.02
+    assert high > 800.0
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("values", [[], [2.0], [np.nan, np.nan], [0.0, 0.0]], ids=str)
+def test_axes_of_little_or_nothing_are_still_axes(scale, values):
+    canvas = canvas_of(panel_of(values, y_scale=scale, x_scale=scale))
+    for low, high in (canvas.get_xlim(), canvas.get_ylim()):
+        assert np.isfinite(high - low)
+        assert low < high
+
+
+def test_symlog_shows_both_a_small_and_a_large_drift():
+    canvas = canvas_of(panel_of([-3.0, -2500.0, 0.0], y_scale="symlog"))
+    height = canvas.get_yaxis_transform().transform([(0, -3.0)])[0][1]
+    assert 0.5 < canvas.transAxes.inverted().transform((0, height))[1] < 0.9  # on a linear axis it would be one with 0
+    assert labels(canvas.yaxis) == ["−1000", "−100", "−10", "−1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [((0.005, 2.0), ["0.01", "0.1", "1"]), ((2.0, 30.0), ["2", "5", "10", "20"])]
+)
+def test_logarithmic_axes_are_marked_at_round_numbers(values, expected):
+    assert labels(canvas_of(panel_of(values, y_scale="log")).yaxis) == expected
+
+
+def test_axes_of_a_distribution_hold_every_bin():
+    low, high = canvas_of(distribution()).get_ylim()
+    assert low < min(one.edges[0] for one in distribution().histograms)
+    assert high > max(one.edges[-1] for one in distribution().histograms)
+
+
+def test_numbers_are_shown_to_a_thousandth_of_a_linear_axis_and_to_four_digits_of_another():
+    assert show(-0.12345, 3) == "−0.123"
+    assert show(-2512.345, None) == "−2512"
+    data = [data_of(render(figure(made)))[0][0] for made in (panel(curve()), panel_of([1.0, 2500.0], y_scale="symlog"))]
+    assert [found["decimals"] for found in data] == [3, None]
+
+
+def test_stages_are_marked_at_whole_numbers_only():
+    two, one = (canvas_of(replace(panel(curve(num_positions=number)), y_range=None)) for number in (2, 1))
+    assert (labels(two.xaxis), labels(one.xaxis)) == (["1", "2"], ["1"])
+    shares = replace(curve(num_positions=2), x=np.array([0.5, 0.75]))
+    assert len(labels(canvas_of(panel(shares)).xaxis)) > 2
+
+
+@pytest.mark.parametrize("value", [0.1, -3.0, 0.0])
+def test_a_single_value_does_not_pull_the_axis_across_zero(value):
+    flat = replace(curve(), values=np.full((3, 6), value))
+    low, high = canvas_of(replace(panel(flat), y_range=None, levels=())).get_ylim()
+    assert low < value < high
+    assert value == 0 or min(low * value, high * value) == 0

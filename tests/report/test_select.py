@@ -8,7 +8,7 @@ from samples import run
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
 from supple_lab.results.results import Results
-from supple_lab.results.select import in_words, select
+from supple_lab.results.select import select, setting_in_words
 
 
 def runs(relu_prob, *series, first_seed=0, state="done"):
@@ -84,8 +84,8 @@ def test_different_methods_are_not_configurations_of_each_other():
 
 def test_settings_are_said_in_words_also_where_they_have_parts():
     schedule = {"kind": "linear_decay", "first": 1.0, "last": 0.01}
-    assert in_words("epsilon", schedule) == "epsilon linear decay (first 1.0, last 0.01)"
-    assert in_words("learning_rate", 1e-4) == "learning rate 0.0001"
-    assert in_words("betas", [0.9, 0.99]) == "betas 0.9 and 0.99"
-    assert (in_words("clip", None), in_words("nesterov", True)) == ("without clip", "with nesterov")
-    assert "{" not in in_words("a", {"kind": "b", "c": {"kind": "d", "e_f": [1]}})
+    assert setting_in_words("epsilon", schedule) == "epsilon linear decay (first 1.0, last 0.01)"
+    assert setting_in_words("learning_rate", 1e-4) == "learning rate 0.0001"
+    assert setting_in_words("betas", [0.9, 0.99]) == "betas 0.9 and 0.99"
+    assert (setting_in_words("clip", None), setting_in_words("nesterov", True)) == ("without clip", "with nesterov")
+    assert "{" not in setting_in_words("a", {"kind": "b", "c": {"kind": "d", "e_f": [1]}})

@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import numpy as np
-from samples import ABOUT, CLAIM, PROVENANCE, RESULTS, run
+from samples import CLAIM, INFO, PROVENANCE, RESULTS, run
 
 from supple.methods.activations import UseAID
-from supple_lab.report.figure import ClaimRow, Drawing
+from supple_lab.report.figure import ClaimRow, StudyReport
 from supple_lab.report.study_json import study_json
 from supple_lab.results.results import Results
 from supple_lab.spec import RunSpec
@@ -18,9 +18,9 @@ def no_constant(name):
 
 
 def load(results=RESULTS, claims=(CLAIM,)):
-    made = Drawing(figures=(), tables=(), claims=claims, notes=("Selected on the very seeds reported.",))
-    about = replace(ABOUT, notes=("Slim networks.",))
-    text = study_json(about, results, drawing=made, provenance=PROVENANCE)
+    made = StudyReport(figures=(), tables=(), claims=claims, notes=("Selected on the very seeds reported.",))
+    info = replace(INFO, notes=("Slim networks.",))
+    text = study_json(info, results, report=made, provenance=PROVENANCE)
     return json.loads(text, parse_constant=no_constant)
 
 
@@ -57,7 +57,7 @@ def test_file_has_exactly_the_promised_keys():
 
 def test_file_says_what_was_run_and_where():
     content = load()
-    assert (content["study"], content["scale"], content["command"]) == (ABOUT.study, ABOUT.scale, ABOUT.command)
+    assert (content["study"], content["scale"], content["command"]) == (INFO.study, INFO.scale, INFO.command)
     assert content["notes"] == ["Slim networks.", "Selected on the very seeds reported."]
     assert (content["commit"], content["versions"]) == (PROVENANCE.commit, PROVENANCE.versions)
 

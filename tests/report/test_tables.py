@@ -23,7 +23,7 @@ from supple_lab.report.tables import (
     markdown,
     printed_claims,
 )
-from supple_lab.results.intervals import SEED, bootstrap_interval, show
+from supple_lab.results.intervals import SEED, bootstrap_interval, format_mean
 from supple_lab.results.results import Results
 from supple_lab.results.select import select
 
@@ -203,7 +203,9 @@ def test_nothing_is_best_where_all_are_equal():
 def test_bootstrap_intervals_stand_in_brackets_in_markdown_and_latex_and_in_columns_of_csv():
     values = np.array([0.4, 0.6, 0.8])
     low, high = bootstrap_interval(values, np.random.default_rng(SEED))
-    table = replace(TABLE, rows=(("AID", show(values), "0.9"), ("ReLU", show(values[:1]), "0.1")), bold={(0, 1)})
+    table = replace(
+        TABLE, rows=(("AID", format_mean(values), "0.9"), ("ReLU", format_mean(values[:1]), "0.1")), bold={(0, 1)}
+    )
     brackets = f"[{low:.3f}, {high:.3f}]"
     marked = brackets.replace("[", r"\[").replace("]", r"\]")
     assert f"| AID | **0.600 ± 0.200** {marked} | 0.9 |" in markdown(table)

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple_lab.commands.base import DONE, FAILED
 from supple_lab.files import CHOOSE_FOLDER, DISK_FULL, StorageError, storage_error
-from supple_lab.report.figure import Drawing
+from supple_lab.report.figure import StudyReport
 from supple_lab.run.recorder import NOT_CAPTURED
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
@@ -36,7 +36,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
     Console(width=width, markup=False, emoji=False).print(table)  # a reason in brackets is a reason, no style
 
 
-def print_drawing(drawing: Drawing, page: Path) -> None:
+def print_drawing(drawing: StudyReport, page: Path) -> None:
     """A study's tables, and where its page is."""
     for table in drawing.tables:
         print_table(table.header, table.rows, title=table.caption)

@@ -11,7 +11,7 @@ from supple_lab.paper.study import Condition, Order
 from supple_lab.paper.tables import best, cases
 from supple_lab.report.figure import NO_EPOCHS, NOTHING_YET, Curve, Panel, Table
 from supple_lab.report.tables import ABSENT, best_of_columns
-from supple_lab.results.intervals import show
+from supple_lab.results.intervals import format_mean
 from supple_lab.results.results import Key, Results, RunResult, Sample
 from supple_lab.results.select import Rule, select
 
@@ -265,7 +265,7 @@ def shown(sample: Sample, *, decimals: int = 3) -> str:
         return ABSENT
     if not len(known):
         return "without a value"
-    lost, told = len(sample) - len(known), show(known, decimals=decimals)
+    lost, told = len(sample) - len(known), format_mean(known, decimals=decimals)
     return f"{told} ({lost} of {len(sample)} without a value)" if lost else told
 
 

@@ -1,23 +1,23 @@
-"""Asked: a drawing without what was not asked for, where an order named some of a study's methods or conditions."""
+"""Asked: a report without what was not asked for, where an order named some of a study's methods or conditions."""
 
 from dataclasses import replace
 
-from supple_lab.report.figure import Drawing, Figure, Table
+from supple_lab.report.figure import Figure, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 
 COUNTS = ("n", "seeds")  # headers of columns that count runs
 
 
-def only_asked(drawing: Drawing) -> Drawing:
-    """The drawing without claims that nothing was run for, empty panels, and rows, columns and tables of dashes.
+def only_asked(report: StudyReport) -> StudyReport:
+    """The report without claims that nothing was run for, empty panels, and rows, columns and tables of dashes.
 
     A claim that some of its conditions were run for keeps all of them: without the others it is not decided.
     """
     return replace(
-        drawing,
-        figures=tuple(map(_with_curves, drawing.figures)),
-        tables=tuple(table for table in map(_with_values, drawing.tables) if table.rows),
-        claims=tuple(row for row in drawing.claims if row.verdict != "not run"),
+        report,
+        figures=tuple(map(_with_curves, report.figures)),
+        tables=tuple(table for table in map(_with_values, report.tables) if table.rows),
+        claims=tuple(row for row in report.claims if row.verdict != "not run"),
     )
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
-from supple_lab.report.draw import thumbnail
-from supple_lab.report.figure import ClaimRow, Drawing, Verdict
+from supple_lab.report.figure import ClaimRow, StudyReport, Verdict
 from supple_lab.report.page import VERDICT_SIGNS, kind_of, template
-from supple_lab.report.study_json import About
+from supple_lab.report.picture import thumbnail
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.tables import minus, selection_of
 from supple_lab.results.results import Results
 
@@ -36,18 +36,18 @@ class Card:
             raise ValueError(f"a verdict is one of {', '.join(VERDICT_SIGNS)}.")
 
 
-def card_of(about: About, results: Results, drawing: Drawing) -> Card:
+def card_of(info: ReportInfo, results: Results, report: StudyReport) -> Card:
     """What the overview says of a study."""
     return Card(
-        study=about.study,
-        title=about.title,
-        question=about.question,
-        scale=about.scale,
+        study=info.study,
+        title=info.title,
+        question=info.question,
+        scale=info.scale,
         num_finished=len(results.finished),
         num_runs=len(results.runs),
         num_damaged=sum(run.state == "damaged" for run in results.runs),
-        claims=[claim_of(row, notes=(*about.notes, *drawing.notes)) for row in drawing.claims],
-        picture=base64.b64encode(thumbnail(drawing.figures[0])).decode() if drawing.figures else "",
+        claims=[claim_of(row, notes=(*info.notes, *report.notes)) for row in report.claims],
+        picture=base64.b64encode(thumbnail(report.figures[0])).decode() if report.figures else "",
     )
 
 

@@ -3,8 +3,7 @@
 // pointer or, by arrow keys, at the chosen position. All text goes in as textContent, never as markup.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const SVG = "http://www.w3.org/2000/svg";
-
+  
   const element = (name, className, text) => {
     const made = document.createElement(name);
     if (className) made.className = className;
@@ -16,24 +15,24 @@
     const text = decimals === null ? String(Number(value.toPrecision(4))) : value.toFixed(decimals);
     return text.replace(/^-/, "−");
   };
-  const placeOn = { linear: (x) => x, log: Math.log, symlog: Math.asinh }; // as scale.py has them
+  const placeOn = { linear: (x) => x, log: Math.log, symlog: Math.asinh }; // as matplotlib draws them
 
   for (const figure of document.querySelectorAll("figure")) {
     const buttons = [...figure.querySelectorAll(".legend button")];
     const isShown = (entry) => buttons[entry].getAttribute("aria-pressed") === "true";
-    const curvesOf = (entry) => figure.querySelectorAll(`.curve[data-entry="${entry}"]`);
+    const partsOf = (entry) => figure.querySelectorAll(`.axes [data-entry="${entry}"]`);
 
     buttons.forEach((button, entry) => {
       button.disabled = false;
       button.title = "Hide or show in all panels";
       const light = (on) => {
         figure.classList.toggle("dimmed", on && isShown(entry));
-        for (const curve of curvesOf(entry)) curve.classList.toggle("lit", on);
+        for (const part of partsOf(entry)) part.classList.toggle("lit", on);
       };
       button.addEventListener("click", () => {
         const shown = !isShown(entry);
         button.setAttribute("aria-pressed", String(shown));
-        for (const curve of curvesOf(entry)) curve.classList.toggle("hidden", !shown);
+        for (const part of partsOf(entry)) part.classList.toggle("hidden", !shown);
         light(shown);
       });
       button.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && light(true));
@@ -49,19 +48,17 @@
   }
 
   function watch(plot, panel, buttons, isShown) {
-    const axes = plot.querySelector(".axes");
+    const drawn = [...plot.querySelectorAll(".axes")]; // for a desktop and for a phone; one of them is shown
+    const shownAxes = () => drawn.find((axes) => axes.getClientRects().length) || drawn[0];
     const place = placeOn[panel.scale];
     const [left, right] = panel.range.map(place);
     const tip = element("div", "tip");
-    const cursor = document.createElementNS(SVG, "line");
+    const cursor = element("div", "cursor");
     let position = null;
 
-    cursor.setAttribute("class", "cursor");
-    cursor.setAttribute("y1", "0");
-    cursor.setAttribute("y2", "100%");
     tip.setAttribute("role", "status");
+    plot.prepend(cursor); // under the curves
     plot.append(tip);
-    axes.insertBefore(cursor, axes.querySelector(":scope > .curve"));
     hide();
 
     const positions = () => {
@@ -72,25 +69,26 @@
     function hide() {
       position = null;
       tip.hidden = true;
-      cursor.style.display = "none";
+      cursor.hidden = true;
     }
 
     function showAt(x) {
       position = x;
-      const percent = (100 * (place(x) - left)) / (right - left);
-      cursor.setAttribute("x1", `${percent}%`);
-      cursor.setAttribute("x2", `${percent}%`);
-      cursor.style.display = "";
+      const [from, top, width, height] = panel.boxes[drawn.indexOf(shownAxes())];
+      const percent = from + (width * (place(x) - left)) / (right - left);
+      cursor.style.cssText = `left: ${percent}%; top: ${top}%; height: ${height}%`;
+      cursor.hidden = false;
       tip.replaceChildren(values(x));
-      const middle = putBeside(tip, plot, percent);
-      tip.style.top = tall(middle) ? "auto" : "0";
-      tip.style.bottom = tall(middle) ? "0" : "auto";
+      const isLow = curvesAreHigh(putBeside(tip, plot, percent));
+      tip.style.top = isLow ? "auto" : "0";
+      tip.style.bottom = isLow ? `${100 - top - height}%` : "auto";
     }
 
     // The tip goes to the lower half where the curves beside it run in the upper one.
-    function tall(middle) {
+    function curvesAreHigh(middle) {
+      const axes = shownAxes();
       const box = axes.getBoundingClientRect();
-      const marks = [...axes.querySelectorAll(".curve:not(.hidden) > use")].map((mark) => mark.getBoundingClientRect());
+      const marks = [...axes.querySelectorAll(".curve:not(.hidden) use")].map((mark) => mark.getBoundingClientRect());
       const near = marks.filter((mark) => Math.abs(mark.x - box.x - middle) < box.width / 3);
       return near.filter((mark) => mark.y - box.y < box.height / 2).length > near.length / 2;
     }
@@ -127,8 +125,9 @@
     }
 
     const point = (event) => {
-      const box = axes.getBoundingClientRect();
-      const at = left + ((event.clientX - box.left) / box.width) * (right - left);
+      const [from, , width] = panel.boxes[drawn.indexOf(shownAxes())];
+      const box = plot.getBoundingClientRect();
+      const at = left + (((100 * (event.clientX - box.left)) / box.width - from) / width) * (right - left);
       const far = (x) => Math.abs(place(x) - at);
       const all = positions();
       if (all.length) showAt(all.reduce((best, other) => (far(other) < far(best) ? other : best)));
@@ -184,10 +183,10 @@
     const [width, box] = [tip.offsetWidth, plot.getBoundingClientRect()];
     const middle = (percent / 100) * box.width;
     const inside = middle > box.width / 2 ? middle - gap - width - 12 : middle + gap + 12;
-    let left = Math.min(Math.max(inside, -40), Math.max(box.width - width, -40));
+    let left = Math.min(Math.max(inside, 0), Math.max(box.width - width, 0));
     if (width > box.width / 2) {
       if (box.right + width + 12 < document.documentElement.clientWidth) left = box.width + 12;
-      else if (box.left > width + 56) left = -width - 56; // past the numbers of the vertical axis
+      else if (box.left > width + 16) left = -width - 12;
     }
     tip.style.left = `${left}px`;
     return middle;

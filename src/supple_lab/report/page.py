@@ -1,4 +1,4 @@
-"""Templates: the HTML files beside this one. All that is filled in is escaped."""
+"""The page of a study: one file, from the templates beside this one. All that is filled in is escaped."""
 
 import math
 from collections.abc import Sequence
@@ -13,21 +13,23 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from supple_lab.provenance import Provenance
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.figure import (
-    AnyPanel,
     ClaimRow,
     Curve,
-    Drawing,
     Figure,
     Finding,
+    HeatMap,
     Line,
     Panel,
+    StudyReport,
     Table,
     Verdict,
     legend_of,
 )
+from supple_lab.report.panel_values import tips_of, values_of
+from supple_lab.report.picture import inline_svg
 from supple_lab.report.remarks import remarks
 from supple_lab.report.study_json import (
-    About,
+    ReportInfo,
     commits_of,
     missing_groups,
     missing_words,
@@ -40,7 +42,6 @@ from supple_lab.report.study_json import (
     trained_on,
     versions_of,
 )
-from supple_lab.report.svg.panel_shape import panel_shape
 from supple_lab.report.tables import ABSENT, caption_of, ends_of, minus, show_interval
 from supple_lab.results.results import Results
 from supple_lab.results.select import distinctions
@@ -61,28 +62,28 @@ def _environment() -> Environment:
     )
 
 
-MAX_POINTS = 6_000  # of all curves together; a point takes about 220 bytes of the page, which may have 2 MB
+MAX_POINTS = 6_000  # of all curves together, in each of which 9 have markers
+MAX_BYTES = 2_000_000  # fewer points are shown until the page is no larger
 
 
-def thinned(figures: Sequence[Figure]) -> list[Figure]:
+def thinned(figures: Sequence[Figure], max_points: int) -> list[Figure]:
     """The figures with at most so many points in all, evenly left out."""
     panels = [panel for figure in figures for panel in figure.panels if isinstance(panel, Panel)]
     num_points = sum(len(curve.x) for panel in panels for curve in panel.curves)
-    step = max(1, math.ceil(num_points / MAX_POINTS))
+    step = max(1, math.ceil(num_points / max_points))
     return list(figures) if step == 1 else [_every(step, figure) for figure in figures]
 
 
 def _every(step: int, figure: Figure) -> Figure:
-    if not any(isinstance(panel, Panel) for panel in figure.panels):
-        return figure
+    panels = tuple(
+        replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
+        if isinstance(panel, Panel)
+        else panel
+        for panel in figure.panels
+    )
     caption = f"{figure.caption} (The page shows one point in {step}.)"
-    return replace(figure, caption=caption, panels=tuple(_every_of_panel(step, panel) for panel in figure.panels))
-
-
-def _every_of_panel(step: int, panel: AnyPanel) -> AnyPanel:
-    if not isinstance(panel, Panel):
-        return panel
-    return replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
+    has_curves = any(isinstance(panel, Panel) for panel in panels)
+    return replace(figure, caption=caption, panels=panels) if has_curves else figure
 
 
 def _every_point(step: int, curve: Line) -> Line:
@@ -105,23 +106,37 @@ SCALE_NOTES = {
     "to show the shape of the claims.",
 }
 VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "fails": "✕", "not decided": "≈", "not run": ABSENT}
+FULL_WIDTH, COLUMN_GAP, PHONE_WIDTH, MEDIUM_WIDTH = 960.0, 24.0, 358.0, 600.0  # pixels, as page.css has them
+HEIGHTS = {(False, True): 460.0, (False, False): 310.0, (True, False): 272.0, (True, True): 272.0}  # many, wide
+COLOUR_BAR = 56.0
 View = dict[str, Any]
 
 
-def page(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
+def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
     """The whole file as text."""
-    figures = [_figure_view(about, figure) for figure in thinned(drawing.figures)]
+    max_points = MAX_POINTS
+    while True:
+        figures = [_figure_view(info, figure) for figure in thinned(report.figures, max_points)]
+        text = _rendered(info, results, report=report, provenance=provenance, figures=figures)
+        if len(text.encode()) <= MAX_BYTES or max_points < MAX_POINTS / 10:
+            return text
+        max_points //= 2
+
+
+def _rendered(
+    info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance, figures: list[View]
+) -> str:
     missing, settings = missing_groups(results), distinctions(results)
     return template("page.html").render(
-        about=about,
-        banner=SCALE_NOTES.get(about.scale, "") if results.runs else "",
-        notes=(*about.notes, *drawing.notes),
+        info=info,
+        banner=SCALE_NOTES.get(info.scale, "") if results.runs else "",
+        notes=(*info.notes, *report.notes),
         max_open_notes=MAX_OPEN_NOTES,
         remarks=remarks(results, versions=provenance.versions),
-        facts=facts(about, results),
+        facts=facts(info, results),
         figures=figures,
-        claims=[_claim_view(row) for row in drawing.claims],
-        tables=[_table_view(about, table) for table in drawing.tables],
+        claims=[_claim_view(row) for row in report.claims],
+        tables=[_table_view(info, table) for table in report.tables],
         missing=missing[:MAX_ROWS],
         num_more_missing=max(0, len(missing) - MAX_ROWS),
         progress=progress_bars(results)[:MAX_BARS],
@@ -131,40 +146,66 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
         runs=[run_view(run, settings[run.spec.run_id]) for run in results.runs[:MAX_ROWS]],
         num_runs=len(results.runs),
         provenance=_provenance_view(results, provenance),
-        command=about.command.split(" "),
-        data=strict([[shape.data for shape in figure["panels"]] for figure in figures]),
+        command=info.command.split(" "),
+        data=strict([[panel["data"] for panel in figure["panels"]] for figure in figures]),
         light_page=LIGHT_PAGE,
         dark_page=DARK_PAGE,
     )
 
 
-def facts(about: About, results: Results) -> list[tuple[str, str]]:
+def facts(info: ReportInfo, results: Results) -> list[tuple[str, str]]:
     """What a reader wants to know before looking: scale, seeds, runs, time."""
     if not results.runs:
-        return [("scale", about.scale), ("runs", "none: nothing is trained")]
+        return [("scale", info.scale), ("runs", "none: nothing is trained")]
     ordered, ran = ({run.spec.seed for run in runs} for runs in (results.runs, results.ended))
     return [
-        ("scale", about.scale),
+        ("scale", info.scale),
         ("seeds", str(len(ran)) if ran == ordered else f"{len(ran)} of {len(ordered)}"),
         ("runs finished", f"{len(results.finished)} of {len(results.runs)}"),
         ("time spent", show_seconds(sum(run.seconds for run in results.runs))),
     ]
 
 
-def _figure_view(about: About, figure: Figure) -> View:
-    looks = legend_of(figure)
+def _figure_view(info: ReportInfo, figure: Figure) -> View:
+    columns = max(1, min(figure.columns, len(figure.panels)))
     return {
         "figure": figure,
-        "stem": about.stem(figure.name),
-        "legend": [{"label": label, "look": look} for (_, label), look in looks.items()],
-        "panels": [panel_shape(panel, looks) for panel in figure.panels],
-        "columns": max(1, min(figure.columns, len(figure.panels))),
+        "stem": info.stem(figure.name),
+        "legend": [{"label": label, "look": look} for (_, label), look in legend_of(figure).items()],
+        "has_lines": any(isinstance(panel, Panel) for panel in figure.panels),
+        "panels": [_panel_view(figure, place, columns) for place in range(len(figure.panels))],
+        "columns": columns,
     }
 
 
-def _table_view(about: About, table: Table) -> View:
+def _panel_view(figure: Figure, place: int, columns: int) -> View:
+    """The panel drawn for a desktop and for a phone, so that letters keep their size; once if both are as wide."""
+    panel, looks = figure.panels[place], legend_of(figure)
+    wide = (FULL_WIDTH - COLUMN_GAP * (columns - 1)) / columns
+    alike = 0.8 < PHONE_WIDTH / wide < 1.25
+    widths = {"": math.sqrt(wide * PHONE_WIDTH)} if alike else {"wide": wide, "narrow": PHONE_WIDTH}
+    tips = tips_of(panel) if isinstance(panel, HeatMap) else ()
+    drawn = {}
+    for use, width in widths.items():
+        height = HEIGHTS[len(figure.panels) > 1, width > MEDIUM_WIDTH] + COLOUR_BAR * isinstance(panel, HeatMap)
+        salt = f"{figure.name} {place} {use}"
+        drawn[use] = inline_svg(panel, looks, pixels=(width, height), salt=salt, tips=tips)
+    first = next(iter(drawn.values()))
+    values = values_of(panel, looks, x_range=first.x_range, y_range=first.y_range)
+    data = {**values.data, "boxes": [svg.box for svg in drawn.values()]}
+    return {
+        "panel": panel,
+        "x_label": "" if isinstance(panel, HeatMap) else panel.x_label,  # drawn above its colour bar
+        "drawn": drawn,
+        "summary": values.summary,
+        "numbers": values.numbers,
+        "data": data,
+    }
+
+
+def _table_view(info: ReportInfo, table: Table) -> View:
     rows = [[(minus(cell), _brackets(cell)) for cell in row] for row in table.rows[:MAX_ROWS]]
-    return {"table": table, "stem": about.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
+    return {"table": table, "stem": info.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
 
 
 def _brackets(cell: str) -> str:

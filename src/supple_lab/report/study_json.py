@@ -1,4 +1,4 @@
-"""About: what a report must know of its study besides the results."""
+"""STUDY.json, and the sentences that a page and it share: what was run, where, and what is missing."""
 
 import json
 import math
@@ -12,14 +12,14 @@ import torch
 
 from supple_lab.precision import Numerics
 from supple_lab.provenance import Provenance
-from supple_lab.report.figure import Drawing
+from supple_lab.report.figure import StudyReport
 from supple_lab.report.remarks import counted, version_of
 from supple_lab.results.results import Results, RunResult, Standing, dataset_of
 from supple_lab.results.select import distinctions
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class ReportInfo:
     """Which study was run, at which scale, by which command."""
 
     study: str  # its name, also the stem of its page and its JSON file
@@ -183,20 +183,20 @@ Json = dict[str, Any]
 STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one anew for each value
 
 
-def study_json(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
+def study_json(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
     """The whole file as text: a line for each run, each run's points and each claim."""
     settings = distinctions(results)
     parts = {
-        "study": encoded(about.study),
-        "scale": encoded(about.scale),
-        "command": encoded(about.command),
+        "study": encoded(info.study),
+        "scale": encoded(info.scale),
+        "command": encoded(info.command),
         "commit": encoded(provenance.commit),
         "versions": encoded(provenance.versions),
         "machine": encoded(provenance.machine),
-        "notes": encoded([*about.notes, *drawing.notes]),
+        "notes": encoded([*info.notes, *report.notes]),
         "runs": lines(_run(run) for run in results.runs),
         "series": "[" + ",\n".join(points for points in map(_series, results.runs) if points) + "]",
-        "claims": lines(asdict(claim) for claim in drawing.claims),
+        "claims": lines(asdict(claim) for claim in report.claims),
         "missing": lines(_missing(run, settings[run.spec.run_id]) for run in results.missing),
     }
     return "{\n" + ",\n".join(f'"{name}": {text}' for name, text in parts.items()) + "\n}\n"

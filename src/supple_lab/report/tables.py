@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from supple_lab.report.figure import ClaimRow, Place, Table
-from supple_lab.results.intervals import Shown
+from supple_lab.results.intervals import FormattedMean
 from supple_lab.results.select import REPORTED_SEEDS
 
 SIGN = "\N{MINUS SIGN}"
@@ -122,12 +122,12 @@ def _texts(cell: str) -> tuple[str, str, str]:
 
 def interval_of(cell: str) -> tuple[float, float] | None:
     """The bootstrap interval of the mean that the cell shows; None for a single seed, and for any other text."""
-    return cell.interval if isinstance(cell, Shown) else None
+    return cell.interval if isinstance(cell, FormattedMean) else None
 
 
 def ends_of(cell: str) -> tuple[str, str] | None:
     """Both ends of the cell's interval as text, to as many decimals as its mean; None where it has no interval."""
-    if not isinstance(cell, Shown) or cell.interval is None:
+    if not isinstance(cell, FormattedMean) or cell.interval is None:
         return None
     low, high = (f"{end:.{cell.decimals}f}" for end in cell.interval)
     return low, high

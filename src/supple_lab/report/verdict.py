@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from supple_lab.report.figure import ClaimRow, Finding, Part, Verdict
-from supple_lab.results.intervals import mean_interval, show
+from supple_lab.results.intervals import format_mean, mean_interval
 from supple_lab.results.results import Sample
 
 Values = Sample | np.ndarray  # one number a run
@@ -127,7 +127,7 @@ def _row(values: Values, verdict: Verdict, quantity: str, words: Words, chance: 
     without = f"; {lost} of {len(numbers)} without a value (diverged), so not decided" if lost else ""
     flat = "; two equal seeds have no spread, so not decided" if is_equal_pair(numbers) else ""
     return ClaimRow(
-        measured=f"{show(known) if len(known) else 'no value'}: {quantity}{without}{flat}",
+        measured=f"{format_mean(known) if len(known) else 'no value'}: {quantity}{without}{flat}",
         interval=None if lost else _interval(numbers),
         n=len(numbers),
         verdict=verdict,

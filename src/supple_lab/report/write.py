@@ -7,16 +7,16 @@ from pathlib import Path
 from supple_lab.files import atomic_write, storage_error
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
-from supple_lab.report.draw import picture_files
-from supple_lab.report.figure import Drawing, Table
+from supple_lab.report.figure import StudyReport, Table
 from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
-from supple_lab.report.study_json import About, study_json
+from supple_lab.report.picture import picture_files
+from supple_lab.report.study_json import ReportInfo, study_json
 from supple_lab.report.tables import claims_table, printed_claims
 from supple_lab.results.results import Results
 
 
-def write_report(folder: Path, about: About, *, results: Results, drawing: Drawing) -> Path:
+def write_report(folder: Path, info: ReportInfo, *, results: Results, report: StudyReport) -> Path:
     """Write all files of a study's report into the folder; return the study's page.
 
     index.html is that page again where the folder holds no other study, else an overview of all of them.
@@ -25,35 +25,35 @@ def write_report(folder: Path, about: About, *, results: Results, drawing: Drawi
         (folder / "cards").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise storage_error(error, folder) from error
-    shown = replace(drawing, figures=tuple(figure.filled() for figure in drawing.figures))
-    for name, content in report_files(about, results=results, drawing=shown):
+    shown = replace(report, figures=tuple(figure.filled() for figure in report.figures))
+    for name, content in report_files(info, results=results, report=shown):
         atomic_write(folder / name, content)
-    own, index = folder / f"{about.study}.html", folder / "index.html"
+    own, index = folder / f"{info.study}.html", folder / "index.html"
     cards = cards_in(folder)
-    alone = [card.study for card in cards] == [about.study]
+    alone = [card.study for card in cards] == [info.study]
     atomic_write(index, own.read_bytes() if alone else overview(cards).encode())
     return index if alone else own
 
 
-def report_files(about: About, *, results: Results, drawing: Drawing) -> Iterator[tuple[str, bytes]]:
+def report_files(info: ReportInfo, *, results: Results, report: StudyReport) -> Iterator[tuple[str, bytes]]:
     """Each file's name and content."""
     provenance = gather_provenance()
-    for figure in drawing.figures:
-        stem = about.stem(figure.name)
+    for figure in report.figures:
+        stem = info.stem(figure.name)
         yield from ((f"{stem}.{ending}", content) for ending, content in picture_files(figure).items())
-    for table in drawing.tables:
-        yield from _table_files(about.stem(table.name), table)
-    yield from _claims_files(about, drawing)
-    text = study_json(about, results, drawing=drawing, provenance=provenance)
-    yield f"{about.study}.json", text.encode()
-    yield f"{about.study}.html", page(about, results, drawing=drawing, provenance=provenance).encode()
-    yield f"cards/{about.study}.json", card_json(card_of(about, results, drawing)).encode()
+    for table in report.tables:
+        yield from _table_files(info.stem(table.name), table)
+    yield from _claims_files(info, report)
+    text = study_json(info, results, report=report, provenance=provenance)
+    yield f"{info.study}.json", text.encode()
+    yield f"{info.study}.html", page(info, results, report=report, provenance=provenance).encode()
+    yield f"cards/{info.study}.json", card_json(card_of(info, results, report)).encode()
 
 
-def _claims_files(about: About, drawing: Drawing) -> Iterator[tuple[str, bytes]]:
-    notes = (*about.notes, *drawing.notes)
-    whole, printed = (table(drawing.claims, notes=notes) for table in (claims_table, printed_claims))
-    yield from _table_files(about.stem(whole.name), whole, on_paper=printed)
+def _claims_files(info: ReportInfo, report: StudyReport) -> Iterator[tuple[str, bytes]]:
+    notes = (*info.notes, *report.notes)
+    whole, printed = (table(report.claims, notes=notes) for table in (claims_table, printed_claims))
+    yield from _table_files(info.stem(whole.name), whole, on_paper=printed)
 
 
 def _table_files(stem: str, table: Table, *, on_paper: Table | None = None) -> Iterator[tuple[str, bytes]]:

@@ -63,7 +63,7 @@ def percentile_interval(resampled: np.ndarray, confidence: float) -> tuple[float
     return float(low), float(high)
 
 
-class Shown(str):
+class FormattedMean(str):
     """A mean over seeds as text, with the bootstrap interval that tables print beside it."""
 
     values: np.ndarray
@@ -75,9 +75,9 @@ class Shown(str):
         return bootstrap_interval(self.values, np.random.default_rng(SEED))
 
 
-def show(values: np.ndarray, *, decimals: int = 3) -> Shown:
+def format_mean(values: np.ndarray, *, decimals: int = 3) -> FormattedMean:
     """Mean and standard deviation as text; tables add the bootstrap interval."""
     mean, std = mean_and_std(values)
-    shown = Shown(f"{mean:.{decimals}f}" if np.isnan(std) else f"{mean:.{decimals}f} ± {std:.{decimals}f}")
+    shown = FormattedMean(f"{mean:.{decimals}f}" if np.isnan(std) else f"{mean:.{decimals}f} ± {std:.{decimals}f}")
     shown.values, shown.decimals = np.asarray(values), decimals
     return shown

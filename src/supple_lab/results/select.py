@@ -28,7 +28,7 @@ def _within(runs: list[RunResult]) -> Iterable[tuple[str, str]]:
     every, names = list(settings.values()), dict.fromkeys(name for own in settings.values() for name in own)
     differing = [name for name in names if any(own.get(name) != every[0].get(name) for own in every)]
     words = {
-        key: ", ".join(_in_words(name, own[name]) for name in differing if name in own) for key, own in settings.items()
+        key: ", ".join(_setting(name, own[name]) for name in differing if name in own) for key, own in settings.items()
     }
     return ((run.spec.run_id, words[_configuration(run.spec)]) for run in runs)
 
@@ -37,9 +37,9 @@ def _configuration(spec: RunSpec) -> Hashable:
     return spec.method, spec.optimizer, spec.precision
 
 
-def _in_words(name: str, value: object) -> str:
+def _setting(name: str, value: object) -> str:
     part, _, field = name.rpartition(".")
-    return in_words(part if field == "kind" else field or part, value)
+    return setting_in_words(part if field == "kind" else field or part, value)
 
 
 Rule = Literal["final", "stage_mean"]
@@ -72,7 +72,7 @@ class Selection:
         unready = f" ({left} more {have} fewer finished runs and {were} not compared)" if left else ""
         return (
             f"{self.settings or 'no configuration'}: the best of {of}{unready} by "
-            f"{spoken(self.metric)} at {RULES[self.rule]}, selected on {held} (n = {len(self.selection_seeds)})."
+            f"{in_words(self.metric)} at {RULES[self.rule]}, selected on {held} (n = {len(self.selection_seeds)})."
         )
 
 
@@ -139,22 +139,22 @@ def _distinction(chosen: str, configurations: list[str]) -> str:
     """The chosen one's settings that differ between configurations."""
     ours, all_settings = json.loads(chosen), [json.loads(text) for text in configurations]
     differing = {name: value for name, value in ours.items() if any(other.get(name) != value for other in all_settings)}
-    return ", ".join(in_words(name.rpartition(".")[2], value) for name, value in differing.items())
+    return ", ".join(setting_in_words(name.rpartition(".")[2], value) for name, value in differing.items())
 
 
-def in_words(name: str, value: Any) -> str:
+def setting_in_words(name: str, value: Any) -> str:
     """A setting as a reader says it: a part by its kind and its fields, a switch by its name."""
     if isinstance(value, dict):
-        fields = ", ".join(in_words(inner, part) for inner, part in value.items() if inner != "kind")
-        kind = spoken(str(value.get("kind", "")))
-        return " ".join(part for part in (spoken(name), kind, f"({fields})" if fields else "") if part)
+        fields = ", ".join(setting_in_words(inner, part) for inner, part in value.items() if inner != "kind")
+        kind = in_words(str(value.get("kind", "")))
+        return " ".join(part for part in (in_words(name), kind, f"({fields})" if fields else "") if part)
     if isinstance(value, list):
-        return f"{spoken(name)} {' and '.join(map(str, value)) or 'none'}"
+        return f"{in_words(name)} {' and '.join(map(str, value)) or 'none'}"
     if isinstance(value, bool) or value is None:
-        return f"{'with' if value else 'without'} {spoken(name)}"
-    return f"{spoken(name)} {spoken(value) if isinstance(value, str) else value}"
+        return f"{'with' if value else 'without'} {in_words(name)}"
+    return f"{in_words(name)} {in_words(value) if isinstance(value, str) else value}"
 
 
-def spoken(name: str) -> str:
+def in_words(name: str) -> str:
     """A field's name as words."""
     return name.replace("_", " ")
