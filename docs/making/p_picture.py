@@ -1,14 +1,12 @@
 """Which p the paper chose for which job: its tables, as the studies hold them, and what this project uses itself."""
 
 from collections import Counter
-from collections.abc import Iterable
 
 from matplotlib.figure import Figure
 from shade import Shade, panels
 
 from supple.methods.activations import UseAID
-from supple_lab.paper.tables import atari, generalizability, our_choices, supervised, trainability
-from supple_lab.paper.tables.setting import Row, Setting, Table
+from supple_lab.paper.tables import best, cases
 
 PLACES = (0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 OURS = "our demo"
@@ -16,28 +14,23 @@ OURS = "our demo"
 
 def jobs() -> dict[str, Counter[float]]:
     """Every job with how often each p was chosen for it: once for each network, optimizer or game."""
-    tables: dict[str, Table] = {
-        "inputs change": by_optimizer(trainability.PERMUTED_INPUT),
-        "labels change": by_optimizer(trainability.RANDOM_LABEL),
-        "data grows, old stays": generalizability.CONTINUAL_FULL,
-        "data grows, old goes": generalizability.CONTINUAL_LIMITED,
-        "classes are added": generalizability.CLASS_INCREMENTAL,
-        "one dataset": supervised.SUPERVISED,
-        "DQN on Atari": atari.ATARI,
-        OURS: our_choices.QUICKSTART,
+    experiments = {
+        "inputs change": "permuted_input",
+        "labels change": "random_label",
+        "data grows, old stays": "continual_full",
+        "data grows, old goes": "continual_limited",
+        "classes are added": "class_incremental",
+        "one dataset": "supervised",
+        "DQN on Atari": "atari",
+        OURS: "quickstart",
     }
-    return {job: Counter(p for rows in table.values() for p in chosen(rows)) for job, table in tables.items()}
+    return {job: Counter(chosen(experiment)) for job, experiment in experiments.items()}
 
 
-def by_optimizer(blocks: trainability.Blocks) -> Table:
-    """The tables of trainability, which name an optimizer once for a block, as those of the other jobs."""
-    return {optimizer: trainability.rows(blocks, optimizer) for optimizer in blocks}
-
-
-def chosen(rows: Iterable[Row]) -> list[float]:
-    """The p of each row that has AID."""
-    meant = [row if isinstance(row, Setting) else row.meant for row in rows]
-    return [row.method.relu_prob for row in meant if isinstance(row.method, UseAID)]
+def chosen(experiment: str) -> list[float]:
+    """The p of AID in each case."""
+    methods = [row.method for case in cases(experiment) for row in best(experiment, case)]
+    return [method.relu_prob for method in methods if isinstance(method, UseAID)]
 
 
 def draw(shade: Shade) -> Figure:

@@ -29,12 +29,21 @@ from supple.methods import (
 )
 from supple_lab.models.base import Model
 from supple_lab.optimizer import SGD, Adam
+from supple_lab.paper import tables
 from supple_lab.paper.atari import Atari
 from supple_lab.paper.study import Order
-from supple_lab.paper.tables import best, cases, find, search, search_space, slips
-from supple_lab.paper.tables.atari import ADAM, BEST_P, PRINTED_ADAM
-from supple_lab.paper.tables.experiments import EXPERIMENTS
-from supple_lab.paper.tables.setting import Setting
+from supple_lab.paper.tables import (
+    ATARI_ADAM,
+    BEST_P,
+    EXPERIMENTS,
+    PRINTED_ATARI_ADAM,
+    Setting,
+    best,
+    cases,
+    find,
+    search,
+    slips,
+)
 from supple_lab.registry import UnknownName, known
 
 # How the tables call a method and its hyperparameters, and how we do.
@@ -94,6 +103,8 @@ def method(name: str, cell: str, omitted: dict | None = None):
     cls, fields = NAMES[name]
     pairs = [] if cell == "--" else re.sub(r"\\text\{([^}]*)\}", r"\1", cell.replace("$", "")).split(",")
     values = {fields[key.strip()]: number(value) for key, value in (pair.split("=") for pair in pairs)}
+    if "maturity" in values:
+        values["maturity"] = int(values["maturity"])  # steps
     return cls(**values, **(omitted or {}).get(cls, {}))
 
 
@@ -117,7 +128,7 @@ def test_trainability_settings_are_those_of_the_table(paper, experiment, label):
         ]
         ours = best(experiment, case, as_printed=True)
         assert ours[: len(printed)] == printed
-        assert [setting.method for setting in ours[len(printed) :]] == list(search_space.UNTUNED)
+        assert [setting.method for setting in ours[len(printed) :]] == list(tables.UNTUNED)
         assert printed[0].optimizer == case
 
 
@@ -203,16 +214,16 @@ def axes_of(methods: tuple) -> dict[type, dict[str, list[float]]]:
 
 def test_search_spaces_are_those_of_the_table(paper):
     printed = printed_spaces(paper)
-    shared = len(search_space.GENERALIZABILITY)
+    shared = len(tables.GENERALIZABILITY_SPACE)
     ours = {
-        "Warm-Start": search_space.WARM_START,
-        "Trainability": search_space.TRAINABILITY,
-        "Generalizability": search_space.GENERALIZABILITY,
-        "Continual Full": search_space.CONTINUAL_FULL[shared:],
-        "Class-Incremental": search_space.CLASS_INCREMENTAL[shared:],
-        "Continual Limited": search_space.CONTINUAL_LIMITED[shared:],
-        "Standard SL": search_space.SUPERVISED,
-        "Reinforcement Learning": search_space.ATARI,
+        "Warm-Start": tables.WARM_START_SPACE,
+        "Trainability": tables.TRAINABILITY_SPACE,
+        "Generalizability": tables.GENERALIZABILITY_SPACE,
+        "Continual Full": tables.FULL_SPACE[shared:],
+        "Class-Incremental": tables.FULL_SPACE[shared:],
+        "Continual Limited": tables.LIMITED_SPACE[shared:],
+        "Standard SL": tables.SUPERVISED_SPACE,
+        "Reinforcement Learning": tables.ATARI_SPACE,
     }
     assert list(printed) == list(ours)
     for experiment, methods in ours.items():
@@ -315,7 +326,7 @@ def test_printed_settings_differ_from_ours_in_the_listed_slips_alone():
     ]
     games = [slip for slip in different if slip[0].startswith("atari")]
     assert len(games) == 2 * 17 * 3
-    assert {(theirs, ours) for _, _, theirs, ours in games} == {(PRINTED_ADAM, ADAM)}
+    assert {(theirs, ours) for _, _, theirs, ours in games} == {(PRINTED_ATARI_ADAM, ATARI_ADAM)}
     assert len(different) == sum(len(slips(experiment)) for experiment in EXPERIMENTS)
 
 

@@ -11,7 +11,7 @@ from supple_lab.commands.one_run import OneRun, find_metrics, print_stages
 from supple_lab.models.base import Model
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Optimizer
-from supple_lab.paper.tables.atari import ADAM
+from supple_lab.paper.tables import ATARI_ADAM
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.dqn_problem import DQN, METRICS
 from supple_lab.run.check import num_weights
@@ -47,7 +47,7 @@ neither; play it with --model mlp."""
 
     rules: DQN
     model: Model = field(default_factory=NatureDQN)
-    optimizer: Optimizer = field(default_factory=lambda: ADAM)
+    optimizer: Optimizer = field(default_factory=lambda: ATARI_ADAM)
     seed: int = 0
     """Decides initial weights, games, actions at random, what is learned from and masks, each by its own stream."""
     metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = tuple(metric.name for metric in METRICS)

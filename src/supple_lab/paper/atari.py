@@ -26,8 +26,7 @@ from supple_lab.paper.compare import (
 from supple_lab.paper.groups import in_each, in_most
 from supple_lab.paper.rules import claim_decline, claims_above
 from supple_lab.paper.study import Condition, Order, Seeds, Study, settings_of
-from supple_lab.paper.tables import slips
-from supple_lab.paper.tables.setting import Setting, under
+from supple_lab.paper.tables import Setting, crossed, slips
 from supple_lab.report.figure import ClaimRow, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
 from supple_lab.report.verdict import claim_difference_above, claim_difference_below
@@ -89,7 +88,7 @@ def quick_settings(order: Order) -> tuple[Setting, ...] | None:
     """At quick scale the methods have a rate of their own; elsewhere, and in a search, the tables'."""
     if not has_own_p(order):
         return None
-    rows = under(QUICK_RATE, QUICK)
+    rows = crossed(QUICK, QUICK_RATE)
     wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
     return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 

@@ -20,7 +20,7 @@ import numpy as np
 from supple.methods.full_reset import FullReset
 from supple_lab.paper.groups import provided
 from supple_lab.paper.study import Condition, Order
-from supple_lab.paper.tables.setting import Setting
+from supple_lab.paper.tables import Setting
 from supple_lab.report.figure import ClaimRow
 from supple_lab.report.verdict import Words, claim_above, claim_below
 from supple_lab.results.results import Results, Sample

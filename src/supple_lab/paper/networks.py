@@ -21,7 +21,7 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.paper.study import USUAL_SEEDS, Condition, Order, Seeds
-from supple_lab.paper.tables.setting import Setting
+from supple_lab.paper.tables import Setting
 from supple_lab.scenarios.base import Scenario
 from supple_lab.spec import Supervised
 

@@ -7,8 +7,7 @@ from supple.methods.base import Method
 from supple_lab.paper.compare import label_of, label_of_optimizer
 from supple_lab.paper.networks import SLIM_RESNET
 from supple_lab.paper.study import Condition, Order
-from supple_lab.paper.tables import find, slips
-from supple_lab.paper.tables.setting import Slip
+from supple_lab.paper.tables import Slip, find, slips
 from supple_lab.results.results import Results
 
 SMOKE = "Smoke scale: tiny networks on 40 digits for a few steps show that everything runs; the numbers mean nothing."

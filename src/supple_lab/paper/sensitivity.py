@@ -13,7 +13,7 @@ from supple_lab.paper.groups import in_each, in_most
 from supple_lab.paper.networks import ALL, Network, left_out, networks
 from supple_lab.paper.notes import LOOKED_AT, scale_notes
 from supple_lab.paper.study import Condition, Order, Study
-from supple_lab.paper.tables.setting import Setting
+from supple_lab.paper.tables import Setting
 from supple_lab.report.figure import ClaimRow, Figure, HeatMap, Level, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.report.verdict import claim_difference_above

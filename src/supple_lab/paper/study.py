@@ -9,8 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.models.base import Model
-from supple_lab.paper.tables import best, find, search
-from supple_lab.paper.tables.setting import Case, Setting
+from supple_lab.paper.tables import Case, Setting, best, find, search
 from supple_lab.precision import Precision
 from supple_lab.registry import UnknownName
 from supple_lab.report.figure import StudyReport
@@ -77,7 +76,7 @@ class Condition:
     label: str  # what a panel is called
     problem: Problem
     model: Model
-    experiment: str  # a name of studies/hyperparameters
+    experiment: str  # a name of paper/tables
     case: Case | None = None  # the block of its table
     methods: tuple[str, ...] = ()  # none: all of the table
     seeds: Seeds = USUAL_SEEDS

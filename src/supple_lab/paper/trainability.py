@@ -41,7 +41,7 @@ from supple_lab.paper.fresh import (
 from supple_lab.paper.groups import in_each, in_most, in_one, provided, under_both
 from supple_lab.paper.notes import slip_notes
 from supple_lab.paper.study import Condition, Order, Study
-from supple_lab.paper.tables.search_space import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW
+from supple_lab.paper.tables import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW
 from supple_lab.report.figure import ClaimRow, Figure, Level, Panel, Range, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
 from supple_lab.report.verdict import Words, claim_above, claim_difference_above

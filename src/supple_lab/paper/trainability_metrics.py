@@ -23,7 +23,7 @@ from supple_lab.paper.fresh import LOST, VANILLA, claim_lost, ends, fresh_accura
 from supple_lab.paper.groups import in_each, provided, under_both
 from supple_lab.paper.rules import claim_decline, claims_above
 from supple_lab.paper.study import Condition, Order, Study
-from supple_lab.paper.tables.search_space import ADAM_HIGH
+from supple_lab.paper.tables import ADAM_HIGH
 from supple_lab.paper.trainability import HALF, SELECTED_BY
 from supple_lab.report.figure import ClaimRow, Figure, Panel, StudyReport, Table
 from supple_lab.report.verdict import Words, claim_above, claim_below, claim_difference_above, claim_difference_below
