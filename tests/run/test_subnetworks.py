@@ -25,7 +25,7 @@ from supple_lab.run import supervised
 from supple_lab.run.network import new_learner, take_snapshot
 from supple_lab.run.recorder import Pace, Tracking
 from supple_lab.run.run import execute
-from supple_lab.run.step import Trainee, training_step
+from supple_lab.run.step import TrainState, training_step
 from supple_lab.run.subnetworks import (
     Copies,
     Interim,
@@ -254,11 +254,11 @@ def test_parent_is_untouched_and_two_calls_are_equal(method):
     learner, stage = beginning(spec)
     state = method.init(learner)
     masks = torch.Generator()
-    trainee = Trainee(learner, method, state, CPU, None, masks, torch.zeros(2).double())
+    training = TrainState(learner, method, state, CPU, None, masks, torch.zeros(2).double())
     for indices in supervised.Batches(stage.train, 32, 0, 1, 0).indices():
-        training_step(trainee, stage.train, indices)
+        training_step(training, stage.train, indices)
     learner.features  # noqa: B018  (kept from the first use on)
-    training_step(trainee, stage.train, indices)
+    training_step(training, stage.train, indices)
     learner.model(stage.train.batch(indices)[0])
     gradients = [parameter.grad.clone() for parameter in learner.model.parameters()]
     features = {site: value.clone() for site, value in learner.features.items()}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from small_runs import small_scenario_spec, small_spec
-from small_trainees import trainee_of, weights
+from small_training import training_of, weights
 from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
@@ -16,7 +16,7 @@ from supple_lab.optimizer import SGD
 from supple_lab.run import supervised
 from supple_lab.run.recorder import Journal, Pace
 from supple_lab.run.run import execute
-from supple_lab.run.step import EagerSteps, Trainee, without_trace
+from supple_lab.run.step import EagerSteps, TrainState, without_trace
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.store.store import Store
 
@@ -95,7 +95,7 @@ def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_o
     one, three = Store.create(tmp_path / "one"), Store.create(tmp_path / "three")
     assert execute(spec, one) == "done"
     with monkeypatch.context() as patch:
-        patch.setattr(supervised, "choose_steps", lambda trainee, num_examples: ThreeAtOnce(trainee))
+        patch.setattr(supervised, "choose_steps", lambda training, num_examples: ThreeAtOnce(training))
         patch.setattr(Journal, "checkpoint_if_due", limited)
         with pytest.raises(KeyboardInterrupt):
             execute(spec, three, pace=Pace(seconds=0.0))
@@ -106,29 +106,29 @@ def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_o
     assert three.folder(spec).records() == one.folder(spec).records()
 
 
-def step_(trainee: Trainee, steps: EagerSteps) -> None:
-    with mask_stream(trainee.masks):
+def step_(training: TrainState, steps: EagerSteps) -> None:
+    with mask_stream(training.masks):
         steps.take((torch.arange(32),))
 
 
-def streams(trainee: Trainee) -> list[torch.Tensor]:
-    return [trainee.learner.generator.get_state(), trainee.masks.get_state()]
+def streams(training: TrainState) -> list[torch.Tensor]:
+    return [training.learner.generator.get_state(), training.masks.get_state()]
 
 
 def test_first_step_after_a_rehearsal_is_the_first_step_without_one():
-    method, trainees = CBP(replacement_rate=0.5, maturity=0), []
+    method, trainings = CBP(replacement_rate=0.5, maturity=0), []
     for is_rehearsed in (True, False):
-        trainee, examples = trainee_of(small_spec(UseAID()), device="cpu")  # masks are drawn, and fresh weights of CBP
-        trainee = dataclasses.replace(trainee, method=method, state=method.init(trainee.learner))
-        (steps := EagerSteps(trainee)).begin_stage(examples)
-        before = streams(trainee)
+        training, examples = training_of(small_spec(UseAID()), device="cpu")  # draws masks, and weights for CBP
+        training = dataclasses.replace(training, method=method, state=method.init(training.learner))
+        (steps := EagerSteps(training)).begin_stage(examples)
+        before = streams(training)
         if is_rehearsed:
-            with without_trace(trainee):
-                step_(trainee, steps)
-                assert not any(map(torch.equal, streams(trainee), before))
-            assert all(map(torch.equal, streams(trainee), before))
-        step_(trainee, steps)
-        trainees.append(trainee)
-    one, other = trainees
+            with without_trace(training):
+                step_(training, steps)
+                assert not any(map(torch.equal, streams(training), before))
+            assert all(map(torch.equal, streams(training), before))
+        step_(training, steps)
+        trainings.append(training)
+    one, other = trainings
     assert torch.equal(weights(one), weights(other))
     assert torch.equal(one.sums, other.sums)
