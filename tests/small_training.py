@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from supple.attach import Plasticity
+from supple.methods.base import Method
 from supple_lab.data.base import Examples
 from supple_lab.precision import Numerics, Precision
 from supple_lab.run.network import new_learner
@@ -14,8 +16,10 @@ from supple_lab.store.store import Store
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
-def training_of(spec: RunSpec, device: str = "cuda", *, precision: Precision = "fp32") -> tuple[TrainState, Examples]:
-    """The spec's network in training, at its start, and all examples of its dataset."""
+def training_of(
+    spec: RunSpec, device: str = "cuda", *, precision: Precision = "fp32", method: Method | None = None
+) -> tuple[TrainState, Examples]:
+    """The spec's network in training, at its start, with its method or another one, and all examples of its dataset."""
     assert isinstance(spec.problem, Supervised)
     numerics = Numerics(torch.device(device), precision)
     splits = spec.problem.dataset.load(numerics.device)
@@ -23,7 +27,8 @@ def training_of(spec: RunSpec, device: str = "cuda", *, precision: Precision = "
     learner.model.train()
     masks = torch.Generator(device).manual_seed(1)
     sums = torch.zeros(2, dtype=torch.float64, device=device)
-    return TrainState(learner, spec.method, spec.method.init(learner), numerics, 0.5, masks, sums), splits.train
+    plasticity = Plasticity(learner, (method or spec.method,), clip_norm=0.5)
+    return TrainState(plasticity, numerics, masks, sums), splits.train
 
 
 def weights(training: TrainState) -> Tensor:

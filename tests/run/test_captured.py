@@ -100,7 +100,7 @@ class TestOnAGpu:
         spec = small_spec(METHODS[name](), optimizer=SGD(learning_rate=1e-30))
         training, examples = training_of(spec)
         noted = torch.zeros(2 * STEPS_AT_ONCE, dtype=torch.float64, device="cuda")
-        training.state["count"] = torch.zeros(1, dtype=torch.long, device="cuda")
+        training.method_state["count"] = torch.zeros(1, dtype=torch.long, device="cuda")
 
         def after_step(self, learner, state):
             noted.scatter_(0, state["count"], training.sums[:1])  # of the steps before this one
@@ -236,7 +236,7 @@ class TestOnAGpu:
     def test_optimizer_that_does_not_start_from_zeros_steps_eagerly_and_rightly(self):
         (eager, examples), (refused, _) = (training_of(small_spec()) for _ in range(2))
         for training in (eager, refused):
-            training.learner.optimizer = torch.optim.NAdam(training.learner.model.parameters())
+            training.plasticity.optimizer = torch.optim.NAdam(training.learner.model.parameters())
         one, other = EagerSteps(eager), CapturedSteps(refused, num_examples=len(examples))
         for steps in (one, other):
             steps.begin_stage(examples)
@@ -350,8 +350,8 @@ def test_steps_that_cannot_be_captured_are_the_eager_ones_and_say_why(monkeypatc
 def test_what_a_method_does_in_a_step_would_be_missed(name, optimizer):
     ends, own = [], CERTAIN.get(name, METHODS[name]())
     for method in (own, Vanilla()):
-        training, examples = training_of(small_spec(own, optimizer=optimizer), device="cpu")
-        steps = EagerSteps(dataclasses.replace(training, method=method))
+        training, examples = training_of(small_spec(own, optimizer=optimizer), device="cpu", method=method)
+        steps = EagerSteps(training)
         steps.begin_stage(examples)
         for indices in torch.arange(1000).split(96):
             steps.take((indices,))
@@ -366,12 +366,12 @@ def test_without_trace_puts_everything_back_in_place():
     eager.begin_stage(examples)
     eager.take((torch.arange(32),))
     places = [parameter.data_ptr() for parameter in training.learner.model.parameters()]
-    before = weights(training).clone(), {name: value.clone() for name, value in training.state.items()}
+    before = weights(training).clone(), {name: value.clone() for name, value in training.method_state.items()}
     with without_trace(training), mask_stream(training.masks):
         eager.take((torch.arange(32),))
         assert not torch.equal(weights(training), before[0])
     assert torch.equal(weights(training), before[0])
-    assert all(torch.equal(training.state[name], value) for name, value in before[1].items())
+    assert all(torch.equal(training.method_state[name], value) for name, value in before[1].items())
     assert [parameter.data_ptr() for parameter in training.learner.model.parameters()] == places
 
 
@@ -408,7 +408,7 @@ def test_method_that_replaces_or_extends_its_state_cannot_be_captured_and_keeps_
     eager.begin_stage(examples)
     with pytest.raises(RuntimeError, match="in the place of its state"), without_trace(training):
         eager.take((torch.arange(32),))
-    assert {name: part.item() for name, part in training.state.items()} == {"count": 5.0}
+    assert {name: part.item() for name, part in training.method_state.items()} == {"count": 5.0}
 
 
 def test_packed_runs_on_a_cpu_equal_the_runs_alone(tmp_path):

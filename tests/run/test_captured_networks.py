@@ -158,13 +158,13 @@ def test_captured_steps_stay_good_and_equal_eager_ones_across_a_stage(method, is
     start = weights(eager).clone()
     ways = EagerSteps(eager), CapturedSteps(replayed, num_examples=len(examples))
     for steps in ways:
-        learner, state = steps.training.learner, steps.training.state
+        plasticity = steps.training.plasticity
         take(steps, examples, Batches(examples, 96, 0, 0, 0).indices())
         before = weights(steps.training).clone()
-        method.end_stage(learner, state, Batches(examples, 96, 0, 0, "end"))
+        plasticity.end_stage(Batches(examples, 96, 0, 0, "end"))
         if is_renewed:
-            learner.optimizer = spec.optimizer.renewed(learner.optimizer)
-        method.begin_stage(learner, state, Batches(other, 96, 0, 1, "begin"), 1)
+            plasticity.optimizer = spec.optimizer.renewed(plasticity.optimizer)
+        plasticity.begin_stage(Batches(other, 96, 0, 1, "begin"))
         assert torch.equal(weights(steps.training), before) == isinstance(method, Vanilla)  # else it does something
         take(steps, other, Batches(other, 96, 0, 1, 0).indices())
     assert ways[1].why_eager is None
@@ -181,7 +181,7 @@ def test_many_steps_in_one_graph_are_those_of_graphs_of_one_across_a_stage(metho
         steps = CapturedSteps(training, num_examples=len(examples))
         for stage in (0, 1):
             take(steps, examples, Batches(examples, 60, 0, stage, 0).indices())  # 26 of 60 images, one of 40
-            training.learner.optimizer = spec.optimizer.renewed(training.learner.optimizer)
+            training.plasticity.optimizer = spec.optimizer.renewed(training.learner.optimizer)
         assert steps.why_eager is None
         assert len(steps.graphs) == (2 if at_once == 1 else 3)
         ends.append((weights(training), training.sums))

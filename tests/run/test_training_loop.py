@@ -1,6 +1,7 @@
 """The training loop: at which rate it learns, when it calls a method, when it clips, what ends it, how it rehearses."""
 
 import dataclasses
+import weakref
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
-from supple_lab.run import supervised
+from supple_lab.run import network, supervised
+from supple_lab.run.capture import no_collection
+from supple_lab.run.network import learner_of
 from supple_lab.run.recorder import Journal, Pace
 from supple_lab.run.run import execute
 from supple_lab.run.step import EagerSteps, TrainState, without_trace
@@ -75,6 +78,21 @@ def test_run_whose_very_last_step_explodes_ends_as_diverged(tmp_path):
     assert folder.records() == []
 
 
+def test_network_is_freed_when_its_run_ends_without_a_collection(tmp_path, monkeypatch):
+    networks = []
+
+    def noted(spec, model, **settings):
+        networks.append(weakref.ref(model))
+        return learner_of(spec, model, **settings)
+
+    monkeypatch.setattr(network, "learner_of", noted)
+    for seed in range(2):  # what torch imports at its first step keeps the frames of that step
+        with no_collection():
+            assert execute(small_spec(UseAID(), num_stages=1, seed=seed), Store.create(tmp_path)) == "done"
+            is_freed = networks[-1]() is None
+    assert is_freed
+
+
 class ThreeAtOnce(EagerSteps):
     """Takes up to three steps before the loop is asked again, as steps on a GPU take many."""
 
@@ -118,8 +136,7 @@ def streams(training: TrainState) -> list[torch.Tensor]:
 def test_first_step_after_a_rehearsal_is_the_first_step_without_one():
     method, trainings = CBP(replacement_rate=0.5, maturity=0), []
     for is_rehearsed in (True, False):
-        training, examples = training_of(small_spec(UseAID()), device="cpu")  # draws masks, and weights for CBP
-        training = dataclasses.replace(training, method=method, state=method.init(training.learner))
+        training, examples = training_of(small_spec(UseAID()), device="cpu", method=method)  # both draw
         (steps := EagerSteps(training)).begin_stage(examples)
         before = streams(training)
         if is_rehearsed:

@@ -16,7 +16,7 @@ from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.dqn_problem import DQN, Mode
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.run.capture import Graph
-from supple_lab.run.step import TrainState, descend_, generators_of, tensors_of, weights_of, without_trace
+from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, without_trace
 from supple_lab.streams import stream
 
 
@@ -117,9 +117,10 @@ class Agent:
 
     def cross_boundary_(self, data: "Remembered") -> None:
         """Let the method do what it does between two stages; the optimizer and the target network stay."""
-        training = self.training
-        training.method.end_stage(training.learner, training.state, data)
-        training.method.begin_stage(training.learner, training.state, data, data.boundary)
+        plasticity = self.training.plasticity
+        plasticity.end_stage(data)
+        plasticity.stage = data.boundary - 1  # the number that begin_stage counts on; updates may have passed several
+        plasticity.begin_stage(data)
         for graph in self._graphs:
             graph.recheck_addresses()
 
@@ -150,7 +151,10 @@ class Agent:
                 next_values_BA = self.target(network_input(batch.next_stack_BSHW))
             values_BA = self.network(network_input(batch.stack_BSHW))
             loss = q_loss(values_BA, next_values_BA, batch, discount=self.problem.discount)
-        descend_(self.training, loss)
+        optimizer = self.training.learner.optimizer
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()  # in which the method acts, and gradients are clipped
         with torch.no_grad():
             self.training.sums.add_(torch.stack((loss.detach(), values_BA.amax(dim=1).mean())).double())
 

@@ -18,10 +18,9 @@ from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive
 from supple_lab.run.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input, states_and_worths
-from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.check import Sights, check_playable, sights_of, state_shape
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
-from supple_lab.run.network import learner_of, new_network, restore_snapshot_, take_snapshot
+from supple_lab.run.network import attach_method, learner_of, new_network, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
 from supple_lab.run.step import TrainState
 from supple_lab.run.supervised import Diverged, check_finite
@@ -110,9 +109,10 @@ def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator)
     check_playable(spec, problem)
     archive = ReplayArchive(journal.folder.path)
     try:
-        play_and_learn(spec, problem, journal, masks=masks, archive=archive)
+        agent = new_agent(spec, problem, archive.folder, masks, device=journal.device)
+        play_and_learn(spec, agent, journal, archive)
     except Diverged:  # the same numbers would do so again
-        for checkpoint in checkpoint_files(archive.folder):  # without its frames nobody goes on from it
+        for checkpoint in checkpoint_files(archive.folder):  # no run goes on from it without its frames
             checkpoint.unlink(missing_ok=True)
         archive.clear()
         raise
@@ -120,16 +120,13 @@ def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator)
         frames_file(archive.folder).unlink(missing_ok=True)
 
 
-def play_and_learn(
-    spec: RunSpec, problem: DQN, journal: Journal, *, masks: torch.Generator, archive: ReplayArchive
-) -> None:
+def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: ReplayArchive) -> None:
     """From the start or the last checkpoint to the end, recording each segment and each iteration.
 
     An update learns from the steps before the one that is being taken, so that a GPU computes while the game goes on.
     """
+    problem, cursor = agent.problem, DQNCursor()
     exploration = problem.exploration
-    agent = new_agent(spec, problem, archive.folder, masks, device=journal.device)
-    cursor = DQNCursor()
     checkpoint = resume(journal, archive, agent.replay)
     if checkpoint is not None:
         restore_agent_(agent, checkpoint)
@@ -231,11 +228,9 @@ def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str,
 def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator, *, device: torch.device) -> Agent:
     """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
     sights, numerics = sights_of(problem.game), Numerics.choose(device, spec.precision)
-    learner = new_q_learner(spec, problem, numerics)
-    with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
-        state = spec.method.init(learner)
+    plasticity = attach_method(spec, new_q_learner(spec, problem, numerics))
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
-    training = TrainState(learner, spec.method, state, numerics, spec.model.clip_norm, masks, sums)
+    training = TrainState(plasticity, numerics, masks, sums)
     replay = new_replay(problem, sights, folder, device=device)
     return Agent(training, problem, replay, num_actions=sights.num_actions)
 
@@ -264,15 +259,13 @@ def frames_file(folder: Path) -> Path:
 
 def take_agent(agent: Agent) -> dict[str, Any]:
     """All that the next segment depends on, but for the cursor and the replay's content."""
-    training = agent.training
-    kept = take_snapshot(training.learner, training.state, training.masks)
+    kept = take_snapshot(agent.training.plasticity, agent.training.masks)
     return {**kept, "target": agent.target.state_dict(), "num_frames": agent.replay.num_added}
 
 
 def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
     """Put the agent back to where the checkpoint was taken."""
-    training = agent.training
-    restore_snapshot_(training.learner, training.state, training.masks, checkpoint)
+    restore_snapshot_(agent.training.plasticity, agent.training.masks, checkpoint)
     agent.target.load_state_dict(checkpoint["target"])
 
 

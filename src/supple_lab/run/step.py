@@ -1,4 +1,4 @@
-"""One training step, method included: forward, loss, backward, gradient edits, clipping, the optimizer."""
+"""One training step, eager or captured: forward, loss, backward, and the step of an optimizer with its method."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from supple.attach import Plasticity
 from supple.kernels.cuda_seed import begin_captured_step
 from supple.learner import Learner, starts_from_zeros
-from supple.methods.base import Method, State
+from supple.methods.base import State
 from supple_lab.data.base import Examples
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import Graph, Pool
@@ -21,13 +22,18 @@ from supple_lab.run.capture import Graph, Pool
 class TrainState:
     """All that a step reads and writes, besides the examples. Nothing in it is replaced while a stage goes on."""
 
-    learner: Learner
-    method: Method
-    state: State
+    plasticity: Plasticity  # whose optimizer calls the method in its step
     numerics: Numerics
-    clip_norm: float | None
     masks: torch.Generator  # what the activations draw from
     sums: Tensor  # (sum of losses, number correct), added to by every step
+
+    @property
+    def learner(self) -> Learner:
+        return self.plasticity.learner
+
+    @property
+    def method_state(self) -> State:
+        return self.plasticity.states[0]
 
 
 def training_step(training: TrainState, examples: Examples, indices: Tensor) -> None:
@@ -36,22 +42,12 @@ def training_step(training: TrainState, examples: Examples, indices: Tensor) -> 
     with training.numerics.forward():
         logits = training.learner.model(inputs)
         loss = F.cross_entropy(logits, labels)
-    descend_(training, loss)
+    training.learner.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    training.learner.optimizer.step()  # in which the method acts, and gradients are clipped
     with torch.no_grad():  # straight into the sums: on a GPU every further operation is a further kernel
         training.sums[0].add_(loss, alpha=len(labels))
         training.sums[1].add_((logits.argmax(dim=1) == labels).sum())
-
-
-def descend_(training: TrainState, loss: Tensor) -> None:
-    """From the loss to the updated weights: backward, gradient edits, clipping, the optimizer."""
-    learner, optimizer = training.learner, training.learner.optimizer
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    training.method.after_backward(learner, training.state)
-    if training.clip_norm is not None:
-        nn.utils.clip_grad_norm_(learner.model.parameters(), training.clip_norm)
-    optimizer.step()
-    training.method.after_step(learner, training.state)
 
 
 class EagerSteps:
@@ -157,7 +153,7 @@ def tensors_of(training: TrainState) -> list[Tensor]:
     optimizer = training.learner.optimizer
     moments = [part for state in optimizer.state.values() for part in state.values()]
     rates = [group["lr"] for group in optimizer.param_groups]
-    tensors = [*weights_of(training.learner.model), *moments, *rates, *training.state.values(), training.sums]
+    tensors = [*weights_of(training.learner.model), *moments, *rates, *training.method_state.values(), training.sums]
     return [tensor for tensor in tensors if isinstance(tensor, Tensor)]
 
 
@@ -183,14 +179,14 @@ def without_trace(training: TrainState) -> Iterator[None]:
         raise RuntimeError(f"what {optimizer} remembers before its first step is not known to be zeros")
     kept = [(tensor, tensor.detach().clone()) for tensor in tensors_of(training)]
     streams = [(generator, generator.get_state()) for generator in generators_of(training)]
-    of_method, replaced = dict(training.state), False
+    of_method, replaced = dict(training.method_state), False
     try:
         yield
     finally:
-        now = {name: id(part) for name, part in training.state.items()}
+        now = {name: id(part) for name, part in training.method_state.items()}
         replaced = now != {name: id(part) for name, part in of_method.items()}
-        training.state.clear()
-        training.state.update(of_method)
+        training.method_state.clear()
+        training.method_state.update(of_method)
         known = {id(tensor) for tensor, _ in kept}
         with torch.no_grad():
             for tensor, value in kept:
@@ -201,9 +197,8 @@ def without_trace(training: TrainState) -> Iterator[None]:
         for generator, stream_state in streams:
             generator.set_state(stream_state)
     if replaced:
-        raise RuntimeError(
-            f"{training.method.name} puts something else in the place of its state instead of changing it"
-        )
+        (method,) = training.plasticity.methods
+        raise RuntimeError(f"{method.name} puts something else in the place of its state instead of changing it")
 
 
 def choose_steps(training: TrainState, *, num_examples: int) -> EagerSteps | CapturedSteps:
