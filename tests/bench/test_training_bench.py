@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_trainees import needs_gpu
+from small_training import needs_gpu
 from supple.layers import AID
 from supple.methods.activations import UseAID
 from supple_lab.bench import training
@@ -78,7 +78,7 @@ def taken(monkeypatch):
     steps, original = [], EagerSteps.take
 
     def take(self, ahead):
-        steps.append((self.trainee, ahead[0]))
+        steps.append((self.training, ahead[0]))
         return original(self, ahead)
 
     monkeypatch.setattr(EagerSteps, "take", take)
@@ -88,12 +88,12 @@ def taken(monkeypatch):
 def test_our_steps_train_the_method_on_every_image_once_an_epoch(taken):
     steps = our_steps(CASE, CPU, UseAID())
     assert {steps() for _ in range(25)} == {1}
-    (trainee,) = {trainee for trainee, _ in taken}
+    (training,) = {training for training, _ in taken}
     assert sorted(torch.cat([indices for _, indices in taken]).tolist()) == list(range(100))
-    assert any(isinstance(layer, AID) for layer in trainee.learner.model)
-    moments = trainee.learner.optimizer.state.values()
+    assert any(isinstance(layer, AID) for layer in training.learner.model)
+    moments = training.learner.optimizer.state.values()
     assert [int(state["step"]) for state in moments] == [25] * 8  # weights and biases of four layers
-    assert trainee.sums[0] / 100 == pytest.approx(np.log(10), rel=0.5)
+    assert training.sums[0] / 100 == pytest.approx(np.log(10), rel=0.5)
 
 
 def test_a_turn_is_at_least_so_many_steps():
@@ -103,7 +103,7 @@ def test_a_turn_is_at_least_so_many_steps():
 
 
 def test_steps_that_are_not_captured_are_not_timed(monkeypatch):
-    monkeypatch.setattr(EagerSteps, "obstacle", "OutOfMemoryError: 2 GiB")
+    monkeypatch.setattr(EagerSteps, "why_eager", "OutOfMemoryError: 2 GiB")
     with pytest.raises(RuntimeError, match=r"small: the steps of aid are not captured: OutOfMemoryError"):
         our_steps(CASE, CPU, UseAID())()
 

@@ -84,6 +84,17 @@ def test_broken_archive_is_refused(root, tmp_path, name):
         unpack(tmp_path / name, root)
 
 
+def test_encrypted_zip_is_refused(root, tmp_path):
+    path = zipped(tmp_path / "a.zip", {"folder/one": b"1"})
+    content = bytearray(path.read_bytes())
+    for header, at_flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(header) + at_flags] |= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.zip cannot be unpacked in .*encrypted"):
+        unpack(path, root)
+    assert list(root.iterdir()) == []
+
+
 def test_truncated_tar_leaves_nothing(root, tmp_path):
     path = tar(tmp_path / "a.tar.gz", {"folder/one": bytes(range(256)) * 1000})
     path.write_bytes(path.read_bytes()[:-50])

@@ -88,3 +88,12 @@ def test_folder_under_the_name_of_a_file_is_told(raw):
     (raw / IMAGES).mkdir()
     with pytest.raises(DataError, match=f"{IMAGES}: cannot be read: Is a directory"):
         SmallMNIST().read(raw)
+
+
+@pytest.mark.parametrize("name", ["train-labels-idx1-ubyte", "train-labels-idx1-ubyte.gz"])
+def test_endless_file_is_refused_unread(raw, name):
+    (raw / "train-labels-idx1-ubyte").unlink()
+    with open(raw / name, "wb") as file:
+        file.truncate(1 << 40)  # sparse: it takes no room
+    with pytest.raises(DataError, match=r"bytes expected, 1,099,511,627,776 found"):
+        SmallMNIST().read(raw)

@@ -157,3 +157,13 @@ def test_what_is_wrong_is_named(folder, harm, sentence):
 
 def truncate(path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def test_image_of_billions_of_pixels_is_refused_before_it_is_decoded(folder):
+    path = folder / "train/n01/images/n01_0.JPEG"
+    content = bytearray(path.read_bytes())
+    frame = content.index(b"\xff\xc0")  # a baseline JPEG: length, precision, then height and width
+    content[frame + 5 : frame + 9] = 2 * (65_500).to_bytes(2)
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"n01_0\.JPEG: not a whole JPEG image: .*decompression bomb"):
+        SmallTinyImageNet().read(folder)

@@ -8,9 +8,10 @@ from small_games import CPU, chain_spec
 from supple.methods.activations import UseAID
 from supple.random import mask_stream
 from supple_lab.rl.base import Step
-from supple_lab.run.agent import NUM_AT_BOUNDARY, Agent, Remembered, network_input, read_when_acting
+from supple_lab.run.agent import NUM_AT_BOUNDARY, Agent, Remembered, network_input
+from supple_lab.run.capture import addresses_of
 from supple_lab.run.dqn import new_agent
-from supple_lab.run.step import places_of, tensors_of
+from supple_lab.run.step import tensors_of, weights_of
 from supple_lab.streams import stream
 
 
@@ -81,7 +82,7 @@ def test_first_update_moves_nothing_that_acting_reads(tmp_path):
     """On a GPU acting may have been captured before, and would be captured anew at the first boundary."""
     agent = agent_of(tmp_path, chain_spec())
     see_episodes(agent, 8)
-    before = places_of(read_when_acting(agent.trainee)), len(tensors_of(agent.trainee))
+    before = addresses_of(weights_of(agent.network)), len(tensors_of(agent.training))
     agent.learn_(stream(0, "replay", 0))
-    assert places_of(read_when_acting(agent.trainee)) == before[0]
-    assert len(tensors_of(agent.trainee)) > before[1]  # the optimizer's, made in that update
+    assert addresses_of(weights_of(agent.network)) == before[0]
+    assert len(tensors_of(agent.training)) > before[1]  # the optimizer's, made in that update

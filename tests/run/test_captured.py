@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from small_runs import small_scenario_spec, small_spec
-from small_trainees import assert_captured, needs_gpu, trainee_of, weights
+from small_training import assert_captured, needs_gpu, training_of, weights
 from supple.methods import renewal
 from supple.methods.activations import UseAID, UseDropout, UseRReLU
 from supple.methods.base import Method
@@ -15,11 +15,11 @@ from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
 from supple_lab import registry
 from supple_lab.optimizer import SGD, Adam, set_learning_rate_
-from supple_lab.run import evaluate, step, supervised
-from supple_lab.run.capture import MAX_THREADS, OWN, end_graphs
+from supple_lab.run import capture, evaluate, step, supervised
+from supple_lab.run.capture import MAX_THREADS, MOVED, OWN, end_graphs
 from supple_lab.run.recorder import Pace
 from supple_lab.run.run import execute
-from supple_lab.run.step import MOVED, STEPS_AT_ONCE, CapturedSteps, EagerSteps, generators_of, without_trace
+from supple_lab.run.step import STEPS_AT_ONCE, CapturedSteps, EagerSteps, generators_of, without_trace
 from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
@@ -61,14 +61,14 @@ class TestOnAGpu:
     @pytest.mark.parametrize("name", METHODS)
     def test_captured_steps_equal_eager_ones(self, name, optimizer):
         spec = small_spec(CERTAIN.get(name, METHODS[name]()), optimizer=optimizer)
-        (eager, examples), (replayed, _) = trainee_of(spec), trainee_of(spec)
+        (eager, examples), (replayed, _) = training_of(spec), training_of(spec)
         one, other = EagerSteps(eager), CapturedSteps(replayed, num_examples=len(examples))
         for indices in torch.randperm(len(examples), device="cuda")[:1000].split(96):  # the last batch is shorter
-            for steps, trainee in ((one, eager), (other, replayed)):
-                with mask_stream(trainee.masks):
+            for steps, training in ((one, eager), (other, replayed)):
+                with mask_stream(training.masks):
                     steps.begin_stage(examples)
                     steps.take((indices,))
-        assert other.obstacle is None
+        assert other.why_eager is None
         torch.testing.assert_close(weights(replayed), weights(eager), **NEAR)
         torch.testing.assert_close(replayed.sums, eager.sums, rtol=1e-4, atol=1e-4)
 
@@ -76,19 +76,19 @@ class TestOnAGpu:
     def test_many_steps_in_one_graph_are_those_of_one_graph_after_another(self, name, monkeypatch):
         ahead = torch.arange(1600, device="cuda").split(30)  # 53 of 30 images, one of 10
         method = CERTAIN["cbp"] if name == "cbp" else METHODS[name]()  # which renews units within these steps
-        trainees, shapes = [], []
+        trainings, shapes = [], []
         for at_once in (STEPS_AT_ONCE, 1):
             monkeypatch.setattr(step, "STEPS_AT_ONCE", at_once)
-            trainee, examples = trainee_of(small_spec(method))
-            steps, num_taken = CapturedSteps(trainee, num_examples=len(examples)), 0
+            training, examples = training_of(small_spec(method))
+            steps, num_taken = CapturedSteps(training, num_examples=len(examples)), 0
             steps.begin_stage(examples)
-            with mask_stream(trainee.masks):
+            with mask_stream(training.masks):
                 while num_taken < len(ahead):
                     num_taken += steps.take(ahead[num_taken:])
-            assert steps.obstacle is None
-            trainees.append(trainee)
+            assert steps.why_eager is None
+            trainings.append(training)
             shapes.append(sorted(map(tuple, steps.graphs)))
-        many, one = trainees
+        many, one = trainings
         assert shapes == [[(1, 10), (1, 30), (STEPS_AT_ONCE, 30)], [(1, 10), (1, 30)]]
         assert torch.equal(weights(many), weights(one))
         assert torch.equal(many.sums, one.sums)
@@ -98,60 +98,60 @@ class TestOnAGpu:
     @pytest.mark.parametrize("name", ["aid", "dropout", "drop_relu", "rrelu"])
     def test_every_step_in_one_graph_draws_new_masks(self, name, monkeypatch):
         spec = small_spec(METHODS[name](), optimizer=SGD(learning_rate=1e-30))
-        trainee, examples = trainee_of(spec)
+        training, examples = training_of(spec)
         noted = torch.zeros(2 * STEPS_AT_ONCE, dtype=torch.float64, device="cuda")
-        trainee.state["count"] = torch.zeros(1, dtype=torch.long, device="cuda")
+        training.method_state["count"] = torch.zeros(1, dtype=torch.long, device="cuda")
 
         def after_step(self, learner, state):
-            noted.scatter_(0, state["count"], trainee.sums[:1])  # of the steps before this one
+            noted.scatter_(0, state["count"], training.sums[:1])  # of the steps before this one
             state["count"].add_(1)
 
         monkeypatch.setattr(type(spec.method), "after_step", after_step)
-        steps, batch = CapturedSteps(trainee, num_examples=len(examples)), torch.arange(64, device="cuda")
+        steps, batch = CapturedSteps(training, num_examples=len(examples)), torch.arange(64, device="cuda")
         steps.begin_stage(examples)
-        with mask_stream(trainee.masks):
+        with mask_stream(training.masks):
             assert [steps.take((batch,) * STEPS_AT_ONCE) for _ in range(2)] == [STEPS_AT_ONCE] * 2
-        assert steps.obstacle is None
+        assert steps.why_eager is None
         assert len(set(noted.diff().tolist())) > 1.5 * STEPS_AT_ONCE  # of 49; a few may agree by chance
 
     def test_making_a_graph_leaves_no_trace(self):
-        trainee, examples = trainee_of(small_spec(METHODS["cbp"]()))
-        before, stream = weights(trainee).clone(), trainee.masks.get_state()
-        own = trainee.learner.generator.get_state()
-        steps = CapturedSteps(trainee, num_examples=len(examples))
+        training, examples = training_of(small_spec(METHODS["cbp"]()))
+        before, stream = weights(training).clone(), training.masks.get_state()
+        own = training.learner.generator.get_state()
+        steps = CapturedSteps(training, num_examples=len(examples))
         steps.begin_stage(examples)
-        with mask_stream(trainee.masks):
+        with mask_stream(training.masks):
             steps.capture((torch.arange(32, device="cuda"),))
-        assert steps.obstacle is None
-        assert torch.equal(weights(trainee), before)
-        assert torch.equal(trainee.masks.get_state(), stream)
-        assert torch.equal(trainee.learner.generator.get_state(), own)
-        assert trainee.sums.tolist() == [0.0, 0.0]
-        assert all(not moment.any() for state in trainee.learner.optimizer.state.values() for moment in state.values())
+        assert steps.why_eager is None
+        assert torch.equal(weights(training), before)
+        assert torch.equal(training.masks.get_state(), stream)
+        assert torch.equal(training.learner.generator.get_state(), own)
+        assert training.sums.tolist() == [0.0, 0.0]
+        assert all(not moment.any() for state in training.learner.optimizer.state.values() for moment in state.values())
 
     def test_every_replay_draws_new_masks(self):
-        trainee, examples = trainee_of(small_spec(UseAID(relu_prob=0.5), optimizer=SGD(learning_rate=1e-30)))
-        steps = CapturedSteps(trainee, num_examples=len(examples))
+        training, examples = training_of(small_spec(UseAID(relu_prob=0.5), optimizer=SGD(learning_rate=1e-30)))
+        steps = CapturedSteps(training, num_examples=len(examples))
         steps.begin_stage(examples)
         losses = []
         for _ in range(3):
-            trainee.sums.zero_()
-            with mask_stream(trainee.masks):
+            training.sums.zero_()
+            with mask_stream(training.masks):
                 steps.take((torch.arange(64, device="cuda"),))
-            losses.append(trainee.sums[0].item())
-        assert steps.obstacle is None
+            losses.append(training.sums[0].item())
+        assert steps.why_eager is None
         assert len(set(losses)) == 3
 
     def test_learning_rate_reaches_a_graph_that_exists(self):
-        trainee, examples = trainee_of(small_spec(optimizer=SGD(learning_rate=0.1)))
-        steps = CapturedSteps(trainee, num_examples=len(examples))
+        training, examples = training_of(small_spec(optimizer=SGD(learning_rate=0.1)))
+        steps = CapturedSteps(training, num_examples=len(examples))
         steps.begin_stage(examples)
         steps.take((torch.arange(32, device="cuda"),))
-        set_learning_rate_(trainee.learner.optimizer, 0.0)
-        before = weights(trainee).clone()
+        set_learning_rate_(training.learner.optimizer, 0.0)
+        before = weights(training).clone()
         steps.take((torch.arange(32, device="cuda"),))
-        assert torch.equal(weights(trainee), before)
-        assert steps.obstacle is None
+        assert torch.equal(weights(training), before)
+        assert steps.why_eager is None
 
     @pytest.mark.parametrize("name", ["aid", "dropout", "rrelu", "cbp", "shrink_perturb", "full_reset", "redo", "dash"])
     def test_packed_runs_equal_the_runs_alone(self, tmp_path, name):
@@ -199,7 +199,7 @@ class TestOnAGpu:
         assert execute(spec, replayed, device="cuda") == "done"
         assert_captured(replayed, spec)
         assert OWN.graphs == []
-        monkeypatch.setattr(supervised, "choose_steps", lambda trainee, num_examples: EagerSteps(trainee))
+        monkeypatch.setattr(supervised, "choose_steps", lambda training, num_examples: EagerSteps(training))
         monkeypatch.setattr(evaluate, "NUM_EAGER", 1000)
         assert execute(spec, eager, device="cuda") == "done"
         for one, other in zip(replayed.folder(spec).epochs(), eager.folder(spec).epochs(), strict=True):
@@ -222,7 +222,7 @@ class TestOnAGpu:
         assert len(sizes) == len(set(sizes))
 
     def test_steps_whose_weights_have_moved_are_eager_from_there_on_and_say_so(self):
-        (eager, examples), (moved, _) = trainee_of(small_spec()), trainee_of(small_spec())
+        (eager, examples), (moved, _) = training_of(small_spec()), training_of(small_spec())
         one, other = EagerSteps(eager), CapturedSteps(moved, num_examples=len(examples))
         for _ in range(3):
             for steps in (one, other):
@@ -230,19 +230,19 @@ class TestOnAGpu:
                 steps.take((torch.arange(64, device="cuda"),))
             for parameter in moved.learner.model.parameters():
                 parameter.data = parameter.data.clone()
-        assert other.obstacle == MOVED
+        assert other.why_eager == MOVED
         torch.testing.assert_close(weights(moved), weights(eager), **NEAR)
 
     def test_optimizer_that_does_not_start_from_zeros_steps_eagerly_and_rightly(self):
-        (eager, examples), (refused, _) = (trainee_of(small_spec()) for _ in range(2))
-        for trainee in (eager, refused):
-            trainee.learner.optimizer = torch.optim.NAdam(trainee.learner.model.parameters())
+        (eager, examples), (refused, _) = (training_of(small_spec()) for _ in range(2))
+        for training in (eager, refused):
+            training.plasticity.optimizer = torch.optim.NAdam(training.learner.model.parameters())
         one, other = EagerSteps(eager), CapturedSteps(refused, num_examples=len(examples))
         for steps in (one, other):
             steps.begin_stage(examples)
             for indices in torch.arange(192, device="cuda").split(64):
                 steps.take((indices,))
-        assert "NAdam" in other.obstacle
+        assert "NAdam" in other.why_eager
         torch.testing.assert_close(weights(refused), weights(eager), **NEAR)
 
     def test_diverging_run_does_not_disturb_the_others(self, tmp_path):
@@ -284,11 +284,40 @@ class TestOnAGpu:
 
 
 def test_steps_are_taken_many_at_once_where_as_many_batches_of_one_size_follow():
-    trainee, examples = trainee_of(small_spec(), device="cpu")
-    steps = CapturedSteps(trainee, num_examples=len(examples))
+    training, examples = training_of(small_spec(), device="cpu")
+    steps = CapturedSteps(training, num_examples=len(examples))
     enough, short = (torch.arange(4),) * STEPS_AT_ONCE, torch.arange(3)
     assert [steps.num_at_once(enough + tail) for tail in ((), (short,), enough)] == [STEPS_AT_ONCE] * 3
     assert [steps.num_at_once(ahead) for ahead in (enough[1:], (*enough[1:], short), (short,))] == [1, 1, 1]
+
+
+class Replayed:
+    """In place of a CUDA graph: work that is rehearsed, and done at each replay, in memory of the pool's name."""
+
+    def __init__(self, work, *, rehearsal, generators, pool):
+        (rehearsal or work)()
+        self.replay, self.pool = work, lambda: pool or (0, id(self))
+
+
+def test_steps_of_each_shape_are_captured_once_in_one_pool_and_are_the_eager_ones(monkeypatch):
+    monkeypatch.setattr(capture, "record", Replayed)
+    (eager, examples), (replayed, _) = (training_of(small_spec(UseAID()), device="cpu") for _ in range(2))
+    one, other = EagerSteps(eager), CapturedSteps(replayed, num_examples=len(examples))
+    for _ in range(2):
+        for steps in (one, other):
+            ahead = torch.arange(1600).split(30)  # 53 of 30 images, one of 10
+            with mask_stream(steps.training.masks):
+                steps.begin_stage(examples)
+                while ahead:
+                    ahead = ahead[steps.take(ahead) :]
+    assert other.why_eager is None
+    assert sorted(other.graphs) == [(1, 10), (1, 30), (STEPS_AT_ONCE, 30)]
+    assert len({graph.pool for graph, _ in other.graphs.values()}) == 1
+    assert torch.equal(weights(replayed), weights(eager))
+    assert torch.equal(replayed.sums, eager.sums)
+    next(replayed.learner.model.parameters()).data = torch.zeros(16, 64)
+    other.begin_stage(examples)
+    assert other.why_eager == MOVED
 
 
 def test_steps_that_cannot_be_captured_are_the_eager_ones_and_say_why(monkeypatch):
@@ -299,18 +328,18 @@ def test_steps_that_cannot_be_captured_are_the_eager_ones_and_say_why(monkeypatc
         work()
         raise RuntimeError("not today")
 
-    monkeypatch.setattr(step, "record", refuse)
-    (eager, examples), (refused, _) = (trainee_of(small_spec(UseAID()), device="cpu") for _ in range(2))
+    monkeypatch.setattr(capture, "record", refuse)
+    (eager, examples), (refused, _) = (training_of(small_spec(UseAID()), device="cpu") for _ in range(2))
     steps = CapturedSteps(refused, num_examples=len(examples))
-    for trainee, taking in ((eager, EagerSteps(eager)), (refused, steps)):
+    for training, taking in ((eager, EagerSteps(eager)), (refused, steps)):
         ahead = torch.arange(1000).split(32)
-        with mask_stream(trainee.masks):
+        with mask_stream(training.masks):
             taking.begin_stage(examples)
             while ahead:
                 assert taking.take(ahead) == 1
                 ahead = ahead[1:]
     assert tried == [0.0, 0.0]  # many steps, then one
-    assert steps.obstacle == "RuntimeError: not today"
+    assert steps.why_eager == "RuntimeError: not today"
     assert torch.equal(weights(refused), weights(eager))
     assert torch.equal(refused.sums, eager.sums)
 
@@ -321,37 +350,37 @@ def test_steps_that_cannot_be_captured_are_the_eager_ones_and_say_why(monkeypatc
 def test_what_a_method_does_in_a_step_would_be_missed(name, optimizer):
     ends, own = [], CERTAIN.get(name, METHODS[name]())
     for method in (own, Vanilla()):
-        trainee, examples = trainee_of(small_spec(own, optimizer=optimizer), device="cpu")
-        steps = EagerSteps(dataclasses.replace(trainee, method=method))
+        training, examples = training_of(small_spec(own, optimizer=optimizer), device="cpu", method=method)
+        steps = EagerSteps(training)
         steps.begin_stage(examples)
         for indices in torch.arange(1000).split(96):
             steps.take((indices,))
-        ends.append(weights(trainee))
+        ends.append(weights(training))
     is_near = torch.allclose(*ends, rtol=10 * NEAR["rtol"], atol=10 * NEAR["atol"])
     assert not is_near, "too weak to compare captured steps by: give it a stronger setting in CERTAIN"
 
 
 def test_without_trace_puts_everything_back_in_place():
-    trainee, examples = trainee_of(small_spec(METHODS["cbp"]()), device="cpu")
-    eager = EagerSteps(trainee)
+    training, examples = training_of(small_spec(METHODS["cbp"]()), device="cpu")
+    eager = EagerSteps(training)
     eager.begin_stage(examples)
     eager.take((torch.arange(32),))
-    places = [parameter.data_ptr() for parameter in trainee.learner.model.parameters()]
-    before = weights(trainee).clone(), {name: value.clone() for name, value in trainee.state.items()}
-    with without_trace(trainee), mask_stream(trainee.masks):
+    places = [parameter.data_ptr() for parameter in training.learner.model.parameters()]
+    before = weights(training).clone(), {name: value.clone() for name, value in training.method_state.items()}
+    with without_trace(training), mask_stream(training.masks):
         eager.take((torch.arange(32),))
-        assert not torch.equal(weights(trainee), before[0])
-    assert torch.equal(weights(trainee), before[0])
-    assert all(torch.equal(trainee.state[name], value) for name, value in before[1].items())
-    assert [parameter.data_ptr() for parameter in trainee.learner.model.parameters()] == places
+        assert not torch.equal(weights(training), before[0])
+    assert torch.equal(weights(training), before[0])
+    assert all(torch.equal(training.method_state[name], value) for name, value in before[1].items())
+    assert [parameter.data_ptr() for parameter in training.learner.model.parameters()] == places
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_no_method_puts_anything_else_in_the_place_of_its_state(name):
-    trainee, examples = trainee_of(small_spec(METHODS[name]()), device="cpu")
-    eager = EagerSteps(trainee)
+    training, examples = training_of(small_spec(METHODS[name]()), device="cpu")
+    eager = EagerSteps(training)
     eager.begin_stage(examples)
-    with without_trace(trainee), mask_stream(trainee.masks):
+    with without_trace(training), mask_stream(training.masks):
         eager.take((torch.arange(32),))
 
 
@@ -374,12 +403,12 @@ class Adds(Replaces):
 
 @pytest.mark.parametrize("method", [Replaces(), Adds()], ids=["replaces", "adds"])
 def test_method_that_replaces_or_extends_its_state_cannot_be_captured_and_keeps_it(method):
-    trainee, examples = trainee_of(small_spec(method), device="cpu")
-    eager = EagerSteps(trainee)
+    training, examples = training_of(small_spec(method), device="cpu")
+    eager = EagerSteps(training)
     eager.begin_stage(examples)
-    with pytest.raises(RuntimeError, match="in the place of its state"), without_trace(trainee):
+    with pytest.raises(RuntimeError, match="in the place of its state"), without_trace(training):
         eager.take((torch.arange(32),))
-    assert {name: part.item() for name, part in trainee.state.items()} == {"count": 5.0}
+    assert {name: part.item() for name, part in training.method_state.items()} == {"count": 5.0}
 
 
 def test_packed_runs_on_a_cpu_equal_the_runs_alone(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from small_trainees import needs_gpu, trainee_of, weights
+from small_training import needs_gpu, training_of, weights
 from supple import functional as SF
 from supple.kernels.cuda_seed import CudaSeeds, Draw, Start
 from supple.methods.activations import UseAID, UseDropout
@@ -52,9 +52,9 @@ class SameMasks:
     def restart(self, *_):
         self.num_layers = 0
 
-    def serve(self, *trainees):
-        for trainee in trainees:
-            trainee.learner.model.register_forward_pre_hook(self.restart)
+    def serve(self, *trainings):
+        for training in trainings:
+            training.learner.model.register_forward_pre_hook(self.restart)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def image_spec(model, method):
 
 def take(steps, examples, batches):
     """The steps of a stage, or of part of one."""
-    with steps.trainee.numerics.matmuls(), mask_stream(steps.trainee.masks):
+    with steps.training.numerics.matmuls(), mask_stream(steps.training.masks):
         steps.begin_stage(examples)
         while batches:
             batches = batches[steps.take(batches) :]
@@ -93,13 +93,13 @@ def assert_equal_within_rounding(replayed, eager, start, *, num_steps):
 @pytest.mark.parametrize("method", [Vanilla(), UseAID(relu_prob=0.9), UseDropout(drop_positive=0.3)])
 def test_captured_steps_equal_eager_ones_in_convolutional_networks(same_masks, model, precision, method):
     spec = image_spec(model, method)
-    (eager, examples), (replayed, _) = (trainee_of(spec, precision=precision) for _ in range(2))
+    (eager, examples), (replayed, _) = (training_of(spec, precision=precision) for _ in range(2))
     same_masks.serve(eager, replayed)
     start, batches = weights(eager).clone(), torch.arange(500, device="cuda").split(64)  # the last one is shorter
     steps = CapturedSteps(replayed, num_examples=len(examples))
     take(EagerSteps(eager), examples, batches)
     take(steps, examples, batches)
-    assert steps.obstacle is None
+    assert steps.why_eager is None
     assert_equal_within_rounding(replayed, eager, start, num_steps=len(batches))
     convolution = next(layer for layer in replayed.learner.model.modules() if isinstance(layer, torch.nn.Conv2d))
     assert convolution.weight.is_contiguous(memory_format=torch.channels_last)
@@ -107,14 +107,14 @@ def test_captured_steps_equal_eager_ones_in_convolutional_networks(same_masks, m
 
 def test_capturing_leaves_running_statistics_as_eager_steps_leave_them(same_masks):
     spec = image_spec(ResNet18(width=16), UseAID(relu_prob=0.9))
-    (eager, examples), (replayed, _) = (trainee_of(spec, precision="bf16") for _ in range(2))
+    (eager, examples), (replayed, _) = (training_of(spec, precision="bf16") for _ in range(2))
     same_masks.serve(eager, replayed)
     batches = torch.arange(256, device="cuda").split(64)
     start = {name: buffer.clone() for name, buffer in eager.learner.model.named_buffers()}
     steps = CapturedSteps(replayed, num_examples=len(examples))
     take(EagerSteps(eager), examples, batches)
     take(steps, examples, batches)
-    assert steps.obstacle is None
+    assert steps.why_eager is None
     theirs = dict(eager.learner.model.named_buffers())
     for name, buffer in replayed.learner.model.named_buffers():
         if name.endswith("num_batches_tracked"):
@@ -129,13 +129,13 @@ def test_capturing_leaves_running_statistics_as_eager_steps_leave_them(same_mask
 @pytest.mark.parametrize("method", [UseAID(relu_prob=0.9), UseDropout(drop_positive=0.3)])
 def test_captured_steps_with_the_same_masks_equal_eager_ones(same_masks, method, optimizer, precision):
     spec = small_spec(method, optimizer=optimizer)
-    (eager, examples), (replayed, _) = (trainee_of(spec, precision=precision) for _ in range(2))
+    (eager, examples), (replayed, _) = (training_of(spec, precision=precision) for _ in range(2))
     same_masks.serve(eager, replayed)
     start, batches = weights(eager).clone(), torch.arange(1000, device="cuda").split(96)
     steps = CapturedSteps(replayed, num_examples=len(examples))
     take(EagerSteps(eager), examples, batches)
     take(steps, examples, batches)
-    assert steps.obstacle is None
+    assert steps.why_eager is None
     assert_equal_within_rounding(replayed, eager, start, num_steps=len(batches))
 
 
@@ -153,21 +153,21 @@ def test_captured_steps_with_the_same_masks_equal_eager_ones(same_masks, method,
 )
 def test_captured_steps_stay_good_and_equal_eager_ones_across_a_stage(method, is_renewed):
     spec = small_spec(method, optimizer=Adam(learning_rate=2e-3))
-    (eager, examples), (replayed, _) = trainee_of(spec), trainee_of(spec)
+    (eager, examples), (replayed, _) = training_of(spec), training_of(spec)
     other = examples.subset(torch.arange(len(examples)).flip(0)[:700])  # fewer: the room for the first has more
     start = weights(eager).clone()
     ways = EagerSteps(eager), CapturedSteps(replayed, num_examples=len(examples))
     for steps in ways:
-        learner, state = steps.trainee.learner, steps.trainee.state
+        plasticity = steps.training.plasticity
         take(steps, examples, Batches(examples, 96, 0, 0, 0).indices())
-        before = weights(steps.trainee).clone()
-        method.end_stage(learner, state, Batches(examples, 96, 0, 0, "end"))
+        before = weights(steps.training).clone()
+        plasticity.end_stage(Batches(examples, 96, 0, 0, "end"))
         if is_renewed:
-            learner.optimizer = spec.optimizer.renewed(learner.optimizer)
-        method.begin_stage(learner, state, Batches(other, 96, 0, 1, "begin"), 1)
-        assert torch.equal(weights(steps.trainee), before) == isinstance(method, Vanilla)  # else it does something
+            plasticity.optimizer = spec.optimizer.renewed(plasticity.optimizer)
+        plasticity.begin_stage(Batches(other, 96, 0, 1, "begin"))
+        assert torch.equal(weights(steps.training), before) == isinstance(method, Vanilla)  # else it does something
         take(steps, other, Batches(other, 96, 0, 1, 0).indices())
-    assert ways[1].obstacle is None
+    assert ways[1].why_eager is None
     num_steps = len(Batches(examples, 96, 0, 0, 0)) + len(Batches(other, 96, 0, 1, 0))
     assert_equal_within_rounding(replayed, eager, start, num_steps=num_steps)
 
@@ -177,14 +177,14 @@ def test_many_steps_in_one_graph_are_those_of_graphs_of_one_across_a_stage(metho
     spec, ends = image_spec(ResNet18(width=16), method), []
     for at_once in (STEPS_AT_ONCE, 1):
         monkeypatch.setattr(step, "STEPS_AT_ONCE", at_once)
-        trainee, examples = trainee_of(spec, precision="bf16")
-        steps = CapturedSteps(trainee, num_examples=len(examples))
+        training, examples = training_of(spec, precision="bf16")
+        steps = CapturedSteps(training, num_examples=len(examples))
         for stage in (0, 1):
             take(steps, examples, Batches(examples, 60, 0, stage, 0).indices())  # 26 of 60 images, one of 40
-            trainee.learner.optimizer = spec.optimizer.renewed(trainee.learner.optimizer)
-        assert steps.obstacle is None
+            training.plasticity.optimizer = spec.optimizer.renewed(training.learner.optimizer)
+        assert steps.why_eager is None
         assert len(steps.graphs) == (2 if at_once == 1 else 3)
-        ends.append((weights(trainee), trainee.sums))
+        ends.append((weights(training), training.sums))
     (many, many_sums), (one, one_sums) = ends
     assert torch.equal(many, one)
     assert torch.equal(many_sums, one_sums)

@@ -339,7 +339,7 @@ def test_full_reset_leaves_the_network_as_it_was_at_first_after_each_boundary(tm
     after = [network for name, _, network, _ in events if name == "cross_boundary_"]
     assert len(after) == 3
     for name, agent, network, _ in events:
-        first = torch.cat([agent.trainee.learner.initial[key].flatten() for key in agent.network.state_dict()])
+        first = torch.cat([agent.training.learner.initial[key].flatten() for key in agent.network.state_dict()])
         assert torch.equal(network, first) == (name == "cross_boundary_")
 
 
@@ -376,7 +376,7 @@ def test_recorded_metrics_are_those_of_the_states_that_the_probe_stream_draws(tm
     last = finished(tmp_path, spec).folder(spec).records()[-1]
     agent = agents[-1]  # nothing changed it, or its memory, since
     states = agent.replay.sample(agent.replay.num_transitions, stream(2, "probe", last["stage"])).stack_BSHW
-    seen = observe(agent.network, states.float(), initial=agent.trainee.learner.initial)
+    seen = observe(agent.network, states.float(), initial=agent.training.learner.initial)
     expected = measure(spec.problem.metrics, seen)
     assert {"srank", "dormant_ratio_0.1", "sign_bias"} <= expected.keys()
     assert {name: last[name] for name in expected} == pytest.approx(expected)

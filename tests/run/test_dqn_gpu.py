@@ -9,9 +9,9 @@ from supple.methods.base import Method
 from supple.methods.cbp import CBP
 from supple_lab import registry
 from supple_lab.run import dqn
+from supple_lab.run.capture import Graph
 from supple_lab.run.recorder import Pace
 from supple_lab.run.run import execute
-from supple_lab.run.step import OneGraph
 from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
 
@@ -48,16 +48,16 @@ def assert_equal_ends(one: Store, other: Store, spec) -> None:
 @BY_METHOD
 def test_graphs_change_no_number(tmp_path, monkeypatch, name):
     spec = chain_spec(CERTAIN.get(name, METHODS[name]()), act_mode="train")
-    obstacles, original = [], OneGraph.__call__
+    reasons, original = [], Graph.__call__
 
     def watched(graph):
         original(graph)
-        obstacles.append(graph.obstacle or (graph.graph is None and "not captured"))
+        reasons.append(graph.why_eager or (graph.graph is None and "not captured"))
 
-    monkeypatch.setattr(OneGraph, "__call__", watched)
+    monkeypatch.setattr(Graph, "__call__", watched)
     captured = on_gpu(tmp_path / "captured", spec)
-    assert not any(obstacles)
-    monkeypatch.setattr(OneGraph, "__call__", lambda graph: graph.work())
+    assert not any(reasons)
+    monkeypatch.setattr(Graph, "__call__", lambda graph: graph.work())
     assert_equal_ends(on_gpu(tmp_path / "eager", spec), captured, spec)
 
 

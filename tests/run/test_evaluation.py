@@ -8,8 +8,8 @@ from torch import nn
 from supple import AID
 from supple_lab.data.digits import Digits
 from supple_lab.precision import Numerics
+from supple_lab.run.capture import MOVED
 from supple_lab.run.evaluate import BATCH_SIZE, NUM_EAGER, Evaluation
-from supple_lab.run.step import MOVED
 
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
@@ -62,7 +62,7 @@ def test_passes_follow_the_weights_and_the_sets(device):
         fresh = Evaluation(evaluation.model, evaluation.numerics)
         assert values == pytest.approx(fresh.scores({"test": subset}), rel=1e-5)
     assert (evaluation.known["test"].graph is not None) == (device == "cuda")
-    assert evaluation.obstacle is None
+    assert evaluation.why_eager is None
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -75,7 +75,7 @@ def test_passes_find_weights_that_have_moved(device):
             fresh = Evaluation(evaluation.model, evaluation.numerics)
             assert values == pytest.approx(fresh.scores({"test": examples}), rel=1e-5)
         weight.data = torch.randn_like(weight)  # the old values stay where they were, for a stale graph to read
-    assert evaluation.obstacle == (MOVED if device == "cuda" else None)
+    assert evaluation.why_eager == (MOVED if device == "cuda" else None)
 
 
 def test_nothing_accumulates_over_stages():

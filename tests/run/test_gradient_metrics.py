@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from small_games import chain_spec, last_checkpoint
 from small_runs import small_spec
-from small_trainees import assert_captured, needs_gpu, trainee_of
+from small_training import assert_captured, needs_gpu, training_of
 from supple.methods.activations import UseAID
 from supple.metrics.base import every_metric
 from supple.metrics.observe import observe
@@ -85,10 +85,10 @@ def test_metrics_of_gradients_change_nothing_of_a_run(tmp_path, spec):
 
 def in_double(method=None):
     """A small network in float64, where the order of sums does not matter, and a probe of two batches and a bit."""
-    trainee, examples = trainee_of(small_spec(method), "cpu")
+    training, examples = training_of(small_spec(method), "cpu")
     images, labels = examples.batch(torch.arange(2 * PROBE_BATCH_SIZE + 3))
-    trainee.learner.model.double()
-    return trainee, (images.double(), labels)
+    training.learner.model.double()
+    return training, (images.double(), labels)
 
 
 def gradients_by_hand(model, probe):
@@ -100,24 +100,24 @@ def gradients_by_hand(model, probe):
 
 
 def test_recorded_norm_is_that_of_the_probes_loss_in_evaluation_mode():
-    trainee, probe = in_double(UseAID(relu_prob=0.7))
-    by_hand = gradients_by_hand(trainee.learner.model, probe)
+    training, probe = in_double(UseAID(relu_prob=0.7))
+    by_hand = gradients_by_hand(training.learner.model, probe)
     expected = sum(gradient.square().sum().item() for gradient in by_hand.values()) ** 0.5
-    for parameter in trainee.learner.model.parameters():
+    for parameter in training.learner.model.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)  # what a step left counts for nothing
-    assert metric_values(trainee, (GradientNorm(),), probe) == {"gradient_norm": pytest.approx(expected, rel=1e-12)}
+    assert metric_values(training, (GradientNorm(),), probe) == {"gradient_norm": pytest.approx(expected, rel=1e-12)}
 
 
 def test_unit_that_no_image_of_the_probe_reaches_counts_as_dead():
-    trainee, probe = in_double()
-    first = next(layer for layer in trainee.learner.model.modules() if isinstance(layer, torch.nn.Linear))
+    training, probe = in_double()
+    first = next(layer for layer in training.learner.model.modules() if isinstance(layer, torch.nn.Linear))
     with torch.no_grad():
         first.bias[:5] = -1e3
-    by_hand = gradients_by_hand(trainee.learner.model, probe)
+    by_hand = gradients_by_hand(training.learner.model, probe)
     rows = torch.cat([gradient.abs().sum(1) for gradient in by_hand.values() if gradient.dim() == 2])
     num_dead = int((rows == 0).sum())
     assert num_dead >= 5
-    got = metric_values(trainee, (DeadGradientShare(),), probe)
+    got = metric_values(training, (DeadGradientShare(),), probe)
     assert got == {"dead_gradient_share": pytest.approx(num_dead / len(rows))}
 
 
@@ -139,16 +139,16 @@ def test_recorded_norm_of_a_dqn_run_is_that_of_its_loss_on_the_probe(tmp_path, m
 @pytest.fixture
 def residual():
     """A network with norms after a step, one of its blocks in evaluation mode, and a probe of more than a batch."""
-    trainee, examples = trainee_of(replace(small_spec(UseAID()), model=ResNet18(width=2)), "cpu")
-    with mask_stream(trainee.masks):
-        training_step(trainee, examples, torch.arange(64))
-    trainee.learner.model[3].eval()
-    return trainee, examples.batch(torch.arange(PROBE_BATCH_SIZE + 1))
+    training, examples = training_of(replace(small_spec(UseAID()), model=ResNet18(width=2)), "cpu")
+    with mask_stream(training.masks):
+        training_step(training, examples, torch.arange(64))
+    training.learner.model[3].eval()
+    return training, examples.batch(torch.arange(PROBE_BATCH_SIZE + 1))
 
 
 def test_measuring_leaves_the_very_gradients_and_all_else_as_it_was(residual):
-    trainee, probe = residual
-    learner, masks = trainee.learner, trainee.masks
+    training, probe = residual
+    learner, masks = training.learner, training.masks
     model = learner.model
     kept = [(parameter.grad, parameter.grad.clone()) for parameter in model.parameters()]
     moments, state = copy.deepcopy(learner.optimizer.state_dict()), copy.deepcopy(model.state_dict())
@@ -157,7 +157,7 @@ def test_measuring_leaves_the_very_gradients_and_all_else_as_it_was(residual):
     generators = (torch.default_generator, masks, learner.generator)
     streams = [generator.get_state() for generator in generators]
     with mask_stream(masks):
-        metric_values(trainee, METRICS, probe)
+        metric_values(training, METRICS, probe)
     for parameter, (gradient, value) in zip(model.parameters(), kept, strict=True):
         assert parameter.grad is gradient
         assert torch.equal(gradient, value)
@@ -169,40 +169,40 @@ def test_measuring_leaves_the_very_gradients_and_all_else_as_it_was(residual):
 
 
 def test_parameter_without_a_gradient_has_none_afterwards():
-    trainee, probe = in_double()
-    assert metric_values(trainee, ON_GRADIENTS, probe).keys() == {"gradient_norm", "dead_gradient_share"}
-    assert all(parameter.grad is None for parameter in trainee.learner.model.parameters())
+    training, probe = in_double()
+    assert metric_values(training, ON_GRADIENTS, probe).keys() == {"gradient_norm", "dead_gradient_share"}
+    assert all(parameter.grad is None for parameter in training.learner.model.parameters())
 
 
 def test_gradients_are_put_back_where_a_metric_fails(residual, monkeypatch):
-    trainee, probe = residual
-    kept = [parameter.grad for parameter in trainee.learner.model.parameters()]
+    training, probe = residual
+    kept = [parameter.grad for parameter in training.learner.model.parameters()]
 
     def failing(metric, observation):
         raise FloatingPointError
 
     monkeypatch.setattr(GradientNorm, "measure", failing)
     with pytest.raises(FloatingPointError):
-        metric_values(trainee, (GradientNorm(),), probe)
-    assert all(p.grad is gradient for p, gradient in zip(trainee.learner.model.parameters(), kept, strict=True))
+        metric_values(training, (GradientNorm(),), probe)
+    assert all(p.grad is gradient for p, gradient in zip(training.learner.model.parameters(), kept, strict=True))
 
 
 def test_probe_is_learned_from_only_where_a_metric_reads_gradients():
-    trainee, (images, labels) = in_double()
+    training, (images, labels) = in_double()
     batches = iter([(images, labels)])
-    observation = observe(trainee.learner.model, images)
-    measure_on_probe((WeightNorm(),), observation, trainee=trainee, batches=batches)
+    observation = observe(training.learner.model, images)
+    measure_on_probe((WeightNorm(),), observation, training=training, batches=batches)
     assert len(list(batches)) == 1
 
 
 def test_metrics_of_a_bf16_run_are_those_of_its_forwards():
-    trainee, examples = trainee_of(small_spec(UseAID()), "cpu", precision="bf16")
+    training, examples = training_of(small_spec(UseAID()), "cpu", precision="bf16")
     images, labels = examples.batch(torch.arange(PROBE_BATCH_SIZE))
-    values = metric_values(trainee, (PreactivationHistogram(), GradientNorm()), (images, labels))
+    values = metric_values(training, (PreactivationHistogram(), GradientNorm()), (images, labels))
     low = torch.tensor(values["preactivation_low"], dtype=torch.float64)
     assert low == low.bfloat16().double()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = F.cross_entropy(trainee.learner.model.eval()(images), labels)
-    gradients = torch.autograd.grad(loss, list(trainee.learner.model.parameters()))
+        loss = F.cross_entropy(training.learner.model.eval()(images), labels)
+    gradients = torch.autograd.grad(loss, list(training.learner.model.parameters()))
     expected = torch.cat([gradient.flatten() for gradient in gradients]).norm().item()
     assert values["gradient_norm"] == pytest.approx(expected)  # the same operations

@@ -33,7 +33,7 @@ def test_status_says_it_before_the_first_epoch_ends(tmp_path, monkeypatch):
     def take(self, ahead):
         if next(num_left, None) is None:
             raise KeyboardInterrupt
-        self.obstacle = REASON
+        self.why_eager = REASON
         return 1
 
     monkeypatch.setattr(EagerSteps, "take", take)
@@ -46,10 +46,10 @@ def test_status_of_a_finished_run_says_it_of_steps_and_of_evaluation(tmp_path, m
     spec, store, original = small_spec(), Store.create(tmp_path), Evaluation.pass_over
 
     def pass_over(self, examples):
-        self.obstacle = REASON
+        self.why_eager = REASON
         original(self, examples)
 
-    monkeypatch.setattr(EagerSteps, "obstacle", "OutOfMemoryError: 2 GiB")
+    monkeypatch.setattr(EagerSteps, "why_eager", "OutOfMemoryError: 2 GiB")
     monkeypatch.setattr(Evaluation, "pass_over", pass_over)
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_STEPS}: OutOfMemoryError: 2 GiB; evaluation: {REASON}"
@@ -57,7 +57,7 @@ def test_status_of_a_finished_run_says_it_of_steps_and_of_evaluation(tmp_path, m
 
 def test_status_of_a_dqn_run_says_it(tmp_path, monkeypatch):
     spec, store = chain_spec(), Store.create(tmp_path)
-    monkeypatch.setattr(Agent, "obstacles", [REASON, REASON])
+    monkeypatch.setattr(Agent, "why_eager", [REASON, REASON])
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 
@@ -81,7 +81,7 @@ def killed_at_step_20(root, spec, monkeypatch, *, pace):
     def take(self, ahead):
         if next(num_left, None) is None:
             raise KeyboardInterrupt
-        self.obstacle = REASON
+        self.why_eager = REASON
         return original(self, ahead)
 
     monkeypatch.setattr(EagerSteps, "take", take)
@@ -128,7 +128,7 @@ def test_resumed_dqn_run_says_it_of_the_segments_before(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Agent, "obstacles", [REASON])
+        patch.setattr(Agent, "why_eager", [REASON])
         patch.setattr(dqn, "contest", killed)
         with pytest.raises(KeyboardInterrupt):
             execute(spec, store, pace=AT_EVERY_STEP)

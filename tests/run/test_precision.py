@@ -48,9 +48,9 @@ def test_bf16_run_computes_in_bfloat16_and_learns(tmp_path, monkeypatch):
     dtypes = set()
     original = step.training_step
 
-    def spy(trainee, *arguments):
-        trainee.learner.model[1].register_forward_hook(lambda module, args, output: dtypes.add(output.dtype))
-        return original(trainee, *arguments)
+    def spy(training, *arguments):
+        training.learner.model[1].register_forward_hook(lambda module, args, output: dtypes.add(output.dtype))
+        return original(training, *arguments)
 
     monkeypatch.setattr(step, "training_step", spy)
     store = Store.create(tmp_path)

@@ -6,15 +6,17 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from small_trainees import assert_captured, needs_gpu, trainee_of, weights
+from small_training import assert_captured, needs_gpu, training_of, weights
 from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import (
+    MOVED,
     NUM_REHEARSALS,
     ONE_CAPTURE,
     OWN,
+    Graph,
     end_graphs,
     graphs_that_end_together,
     reason_of,
@@ -22,7 +24,7 @@ from supple_lab.run.capture import (
 )
 from supple_lab.run.evaluate import NUM_EAGER, Evaluation
 from supple_lab.run.run import execute
-from supple_lab.run.step import MOVED, CapturedSteps, OneGraph
+from supple_lab.run.step import CapturedSteps, tensors_of, without_trace
 from supple_lab.store.store import Store
 
 AT_THE_END = "CUDA error: operation failed due to a previous error during capture"
@@ -75,17 +77,22 @@ def test_reason_is_what_was_said_instead_of_an_error_on_purpose():
 
 def failed_steps(method):
     """Steps that have been tried to capture, and were taken eagerly."""
-    trainee, examples = trainee_of(small_spec(method))
-    steps = CapturedSteps(trainee, num_examples=len(examples))
+    training, examples = training_of(small_spec(method))
+    steps = CapturedSteps(training, num_examples=len(examples))
     steps.begin_stage(examples)
     steps.take((torch.arange(32, device="cuda"),))
-    assert steps.obstacle
+    assert steps.why_eager
     return steps
 
 
-def says_why(obstacle):
+def graph_of(work, training):
+    """The work on what a step reads and writes, as the agent captures its own."""
+    return Graph(work, touches=lambda: tensors_of(training), restore=lambda: without_trace(training))
+
+
+def says_why(reason):
     """Whether it is what CUDA says to the forbidden call, not what it says of it afterwards."""
-    return "capturing" in obstacle and AT_THE_END not in obstacle
+    return "capturing" in reason and AT_THE_END not in reason
 
 
 def fail(**settings):
@@ -107,10 +114,10 @@ class TestOnAGpu:
     pytestmark = needs_gpu
 
     def test_step_that_cannot_be_captured_is_taken_eagerly_and_says_why(self):
-        before = weights(trainee_of(small_spec())[0])
+        before = weights(training_of(small_spec())[0])
         steps = failed_steps(Peeks())
-        assert says_why(steps.obstacle)
-        assert not torch.equal(weights(steps.trainee), before)
+        assert says_why(steps.why_eager)
+        assert not torch.equal(weights(steps.training), before)
 
     def test_failed_capture_leaves_the_current_stream_as_it_was(self):
         for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
@@ -119,14 +126,14 @@ class TestOnAGpu:
                 assert torch.cuda.current_stream() == stream
 
     def test_failed_rehearsal_leaves_no_trace_though_its_kernels_come_late(self):
-        trainee, examples = trainee_of(small_spec(StopsLate()))
-        before = weights(trainee).clone()
-        steps = CapturedSteps(trainee, num_examples=len(examples))
+        training, examples = training_of(small_spec(StopsLate()))
+        before = weights(training).clone()
+        steps = CapturedSteps(training, num_examples=len(examples))
         steps.begin_stage(examples)
         steps.capture((torch.arange(32, device="cuda"),))
         torch.cuda.synchronize()
-        assert steps.obstacle == "RuntimeError: not today"
-        assert torch.equal(weights(trainee), before)
+        assert steps.why_eager == "RuntimeError: not today"
+        assert torch.equal(weights(training), before)
 
     @pytest.mark.parametrize("method", [UseAID(), CBP(replacement_rate=0.1)], ids=["aid", "cbp"])
     def test_run_after_a_failed_capture_is_captured_and_equals_the_run_before_it(self, tmp_path, method):
@@ -178,19 +185,19 @@ class TestOnAGpu:
                 x = x.flatten(1)
                 return super().forward(x * (1.0 if x.sum().item() else 0.0))
 
-        _, examples = trainee_of(small_spec())
+        _, examples = training_of(small_spec())
         evaluation = Evaluation(Asks(64, 10, device="cuda"), Numerics(torch.device("cuda"), "fp32"))
         values = [evaluation.scores({"test": examples}) for _ in range(NUM_EAGER + 2)]
-        assert says_why(evaluation.obstacle)
+        assert says_why(evaluation.why_eager)
         assert all(value == values[0] for value in values)
 
     def test_work_that_cannot_be_captured_is_done_and_says_why(self):
-        trainee, _ = trainee_of(small_spec())
+        training, _ = training_of(small_spec())
         total = torch.zeros((), device="cuda")
-        work = OneGraph(lambda: total.fill_(weights(trainee).sum().item()), trainee)
+        work = graph_of(lambda: total.fill_(weights(training).sum().item()), training)
         work()
-        assert says_why(work.obstacle)
-        assert total.item() == weights(trainee).sum().item()
+        assert says_why(work.why_eager)
+        assert total.item() == weights(training).sum().item()
 
     def test_graph_that_is_dropped_takes_nothing_from_the_others(self):
         x, product, other = (torch.randn(512, 512, device="cuda") for _ in range(3))
@@ -227,27 +234,27 @@ class TestOnAGpu:
             assert torch.cuda.memory_reserved() - before < size
 
     def test_work_on_tensors_that_have_moved_is_done_as_it_is_and_says_so(self):
-        trainee, _ = trainee_of(small_spec())
-        first, total = next(trainee.learner.model.parameters()), torch.zeros((), device="cuda")
-        work = OneGraph(lambda: total.copy_(weights(trainee).sum()), trainee)
+        training, _ = training_of(small_spec())
+        first, total = next(training.learner.model.parameters()), torch.zeros((), device="cuda")
+        work = graph_of(lambda: total.copy_(weights(training).sum()), training)
         work()
-        work.look_again()
+        work.recheck_addresses()
         assert work.graph is not None
         first.data = torch.randn_like(first)
-        work.look_again()
+        work.recheck_addresses()
         work()
-        assert (work.graph, work.obstacle) == (None, MOVED)
-        assert total.item() == pytest.approx(weights(trainee).sum().item(), rel=1e-5)
+        assert (work.graph, work.why_eager) == (None, MOVED)
+        assert total.item() == pytest.approx(weights(training).sum().item(), rel=1e-5)
 
     def test_work_that_replaces_the_methods_state_is_done_as_it_is_and_says_so(self):
-        trainee, _ = trainee_of(small_spec())
-        trainee.state["count"] = torch.zeros((), device="cuda")
-        work = OneGraph(lambda: trainee.state.update(count=trainee.state["count"] + 1.0), trainee)
+        training, _ = training_of(small_spec())
+        training.method_state["count"] = torch.zeros((), device="cuda")
+        work = graph_of(lambda: training.method_state.update(count=training.method_state["count"] + 1.0), training)
         for _ in range(3):
             work()
         assert work.graph is None
-        assert "in the place of its state" in work.obstacle
-        assert trainee.state["count"].item() == 3.0
+        assert "in the place of its state" in work.why_eager
+        assert training.method_state["count"].item() == 3.0
 
     def test_graph_whose_work_failed_ends_with_the_others(self):
         number, left = torch.ones(8, device="cuda"), iter(range(NUM_REHEARSALS))

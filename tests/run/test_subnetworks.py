@@ -22,10 +22,10 @@ from supple_lab.optimizer import SGD, Adam
 from supple_lab.precision import Numerics
 from supple_lab.results.results import Results, RunResult
 from supple_lab.run import supervised
-from supple_lab.run.network import new_learner, take_snapshot
+from supple_lab.run.network import attach_method, new_learner, take_snapshot
 from supple_lab.run.recorder import Pace, Tracking
 from supple_lab.run.run import execute
-from supple_lab.run.step import Trainee, training_step
+from supple_lab.run.step import TrainState, training_step
 from supple_lab.run.subnetworks import (
     Copies,
     Interim,
@@ -252,19 +252,18 @@ def flat(value):
 def test_parent_is_untouched_and_two_calls_are_equal(method):
     spec = spec_with_subnetworks(method)
     learner, stage = beginning(spec)
-    state = method.init(learner)
-    masks = torch.Generator()
-    trainee = Trainee(learner, method, state, CPU, None, masks, torch.zeros(2).double())
+    plasticity, masks = attach_method(spec, learner), torch.Generator()
+    training = TrainState(plasticity, CPU, masks, torch.zeros(2).double())
     for indices in supervised.Batches(stage.train, 32, 0, 1, 0).indices():
-        training_step(trainee, stage.train, indices)
+        training_step(training, stage.train, indices)
     learner.features  # noqa: B018  (kept from the first use on)
-    training_step(trainee, stage.train, indices)
+    training_step(training, stage.train, indices)
     learner.model(stage.train.batch(indices)[0])
     gradients = [parameter.grad.clone() for parameter in learner.model.parameters()]
     features = {site: value.clone() for site, value in learner.features.items()}
-    before = flat(take_snapshot(learner, state, masks))
+    before = flat(take_snapshot(plasticity, masks))
     values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, interim=NoInterim())
-    for one, other in zip(before, flat(take_snapshot(learner, state, masks)), strict=True):
+    for one, other in zip(before, flat(take_snapshot(plasticity, masks)), strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
     for parameter, gradient in zip(learner.model.parameters(), gradients, strict=True):
         assert torch.equal(parameter.grad, gradient)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from supple.attach import Plasticity
 from supple.learner import Learner
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
@@ -18,7 +19,7 @@ from supple_lab.run import run, step
 from supple_lab.run.network import new_learner
 from supple_lab.run.recorder import Pace
 from supple_lab.run.run import execute
-from supple_lab.run.step import Trainee, training_step
+from supple_lab.run.step import TrainState, training_step
 from supple_lab.store.store import Store
 
 ZERO = torch.zeros(1, 1, 1)
@@ -39,10 +40,10 @@ def test_all_methods_of_a_seed_see_the_same_batches(tmp_path, monkeypatch):
     seen: dict[str, list[torch.Tensor]] = {}
     original = step.training_step
 
-    def spy(trainee, examples, indices):
+    def spy(training, examples, indices):
         images, labels = examples.batch(indices)
-        seen.setdefault(trainee.method.name, []).append(torch.cat((images.flatten(), labels.float())))
-        return original(trainee, examples, indices)
+        seen.setdefault(training.plasticity.methods[0].name, []).append(torch.cat((images.flatten(), labels.float())))
+        return original(training, examples, indices)
 
     monkeypatch.setattr(step, "training_step", spy)
     for method in (UseAID(), UseDropout()):
@@ -120,11 +121,12 @@ def test_online_loss_of_the_first_epochs_is_near_that_of_guessing(tmp_path):
 
 def test_gradients_are_clipped_to_the_models_norm():
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0), example_input=torch.zeros(2, 1, 8, 8))
     examples = Examples(torch.full((4, 1, 8, 8), 255), torch.zeros(4, dtype=torch.long), ZERO, ZERO + 0.01)
     for clip_norm, expected in ((0.5, 0.5), (None, None)):
-        trainee = Trainee(learner, Vanilla(), {}, CPU, clip_norm, torch.Generator(), torch.zeros(2).double())
-        training_step(trainee, examples, torch.arange(4))
+        with Plasticity(learner, (Vanilla(),), clip_norm=clip_norm) as plasticity:
+            training = TrainState(plasticity, CPU, torch.Generator(), torch.zeros(2).double())
+            training_step(training, examples, torch.arange(4))
         norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
         assert norm > 10 if expected is None else abs(norm - expected) < 1e-3
 

@@ -1,22 +1,25 @@
 """The training loop: at which rate it learns, when it calls a method, when it clips, what ends it, how it rehearses."""
 
 import dataclasses
+import weakref
 
 import pytest
 import torch
 
 from small_runs import small_scenario_spec, small_spec
-from small_trainees import trainee_of, weights
+from small_training import training_of, weights
 from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
-from supple_lab.run import supervised
+from supple_lab.run import network, supervised
+from supple_lab.run.capture import no_collection
+from supple_lab.run.network import learner_of
 from supple_lab.run.recorder import Journal, Pace
 from supple_lab.run.run import execute
-from supple_lab.run.step import EagerSteps, Trainee, without_trace
+from supple_lab.run.step import EagerSteps, TrainState, without_trace
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.store.store import Store
 
@@ -75,6 +78,21 @@ def test_run_whose_very_last_step_explodes_ends_as_diverged(tmp_path):
     assert folder.records() == []
 
 
+def test_network_is_freed_when_its_run_ends_without_a_collection(tmp_path, monkeypatch):
+    networks = []
+
+    def noted(spec, model, **settings):
+        networks.append(weakref.ref(model))
+        return learner_of(spec, model, **settings)
+
+    monkeypatch.setattr(network, "learner_of", noted)
+    for seed in range(2):  # what torch imports at its first step keeps the frames of that step
+        with no_collection():
+            assert execute(small_spec(UseAID(), num_stages=1, seed=seed), Store.create(tmp_path)) == "done"
+            is_freed = networks[-1]() is None
+    assert is_freed
+
+
 class ThreeAtOnce(EagerSteps):
     """Takes up to three steps before the loop is asked again, as steps on a GPU take many."""
 
@@ -95,7 +113,7 @@ def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_o
     one, three = Store.create(tmp_path / "one"), Store.create(tmp_path / "three")
     assert execute(spec, one) == "done"
     with monkeypatch.context() as patch:
-        patch.setattr(supervised, "choose_steps", lambda trainee, num_examples: ThreeAtOnce(trainee))
+        patch.setattr(supervised, "choose_steps", lambda training, num_examples: ThreeAtOnce(training))
         patch.setattr(Journal, "checkpoint_if_due", limited)
         with pytest.raises(KeyboardInterrupt):
             execute(spec, three, pace=Pace(seconds=0.0))
@@ -106,29 +124,28 @@ def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_o
     assert three.folder(spec).records() == one.folder(spec).records()
 
 
-def step_(trainee: Trainee, steps: EagerSteps) -> None:
-    with mask_stream(trainee.masks):
+def step_(training: TrainState, steps: EagerSteps) -> None:
+    with mask_stream(training.masks):
         steps.take((torch.arange(32),))
 
 
-def streams(trainee: Trainee) -> list[torch.Tensor]:
-    return [trainee.learner.generator.get_state(), trainee.masks.get_state()]
+def streams(training: TrainState) -> list[torch.Tensor]:
+    return [training.learner.generator.get_state(), training.masks.get_state()]
 
 
 def test_first_step_after_a_rehearsal_is_the_first_step_without_one():
-    method, trainees = CBP(replacement_rate=0.5, maturity=0), []
+    method, trainings = CBP(replacement_rate=0.5, maturity=0), []
     for is_rehearsed in (True, False):
-        trainee, examples = trainee_of(small_spec(UseAID()), device="cpu")  # masks are drawn, and fresh weights of CBP
-        trainee = dataclasses.replace(trainee, method=method, state=method.init(trainee.learner))
-        (steps := EagerSteps(trainee)).begin_stage(examples)
-        before = streams(trainee)
+        training, examples = training_of(small_spec(UseAID()), device="cpu", method=method)  # both draw
+        (steps := EagerSteps(training)).begin_stage(examples)
+        before = streams(training)
         if is_rehearsed:
-            with without_trace(trainee):
-                step_(trainee, steps)
-                assert not any(map(torch.equal, streams(trainee), before))
-            assert all(map(torch.equal, streams(trainee), before))
-        step_(trainee, steps)
-        trainees.append(trainee)
-    one, other = trainees
+            with without_trace(training):
+                step_(training, steps)
+                assert not any(map(torch.equal, streams(training), before))
+            assert all(map(torch.equal, streams(training), before))
+        step_(training, steps)
+        trainings.append(training)
+    one, other = trainings
     assert torch.equal(weights(one), weights(other))
     assert torch.equal(one.sums, other.sums)

@@ -101,8 +101,8 @@ def our_step(device: torch.device, method: Method, *, seed: int = 0) -> Callable
         take(lambda: int(chance.integers(agent.num_actions)), lambda: None)
     with Numerics.choose(device, "default").matmuls():
         step()  # captured here, on a GPU
-    if agent.obstacles:
-        raise RuntimeError(f"a step cannot be captured: {agent.obstacles[0]}")
+    if agent.why_eager:
+        raise RuntimeError(f"a step cannot be captured: {agent.why_eager[0]}")
     return step
 
 

@@ -29,8 +29,8 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
 from supple_lab.optimizer import Adam
 from supple_lab.precision import Numerics, Precision
-from supple_lab.run.network import new_learner
-from supple_lab.run.step import Trainee, choose_steps
+from supple_lab.run.network import attach_method, new_learner
+from supple_lab.run.step import TrainState, choose_steps
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 
@@ -151,8 +151,8 @@ def our_steps(case: Case, device: torch.device, method: Method, *, precision: Pr
     learner = new_learner(spec, splits, numerics)
     learner.model.train()
     sums, masks = torch.zeros(2, dtype=torch.float64, device=device), torch.Generator(device)
-    trainee = Trainee(learner, method, method.init(learner), numerics, case.model.clip_norm, masks, sums)
-    steps = choose_steps(trainee, num_examples=len(splits.train))
+    training = TrainState(attach_method(spec, learner), numerics, masks, sums)
+    steps = choose_steps(training, num_examples=len(splits.train))
     steps.begin_stage(splits.train)
 
     def taken() -> Iterator[int]:
@@ -161,8 +161,8 @@ def our_steps(case: Case, device: torch.device, method: Method, *, precision: Pr
             while batches:
                 with mask_stream(masks):
                     number = steps.take(batches)
-                if steps.obstacle is not None:
-                    raise RuntimeError(f"{case.title}: the steps of {method.name} are not captured: {steps.obstacle}")
+                if steps.why_eager is not None:
+                    raise RuntimeError(f"{case.title}: the steps of {method.name} are not captured: {steps.why_eager}")
                 batches = batches[number:]
                 yield number
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from supple_lab.data.base import Facts, Splits
-from supple_lab.data.files import Archive, KnownFile, OnDisk, Pixels, read_files, sizes
+from supple_lab.data.files import Archive, KnownFile, OnDisk, Pixels, read_files
 
 
 class BinaryRows(OnDisk):
@@ -19,9 +19,6 @@ class BinaryRows(OnDisk):
     def read(self, folder: Path) -> Splits:
         *train, test = read_files(folder, self.files)
         return self.splits(self._parse(b"".join(train)), self._parse(test))
-
-    def contents(self, folder: Path) -> list[str]:
-        return sizes(folder)
 
     def _parse(self, content: bytes) -> tuple[Pixels, Pixels]:
         shape = self.facts.image_shape

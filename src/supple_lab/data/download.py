@@ -77,14 +77,20 @@ def _receive(url: str, part: BinaryIO, *, archive: Archive, tell: Tell) -> bool:
     with answer:
         part.seek(_start_of(answer, size))
         part.truncate()
-        while part.tell() <= archive.length and (piece := _piece_of(answer)):
+        while part.tell() <= archive.length:
+            try:
+                piece = answer.read1(PIECE)  # what is there: a later silence does not take it back
+            except (OSError, http.client.HTTPException):  # broken off, or silent for too long
+                break
+            if not piece:
+                break
             part.write(piece)
             tell(Path(archive.path).name, part.tell(), archive.length)
         return not answer.length  # what it still owes
 
 
 def _ask(url: str, size: int) -> http.client.HTTPResponse | None:
-    """Ask for the file from a byte on; None where the mirror has no more than that."""
+    """Ask for the file from a byte on; None if the mirror has no more than that."""
     headers = {"User-Agent": f"supple/{__version__}"}
     if size:
         headers["Range"] = f"bytes={size}-"
@@ -105,13 +111,6 @@ def _start_of(answer: http.client.HTTPResponse, size: int) -> int:
     if found is None or int(found[1]) > size:
         raise MirrorFailed(f"was asked for the bytes from {size} on and sent {sent!r}")
     return int(found[1])
-
-
-def _piece_of(answer: http.client.HTTPResponse) -> bytes:
-    try:
-        return answer.read1(PIECE)  # what is there: a later silence does not take it back
-    except (OSError, http.client.HTTPException):  # broken off, or silent for too long
-        return b""
 
 
 @contextmanager
@@ -151,27 +150,24 @@ def obtain(dataset: OnDisk, root: Path, tell: Tell) -> Splits:
             download(archive, root / archive.path, tell)
         except DataError as error:
             raise DataError(f"{error}\n{by_hand(dataset, root)}") from error
-    for archive in dataset.archives:
-        if archive.unpacks:
-            unpack(root / archive.path, root)
+    to_unpack = [archive for archive in dataset.archives if archive.path.endswith((".tar.gz", ".zip"))]
+    for archive in to_unpack:
+        unpack(root / archive.path, root)
     splits = dataset.read(root / dataset.subfolder)
-    for archive in missing:
-        if archive.unpacks:
+    for archive in to_unpack:
+        if archive in missing:
             (root / archive.path).unlink()
     return splits
 
 
 def by_hand(dataset: OnDisk, root: Path) -> str:
     """Which file to put where on a machine without a network."""
-    missing = [archive for archive in dataset.archives if not archive.is_whole(root / archive.path)]
-    files = "\n".join(_instruction(archive, root) for archive in missing)
-    return (
-        f"To do it by hand, fetch on any machine:\n{files}\n"
-        f"Then run the same command again. Or unpack it yourself to {root / dataset.subfolder}"
-    )
-
-
-def _instruction(archive: Archive, root: Path) -> str:
-    file = root / archive.path
-    told = f"  {archive.urls[0]}\n    to {file}\n    {archive.length:,} bytes, md5 {archive.md5}"
-    return f"{told}\n    a file lies there, but it {archive.fault_of(file)}" if file.is_file() else told
+    lines = ["To do it by hand, fetch on any machine:"]
+    for archive in dataset.archives:
+        if archive.is_whole(file := root / archive.path):
+            continue
+        lines += [f"  {archive.urls[0]}", f"    to {file}", f"    {archive.length:,} bytes, md5 {archive.md5}"]
+        if file.is_file():
+            lines.append(f"    a file lies there, but it {archive.fault_of(file)}")
+    lines.append(f"Then run the same command again. Or unpack it yourself to {root / dataset.subfolder}")
+    return "\n".join(lines)

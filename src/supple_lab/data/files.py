@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from supple_lab.data.base import DataError, Dataset, Examples, Splits
 
+MAX_OVERHEAD = 1 << 20  # bytes by which a .gz may be longer than what comes out of it: far more than gzip adds
+
 
 @dataclass(frozen=True, kw_only=True)
 class KnownFile:
@@ -26,37 +28,38 @@ class KnownFile:
 
     name: str
     length: int
-    digest: str | None  # such as md5:6bbc...; None where none is published for the unpacked file
-    gz_digest: str | None = None  # of NAME.gz; None where there is no such file
+    digest: str | None  # such as md5:6bbc...; None if none is published for the unpacked file
+    gz_digest: str | None = None  # of NAME.gz; None if there is no such file
     row_length: int | None = None  # rows of this length may come in any order: they are sorted, then digested
 
     def read(self, folder: Path) -> bytes:
-        """The verified content, rows sorted where their order is free; DataError says what is wrong with the file."""
+        """The verified content, rows sorted if their order is free; DataError says what is wrong with the file."""
         problems = []
-        for path in self._forms(folder):
+        forms = [folder / self.name] + [folder / f"{self.name}.gz"] * (self.gz_digest is not None)
+        for path in forms if self.digest is not None else forms[::-1]:  # one with a published checksum goes first
             try:
                 return self._verified(path)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                problems.append(f"{path.name}: cannot be read: {error.strerror}")
             except DataError as error:
                 problems.append(str(error))
         raise DataError(problems[0] if problems else f"{self.name}: missing; expected {self.length:,} bytes")
 
-    def _forms(self, folder: Path) -> list[Path]:
-        """The file and its .gz, if it has one; a form with a published checksum goes first."""
-        forms = [folder / self.name] + [folder / f"{self.name}.gz"] * (self.gz_digest is not None)
-        return forms if self.digest is not None else forms[::-1]
-
     def _verified(self, path: Path) -> bytes:
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise DataError(f"{path.name}: cannot be read: {error.strerror}") from error
-        if path.name != self.name:
+        is_gz = path.name != self.name
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size  # before any of it is read: the file may be endless
+            if size > self.length + MAX_OVERHEAD * is_gz:
+                raise DataError(f"{path.name}: {self.length:,} bytes expected, {size:,} found")
+            content = file.read()
+        if is_gz:
             check_digest(path.name, content, expected=self.gz_digest)
-            content = _unzipped(path.name, content)
+            try:
+                content = gzip.decompress(content)
+            except (OSError, EOFError, zlib.error) as error:
+                raise DataError(f"{path.name}: not a whole gzip file: {error}") from error
         if len(content) != self.length:
             raise DataError(f"{path.name}: {self.length:,} bytes expected, {len(content):,} found")
         if self.row_length is not None:
@@ -79,7 +82,7 @@ def read_files(folder: Path, files: Sequence[KnownFile]) -> list[bytes]:
 
 
 def check_digest(name: str, content: bytes, *, expected: str | None) -> None:
-    """Compare the checksum where one is published."""
+    """Compare the checksum if one is published."""
     if expected is None:
         return
     kind, _, wanted = expected.partition(":")
@@ -93,13 +96,6 @@ def sorted_rows(content: bytes, row_length: int) -> bytes:
     return b"".join(sorted(content[at : at + row_length] for at in range(0, len(content), row_length)))
 
 
-def _unzipped(name: str, content: bytes) -> bytes:
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{name}: not a whole gzip file: {error}") from error
-
-
 @dataclass(frozen=True, kw_only=True)
 class Archive:
     """One official file. A .tar.gz or .zip is unpacked in the data folder; a single .gz is read as it is."""
@@ -109,17 +105,12 @@ class Archive:
     length: int
     md5: str
 
-    @property
-    def unpacks(self) -> bool:
-        """Whether files come out of it that take its place."""
-        return self.path.endswith((".tar.gz", ".zip"))
-
     def is_whole(self, file: Path) -> bool:
         """Whether the file is there and is this archive."""
         return file.is_file() and not self.fault_of(file)
 
     def fault_of(self, file: Path) -> str:
-        """What tells a file that is there from this archive; empty where nothing does."""
+        """In what a file that is there differs from this archive; empty if in nothing."""
         if (size := file.stat().st_size) != self.length:
             return f"has {size:,} bytes, not {self.length:,}"
         return "" if (found := md5_of(file)) == self.md5 else f"has the md5 {found}, not {self.md5}"
@@ -136,20 +127,18 @@ def unpack(file: Path, root: Path) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=root, ignore_cleanup_errors=True) as beside:
             if file.name.endswith(".zip"):
-                _unzip(file, Path(beside))
+                unzip(file, beside)
             else:
-                _untar(file, Path(beside))
+                with tarfile.open(file) as archive:
+                    archive.extractall(beside, filter="data")  # refuses links and paths that lead outside
             move_into(Path(beside), root)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    # A RuntimeError is how zipfile refuses encrypted members and compressions that it does not know.
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise DataError(f"{file} cannot be unpacked in {root}: {error}") from error
 
 
-def _untar(file: Path, into: Path) -> None:
-    with tarfile.open(file) as archive:
-        archive.extractall(into, filter="data")  # refuses links and paths that lead outside
-
-
-def _unzip(file: Path, into: Path) -> None:
+def unzip(file: Path, into: str) -> None:
+    """Extract all members, unless one would be written outside."""
     with zipfile.ZipFile(file) as archive:
         for name in archive.namelist():
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name.replace("\\", "/")).parts:
@@ -177,7 +166,8 @@ def use_folder(folder: Path) -> None:
 
 def data_folders() -> list[Path]:
     """Where to look, in order."""
-    return [*_chosen(), cache_folder()]
+    chosen = os.environ.get(VARIABLE)
+    return [*([Path(chosen).expanduser().absolute()] if chosen else []), cache_folder()]
 
 
 def target_folder() -> Path:
@@ -189,11 +179,6 @@ def cache_folder() -> Path:
     """$XDG_CACHE_HOME/supple, or ~/.cache/supple."""
     caches = os.environ.get("XDG_CACHE_HOME")
     return (Path(caches) if caches else Path.home() / ".cache") / "supple"
-
-
-def _chosen() -> list[Path]:
-    chosen = os.environ.get(VARIABLE)
-    return [Path(chosen).expanduser().absolute()] if chosen else []
 
 
 Pixels = NDArray[np.uint8]
@@ -216,8 +201,10 @@ class OnDisk(Dataset):
         try:
             return self.read(folder).to(device)
         except DataError as error:
-            advice = f"To get it whole: supple data get {self.name} --data {self.root_of(folder)}"
-            raise DataError(f"{self.name}: {error}\n{advice}") from error
+            root = folder.parents[len(Path(self.subfolder).parts) - 1]
+            raise DataError(
+                f"{self.name}: {error}\nTo get it whole: supple data get {self.name} --data {root}"
+            ) from error
 
     def find(self) -> Path:
         """The first data folder's subfolder that exists."""
@@ -237,37 +224,25 @@ class OnDisk(Dataset):
         try:
             return folder.is_dir() and any(folder.iterdir())
         except PermissionError:
-            return True  # whoever reads it will say so
-
-    def root_of(self, folder: Path) -> Path:
-        """The data folder that a subfolder lies in."""
-        return folder.parents[len(Path(self.subfolder).parts) - 1]
+            return True  # reading it will say so
 
     @abstractmethod
     def read(self, folder: Path) -> Splits:
         """Both splits from a folder, verified; DataError says what is wrong there."""
 
-    @abstractmethod
     def contents(self, folder: Path) -> list[str]:
         """What the folder holds, a line each, without a judgement."""
+        try:
+            files = sorted(path for path in folder.iterdir() if path.is_file())
+            return [f"{path.name}, {path.stat().st_size:,} bytes" for path in files]
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be read: {error.strerror}") from error
 
-    def splits(self, train: tuple[Pixels, Pixels], test: tuple[Pixels, Pixels]) -> Splits:
-        """Images and labels with the dataset's normalisation."""
-        return Splits(self._examples(*train), self._examples(*test), num_classes=self.facts.num_classes)
-
-    def _examples(self, images_NCHW: Pixels, labels_N: Pixels) -> Examples:
-        return Examples(
-            images_NCHW=torch.from_numpy(images_NCHW),
-            labels_N=torch.from_numpy(labels_N.astype(np.int64)),
-            mean_C11=torch.tensor(self.mean).view(-1, 1, 1),
-            std_C11=torch.tensor(self.std).view(-1, 1, 1),
+    def splits(self, *pairs: tuple[Pixels, Pixels]) -> Splits:
+        """Images and labels, for training and for test, with the dataset's normalisation."""
+        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        train, test = (
+            Examples(torch.from_numpy(images_NCHW), torch.from_numpy(labels_N.astype(np.int64)), mean, std)
+            for images_NCHW, labels_N in pairs
         )
-
-
-def sizes(folder: Path) -> list[str]:
-    """The files of a folder with their lengths."""
-    try:
-        files = sorted(path for path in folder.iterdir() if path.is_file())
-        return [f"{path.name}, {path.stat().st_size:,} bytes" for path in files]
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be read: {error.strerror}") from error
+        return Splits(train, test, num_classes=self.facts.num_classes)

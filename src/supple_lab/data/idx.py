@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from supple_lab.data.base import DataError, Facts, Splits
-from supple_lab.data.files import Archive, KnownFile, OnDisk, Pixels, read_files, sizes
+from supple_lab.data.files import Archive, KnownFile, OnDisk, Pixels, read_files
 
 UNSIGNED_BYTES = 8  # the format's code for the type of the values
 
@@ -24,7 +24,9 @@ class IdxDataset(OnDisk):
     def read(self, folder: Path) -> Splits:
         contents = read_files(folder, self.files)
         values = [parse_idx(file.name, content) for file, content in zip(self.files, contents, strict=True)]
-        for file, found, shape in zip(self.files, values, idx_shapes(self.facts), strict=True):
+        counts, image_shape = (self.facts.num_train, self.facts.num_test), self.facts.image_shape[1:]
+        shapes = [shape for count in counts for shape in ((count, *image_shape), (count,))]
+        for file, found, shape in zip(self.files, values, shapes, strict=True):
             if found.shape != shape:
                 raise DataError(f"{file.name}: shape {shape} expected, {found.shape} found")
         for file, labels in zip(self.files[1::2], values[1::2], strict=True):
@@ -32,9 +34,6 @@ class IdxDataset(OnDisk):
                 raise DataError(f"{file.name}: labels below {self.facts.num_classes} expected, {labels.max()} found")
         train_images, train_labels, test_images, test_labels = values
         return self.splits((train_images[:, None], train_labels), (test_images[:, None], test_labels))
-
-    def contents(self, folder: Path) -> list[str]:
-        return sizes(folder)
 
 
 def parse_idx(name: str, content: bytes) -> Pixels:
@@ -46,13 +45,6 @@ def parse_idx(name: str, content: bytes) -> Pixels:
     if len(content) != start + math.prod(shape):
         raise DataError(f"{name}: its header says shape {shape}, but {len(content) - start:,} bytes follow")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()  # torch wants to own what it holds
-
-
-def idx_shapes(facts: Facts) -> list[tuple[int, ...]]:
-    """Shapes of the four arrays."""
-    _, height, width = facts.image_shape
-    counts = (facts.num_train, facts.num_test)
-    return [shape for count in counts for shape in ((count, height, width), (count,))]
 
 
 def idx_archives(folder: str, mirrors: Sequence[str], files: Sequence[tuple[str, int, str]]) -> tuple[Archive, ...]:

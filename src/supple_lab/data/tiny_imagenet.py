@@ -1,4 +1,7 @@
-"""Images decoded once: kept as raw bytes with a checksum, made anew when damaged or when their files changed."""
+"""TinyImageNet: folders of JPEG files, decoded once and kept as raw bytes with a checksum.
+
+The decoded images are made again if they are damaged or their files have changed.
+"""
 
 import hashlib
 import json
@@ -23,26 +26,25 @@ def read_or_decode(
     places: Sequence[Path], *, fingerprint: str, shape: tuple[int, ...], decode_into_: Callable[[Pixels], None]
 ) -> Pixels:
     """The images from the first place that has them whole, or decoded now and kept in the first that can be written."""
-    for place in places:
-        content = _read(place, HEADER + int(np.prod(shape)))
-        if content is not None and _is_right(content, fingerprint):
-            return content[HEADER:].reshape(shape)
     content = np.empty(HEADER + int(np.prod(shape)), np.uint8)
-    decode_into_(content[HEADER:].reshape(shape))
+    images = content[HEADER:].reshape(shape)
+    for place in places:
+        if _fill_(content, place) and _is_right(content, fingerprint):
+            return images
+    decode_into_(images)
     header = json.dumps({"of": fingerprint, "sha256": _digest(content)}).encode().ljust(HEADER)
     content[:HEADER] = np.frombuffer(header, np.uint8)
     _keep(content, places)
-    return content[HEADER:].reshape(shape)
+    return images
 
 
-def _read(place: Path, length: int) -> Pixels | None:
+def _fill_(content: Pixels, place: Path) -> bool:
+    """Read the whole file into the memory, if it is as long."""
     try:
         with open(place, "rb") as file:
-            content = np.empty(length, np.uint8)
-            whole = file.readinto(content.data) == length and not file.read(1)
-            return content if whole else None
+            return file.readinto(content.data) == len(content) and not file.read(1)
     except OSError:
-        return None
+        return False
 
 
 def _is_right(content: Pixels, fingerprint: str) -> bool:
@@ -82,11 +84,6 @@ class Listing:
     def num_test(self) -> int:
         return len(self.files) - self.num_train
 
-    @property
-    def most_in_a_class(self) -> int:
-        """Training images in the largest class."""
-        return max(Counter(self.labels[: self.num_train]).values(), default=0)
-
 
 def list_images(folder: Path, *, num_classes: int) -> Listing:
     """Every image that is there, with its class."""
@@ -125,7 +122,8 @@ def _decoded(file: str, *, size: tuple[int, ...]) -> Pixels:
             if image.size[::-1] != size:
                 raise DataError(f"{file}: {size[1]}x{size[0]} pixels expected, {image.size[0]}x{image.size[1]} found")
             return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-    except (OSError, SyntaxError) as error:  # Pillow raises SyntaxError at some broken headers
+    # Pillow raises SyntaxError at some broken headers, and does not open what would take gigabytes.
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{file}: not a whole JPEG image: {error}") from error
 
 
@@ -210,25 +208,24 @@ class TinyImageNet(OnDisk):
 
     def _check_counts(self, listing: Listing) -> None:
         per_class = self.facts.num_train // self.facts.num_classes
-        if (most := listing.most_in_a_class) > per_class or listing.num_test > self.facts.num_test:
+        most = max(Counter(listing.labels[: listing.num_train]).values(), default=0)
+        if most > per_class or listing.num_test > self.facts.num_test:
             raise DataError(
                 f"more images than there should be: {most:,} training images in one class and {listing.num_test:,} "
                 f"validation images, expected {per_class:,} and {self.facts.num_test:,}"
             )
         if not listing.num_train or not listing.num_test:
             raise DataError(f"{listing.num_train:,} training and {listing.num_test:,} validation images; both needed")
-        if not self.allow_partial and (partial := self._partial(listing)):
-            raise DataError(
-                f"partial: {partial}. To try things with what is there: `--allow-partial` on `supple data check`, "
-                "`--dataset.allow-partial` on `supple train`; it is recorded with the run"
-            )
-
-    def _partial(self, listing: Listing) -> str:
         kinds = (
             ("training", listing.num_train, self.facts.num_train),
             ("validation", listing.num_test, self.facts.num_test),
         )
-        return ", ".join(f"{found:,} of {all_:,} {kind} images" for kind, found, all_ in kinds if found < all_)
+        lacking = ", ".join(f"{found:,} of {all_:,} {kind} images" for kind, found, all_ in kinds if found < all_)
+        if lacking and not self.allow_partial:
+            raise DataError(
+                f"partial: {lacking}. To try things with what is there: `--allow-partial` on `supple data check`, "
+                "`--dataset.allow-partial` on `supple train`; it is recorded with the run"
+            )
 
     def _caches(self, folder: Path) -> list[Path]:
         """Where decoded images may lie: beside the folder, or under its name in the cache folder."""

@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import get_args
@@ -15,7 +15,8 @@ from supple.learner import Batch
 from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.dqn_problem import DQN, Mode
 from supple_lab.rl.replay import Replay, Transitions
-from supple_lab.run.step import OneGraph, Trainee, descend_, weights_of
+from supple_lab.run.capture import Graph
+from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, without_trace
 from supple_lab.streams import stream
 
 
@@ -64,23 +65,23 @@ NUM_AT_BOUNDARY = 2048  # steps drawn for a method at a boundary: ReDo scores up
 class Agent:
     """Acting and learning are each one piece of work on tensors that stay in place: on a GPU, one graph each."""
 
-    def __init__(self, trainee: Trainee, problem: DQN, replay: Replay, *, num_actions: int) -> None:
-        device = trainee.numerics.device
-        self.trainee, self.problem, self.replay, self.num_actions = trainee, problem, replay, num_actions
-        self.target = copy.deepcopy(trainee.learner.model).train(problem.target_mode == "train")
+    def __init__(self, training: TrainState, problem: DQN, replay: Replay, *, num_actions: int) -> None:
+        device = training.numerics.device
+        self.training, self.problem, self.replay, self.num_actions = training, problem, replay, num_actions
+        self.target = copy.deepcopy(training.learner.model).train(problem.target_mode == "train")
         self.stack = Stack(problem.num_stacked, replay.frame_shape, device=device)
         self._draw_B5 = torch.zeros(problem.batch_size, 5, dtype=torch.float64, device=device)
         self._action = torch.zeros((), dtype=torch.long, device=device)
-        self._learn = OneGraph(self._learning_work, trainee)
-        self._act = {
-            mode: OneGraph(partial(self._acting_work, mode), trainee, on=read_when_acting) for mode in get_args(Mode)
-        }
-        self._works = (self._learn, *self._act.values())
+        self._graphs: list[Graph] = []
+        self._learn = self._captured(self._learning_work, partial(tensors_of, training))
+        # Acting reads nothing of the optimizer, which makes its state in the first update: it may be captured before.
+        read = partial(weights_of, training.learner.model)
+        self._act = {mode: self._captured(partial(self._acting_work, mode), read) for mode in get_args(Mode)}
 
     @property
     def network(self) -> nn.Module:
         """What acts and learns."""
-        return self.trainee.learner.model
+        return self.training.learner.model
 
     def begin_(self, frame: Frame) -> None:
         """See and remember the first frame of an episode."""
@@ -116,34 +117,46 @@ class Agent:
 
     def cross_boundary_(self, data: "Remembered") -> None:
         """Let the method do what it does between two stages; the optimizer and the target network stay."""
-        trainee = self.trainee
-        trainee.method.end_stage(trainee.learner, trainee.state, data)
-        trainee.method.begin_stage(trainee.learner, trainee.state, data, data.boundary)
-        for work in self._works:
-            work.look_again()
+        plasticity = self.training.plasticity
+        plasticity.end_stage(data)
+        plasticity.stage = data.boundary - 1  # the number that begin_stage counts on; updates may have passed several
+        plasticity.begin_stage(data)
+        for graph in self._graphs:
+            graph.recheck_addresses()
 
     @property
-    def obstacles(self) -> list[str]:
+    def why_eager(self) -> list[str]:
         """Why some work is not captured, on a GPU."""
-        return [work.obstacle for work in self._works if work.obstacle is not None]
+        return [graph.why_eager for graph in self._graphs if graph.why_eager is not None]
+
+    def _captured(self, work: Callable[[], None], touches: Callable[[], list[Tensor]]) -> Callable[[], None]:
+        """The work itself on a CPU, on a GPU as a graph."""
+        if self.training.numerics.device.type != "cuda":
+            return work
+        own, training = generators_of(self.training), self.training
+        self._graphs.append(Graph(work, touches=touches, generators=own, restore=partial(without_trace, training)))
+        return self._graphs[-1]
 
     def _acting_work(self, mode: Mode) -> None:
         self.network.train(mode == "train")
-        with torch.no_grad(), self.trainee.numerics.forward():
+        with torch.no_grad(), self.training.numerics.forward():
             values_1A = self.network(network_input(self.stack.frames_1SHW))
             self._action.copy_(values_1A.argmax())
 
     def _learning_work(self) -> None:
-        batch, numerics = self.replay.gather(self._draw_B5), self.trainee.numerics
+        batch, numerics = self.replay.gather(self._draw_B5), self.training.numerics
         self.network.train()
         with numerics.forward():
             with torch.no_grad():
                 next_values_BA = self.target(network_input(batch.next_stack_BSHW))
             values_BA = self.network(network_input(batch.stack_BSHW))
             loss = q_loss(values_BA, next_values_BA, batch, discount=self.problem.discount)
-        descend_(self.trainee, loss)
+        optimizer = self.training.learner.optimizer
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()  # in which the method acts, and gradients are clipped
         with torch.no_grad():
-            self.trainee.sums.add_(torch.stack((loss.detach(), values_BA.amax(dim=1).mean())).double())
+            self.training.sums.add_(torch.stack((loss.detach(), values_BA.amax(dim=1).mean())).double())
 
 
 @dataclass(frozen=True)
@@ -162,11 +175,6 @@ class Remembered:
             batch = agent.replay.sample(problem.batch_size, draws)
             next_values_BA = agent.target(network_input(batch.next_stack_BSHW))
             yield states_and_worths(batch, next_values_BA, discount=problem.discount)
-
-
-def read_when_acting(trainee: Trainee) -> list[Tensor]:
-    """Nothing of the optimizer, which makes its state in the first update: actions may have been captured before."""
-    return weights_of(trainee.learner.model)
 
 
 def states_and_worths(steps: Transitions, next_values_BA: Tensor, *, discount: float) -> Batch:

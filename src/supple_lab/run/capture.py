@@ -1,11 +1,12 @@
-"""Recording: work on a GPU, rehearsed and captured as one CUDA graph, and what a capture that fails must not spoil."""
+"""Capture: work on a GPU, rehearsed and captured as one CUDA graph, and what a capture that fails must not spoil."""
 
 import contextlib
 import gc
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
+from torch import Tensor
 
 Pool = tuple[int, int]  # torch's name for a graph's memory
 
@@ -14,15 +15,70 @@ ONE_CAPTURE = threading.Lock()  # runs may share a GPU, each in a thread of its 
 MAX_THREADS = 32  # that capture in one process: so many streams of a priority does torch have
 
 
-class Own(threading.local):
-    """What a thread has for itself: its stream for captures, and the graphs it recorded there that may be replayed."""
+MOVED = "something it reads or writes has moved in memory since it was captured"
+
+
+class Graph:
+    """Work without arguments, captured at its first call and replayed from then on; if it cannot be, done eagerly.
+
+    The work reads and writes ``touches()``, which stay in place, and draws from the generators. ``restore`` undoes what
+    rehearsing and capturing do; what else the work writes must not matter before it is done.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], None],
+        *,
+        touches: Callable[[], Iterable[Tensor]],
+        generators: Sequence[torch.Generator] = (),
+        restore: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        rehearsal: Callable[[], None] | None = None,
+        pool: Pool | None = None,
+    ) -> None:
+        self.work, self.touches, self.generators, self.restore = work, touches, generators, restore
+        self.rehearsal, self.pool = rehearsal, pool
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.why_eager: str | None = None
+        self._addresses: list[int] = []
+
+    def __call__(self) -> None:
+        if self.graph is None and self.why_eager is None:
+            self.capture()
+        if self.graph is None:
+            self.work()
+        else:
+            self.graph.replay()
+
+    def capture(self) -> None:
+        """Make the graph, or note why it cannot be made."""
+        try:
+            with ONE_CAPTURE, self.restore():
+                graph = record(self.work, rehearsal=self.rehearsal, generators=self.generators, pool=self.pool)
+            self.graph, self.pool = graph, graph.pool()
+        except RuntimeError as error:
+            self.why_eager = reason_of(error)
+        self._addresses = addresses_of(self.touches())
+
+    def recheck_addresses(self) -> None:
+        """Work eagerly from now on if other tensors have taken the place of those it touches."""
+        if self.graph is not None and self._addresses != addresses_of(self.touches()):
+            self.graph, self.why_eager = None, MOVED
+
+
+def addresses_of(tensors: Iterable[Tensor]) -> list[int]:
+    """Where in memory the tensors are."""
+    return [tensor.data_ptr() for tensor in tensors]
+
+
+class ThreadGraphs(threading.local):
+    """A thread's own stream for captures, and the graphs it recorded there that may be replayed."""
 
     def __init__(self) -> None:
         self.stream: torch.cuda.Stream | None = None
         self.graphs: list[torch.cuda.CUDAGraph] = []
 
 
-OWN = Own()
+OWN = ThreadGraphs()
 
 
 def capture_stream() -> torch.cuda.Stream:

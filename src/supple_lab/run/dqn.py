@@ -18,12 +18,11 @@ from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive
 from supple_lab.run.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input, states_and_worths
-from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.check import Sights, check_playable, sights_of, state_shape
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
-from supple_lab.run.network import learner_of, new_network, restore_snapshot_, take_snapshot
+from supple_lab.run.network import attach_method, learner_of, new_network, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
-from supple_lab.run.step import Trainee
+from supple_lab.run.step import TrainState
 from supple_lab.run.supervised import Diverged, check_finite
 from supple_lab.spec import RunSpec
 from supple_lab.store.checkpoint import checkpoint_files
@@ -62,22 +61,22 @@ NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose r
 
 def metric_values(agent: Agent, *, seed: int, iteration: int) -> dict[str, float]:
     """The problem's metrics on the network of now."""
-    replay, learner = agent.replay, agent.trainee.learner
+    replay, learner = agent.replay, agent.training.learner
     probe = replay.sample(min(NUM_PROBED, replay.num_transitions), stream(seed, "probe", iteration))
     states = network_input(probe.stack_BSHW)
-    with agent.trainee.numerics.forward():
+    with agent.training.numerics.forward():
         observation = observe_sites(
             learner.model, states, sites=None, batch_size=PROBE_BATCH_SIZE, initial=learner.initial
         )
     batches = learned_from(agent, probe)
-    return measure_on_probe(agent.problem.metrics, observation, trainee=agent.trainee, batches=batches)
+    return measure_on_probe(agent.problem.metrics, observation, training=agent.training, batches=batches)
 
 
 def learned_from(agent: Agent, probe: Transitions) -> Iterator[Batch]:
     """The probe as the loss of an update sees it, but for masks: the target network, too, draws none."""
     for parts in zip(*(column.split(PROBE_BATCH_SIZE) for column in probe), strict=True):
         steps = Transitions(*parts)
-        with undisturbed(agent.target), agent.trainee.numerics.forward():
+        with undisturbed(agent.target), agent.training.numerics.forward():
             next_values_BA = agent.target(network_input(steps.next_stack_BSHW))
         yield states_and_worths(steps, next_values_BA, discount=agent.problem.discount)
 
@@ -110,9 +109,10 @@ def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator)
     check_playable(spec, problem)
     archive = ReplayArchive(journal.folder.path)
     try:
-        play_and_learn(spec, problem, journal, masks=masks, archive=archive)
+        agent = new_agent(spec, problem, archive.folder, masks, device=journal.device)
+        play_and_learn(spec, agent, journal, archive)
     except Diverged:  # the same numbers would do so again
-        for checkpoint in checkpoint_files(archive.folder):  # without its frames nobody goes on from it
+        for checkpoint in checkpoint_files(archive.folder):  # no run goes on from it without its frames
             checkpoint.unlink(missing_ok=True)
         archive.clear()
         raise
@@ -120,16 +120,13 @@ def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator)
         frames_file(archive.folder).unlink(missing_ok=True)
 
 
-def play_and_learn(
-    spec: RunSpec, problem: DQN, journal: Journal, *, masks: torch.Generator, archive: ReplayArchive
-) -> None:
+def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: ReplayArchive) -> None:
     """From the start or the last checkpoint to the end, recording each segment and each iteration.
 
     An update learns from the steps before the one that is being taken, so that a GPU computes while the game goes on.
     """
+    problem, cursor = agent.problem, DQNCursor()
     exploration = problem.exploration
-    agent = new_agent(spec, problem, archive.folder, masks, device=journal.device)
-    cursor = DQNCursor()
     checkpoint = resume(journal, archive, agent.replay)
     if checkpoint is not None:
         restore_agent_(agent, checkpoint)
@@ -146,7 +143,7 @@ def play_and_learn(
             draws = stream(spec.seed, "replay", cursor.segment)
             before, num_due = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
             score, over = None, True
-            agent.trainee.sums.zero_()
+            agent.training.sums.zero_()
             while score is None or cursor.num_steps - before["num_steps"] < num_due:
                 if over:
                     agent.begin_(environment.reset())
@@ -160,7 +157,7 @@ def play_and_learn(
                 boundary, num_since = divmod(cursor.num_updates, problem.boundary_period)
                 if num_since < num_new:  # after the copy, which is of the network before the method changes it
                     agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
-                note_obstacles(agent, journal)
+                note_why_eager(agent, journal)
                 step = environment.step(action)
                 agent.see_(action, step)
                 score, over = step.score, step.over
@@ -174,7 +171,7 @@ def play_and_learn(
             journal.checkpoint_if_due(snapshot)
 
         values = contest(agent, seed=spec.seed, iteration=cursor.iteration, tell=told(journal, problem, cursor))
-        note_obstacles(agent, journal)
+        note_why_eager(agent, journal)
         values |= iteration_values(agent, cursor, seed=spec.seed)
         journal.record_stage(stage=cursor.iteration, **values)
         cursor.next_iteration()
@@ -185,10 +182,10 @@ def play_and_learn(
     archive.clear()
 
 
-def note_obstacles(agent: Agent, journal: Journal) -> None:
+def note_why_eager(agent: Agent, journal: Journal) -> None:
     """Have the run say why some of the agent's work is not captured, on a GPU."""
-    for obstacle in agent.obstacles:
-        journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", obstacle)
+    for reason in agent.why_eager:
+        journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", reason)
 
 
 def steps_left(problem: DQN, cursor: DQNCursor) -> int:
@@ -214,7 +211,7 @@ def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> d
     values: dict[str, float] = {"num_steps": cursor.num_steps, "num_updates": cursor.num_updates}
     values["train_score"] = (cursor.scores_of_iteration - before["scores_of_iteration"]) / num_games
     if num_updates:
-        values["loss"], values["value"] = (agent.trainee.sums / num_updates).tolist()
+        values["loss"], values["value"] = (agent.training.sums / num_updates).tolist()
     return values
 
 
@@ -231,13 +228,11 @@ def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str,
 def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator, *, device: torch.device) -> Agent:
     """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
     sights, numerics = sights_of(problem.game), Numerics.choose(device, spec.precision)
-    learner = new_q_learner(spec, problem, numerics)
-    with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
-        state = spec.method.init(learner)
+    plasticity = attach_method(spec, new_q_learner(spec, problem, numerics))
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
-    trainee = Trainee(learner, spec.method, state, numerics, spec.model.clip_norm, masks, sums)
+    training = TrainState(plasticity, numerics, masks, sums)
     replay = new_replay(problem, sights, folder, device=device)
-    return Agent(trainee, problem, replay, num_actions=sights.num_actions)
+    return Agent(training, problem, replay, num_actions=sights.num_actions)
 
 
 def new_q_learner(spec: RunSpec, problem: DQN, numerics: Numerics) -> Learner:
@@ -264,15 +259,13 @@ def frames_file(folder: Path) -> Path:
 
 def take_agent(agent: Agent) -> dict[str, Any]:
     """All that the next segment depends on, but for the cursor and the replay's content."""
-    trainee = agent.trainee
-    kept = take_snapshot(trainee.learner, trainee.state, trainee.masks)
+    kept = take_snapshot(agent.training.plasticity, agent.training.masks)
     return {**kept, "target": agent.target.state_dict(), "num_frames": agent.replay.num_added}
 
 
 def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
     """Put the agent back to where the checkpoint was taken."""
-    trainee = agent.trainee
-    restore_snapshot_(trainee.learner, trainee.state, trainee.masks, checkpoint)
+    restore_snapshot_(agent.training.plasticity, agent.training.masks, checkpoint)
     agent.target.load_state_dict(checkpoint["target"])
 
 

@@ -8,6 +8,7 @@ goes on from a checkpoint has the same.
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -18,30 +19,30 @@ from supple.metrics.base import Metric, measure
 from supple.metrics.observe import Observation, undisturbed
 from supple_lab.data.base import Examples
 from supple_lab.precision import Numerics
-from supple_lab.run.capture import ONE_CAPTURE, Pool, reason_of, record
-from supple_lab.run.step import MOVED, Trainee, places_of, weights_of
+from supple_lab.run.capture import Graph, Pool
+from supple_lab.run.step import TrainState, weights_of
 
 PROBE_BATCH_SIZE = 256  # as the observation's: of a forward with gradients no more need fit the memory than of a step's
 
 
 def measure_on_probe(
-    metrics: Sequence[Metric], observation: Observation, *, trainee: Trainee, batches: Iterable[Batch]
+    metrics: Sequence[Metric], observation: Observation, *, training: TrainState, batches: Iterable[Batch]
 ) -> dict[str, float]:
     """The metrics' numbers; those that read gradients are shown the probe's. The batches are read for these alone."""
     if not any(metric.reads_gradients for metric in metrics):
         return measure(metrics, observation)
-    parameters = [p for p in trainee.learner.model.parameters() if p.requires_grad]
-    with shown(parameters, probe_gradients(trainee, parameters, batches)):
+    parameters = [p for p in training.learner.model.parameters() if p.requires_grad]
+    with shown(parameters, probe_gradients(training, parameters, batches)):
         return measure(metrics, observation)
 
 
-def probe_gradients(trainee: Trainee, parameters: Sequence[nn.Parameter], batches: Iterable[Batch]) -> list[Tensor]:
+def probe_gradients(training: TrainState, parameters: Sequence[nn.Parameter], batches: Iterable[Batch]) -> list[Tensor]:
     """Of the mean loss over all batches; the model, its modes and ``.grad`` and all random streams stay as they are."""
-    learner, num_examples = trainee.learner, 0
+    learner, num_examples = training.learner, 0
     sums = [torch.zeros_like(parameter) for parameter in parameters]
     with undisturbed(learner.model), torch.enable_grad():
         for batch in batches:
-            with trainee.numerics.forward():
+            with training.numerics.forward():
                 loss = learner.loss(batch)
             gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
             torch._foreach_add_(sums, gradients, alpha=len(batch[1]))
@@ -73,7 +74,7 @@ class KnownSet:
 
     examples: Examples
     num_passes: int = 0
-    graph: torch.cuda.CUDAGraph | None = None
+    graph: Graph | None = None
 
 
 class Evaluation:
@@ -84,9 +85,8 @@ class Evaluation:
         self.numerics = numerics
         self.sums = torch.zeros(2, dtype=torch.float64, device=numerics.device)
         self.known: dict[str, KnownSet] = {}
-        self.places: list[int] = []  # of weights and buffers, where the captured passes read them
         self.pool: Pool | None = None  # memory of all passes, which follow each other
-        self.obstacle: str | None = None  # why passes are not captured
+        self.why_eager: str | None = None
 
     def scores(self, sets: Mapping[str, Examples]) -> dict[str, float]:
         """Accuracy and loss on each set, by its name."""
@@ -103,18 +103,18 @@ class Evaluation:
 
     def score(self, name: str, examples: Examples) -> None:
         """One pass, into the sums."""
-        if self.pool is not None and self.places != places_of(weights_of(self.model)):
-            self.obstacle = MOVED
         if name not in self.known or self.known[name].examples is not examples:
             self.known[name] = KnownSet(examples)
-        known = self.known[name]
-        if known.num_passes == NUM_EAGER and self.sums.is_cuda and self.obstacle is None:
-            known.graph = self.captured_pass(examples)
+        known, pass_over = self.known[name], partial(self.pass_over, examples)
+        if known.num_passes == NUM_EAGER and self.sums.is_cuda and self.why_eager is None:
+            known.graph = Graph(pass_over, touches=partial(weights_of, self.model), pool=self.pool)
         known.num_passes += 1
-        if known.graph is None or self.obstacle is not None:
-            self.pass_over(examples)
+        if known.graph is None or self.why_eager is not None:
+            pass_over()
         else:
-            known.graph.replay()
+            known.graph.recheck_addresses()
+            known.graph()
+            self.why_eager, self.pool = known.graph.why_eager, known.graph.pool
 
     def forget(self, name: str) -> None:
         """Let go of a set that will not be scored again: it may be a gigabyte."""
@@ -126,17 +126,6 @@ class Evaluation:
         self.sums.zero_()
         for indices in torch.arange(len(examples), device=self.sums.device).split(BATCH_SIZE):
             self.sums.add_(batch_sums(self.model, examples, indices, self.numerics))
-
-    def captured_pass(self, examples: Examples) -> torch.cuda.CUDAGraph | None:
-        """The graph of a pass, or None, and a note of why it cannot be made."""
-        try:
-            with ONE_CAPTURE:
-                graph = record(lambda: self.pass_over(examples), pool=self.pool)
-        except RuntimeError as error:
-            self.obstacle = reason_of(error)
-            return None
-        self.pool, self.places = graph.pool(), places_of(weights_of(self.model))
-        return graph
 
 
 def batch_sums(model: nn.Module, examples: Examples, indices: Tensor, numerics: Numerics) -> Tensor:

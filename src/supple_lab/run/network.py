@@ -7,31 +7,45 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from supple.attach import Plasticity
 from supple.learner import Learner
-from supple.methods.base import Method, State
+from supple.methods.base import Method
 from supple.random import kept_default_generators
 from supple_lab.data.base import Splits
 from supple_lab.models.base import Model
 from supple_lab.precision import Numerics
+from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
 from supple_lab.streams import stream_seed
 
 
-def take_snapshot(learner: Learner, state: State, masks: torch.Generator) -> dict[str, Any]:
+def attach_method(spec: RunSpec, learner: Learner) -> Plasticity:
+    """The run's method at work in the optimizer's steps, as users attach it; here it may be an activation alone.
+
+    Other threads must not capture meanwhile, because torch.export, which traces units, turns cuDNN off for the whole
+    process; nor draw from the default generators, which are set back.
+    """
+    with ONE_CAPTURE, kept_default_generators():
+        return Plasticity(learner, (spec.method,), clip_norm=spec.model.clip_norm)
+
+
+def take_snapshot(plasticity: Plasticity, masks: torch.Generator) -> dict[str, Any]:
     """All that the next step depends on, but for the loop's own cursor."""
+    learner = plasticity.learner
     return {
         "model": learner.model.state_dict(),
         "optimizer": learner.optimizer.state_dict(),
         "initial": learner.initial,
-        "method": state,
+        "method": plasticity.states[0],
         "method_stream": learner.generator.get_state(),
         "mask_stream": masks.get_state(),
     }
 
 
-def restore_snapshot_(learner: Learner, state: State, masks: torch.Generator, snapshot: dict[str, Any]) -> None:
+def restore_snapshot_(plasticity: Plasticity, masks: torch.Generator, snapshot: dict[str, Any]) -> None:
     """Put learner, method state and random streams back to where the snapshot was taken."""
+    learner, state = plasticity.learner, plasticity.states[0]
     learner.model.load_state_dict(snapshot["model"])
     learner.optimizer.load_state_dict(snapshot["optimizer"])
     learner.initial = snapshot["initial"]
@@ -90,5 +104,5 @@ def learner_of(
     """The network in training, with the optimizer and the method's stream that the run says."""
     optimizer, seed = spec.optimizer.build(model.parameters()), stream_seed(spec.seed, "method")
     learner = Learner(model, optimizer, example_input=example_input, loss=loss, seed=seed)
-    learner.patience, learner.is_advised = None, False  # the run's loop calls every hook, as the spec says
+    learner.is_advised = False  # a run does what its spec says
     return learner

@@ -10,18 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.attach import Plasticity
 from supple.metrics.base import Metric
 from supple.metrics.observe import observe
-from supple_lab.data.base import Facts
+from supple_lab.data.base import Facts, Splits
 from supple_lab.data.batches import Batches
 from supple_lab.files import StorageError
 from supple_lab.optimizer import set_learning_rate_
 from supple_lab.precision import Numerics
-from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, Evaluation, measure_on_probe
-from supple_lab.run.network import new_learner, restore_snapshot_, take_snapshot
+from supple_lab.run.network import attach_method, new_learner, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
-from supple_lab.run.step import Trainee, choose_steps
+from supple_lab.run.step import TrainState, choose_steps
 from supple_lab.run.subnetworks import Interim, check_subnetworks, subnetwork_values
 from supple_lab.scenarios.base import Scenario, Stage
 from supple_lab.spec import RunSpec, Supervised
@@ -99,17 +99,17 @@ NUM_PROBED = 2000  # images of the stage that metrics see: enough for a rank of 
 
 
 def stage_end_values(
-    trainee: Trainee, spec: RunSpec, stage: Stage, *, cursor: Cursor, evaluation: Evaluation, interim: Interim
+    training: TrainState, spec: RunSpec, stage: Stage, *, cursor: Cursor, evaluation: Evaluation, interim: Interim
 ) -> dict[str, float]:
     """All values of a stage's record, measured before any method acts on its end."""
-    problem, learner = spec.problem, trainee.learner
+    problem, learner = spec.problem, training.learner
     assert isinstance(problem, Supervised)
     train = {"train": stage.train if stage.num_scored is None else stage.train.first(stage.num_scored)}
     values = online(cursor.stage_sums, cursor.num_seen) | evaluation.scores({**train, **stage.tests})
     evaluation.forget("train")
     is_last = cursor.stage + 1 == problem.scenario.num_stages
     if problem.metrics and (is_last or cursor.stage % problem.metrics_every == 0):
-        values |= metric_values(trainee, problem.metrics, probe(stage, spec.seed))
+        values |= metric_values(training, problem.metrics, probe(stage, spec.seed))
     if problem.subnetworks:
         values |= subnetwork_values(
             spec,
@@ -117,19 +117,19 @@ def stage_end_values(
             stage,
             index=cursor.stage,
             number=problem.subnetworks,
-            numerics=trainee.numerics,
+            numerics=training.numerics,
             interim=interim,
         )
     return values
 
 
-def metric_values(trainee: Trainee, metrics: Sequence[Metric], probe: tuple[Tensor, Tensor]) -> dict[str, float]:
+def metric_values(training: TrainState, metrics: Sequence[Metric], probe: tuple[Tensor, Tensor]) -> dict[str, float]:
     """The metrics on the network of now, in the precision of the run."""
-    (images, labels), learner = probe, trainee.learner
-    with trainee.numerics.forward():
+    (images, labels), learner = probe, training.learner
+    with training.numerics.forward():
         observation = observe(learner.model, images, initial=learner.initial)
     batches = zip(images.split(PROBE_BATCH_SIZE), labels.split(PROBE_BATCH_SIZE), strict=True)
-    return measure_on_probe(metrics, observation, trainee=trainee, batches=batches)
+    return measure_on_probe(metrics, observation, training=training, batches=batches)
 
 
 def probe(stage: Stage, seed: int) -> tuple[Tensor, Tensor]:
@@ -144,36 +144,51 @@ class Diverged(Exception):
 
 def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Generator) -> None:
     """Train from the start or the last checkpoint to the end, recording each epoch and each stage."""
-    scenario, method = problem.scenario, spec.method
     if problem.subnetworks:
         check_subnetworks(spec)
     numerics = Numerics.choose(journal.device, spec.precision)
     splits = problem.dataset.load(journal.device)
-    scenario.check(splits.facts)
-    learner = new_learner(spec, splits, numerics)
-    with ONE_CAPTURE:  # a method that traces the network has torch.export turn cuDNN off for the whole process
-        state = method.init(learner)
+    problem.scenario.check(splits.facts)
+    plasticity = attach_method(spec, new_learner(spec, splits, numerics))
+    try:
+        train_stages(spec, problem, journal, splits=splits, plasticity=plasticity, numerics=numerics, masks=masks)
+    finally:
+        plasticity.pause()  # its hooks make a cycle, which would keep the memory of model and optimizer
+
+
+def train_stages(
+    spec: RunSpec,
+    problem: Supervised,
+    journal: Journal,
+    *,
+    splits: Splits,
+    plasticity: Plasticity,
+    numerics: Numerics,
+    masks: torch.Generator,
+) -> None:
+    """Train from wherever the run is to its end."""
+    scenario, learner = problem.scenario, plasticity.learner
     cursor, checkpoint = Cursor.new(journal.device), journal.resume()
     if checkpoint is not None:
         check_same_data(checkpoint["facts"], splits.facts)
-        restore_snapshot_(learner, state, masks, checkpoint)
+        restore_snapshot_(plasticity, masks, checkpoint)
         cursor = Cursor(**checkpoint["cursor"])
     progress = Progress(scenario, splits.facts, subnetworks=problem.subnetworks)
-    trainee = Trainee(learner, method, state, numerics, spec.model.clip_norm, masks, cursor.epoch_sums)
-    steps = choose_steps(trainee, num_examples=progress.largest_stage)
+    training = TrainState(plasticity, numerics, masks, cursor.epoch_sums)
+    steps = choose_steps(training, num_examples=progress.largest_stage)
     evaluation = Evaluation(learner.model, numerics)
 
     def snapshot() -> dict[str, Any]:
-        return {**take_snapshot(learner, state, masks), "cursor": vars(cursor), "facts": asdict(splits.facts)}
+        return {**take_snapshot(plasticity, masks), "cursor": vars(cursor), "facts": asdict(splits.facts)}
 
     interim = Interim(journal, snapshot, checkpoint)
     while cursor.stage < scenario.num_stages:
         stage = scenario.stage(cursor.stage, splits, spec.seed)
         if cursor.stage > 0 and cursor.at_start_of_stage:
             if scenario.fresh_optimizer:
-                learner.optimizer = spec.optimizer.renewed(learner.optimizer)
-            coming = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin")
-            method.begin_stage(learner, state, coming, cursor.stage)
+                plasticity.optimizer = spec.optimizer.renewed(learner.optimizer)
+            plasticity.stage = cursor.stage - 1  # which begin_stage counts on
+            plasticity.begin_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin"))
         steps.begin_stage(stage.train)
         learner.model.train()
 
@@ -184,26 +199,25 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
             while cursor.step < len(batches):
                 cursor.step += steps.take(batches[cursor.step :])
                 journal.note_not_captured(
-                    "training steps, which draw other random numbers (masks), if any", steps.obstacle
+                    "training steps, which draw other random numbers (masks), if any", steps.why_eager
                 )
                 journal.checkpoint_if_due(snapshot)
                 journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)
             values = online(cursor.epoch_sums, len(stage.train))
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
             values |= evaluation.scores(stage.tests)
-            journal.note_not_captured("evaluation", evaluation.obstacle)
+            journal.note_not_captured("evaluation", evaluation.why_eager)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
             journal.glance(accuracy=values["online_accuracy"])
             cursor.next_epoch(len(stage.train))
 
         interim.progress = partial(progress.of_subnetworks, cursor.stage)
-        values = stage_end_values(trainee, spec, stage, cursor=cursor, evaluation=evaluation, interim=interim)
-        journal.note_not_captured("evaluation", evaluation.obstacle)
+        values = stage_end_values(training, spec, stage, cursor=cursor, evaluation=evaluation, interim=interim)
+        journal.note_not_captured("evaluation", evaluation.why_eager)
         check_finite(values["train_loss"], f"after the last step of stage {cursor.stage}")
         journal.record_stage(stage=cursor.stage, **values)
         if cursor.stage + 1 < scenario.num_stages:
-            finished = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end")
-            method.end_stage(learner, state, finished)
+            plasticity.end_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end"))
         cursor.next_stage()
         journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
 

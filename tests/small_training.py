@@ -1,21 +1,25 @@
-"""Trainees whose steps take a moment, for tests of captured steps."""
+"""Networks in training whose steps take a moment, for tests of captured steps."""
 
 import pytest
 import torch
 from torch import Tensor
 
+from supple.attach import Plasticity
+from supple.methods.base import Method
 from supple_lab.data.base import Examples
 from supple_lab.precision import Numerics, Precision
 from supple_lab.run.network import new_learner
-from supple_lab.run.step import Trainee
+from supple_lab.run.step import TrainState
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.store import Store
 
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
-def trainee_of(spec: RunSpec, device: str = "cuda", *, precision: Precision = "fp32") -> tuple[Trainee, Examples]:
-    """The spec's network in training, at its start, and all examples of its dataset."""
+def training_of(
+    spec: RunSpec, device: str = "cuda", *, precision: Precision = "fp32", method: Method | None = None
+) -> tuple[TrainState, Examples]:
+    """The spec's network in training, at its start, with its method or another one, and all examples of its dataset."""
     assert isinstance(spec.problem, Supervised)
     numerics = Numerics(torch.device(device), precision)
     splits = spec.problem.dataset.load(numerics.device)
@@ -23,11 +27,12 @@ def trainee_of(spec: RunSpec, device: str = "cuda", *, precision: Precision = "f
     learner.model.train()
     masks = torch.Generator(device).manual_seed(1)
     sums = torch.zeros(2, dtype=torch.float64, device=device)
-    return Trainee(learner, spec.method, spec.method.init(learner), numerics, 0.5, masks, sums), splits.train
+    plasticity = Plasticity(learner, (method or spec.method,), clip_norm=0.5)
+    return TrainState(plasticity, numerics, masks, sums), splits.train
 
 
-def weights(trainee: Trainee) -> Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in trainee.learner.model.parameters()])
+def weights(training: TrainState) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in training.learner.model.parameters()])
 
 
 def assert_captured(store: Store, *specs: RunSpec) -> None:
