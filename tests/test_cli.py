@@ -12,7 +12,7 @@ import pytest
 
 from supple_lab.cli import supple
 from supple_lab.paper.quickstart import Quickstart
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 
 SMOKE = ["run", "quickstart", "--scale", "smoke", "--engine", "inline"]
 
@@ -69,12 +69,12 @@ def test_runs_are_listed_with_their_state(smoke_folder, capsys):
 
 
 def test_method_the_study_does_not_have_can_be_asked_for(tmp_path):
-    specs = Quickstart().specs(Order(scale="smoke", methods=("redo",), num_seeds=2))
+    specs = Quickstart().specs(StudyOptions(scale="smoke", methods=("redo",), num_seeds=2))
     assert [(spec.method.name, spec.seed) for spec in specs] == [("redo", 0), ("redo", 1)]
 
 
 def test_method_named_twice_is_run_and_counted_once():
-    assert len(Quickstart().specs(Order(scale="smoke", methods=("aid", "aid")))) == 1
+    assert len(Quickstart().specs(StudyOptions(scale="smoke", methods=("aid", "aid")))) == 1
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from supple.methods import CBP, ReDo, UseAID
 from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.optimizer import SGD
-from supple_lab.paper.study import Order, Scale, Study
+from supple_lab.paper.study import Scale, Study, StudyOptions
 from supple_lab.provenance import cpu_name
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
@@ -31,13 +31,13 @@ ON_IMAGES = ("aid", "rrelu", "crelu", "cbp", "redo", "dash")  # smoke scale of c
 OF_A_CLAIM = ("claim", "paper", "measured", "interval", "n", "verdict", "chance")
 
 
-def grids() -> Iterator[tuple[str, Order]]:
+def grids() -> Iterator[tuple[str, StudyOptions]]:
     """Every grid of runs that a command can ask for, under a name."""
     for name in registry.known(Study):
         for scale in get_args(Scale):
             for search in (False, True):
                 for as_printed in (False, True):
-                    order = Order(scale=scale, search=search, as_printed=as_printed)
+                    order = StudyOptions(scale=scale, search=search, as_printed=as_printed)
                     yield f"{name} {scale}{' search' * search}{' as printed' * as_printed}", order
 
 
@@ -57,7 +57,7 @@ def small_runs() -> dict[str, RunSpec]:
     """The runs whose records are kept, by name."""
     methods = registry.known(Method)  # type: ignore[type-abstract]
     study = registry.find(Study, "continual_full")()  # type: ignore[type-abstract]
-    images = study.specs(Order(scale="smoke", methods=ON_IMAGES, only="resnet"))
+    images = study.specs(StudyOptions(scale="smoke", methods=ON_IMAGES, only="resnet"))
     return {
         **{f"random labels {name}": small_spec(cls()) for name, cls in methods.items()},
         **{f"{scenario.name} aid": small_scenario_spec(scenario, UseAID()) for scenario in SMALL_SCENARIOS},

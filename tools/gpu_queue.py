@@ -21,7 +21,7 @@ from pathlib import Path
 
 from supple_lab import registry
 from supple_lab.data.base import DataError
-from supple_lab.paper.study import Order, Scale, Study
+from supple_lab.paper.study import Scale, Study, StudyOptions
 from supple_lab.precision import Precision
 from supple_lab.provenance import gather_provenance
 from supple_lab.spec import RunSpec, Supervised
@@ -49,7 +49,7 @@ class Wanted:
 
     def specs(self, scale: Scale, methods: tuple[str, ...] = ()) -> list[RunSpec]:
         """All of its runs, published or not, or those of some methods."""
-        order = Order(
+        order = StudyOptions(
             scale=scale,
             num_seeds=NUM_SEEDS,
             only=self.only,

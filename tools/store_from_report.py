@@ -26,7 +26,7 @@ from supple_lab.commands.messages import advising, refusals_told
 from supple_lab.commands.run import Run
 from supple_lab.files import StorageError
 from supple_lab.paper.manifest import add_to_manifest
-from supple_lab.paper.study import Order, Study
+from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.report.remarks import counted
 from supple_lab.results.load import FACTS
 from supple_lab.spec import RunSpec
@@ -45,7 +45,7 @@ class Ordered:
 
     study: str
     command: str
-    order: Order
+    order: StudyOptions
     specs: list[RunSpec]
 
 

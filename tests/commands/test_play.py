@@ -18,7 +18,7 @@ from supple_lab.cli import command_of, supple
 from supple_lab.commands.play import Play
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper.atari import Atari as AtariStudy
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain, Shuffled
 from supple_lab.rl.dqn_problem import DQN
@@ -69,7 +69,7 @@ def test_command_line_spells_the_same_run_as_python():
 
 @pytest.mark.parametrize("title", GAMES)
 def test_defaults_are_the_papers_run_of_every_game(title):
-    vanilla = [spec for spec in AtariStudy().specs(Order(scale="paper", methods=("vanilla",))) if spec.seed == 0]
+    vanilla = [spec for spec in AtariStudy().specs(StudyOptions(scale="paper", methods=("vanilla",))) if spec.seed == 0]
     assert spec_of(f"--game {title}").run_id in {spec.run_id for spec in vanilla}
 
 

@@ -11,10 +11,10 @@ from supple_lab.cli import supple
 from supple_lab.commands.messages import refusals_told
 from supple_lab.paper.manifest import NoOrder, add_to_manifest, path_of, read_manifest
 from supple_lab.paper.quickstart import Quickstart
-from supple_lab.paper.study import MAX_SEEDS, Order
+from supple_lab.paper.study import MAX_SEEDS, StudyOptions
 from supple_lab.store.store import Store
 
-ORDER = Order(scale="smoke")
+ORDER = StudyOptions(scale="smoke")
 COMMANDS = {
     "list": ["list", "runs", "--out"],
     "report": ["report", "quickstart", "--out"],

@@ -14,12 +14,12 @@ from supple_lab.commands.report import conditions_of, make_report, notes_of, str
 from supple_lab.paper.manifest import add_to_manifest, read_manifest
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.sensitivity import Sensitivity
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.supervised import Supervised
 from supple_lab.report.figure import ClaimRow, Part
 from supple_lab.store.store import Store
 
-ORDER = Order(scale="smoke")
+ORDER = StudyOptions(scale="smoke")
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_folder_of_this_version_has_no_runs_of_another(out):
 
 
 def test_nothing_is_said_of_methods_and_seeds_that_were_not_asked_for(tmp_path):
-    for spec in ordered(tmp_path, Quickstart(), Order(scale="quick", methods=("aid",), num_seeds=2)):
+    for spec in ordered(tmp_path, Quickstart(), StudyOptions(scale="quick", methods=("aid",), num_seeds=2)):
         finish(spec, tmp_path)
     drawing, page = make_report(Quickstart(), tmp_path)
     assert [row[0] for row in drawing.tables[0].rows] == ["AID"]
@@ -208,7 +208,7 @@ def test_nothing_is_said_of_methods_and_seeds_that_were_not_asked_for(tmp_path):
 
 def test_nothing_is_said_of_conditions_that_were_not_asked_for(tmp_path):
     study = Supervised()
-    for spec in ordered(tmp_path, study, Order(scale="quick", only="CNN")):
+    for spec in ordered(tmp_path, study, StudyOptions(scale="quick", only="CNN")):
         finish(spec, tmp_path)
     drawing, _ = make_report(study, tmp_path)
     assert not any("ResNet" in name for table in drawing.tables for name in table.header)
@@ -219,14 +219,14 @@ def test_nothing_is_said_of_conditions_that_were_not_asked_for(tmp_path):
 
 def test_what_is_asked_for_part_by_part_is_all_in_the_report(tmp_path):
     for method in ("aid", "vanilla"):
-        for spec in ordered(tmp_path, Quickstart(), Order(scale="quick", methods=(method,))):
+        for spec in ordered(tmp_path, Quickstart(), StudyOptions(scale="quick", methods=(method,))):
             finish(spec, tmp_path)
     drawing, _ = make_report(Quickstart(), tmp_path)
     assert [row[0] for row in drawing.tables[0].rows] == ["ReLU", "AID"]
 
 
 def test_what_was_asked_for_and_has_not_run_is_missing(tmp_path):
-    first, *_ = ordered(tmp_path, Quickstart(), Order(scale="quick", methods=("aid", "vanilla"), num_seeds=1))
+    first, *_ = ordered(tmp_path, Quickstart(), StudyOptions(scale="quick", methods=("aid", "vanilla"), num_seeds=1))
     finish(first, tmp_path)
     _, page = make_report(Quickstart(), tmp_path)
     assert "1 of 2 runs did not finish. <a" in page.read_text()
@@ -263,7 +263,7 @@ def test_a_folder_of_runs_that_does_not_exist_is_told(command, tmp_path, capsys)
 
 
 def test_one_damaged_run_of_one_is_a_run(tmp_path, capsys):
-    (spec,) = ordered(tmp_path, Quickstart(), Order(scale="smoke", methods=("aid",)))
+    (spec,) = ordered(tmp_path, Quickstart(), StudyOptions(scale="smoke", methods=("aid",)))
     folder = Store.open(tmp_path).folder(spec)
     folder.create(spec)
     folder.write_status("done", num_records=1)

@@ -14,14 +14,14 @@ from supple_lab.optimizer import Adam
 from supple_lab.paper.atari import Atari, one_p
 from supple_lab.paper.atari_scores import all_scores, lead_of, widened
 from supple_lab.paper.compare import Chosen
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.report.tables import brackets
 from supple_lab.results.results import Results, RunResult
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
 from supple_lab.streams import stream_seed
 
-STUDY, PAPER = Atari(), Order(scale="paper")
+STUDY, PAPER = Atari(), StudyOptions(scale="paper")
 NUM_ITERATIONS = 2  # of the paper's 10: claims rest on the last
 EVAL_MODE, TRAIN_MODE = "eval", "train"
 
@@ -79,7 +79,9 @@ def test_paper_scale_is_the_papers():
 
 
 def test_as_printed_runs_ten_times_the_rate():
-    assert {spec.optimizer.learning_rate for spec in STUDY.specs(Order(scale="paper", as_printed=True))} == {6.25e-4}
+    assert {spec.optimizer.learning_rate for spec in STUDY.specs(StudyOptions(scale="paper", as_printed=True))} == {
+        6.25e-4
+    }
 
 
 def test_all_claims_hold_on_numbers_as_the_paper_describes_them():
@@ -156,7 +158,7 @@ def test_most_games_are_nine_of_seventeen(number, verdict):
 
 def test_one_game_with_many_seeds_is_not_the_papers_seventeen():
     for level in (0.9, 0.1):
-        order = Order(scale="quick", num_seeds=5)
+        order = StudyOptions(scale="quick", num_seeds=5)
 
         def values(spec, level=level):
             title, method, _ = spoken(spec)
@@ -209,7 +211,7 @@ def test_a_method_without_a_run_leaves_the_others_their_iqm():
 
 
 def test_a_method_besides_the_papers_keeps_no_game_from_the_table():
-    order = Order(scale="paper", also=("l2",))
+    order = StudyOptions(scale="paper", also=("l2",))
 
     def in_one_game(spec):
         title, method, _ = spoken(spec)
@@ -227,7 +229,7 @@ def test_a_method_besides_the_papers_keeps_no_game_from_the_table():
 
 
 def test_methods_besides_the_papers_have_an_iqm_where_none_of_the_papers_ran():
-    asked = Order(scale="smoke", methods=("redo",))
+    asked = StudyOptions(scale="smoke", methods=("redo",))
     random, human = GAMES["Asterix"]
 
     def halfway(spec):
@@ -247,7 +249,7 @@ def test_draws_of_widened_scores_vary_as_new_seeds_would():
 @pytest.mark.parametrize(("low", "verdict"), [(0.1, "not decided"), (0.3, "holds")])
 def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdict):
     """One game with vanilla at 0 and AID at low and low + 1: widened, its lower end is low + 1/2 - sqrt(2) / 2."""
-    specs = [spec for spec in STUDY.specs(Order(scale="paper", num_seeds=2)) if own_spec(spec, "Asterix")]
+    specs = [spec for spec in STUDY.specs(StudyOptions(scale="paper", num_seeds=2)) if own_spec(spec, "Asterix")]
     random, human = GAMES["Asterix"]
     heights = {"aid": (low, low + 1.0)}
     runs = [
@@ -260,14 +262,14 @@ def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdic
 
 
 def test_a_search_tells_what_was_selected_for_acting_in_training_mode():
-    order = Order(scale="paper", search=True, num_seeds=1)
+    order = StudyOptions(scale="paper", search=True, num_seeds=1)
     notes = STUDY.draw(made(as_the_paper_says, order=order), order).notes
     assert sum("acting in training mode, AID:" in note for note in notes) == 3
 
 
 @pytest.mark.parametrize("search", [False, True])
 def test_one_p_for_all_games_is_called_neither_unbiased_nor_the_only_one_tried(search):
-    order = Order(scale="paper", search=search, num_seeds=1)
+    order = StudyOptions(scale="paper", search=search, num_seeds=1)
     told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
     assert "is the commonest of those choices: made on the same scores" in told
     assert ("Not searched, with the commonest p" in told) is search
@@ -278,7 +280,7 @@ def test_one_p_for_all_games_is_called_neither_unbiased_nor_the_only_one_tried(s
 
 @pytest.mark.parametrize(("search", "rate"), [(False, "Adam 1e-4"), (True, "Adam 6.25e-5")])
 def test_the_page_names_the_rate_that_quick_scale_runs(search, rate):
-    order = Order(scale="quick", search=search)
+    order = StudyOptions(scale="quick", search=search)
     assert {spec.optimizer.learning_rate for spec in STUDY.specs(order)} == {float(rate.split()[1])}
     note = STUDY.draw(made(lambda spec: None, order=order), order).notes[0]
     assert f"; {rate}, target copies" in note
@@ -287,7 +289,7 @@ def test_the_page_names_the_rate_that_quick_scale_runs(search, rate):
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_what_the_page_says_of_lengths_is_what_is_run(scale):
-    order = Order(scale=scale)
+    order = StudyOptions(scale=scale)
     game = STUDY.specs(order)[0].problem.game
     (problem,) = {replace(spec.problem, game=game, act_mode=EVAL_MODE) for spec in STUDY.specs(order)}
     told = " ".join(STUDY.draw(made(lambda spec: None, order=order), order).notes)
@@ -297,12 +299,12 @@ def test_what_the_page_says_of_lengths_is_what_is_run(scale):
 
 
 def test_quick_scale_has_one_p_and_calls_it_its_own():
-    order = Order(scale="quick")
+    order = StudyOptions(scale="quick")
     drawing = STUDY.draw(made(as_the_paper_says, order=order), order)
     assert [panel.title for panel in drawing.figures[0].panels] == ["quick scale's own p"]
     assert drawing.tables[1].header == ("method", "quick scale's own p")
     assert [condition.label for condition in STUDY.conditions(order)] == ["RoadRunner"]
-    searched = Order(scale="quick", search=True)
+    searched = StudyOptions(scale="quick", search=True)
     panels = STUDY.draw(made(lambda spec: None, order=searched), searched).figures[0].panels
     assert [panel.title for panel in panels] == ["p per game, as the paper", "one p for all games"]
 
@@ -357,7 +359,7 @@ def test_runs_that_all_diverged_have_no_final_score():
 
 
 def test_quick_scale_gives_every_method_its_own_rate():
-    for order in (Order(scale="quick"), Order(scale="quick", methods=("redo", "aid"))):
+    for order in (StudyOptions(scale="quick"), StudyOptions(scale="quick", methods=("redo", "aid"))):
         specs = STUDY.specs(order)
         assert {spec.method.name for spec in specs} == set(order.methods or ("vanilla", "dropout", "aid"))
         assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-4, epsilon=1.5e-4)}

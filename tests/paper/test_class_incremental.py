@@ -8,11 +8,11 @@ from made_records import made, verdicts, wavering
 
 from supple_lab.paper.class_incremental import ClassIncremental
 from supple_lab.paper.compare import quarters
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.tables import best
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
 
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 STUDY = ClassIncremental()
 RESET = 0.5
 

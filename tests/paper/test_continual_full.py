@@ -12,12 +12,12 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
 from supple_lab.paper.continual import ContinualFull
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.tables import best
 from supple_lab.scenarios.continual import ContinualFull as Scenario
 from supple_lab.spec import Supervised
 
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 STUDY = ContinualFull()
 OTHERS = {"vanilla": 0.5, "full_reset": 0.6, "dash": 0.6, "shrink_perturb": 0.595, "aid": 0.7}
 
@@ -86,7 +86,7 @@ def test_one_seed_decides_nothing():
     assert verdicts(STUDY, results, PAPER) == ["not decided", "not decided", "not run"]
 
 
-WITH_BOTH = Order(scale="paper", also=("l2_init", "redo"))
+WITH_BOTH = StudyOptions(scale="paper", also=("l2_init", "redo"))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_best_of_eleven_must_be_ahead_by_more_than_chance():
 
 
 def test_a_method_besides_the_papers_is_drawn_and_decides_nothing():
-    order = Order(scale="paper", also=("redo",))
+    order = StudyOptions(scale="paper", also=("redo",))
     results = made(STUDY.specs(order), lambda spec: accuracy(spec, redo=0.9))
     drawing = STUDY.draw(results, order)
     assert any(row[0] == "ReDo" for row in drawing.tables[0].rows)
@@ -207,7 +207,7 @@ def test_a_method_besides_the_papers_is_drawn_and_decides_nothing():
 
 
 def test_a_search_reports_the_best_and_says_so():
-    order = Order(scale="smoke", search=True, methods=("aid", "vanilla"), num_seeds=2)
+    order = StudyOptions(scale="smoke", search=True, methods=("aid", "vanilla"), num_seeds=2)
     results = made(STUDY.specs(order), lambda spec: getattr(spec.method, "relu_prob", 0.1))
     drawing = STUDY.draw(results, order)
     assert any("relu prob 0.9: the best of 3 configurations" in note for note in drawing.notes)

@@ -7,12 +7,12 @@ import pytest
 from made_records import made, verdicts, wavering
 
 from supple_lab.paper.continual import ContinualLimited, median
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.tables import best
 from supple_lab.results.results import Sample
 from supple_lab.scenarios.continual import ContinualLimited as Scenario
 
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 STUDY = ContinualLimited()
 FAMILY = {"dropout": 0.6, "drop_relu": 0.6, "aid": 0.7}
 

@@ -12,13 +12,13 @@ from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.paper.dropout_fails import DropoutFails, losses_by_rate, network_condition, slope, variants_of
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.warm_start import WarmStart
 from supple_lab.scenarios.random_label import RandomLabel
 
 STUDY = DropoutFails()
-PAPER = Order(scale="paper")
-TWO_STAGES = Order(scale="smoke", num_seeds=3)
+PAPER = StudyOptions(scale="paper")
+TWO_STAGES = StudyOptions(scale="smoke", num_seeds=3)
 
 
 def rate_of(spec):
@@ -63,8 +63,12 @@ def test_paper_scale_is_the_papers():
 
 def test_the_other_runs_are_those_of_warm_start():
     for scale in ("smoke", "quick", "paper"):
-        own = {spec.run_id for spec in STUDY.specs(Order(scale=scale)) if spec.problem.scenario.name != "random_label"}
-        assert own == {spec.run_id for spec in WarmStart().specs(Order(scale=scale))}
+        own = {
+            spec.run_id
+            for spec in STUDY.specs(StudyOptions(scale=scale))
+            if spec.problem.scenario.name != "random_label"
+        }
+        assert own == {spec.run_id for spec in WarmStart().specs(StudyOptions(scale=scale))}
 
 
 def test_all_claims_hold_on_accuracies_as_the_paper_describes_them():
@@ -94,7 +98,7 @@ def test_each_claim_fails_by_its_own_rule(changed, expected):
 
 
 def test_the_earlier_a_network_collapses_the_more_it_has_lost():
-    order = Order(scale="paper", num_seeds=3)
+    order = StudyOptions(scale="paper", num_seeds=3)
     stages = {0.0: 6, 0.1: 4, 0.3: 2, 0.5: 1}  # learned before the collapse
 
     def collapsing(spec):

@@ -10,7 +10,7 @@ import pytest
 
 from supple_lab.cli import supple
 from supple_lab.paper.claims import CLAIMS, STUDIES, claims_of
-from supple_lab.paper.study import Order, Study
+from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.registry import known
 from supple_lab.results.results import Results, RunResult
 from supple_lab.spec import RunSpec
@@ -38,7 +38,7 @@ def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
     assert supple(["run", name, "--scale", "smoke", "--engine", "inline", "--quiet", "--only", only, *out]) == 0
     written = json.loads((folder / "report" / f"{name}.json").read_text())
     assert {run["status"] for run in written["runs"]} <= {"done"}
-    assert len(written["runs"]) == len(study_named(name).specs(Order(scale="smoke", only=only)))
+    assert len(written["runs"]) == len(study_named(name).specs(StudyOptions(scale="smoke", only=only)))
     assert written["missing"] == []
     assert study_named(name).title in html.unescape((folder / "report" / f"{name}.html").read_text())
 
@@ -47,7 +47,8 @@ def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
 @every_scale
 def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
     specs = {
-        precision: study_named(name).specs(Order(scale=scale, precision=precision)) for precision in ("default", "bf16")
+        precision: study_named(name).specs(StudyOptions(scale=scale, precision=precision))
+        for precision in ("default", "bf16")
     }
     assert {spec.precision for spec in specs["bf16"]} <= {"bf16"}
     assert [replace(spec, precision="default") for spec in specs["bf16"]] == specs["default"]
@@ -56,7 +57,7 @@ def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
 @every_study
 @every_scale
 def test_a_study_draws_before_anything_has_run(name, scale):
-    study, order = study_named(name), Order(scale=scale)
+    study, order = study_named(name), StudyOptions(scale=scale)
     waiting = Results(tuple(RunResult(spec, "waiting", 0.0, "", ()) for spec in study.specs(order)))
     for results in (Results(()), waiting):
         drawing = study.draw(results, order)
@@ -69,7 +70,7 @@ def test_a_study_draws_before_anything_has_run(name, scale):
 @every_study
 @every_scale
 def test_columns_of_a_table_have_names_of_their_own_and_captions_need_no_empty_panel(name, scale):
-    study, order = study_named(name), Order(scale=scale)
+    study, order = study_named(name), StudyOptions(scale=scale)
     drawing = study.draw(Results(tuple(RunResult(spec, "waiting", 0.0, "", ()) for spec in study.specs(order))), order)
     for table in drawing.tables:
         assert len(set(table.header)) == len(table.header)
@@ -80,24 +81,26 @@ def test_columns_of_a_table_have_names_of_their_own_and_captions_need_no_empty_p
 @every_study
 @every_scale
 def test_specs_hash_apart_and_come_back_from_json(name, scale):
-    specs = study_named(name).specs(Order(scale=scale))
+    specs = study_named(name).specs(StudyOptions(scale=scale))
     assert len({spec.run_id for spec in specs}) == len(specs)
     assert all(RunSpec.from_json(spec.to_json()) == spec for spec in specs[:: max(1, len(specs) // 20)])
 
 
 @every_study
 def test_smoke_scale_has_every_method_of_the_paper(name):
-    at = {scale: {spec.method.name for spec in study_named(name).specs(Order(scale=scale))} for scale in SCALES}
+    at = {scale: {spec.method.name for spec in study_named(name).specs(StudyOptions(scale=scale))} for scale in SCALES}
     assert at["smoke"] == at["paper"]
 
 
 @every_study
 def test_seeds_and_methods_of_the_order_are_obeyed(name):
     study = study_named(name)
-    methods = {spec.method.name for spec in study.specs(Order(scale="smoke"))}
-    assert {spec.seed for spec in study.specs(Order(scale="smoke", num_seeds=2))} == ({0, 1} if methods else set())
+    methods = {spec.method.name for spec in study.specs(StudyOptions(scale="smoke"))}
+    assert {spec.seed for spec in study.specs(StudyOptions(scale="smoke", num_seeds=2))} == (
+        {0, 1} if methods else set()
+    )
     if "vanilla" in methods:
-        only = study.specs(Order(scale="smoke", methods=("vanilla",)))
+        only = study.specs(StudyOptions(scale="smoke", methods=("vanilla",)))
         assert {spec.method.name for spec in only} <= {"vanilla", "full_reset"}  # a reset network is a cold start
 
 
@@ -106,7 +109,7 @@ def test_seeds_and_methods_of_the_order_are_obeyed(name):
 def test_all_that_can_be_ordered_is_part_of_the_grid_that_is_reported(name, scale):
     study = study_named(name)
     for more in ({}, {"num_seeds": 7}, {"methods": ("redo", "aid")}, {"search": True, "num_seeds": 1}):
-        order = Order(scale=scale, **more)
+        order = StudyOptions(scale=scale, **more)
         if not study.objection(order):
             reported = {spec.run_id for spec in study.specs(order.whole())}
             assert {spec.run_id for spec in study.specs(order)} <= reported
@@ -134,11 +137,11 @@ def test_an_option_that_would_change_nothing_is_refused(arguments, sentence, tmp
 
 @every_study
 def test_a_search_that_is_obeyed_adds_runs_and_names_what_it_leaves(name):
-    study, order = study_named(name), Order(scale="smoke", search=True)
+    study, order = study_named(name), StudyOptions(scale="smoke", search=True)
     if study.objection(order):
-        assert len(study.specs(order)) == len(study.specs(Order(scale="smoke")))
+        assert len(study.specs(order)) == len(study.specs(StudyOptions(scale="smoke")))
         return
-    assert len(study.specs(order)) > len(study.specs(Order(scale="smoke")))
+    assert len(study.specs(order)) > len(study.specs(StudyOptions(scale="smoke")))
     left = [condition.label for condition in study.conditions(order) if not condition.has_search]
     told = " ".join(note for note in study.draw(Results(()), order).notes if note.startswith("Not searched"))
     assert all(label in told for label in left)
@@ -148,19 +151,20 @@ def test_a_search_that_is_obeyed_adds_runs_and_names_what_it_leaves(name):
 @every_study
 @every_scale
 def test_without_options_no_study_objects(name, scale):
-    assert study_named(name).objection(Order(scale=scale)) == ""
+    assert study_named(name).objection(StudyOptions(scale=scale)) == ""
 
 
 @every_study
 def test_smoke_scale_says_that_its_numbers_mean_nothing(name):
     assert any(
-        note.startswith("Smoke scale") for note in study_named(name).draw(Results(()), Order(scale="smoke")).notes
+        note.startswith("Smoke scale")
+        for note in study_named(name).draw(Results(()), StudyOptions(scale="smoke")).notes
     )
 
 
 def test_every_claim_is_decided_by_exactly_one_study():
     unwritten = set(STUDIES) - set(NAMES)
-    rows = [row for name in NAMES for row in study_named(name).draw(Results(()), Order(scale="paper")).claims]
+    rows = [row for name in NAMES for row in study_named(name).draw(Results(()), StudyOptions(scale="paper")).claims]
     quoted = Counter((row.claim, row.paper, row.section, row.study) for row in rows if row.study)
     expected = [(c.claim, c.paper, c.section, c.study) for c in CLAIMS if c.study not in unwritten]
     assert quoted == Counter(expected)
@@ -169,6 +173,6 @@ def test_every_claim_is_decided_by_exactly_one_study():
 
 @pytest.mark.parametrize("name", sorted(set(STUDIES) & set(NAMES)))
 def test_a_study_decides_its_own_claims_in_the_papers_order(name):
-    rows = study_named(name).draw(Results(()), Order(scale="smoke")).claims
+    rows = study_named(name).draw(Results(()), StudyOptions(scale="smoke")).claims
     assert [row.claim for row in rows] == [claim.claim for claim in claims_of(name)]
     assert {row.study for row in rows} == {name}

@@ -21,7 +21,7 @@ from supple_lab.paper.fresh import (
     stand_in_notes,
 )
 from supple_lab.paper.register import SHARED, texts
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.trainability import Trainability
 from supple_lab.results.results import Results, Sample
 from supple_lab.run.run import execute
@@ -123,7 +123,7 @@ def test_a_diverged_reference_leaves_its_claim_open():
     assert claim_kept(sample(FRESH), fresh, **WORDS).verdict == "not decided"
 
 
-ORDER = Order(scale="paper", num_seeds=3)
+ORDER = StudyOptions(scale="paper", num_seeds=3)
 
 
 def made(spec, values):
@@ -148,7 +148,7 @@ def test_the_reference_is_a_vanilla_network_reset_at_each_of_a_tenth_of_the_stag
 
 @pytest.mark.parametrize("methods", [("aid",), ("vanilla", "dropout")])
 def test_the_reference_is_run_whatever_methods_are_asked_for(methods):
-    specs = Trainability().specs(Order(scale="paper", num_seeds=1, methods=methods))
+    specs = Trainability().specs(StudyOptions(scale="paper", num_seeds=1, methods=methods))
     assert {spec.method.name for spec in specs} == {*methods, "full_reset"}
 
 
@@ -167,7 +167,7 @@ def test_the_first_stage_of_the_vanilla_run_stands_in_seed_by_seed():
 
 @pytest.mark.parametrize("place", [0, 4])
 def test_the_stand_in_is_what_the_reference_would_record_first(place, tmp_path):
-    order, store = Order(scale="smoke", methods=("vanilla",)), Store.create(tmp_path / "out")
+    order, store = StudyOptions(scale="smoke", methods=("vanilla",)), Store.create(tmp_path / "out")
     cell = trainability.cells(order)[place]
     specs = [*reference(cell, order).specs(order), *cell.specs(order)]
     assert [spec.method for spec in specs] == [FullReset(), Vanilla()]
@@ -178,7 +178,7 @@ def test_the_stand_in_is_what_the_reference_would_record_first(place, tmp_path):
 
 def test_a_linear_network_that_collapses_early_has_lost_what_it_had():
     """The rule of the first tenth minus the last called it kept: the fall was below half of the vanilla network's."""
-    order = Order(scale="quick", methods=("vanilla", "identity"), num_seeds=3)
+    order = StudyOptions(scale="quick", methods=("vanilla", "identity"), num_seeds=3)
 
     def curve(spec):
         number = spec.problem.scenario.num_stages

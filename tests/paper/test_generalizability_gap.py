@@ -9,10 +9,10 @@ from supple.methods.activations import UseAID, UseDropout
 from supple.methods.full_reset import FullReset
 from supple_lab.optimizer import Adam
 from supple_lab.paper.generalizability_gap import GeneralizabilityGap, arm_of
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.scenarios.continual import ContinualFull as Scenario
 
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 STUDY = GeneralizabilityGap()
 COLD = 0.8
 GAPS = {"vanilla": (0.2, 0.2), "dropout": (0.05, 0.1), "aid": (0.01, 0.01)}  # at the first and at the last stage
@@ -89,7 +89,7 @@ def test_gap_is_cold_minus_warm_of_the_same_method_and_seed():
 
 
 def test_asked_for_methods_bring_their_own_cold_arms():
-    order = Order(scale="smoke", methods=("aid", "l2"))
+    order = StudyOptions(scale="smoke", methods=("aid", "l2"))
     specs = STUDY.specs(order)
     arms = Counter((spec.method.name, arm_of(spec.method)) for spec in specs)
     assert arms == {("aid", "aid"): 3, ("l2", "l2"): 3, ("full_reset", "aid"): 3}
@@ -97,7 +97,7 @@ def test_asked_for_methods_bring_their_own_cold_arms():
 
 
 def test_full_reset_beside_vanilla_is_the_cold_arm_of_vanillas_gap():
-    asked = Order(scale="smoke", methods=("vanilla", "full_reset"))
+    asked = StudyOptions(scale="smoke", methods=("vanilla", "full_reset"))
     specs = STUDY.specs(asked)
     assert Counter(spec.method.name for spec in specs) == {"vanilla": 3, "full_reset": 3}
     report = STUDY.draw(made(specs, lambda spec: 0.3 if spec.method.name == "vanilla" else 0.5), asked.whole())
@@ -108,7 +108,7 @@ def test_full_reset_beside_vanilla_is_the_cold_arm_of_vanillas_gap():
 
 
 def test_full_reset_alone_runs_as_the_papers_cold_arm():
-    asked = Order(scale="paper", methods=("full_reset",))
+    asked = StudyOptions(scale="paper", methods=("full_reset",))
     cold = {spec.run_id for spec in STUDY.specs(PAPER) if spec.method == FullReset()}
     assert {spec.run_id for spec in STUDY.specs(asked)} == cold
     results = made(STUDY.specs(asked), lambda spec: 0.5)
@@ -118,7 +118,7 @@ def test_full_reset_alone_runs_as_the_papers_cold_arm():
 
 
 def test_each_arm_of_a_search_is_selected_for_itself():
-    order = Order(scale="paper", search=True)
+    order = StudyOptions(scale="paper", search=True)
     results = made(
         [spec for spec in STUDY.specs(order) if spec.model.name == "cnn"],
         lambda spec: wavering(spec, 0.5 + 0.1 * getattr(getattr(spec.method, "built_with", None), "relu_prob", 0.0)),

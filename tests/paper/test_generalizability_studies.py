@@ -7,7 +7,7 @@ from supple_lab.paper.class_incremental import ClassIncremental
 from supple_lab.paper.continual import ContinualFull, ContinualLimited
 from supple_lab.paper.generalizability_gap import GeneralizabilityGap
 from supple_lab.paper.sensitivity import Sensitivity
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.supervised import Supervised
 from supple_lab.paper.warm_start import WarmStart
 from supple_lab.report.study_json import About
@@ -39,13 +39,13 @@ def in_pieces(spec):
 @every_study
 @pytest.mark.parametrize("scale", ["smoke", "quick"])
 def test_parts_of_every_run_go_together(study, scale):
-    for spec in study.specs(Order(scale=scale)):
+    for spec in study.specs(StudyOptions(scale=scale)):
         check_suitable(spec, device="cpu")
 
 
 @pytest.mark.parametrize("search", [False, True])
 def test_quick_scale_names_the_p_that_it_runs(search):
-    order = Order(scale="quick", search=search)
+    order = StudyOptions(scale="quick", search=search)
     p = {spec.method.relu_prob for spec in ContinualFull().specs(order) if spec.method.name == "aid"}
     notes = " ".join(ContinualFull().draw(Results(()), order).notes)
     assert (0.95 in p) is not search
@@ -64,7 +64,10 @@ def aid_far_ahead(spec):
 
 @pytest.mark.parametrize("study", STUDIES[:-1], ids=lambda study: study.name)  # warm_start is of one network
 def test_a_network_that_quick_scale_leaves_out_is_not_run_and_lets_no_claim_over_all_of_them_hold(study):
-    order, networks = Order(scale="quick"), {condition.case for condition in study.conditions(Order(scale="paper"))}
+    order, networks = (
+        StudyOptions(scale="quick"),
+        {condition.case for condition in study.conditions(StudyOptions(scale="paper"))},
+    )
     missing = networks - {condition.case for condition in study.conditions(order)}
     told = {"cnn": "CNN on CIFAR-10", "resnet18": "ResNet-18 on CIFAR-100", "vgg16": "VGG-16 on TinyImageNet"}
     claims = study.draw(made(study.specs(order), aid_far_ahead), order).claims
@@ -78,14 +81,16 @@ def test_a_network_that_quick_scale_leaves_out_is_not_run_and_lets_no_claim_over
 
 @every_study
 def test_quick_scale_adds_no_method_and_smoke_scale_no_data(study):
-    methods = {scale: {spec.method.name for spec in study.specs(Order(scale=scale))} for scale in ("quick", "paper")}
+    methods = {
+        scale: {spec.method.name for spec in study.specs(StudyOptions(scale=scale))} for scale in ("quick", "paper")
+    }
     assert methods["quick"] <= methods["paper"]
-    assert {spec.problem.dataset.of.name for spec in study.specs(Order(scale="smoke"))} == {"digits"}
+    assert {spec.problem.dataset.of.name for spec in study.specs(StudyOptions(scale="smoke"))} == {"digits"}
 
 
 @every_study
 def test_every_scale_tells_how_it_differs_from_the_paper(study):
-    notes = {scale: study.draw(Results(()), Order(scale=scale)).notes for scale in ("smoke", "quick", "paper")}
+    notes = {scale: study.draw(Results(()), StudyOptions(scale=scale)).notes for scale in ("smoke", "quick", "paper")}
     assert notes["smoke"][0].startswith("Smoke scale")
     assert notes["quick"][0].startswith("Quick scale, not the paper's protocol")
     assert notes["paper"][0].startswith("Where the paper is silent")
@@ -93,21 +98,21 @@ def test_every_scale_tells_how_it_differs_from_the_paper(study):
 
 @every_study
 def test_quick_scale_says_that_its_settings_were_chosen_by_looking(study):
-    told = {scale: " ".join(study.draw(Results(()), Order(scale=scale)).notes) for scale in ("quick", "paper")}
+    told = {scale: " ".join(study.draw(Results(()), StudyOptions(scale=scale)).notes) for scale in ("quick", "paper")}
     assert "chosen by looking at test accuracies on these very digits" in told["quick"]
     assert "chosen by looking" not in told["paper"]
 
 
 @every_study
 def test_draws_what_there_is_of_a_broken_search(study):
-    order = Order(scale="smoke", num_seeds=2, search=True)
+    order = StudyOptions(scale="smoke", num_seeds=2, search=True)
     drawing = study.draw(made(study.specs(order), in_pieces), order)
     assert "holds" not in {row.verdict for row in drawing.claims}
 
 
 @every_study
 def test_draws_and_writes_what_there_is_of_a_broken_sweep(study, tmp_path):
-    order = Order(scale="smoke", num_seeds=2)
+    order = StudyOptions(scale="smoke", num_seeds=2)
     results = made(study.specs(order), in_pieces)
     drawing = study.draw(results, order)
     assert "holds" not in {row.verdict for row in drawing.claims}
@@ -117,6 +122,6 @@ def test_draws_and_writes_what_there_is_of_a_broken_sweep(study, tmp_path):
 
 @every_study
 def test_draws_methods_that_the_study_does_not_have(study):
-    order = Order(scale="smoke", methods=("tanh", "redo"))
+    order = StudyOptions(scale="smoke", methods=("tanh", "redo"))
     drawing = study.draw(made(study.specs(order), lambda spec: 0.5), order)
     assert {row.verdict for row in drawing.claims} <= {"not run", "not decided"}

@@ -30,7 +30,7 @@ from supple.methods import (
 from supple_lab.models.base import Model
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper.atari import Atari
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.tables import best, cases, find, search, search_space, slips
 from supple_lab.paper.tables.atari import ADAM, BEST_P, PRINTED_ADAM
 from supple_lab.paper.tables.experiments import EXPERIMENTS
@@ -157,7 +157,7 @@ def test_atari_runs_are_those_of_the_table(paper):
     plain = {name: re.sub(r"\s*\\cite\{.*?\}", "", value) for name, value in rows}
     assert plain.pop("Optimizer") == "Adam"
     assert plain.pop("Loss function") == "Huber Loss"  # tests/rl/test_q_loss.py
-    for spec in Atari().specs(Order(scale="paper", as_printed=True, num_seeds=1)):
+    for spec in Atari().specs(StudyOptions(scale="paper", as_printed=True, num_seeds=1)):
         problem, optimizer = spec.problem, spec.optimizer
         fields = {
             r"Optimizer: $\epsilon$": optimizer.epsilon,

@@ -12,7 +12,7 @@ from supple_lab.paper import manifest
 from supple_lab.paper.continual import ContinualFull
 from supple_lab.paper.manifest import add_to_manifest, path_of, read_manifest
 from supple_lab.paper.quickstart import Quickstart
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 
 
 def run_quickstart(out, *options):
@@ -45,16 +45,16 @@ def test_smoke_runs_decide_nothing(filled_in_parts):
 
 def test_another_scale_is_another_grid(tmp_path):
     study = Quickstart()
-    first, second = Order(scale="smoke", methods=("redo",)), Order(scale="quick")
+    first, second = StudyOptions(scale="smoke", methods=("redo",)), StudyOptions(scale="quick")
     for order, replaced in ((first, None), (second, first.whole()), (second, None)):
         given = {"order": order, "command": order.scale, "specs": study.specs(order)}
         assert add_to_manifest(tmp_path, study.name, **given) == replaced
     written = read_manifest(tmp_path, study.name)
-    assert (written.order, written.commands) == (Order(scale="quick"), ("quick",))
+    assert (written.order, written.commands) == (StudyOptions(scale="quick"), ("quick",))
 
 
 def test_another_precision_is_another_grid(tmp_path):
-    study, orders = Quickstart(), [Order(scale="smoke"), Order(scale="smoke", precision="bf16")]
+    study, orders = Quickstart(), [StudyOptions(scale="smoke"), StudyOptions(scale="smoke", precision="bf16")]
     for order in orders:
         add_to_manifest(tmp_path, study.name, order=order, command=order.precision, specs=study.specs(order))
     written = read_manifest(tmp_path, study.name)
@@ -64,8 +64,8 @@ def test_another_precision_is_another_grid(tmp_path):
 
 def test_more_seeds_than_the_studys_own_are_reported_and_fewer_leave_some_missing():
     study = Quickstart()
-    assert len(study.specs(Order(scale="quick", num_seeds=5).whole())) == 3 * 5
-    assert len(study.specs(Order(scale="quick", num_seeds=1).whole())) == 3 * 3
+    assert len(study.specs(StudyOptions(scale="quick", num_seeds=5).whole())) == 3 * 5
+    assert len(study.specs(StudyOptions(scale="quick", num_seeds=1).whole())) == 3 * 3
 
 
 def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
@@ -93,7 +93,7 @@ def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
 )
 def test_an_order_that_no_study_knows_is_told_and_not_a_traceback(tmp_path, order, words):
     study = Quickstart()
-    add_to_manifest(tmp_path, study.name, order=Order(), command="", specs=study.specs(Order()))
+    add_to_manifest(tmp_path, study.name, order=StudyOptions(), command="", specs=study.specs(StudyOptions()))
     path = path_of(tmp_path, study.name)
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "order": order}))
     with pytest.raises(StorageError, match=words):
@@ -124,7 +124,7 @@ def test_what_two_drivers_ask_for_at_once_is_all_noted(tmp_path, monkeypatch):
                 both_have_read.wait(0.3)
 
     def drive(method):
-        order = Order(scale="smoke", methods=(method,))
+        order = StudyOptions(scale="smoke", methods=(method,))
         add_to_manifest(tmp_path, "quickstart", order=order, command=method, specs=Quickstart().specs(order))
 
     monkeypatch.setattr(manifest, "read_manifest", read_and_wait)
@@ -145,6 +145,6 @@ def test_damaged_manifest_says_how_to_write_it_anew(tmp_path, content):
 
 
 def test_leader_cannot_hold_while_rivals_were_not_even_ordered():
-    study, order = ContinualFull(), Order(scale="paper", methods=("aid", "vanilla"))
+    study, order = ContinualFull(), StudyOptions(scale="paper", methods=("aid", "vanilla"))
     names = {spec.method.name for spec in study.specs(order.whole())}
     assert {"full_reset", "dash", "shrink_perturb"} <= names

@@ -5,7 +5,7 @@ import re
 import pytest
 from made_stages import made_stages
 
-from supple_lab.paper.study import Order, Study
+from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.registry import known
 from supple_lab.results.results import Results
 from supple_lab.spec import RunSpec
@@ -18,22 +18,22 @@ NETWORKS = {"cnn": "slim CNN", "resnet18": "slim ResNet-18"}
 WITH_P = {"aid": "AID", "drop_relu": "DropReLU", "dropout": "ReLU + Dropout"}
 
 
-def notes_of(name: str, order: Order) -> list[str]:
+def notes_of(name: str, order: StudyOptions) -> list[str]:
     return list(known(Study)[name]().draw(Results(()), order).notes)
 
 
-def settings_note(name: str, order: Order) -> str:
+def settings_note(name: str, order: StudyOptions) -> str:
     (note,) = [note for note in notes_of(name, order) if "share one learning rate" in note]
     return note
 
 
-def slim_specs(name: str, order: Order) -> list[RunSpec]:
+def slim_specs(name: str, order: StudyOptions) -> list[RunSpec]:
     return [spec for spec in known(Study)[name]().specs(order) if spec.model.name in NETWORKS]
 
 
 @pytest.mark.parametrize("name", WITH_SLIM)
 def test_quick_notes_name_the_networks_and_rates_that_are_run(name):
-    order = Order(scale="quick")
+    order = StudyOptions(scale="quick")
     rates = {(spec.model.name, spec.optimizer.learning_rate) for spec in slim_specs(name, order)}
     told = re.findall(r"([\d.]+) on the (slim [\w-]+)", settings_note(name, order))
     assert {(network, float(rate)) for rate, network in told} == {(NETWORKS[model], rate) for model, rate in rates}
@@ -41,7 +41,7 @@ def test_quick_notes_name_the_networks_and_rates_that_are_run(name):
 
 @pytest.mark.parametrize("name", WITH_SLIM)
 def test_quick_notes_name_the_methods_whose_p_is_not_the_papers(name):
-    order = Order(scale="quick")
+    order = StudyOptions(scale="quick")
     methods = {spec.method for spec in slim_specs(name, order) if spec.model.name == "resnet18"}
     run = {
         (WITH_P[method.name], getattr(method, "relu_prob", None) or method.drop_positive)
@@ -55,13 +55,13 @@ def test_quick_notes_name_the_methods_whose_p_is_not_the_papers(name):
 
 @pytest.mark.parametrize("name", WITH_SLIM)
 def test_a_search_is_told_no_p(name):
-    note = settings_note(name, Order(scale="quick", search=True))
+    note = settings_note(name, StudyOptions(scale="quick", search=True))
     assert "p = 0." not in note
     assert "those that the paper searched" in note
 
 
 def test_notes_of_slips_do_not_say_that_anything_was_run():
-    for order in (Order(scale="paper"), Order(scale="paper", as_printed=True)):
+    for order in (StudyOptions(scale="paper"), StudyOptions(scale="paper", as_printed=True)):
         studies = [known(Study)[name]() for name in ("trainability", "atari")]
         waiting = {study: made_stages(study.specs(order), lambda spec: None) for study in studies}
         notes = [note for study, runs in waiting.items() for note in study.draw(runs, order).notes]

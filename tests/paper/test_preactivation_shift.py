@@ -12,11 +12,11 @@ from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.paper.preactivation_shift import PreactivationShift, mean_histogram
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.scenarios.random_label import RandomLabel
 
 STUDY = PreactivationShift()
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 MEDIANS = {"dropout": (0.0, -20.0, -2500.0), "aid": (0.0, -15.0, -30.0)}  # at stages 1, 10 and 30
 
 
@@ -78,7 +78,7 @@ def test_runs_that_diverge_before_stage_30_leave_it_open_and_count_up_to_stage_1
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_where_dropout_did_not_drift_nobody_fails_to_stay_closer_to_zero(scale):
-    order, medians = Order(scale=scale), {"dropout": (0.0, -20.0, -2.0), "aid": (0.0, -15.0, -1.0)}
+    order, medians = StudyOptions(scale=scale), {"dropout": (0.0, -20.0, -2.0), "aid": (0.0, -15.0, -1.0)}
     results = made_stages(STUDY.specs(order), lambda spec: as_in_the_paper(spec, **medians))
     row = STUDY.draw(results, order).claims[3]
     assert row.verdict == "not decided"
@@ -87,7 +87,7 @@ def test_where_dropout_did_not_drift_nobody_fails_to_stay_closer_to_zero(scale):
 
 @pytest.mark.parametrize(("late", "bounded"), [(-2500.0, "holds"), (-250.0, "not decided")])
 def test_the_papers_number_decides_at_its_own_scale_alone(late, bounded):
-    quick = Order(scale="quick")
+    quick = StudyOptions(scale="quick")
     medians = {"dropout": (0.0, -20.0, late), "aid": (0.0, -15.0, 1.0)}
     results = made_stages(STUDY.specs(quick), lambda spec: as_in_the_paper(spec, **medians))
     rows = STUDY.draw(results, quick).claims
@@ -97,7 +97,7 @@ def test_the_papers_number_decides_at_its_own_scale_alone(late, bounded):
 
 
 def test_smoke_scale_has_no_stage_30_to_decide():
-    order = Order(scale="smoke", num_seeds=3)
+    order = StudyOptions(scale="smoke", num_seeds=3)
     two = made_stages(STUDY.specs(order), lambda spec: {k: row[:2] for k, row in as_in_the_paper(spec).items()})
     assert verdicts(STUDY, two, order) == ["not run"] * 4
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from supple_lab.paper.quickstart import Quickstart
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.results import Results, RunResult
 
-STUDY, ORDER = Quickstart(), Order(scale="quick")
+STUDY, ORDER = Quickstart(), StudyOptions(scale="quick")
 NUM_STAGES = 20
 LAST = {"vanilla": 0.1, "dropout": 0.2, "aid": 0.89}
 

@@ -8,11 +8,11 @@ from made_records import made, verdicts, wavering
 
 from supple_lab.optimizer import Adam
 from supple_lab.paper.sensitivity import Sensitivity
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.results.results import Results
 from supple_lab.scenarios.continual import ContinualFull as Scenario
 
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 STUDY = Sensitivity()
 RESET = 0.5
 
@@ -76,7 +76,7 @@ def test_cells_without_runs_stay_in_the_map():
 
 
 def test_the_table_has_each_method_that_ran_and_no_cell_that_did_not():
-    asked = Order(scale="smoke", methods=("full_reset", "redo"))
+    asked = StudyOptions(scale="smoke", methods=("full_reset", "redo"))
     ran = made(STUDY.specs(asked), lambda spec: 0.75 if spec.method.name == "redo" else 0.5)
     waiting = [spec for spec in STUDY.specs(asked.whole()) if spec.method.name == "aid"]
     results = Results((*ran.runs, *made(waiting, lambda spec: None).runs))
@@ -93,7 +93,7 @@ def test_a_cell_whose_runs_diverged_stays_in_the_table():
 
 
 def test_slim_networks_have_rates_on_either_side_of_full_resets():
-    specs = STUDY.specs(Order(scale="quick"))
+    specs = STUDY.specs(StudyOptions(scale="quick"))
     rates = {(spec.method.name, spec.optimizer.learning_rate) for spec in specs}
     assert rates == {("full_reset", 1e-3), ("aid", 3e-3), ("aid", 3e-4)}
     assert {spec.model.name for spec in specs} == {"cnn"}

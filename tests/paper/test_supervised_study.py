@@ -9,14 +9,14 @@ from made_records import made, made_run, verdicts, wavering
 from supple_lab.optimizer import Adam
 from supple_lab.paper.claims import SUPERVISED_TABLE
 from supple_lab.paper.compare import label_of
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.supervised import Supervised
 from supple_lab.paper.tables import best
 from supple_lab.results.intervals import show
 from supple_lab.results.results import Results
 from supple_lab.scenarios.stationary import Stationary
 
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 STUDY = Supervised()
 
 
@@ -49,7 +49,7 @@ def test_table_has_the_papers_numbers_beside_ours_and_the_best_in_bold():
 
 @pytest.mark.parametrize("scale", ["smoke", "quick"])
 def test_the_papers_numbers_stand_beside_runs_of_its_protocol_alone(scale):
-    order = Order(scale=scale)
+    order = StudyOptions(scale=scale)
     table = STUDY.draw(made(STUDY.specs(order), as_in_the_paper), order).tables[0]
     assert not any("paper" in name for name in table.header)
     assert table.header[1].endswith("CNN on digits (n = 1)" if scale == "smoke" else "CNN on digits (n = 3)")
@@ -59,7 +59,7 @@ def test_the_papers_numbers_stand_beside_runs_of_its_protocol_alone(scale):
 
 
 def test_a_network_that_was_not_asked_for_has_no_column():
-    specs = STUDY.specs(Order(scale="paper", only="CNN"))
+    specs = STUDY.specs(StudyOptions(scale="paper", only="CNN"))
     table = STUDY.draw(made(specs, as_in_the_paper), PAPER).tables[0]
     assert table.header[1:] == ("CNN on CIFAR-10 (n = 5)", "CNN on CIFAR-10, paper", "CNN on CIFAR-10, training")
 
@@ -134,7 +134,7 @@ def test_one_seed_decides_nothing():
 
 
 def test_numbers_of_other_networks_are_not_held_against_the_papers():
-    order = Order(scale="quick")
+    order = StudyOptions(scale="quick")
     row = STUDY.draw(made(STUDY.specs(order), as_in_the_paper), order).claims[0]
     parts = [part for part in row.parts if not part.name.startswith("VGG-16")]  # left out at quick scale
     assert (row.verdict, {part.verdict for part in parts}) == ("not decided", {"not decided"})
@@ -142,7 +142,7 @@ def test_numbers_of_other_networks_are_not_held_against_the_papers():
 
 
 def test_a_method_that_the_table_lacks_leads_nobody():
-    order = Order(scale="paper", also=("cbp",))
+    order = StudyOptions(scale="paper", also=("cbp",))
     results = made(STUDY.specs(order), lambda spec: 0.99 if spec.method.name == "cbp" else as_in_the_paper(spec))
     assert verdicts(STUDY, results, order)[1] == "holds"
 

@@ -15,7 +15,7 @@ from supple_lab.commands.report import make_report
 from supple_lab.paper import theory as study
 from supple_lab.paper.claims import CLAIMS
 from supple_lab.paper.manifest import add_to_manifest
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.theory import aid_costs_what_dropout_costs, counts
 from supple_lab.results.results import Results
 from supple_lab.store.store import Store
@@ -41,22 +41,24 @@ def measured(folder, *rows):
 
 
 def test_a_study_without_runs_draws_and_decides():
-    drawing = study.Theory().draw(Results(()), Order())
-    assert study.Theory().specs(Order(scale="paper")) == []
+    drawing = study.Theory().draw(Results(()), StudyOptions())
+    assert study.Theory().specs(StudyOptions(scale="paper")) == []
     assert [claim.verdict for claim in drawing.claims] == ["not run", "holds", "holds", "holds"]
     assert [len(figure.panels) for figure in drawing.figures] == [2, 2, 1, 2]
 
 
 def test_smoke_scale_is_marked_and_gives_no_verdict(tmp_path):
-    add_to_manifest(Store.create(tmp_path).root, "theory", order=Order(scale="smoke"), command="supple", specs=[])
+    add_to_manifest(
+        Store.create(tmp_path).root, "theory", order=StudyOptions(scale="smoke"), command="supple", specs=[]
+    )
     drawing, page = make_report(study.Theory(), tmp_path)
     assert {claim.verdict for claim in drawing.claims} == {"not run", "not decided"}
     assert "Smoke scale" in page.read_text()
-    assert not any("Smoke" in note for note in study.Theory().draw(Results(()), Order(scale="quick")).notes)
+    assert not any("Smoke" in note for note in study.Theory().draw(Results(()), StudyOptions(scale="quick")).notes)
 
 
 def test_every_line_has_the_look_of_the_method_it_is_about():
-    figures = study.Theory().draw(Results(()), Order()).figures
+    figures = study.Theory().draw(Results(()), StudyOptions()).figures
     lines = {(one.method, one.label) for figure in figures for panel in figure.panels for one in panel.curves}
     assert {label for method, label in lines if method == "vanilla"} == {"ReLU, with probability p = 0.9"}
     assert {label for method, label in lines if method == "dropout"} == {"Dropout after ReLU"}
@@ -65,7 +67,7 @@ def test_every_line_has_the_look_of_the_method_it_is_about():
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
 def test_no_scale_is_said_to_depart_from_the_paper(scale):
-    notes = " ".join(study.Theory().draw(Results(()), Order(scale=scale)).notes)
+    notes = " ".join(study.Theory().draw(Results(()), StudyOptions(scale=scale)).notes)
     assert "every scale computes the same numbers" in notes
     assert "not the paper's protocol" not in notes
 
@@ -129,7 +131,7 @@ def test_an_error_in_a_bound_is_seen_whatever_its_sign(factor, monkeypatch):
         planted = wraps(right)(lambda *args, right=right, **options: factor * right(*args, **options))
         monkeypatch.setattr(theory, name, planted)
     monkeypatch.setattr(study, "NUM_NETWORKS", 6)  # some of them with a unit above zero
-    verdicts = [claim.verdict for claim in study.Theory().draw(Results(()), Order()).claims[1:3]]
+    verdicts = [claim.verdict for claim in study.Theory().draw(Results(()), StudyOptions()).claims[1:3]]
     assert verdicts == ["holds" if factor == 1.0 else "fails"] * 2
 
 

@@ -12,14 +12,14 @@ from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper.claims import claims_of
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.trainability import ONLINE, OPTIMIZERS, RANDOM_LABEL, Trainability, cells, claims, grid_of, places
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 
 STUDY = Trainability()
-PAPER = Order(scale="paper")
-TWO_STAGES = Order(scale="smoke", num_seeds=3)  # all eight conditions; the second stage is the last tenth
+PAPER = StudyOptions(scale="paper")
+TWO_STAGES = StudyOptions(scale="smoke", num_seeds=3)  # all eight conditions; the second stage is the last tenth
 ALL_EIGHT = places((ONLINE, RANDOM_LABEL), OPTIMIZERS)
 FRESH = 0.7  # of a fresh vanilla network, and of most networks at first
 KEYS = [claim.key for claim in claims_of("trainability")]
@@ -88,28 +88,28 @@ def waiting(order):
 def test_slips_are_run_as_printed_on_demand_and_told_either_way():
     slip = ShrinkPerturb(shrink=0.7)  # Table 5's block of Adam 1e-4
     for as_printed, rate in ((False, 1e-4), (True, 1e-3)):
-        order = Order(scale="paper", as_printed=as_printed)
+        order = StudyOptions(scale="paper", as_printed=as_printed)
         assert {spec.optimizer.learning_rate for spec in STUDY.specs(order) if spec.method == slip} == {rate}
         assert sum("as printed" in note for note in STUDY.draw(waiting(order), order).notes) == 3
 
 
 def test_a_slip_is_told_only_where_it_is_run():
-    order = Order(scale="quick")
+    order = StudyOptions(scale="quick")
     notes = [note for note in STUDY.draw(waiting(order), order).notes if "as printed" in note]
     assert [note.split(" is run")[0] for note in notes] == ["permuted input: S&P", "random label: S&P"]
     assert all("SGD 3e-2, not SGD 3e-3" in note for note in notes)
-    others = waiting(Order(scale="quick", methods=("vanilla", "aid")))
+    others = waiting(StudyOptions(scale="quick", methods=("vanilla", "aid")))
     assert not any("as printed" in note for note in STUDY.draw(others, order).notes)
 
 
 def test_search_runs_every_candidate_of_the_paper():
-    searched = Order(scale="paper", search=True, num_seeds=1)
+    searched = StudyOptions(scale="paper", search=True, num_seeds=1)
     # Table 3 for one optimizer: 1 + 1 + 5 + 5 + 7 + 9 + 5 + 5 + 11 + 10 + 10, and 4 activations with nothing to tune.
     assert len(STUDY.specs(searched)) == 8 * (73 + 1)  # and the reference
 
 
 def test_a_search_reports_the_best_mean_over_stages_and_says_so():
-    order = Order(scale="smoke", num_seeds=2, search=True)
+    order = StudyOptions(scale="smoke", num_seeds=2, search=True)
 
     def rising_with_p(spec):
         height = getattr(spec.method, "relu_prob", 0.5) - 0.3 * (getattr(spec.method, "relu_prob", 0.5) > 0.95)
@@ -300,7 +300,7 @@ def test_a_diverged_seed_decides_nothing_where_it_counts():
 
 
 def test_quick_scale_decides_what_its_two_optimizers_can():
-    order = Order(scale="quick")
+    order = StudyOptions(scale="quick")
 
     def falling(spec):
         number = spec.problem.scenario.num_stages

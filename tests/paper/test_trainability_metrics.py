@@ -10,14 +10,14 @@ from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.trainability_metrics import TrainabilityMetrics
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 
 STUDY = TrainabilityMetrics()
-PAPER = Order(scale="paper")
-TWO_STAGES = Order(scale="smoke", num_seeds=3)
+PAPER = StudyOptions(scale="paper")
+TWO_STAGES = StudyOptions(scale="smoke", num_seeds=3)
 FRESH = 0.9
 ACCURACIES = ("online_accuracy", "train_accuracy")
 AT_THE_END = {

@@ -11,12 +11,12 @@ from supple.methods.vanilla import Vanilla
 from supple_lab.data.cifar import CIFAR100
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.optimizer import Adam
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.warm_start import WarmStart
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart as Warm
 
-PAPER = Order(scale="paper")
+PAPER = StudyOptions(scale="paper")
 STUDY = WarmStart()
 GAPS = {"vanilla": 0.109, "dropout": 0.101, "aid": 0.033}
 
@@ -50,8 +50,8 @@ def test_all_claims_hold_on_the_papers_gaps():
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 @pytest.mark.parametrize("times", [0.1, 2.0])
 def test_claims_on_the_gaps_know_their_shape_and_not_their_size(scale, times):
-    assert decided(Order(scale=scale), times=times) == ["holds"] * 3
-    assert decided(Order(scale=scale), times=times, dropout=0.04, aid=0.08) == ["holds", "fails", "fails"]
+    assert decided(StudyOptions(scale=scale), times=times) == ["holds"] * 3
+    assert decided(StudyOptions(scale=scale), times=times, dropout=0.04, aid=0.08) == ["holds", "fails", "fails"]
 
 
 @pytest.mark.parametrize("gap", [0.109 * 0.74, 0.109 * 1.26])

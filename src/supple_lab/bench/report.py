@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from supple_lab.paper.continual import ContinualFull
 from supple_lab.paper.manifest import add_to_manifest, read_manifest
-from supple_lab.paper.study import Order, Study
+from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.report.figure import Drawing
 from supple_lab.report.study_json import About
 from supple_lab.report.write import write_report
@@ -72,8 +72,8 @@ def written(out: Path, study: Study, results: Results, drawing: Drawing) -> Path
 
 def made_store(out: Path, study: Study, num_runs: int) -> Store:
     """A store that holds the study's search with as many seeds as it takes, every run finished."""
-    num_each_seed = len(study.specs(Order(scale="paper", search=True, num_seeds=1)))
-    order = Order(scale="paper", search=True, num_seeds=math.ceil(num_runs / num_each_seed))
+    num_each_seed = len(study.specs(StudyOptions(scale="paper", search=True, num_seeds=1)))
+    order = StudyOptions(scale="paper", search=True, num_seeds=math.ceil(num_runs / num_each_seed))
     specs = study.specs(order)[:num_runs]
     store, random_numbers = Store.create(out), random.Random(0)
     for spec in specs:

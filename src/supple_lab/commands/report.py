@@ -19,7 +19,7 @@ from supple_lab.files import StorageError
 from supple_lab.paper.compare import LABELS
 from supple_lab.paper.manifest import Manifest, read_manifest, studies_in
 from supple_lab.paper.register import dated
-from supple_lab.paper.study import Order, Study
+from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.report.asked import only_asked
 from supple_lab.report.figure import Drawing, Finding
 from supple_lab.report.remarks import MAX_NAMED, counted
@@ -127,7 +127,7 @@ def strangers_in(manifest: Manifest, grid: Iterable[RunSpec], *, unknown: Collec
     return [one for one in manifest.specs if id_of(one) not in known and method_of(one) not in unknown]
 
 
-def conditions_of(study: Study, order: Order) -> dict[str, str]:
+def conditions_of(study: Study, order: StudyOptions) -> dict[str, str]:
     """The label of each run's condition, by its id; all of them where several share the run."""
     labels: dict[str, dict[str, None]] = {}
     for condition in study.conditions(order):

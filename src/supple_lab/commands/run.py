@@ -18,7 +18,7 @@ from supple_lab.commands.report import default_out, make_report
 from supple_lab.data.base import DataError
 from supple_lab.data.files import use_folder
 from supple_lab.paper.manifest import add_to_manifest
-from supple_lab.paper.study import MAX_SEEDS, Order, Scale, Study
+from supple_lab.paper.study import MAX_SEEDS, Scale, Study, StudyOptions
 from supple_lab.precision import Precision, named
 from supple_lab.run.check import check_suitable, remarks_on_precision
 from supple_lab.run.recorder import Pace, Tracker, TrackerMissing
@@ -110,7 +110,7 @@ class Run(Command):
         tell_notes(store, todo)
         return self.tell_end(study, store, could_not + failures_of(store, specs, tried=frozenset(todo)))
 
-    def tell_beginning(self, order: Order, replaced: Order | None) -> None:
+    def tell_beginning(self, order: StudyOptions, replaced: StudyOptions | None) -> None:
         """What may not be meant, on the error stream."""
         notes = remarks_on_precision(order.precision, device=self.device)
         if replaced is not None:
@@ -130,12 +130,12 @@ class Run(Command):
             raise
         return tell_failures(failed)
 
-    def order(self) -> Order:
+    def order(self) -> StudyOptions:
         """What the command asks of the study."""
         if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
             bound = "at least 1" if self.seeds < 1 else f"at most {MAX_SEEDS:,}"
             raise BadUsage(f"--seeds must be {bound}; got {self.seeds:,}.")
-        return Order(
+        return StudyOptions(
             scale=self.scale,
             num_seeds=self.seeds,
             methods=self.methods,

@@ -25,7 +25,7 @@ from supple_lab.paper.compare import (
 )
 from supple_lab.paper.groups import in_each, in_most
 from supple_lab.paper.rules import claim_decline, claims_above
-from supple_lab.paper.study import Condition, Order, Seeds, Study, settings_of
+from supple_lab.paper.study import Condition, Seeds, Study, StudyOptions, settings_of
 from supple_lab.paper.tables import slips
 from supple_lab.paper.tables.setting import Setting, under
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Panel, Table
@@ -47,7 +47,7 @@ QUICK = (Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99))
 QUICK_RATE = Adam(learning_rate=1e-4, epsilon=1.5e-4)
 
 
-def per_game(title: str, order: Order) -> Condition:
+def per_game(title: str, order: StudyOptions) -> Condition:
     """The paper's best p of the game."""
     return Condition(
         label=title,
@@ -60,14 +60,14 @@ def per_game(title: str, order: Order) -> Condition:
     )
 
 
-def one_p(title: str, order: Order) -> Condition | None:
+def one_p(title: str, order: StudyOptions) -> Condition | None:
     """The same p for all games; at quick scale there is one p anyway."""
     if has_own_p(order):
         return None
     return replace(per_game(title, order), label=f"{title}, one p", experiment="atari_one_p")
 
 
-def in_training_mode(title: str, order: Order) -> Condition | None:
+def in_training_mode(title: str, order: StudyOptions) -> Condition | None:
     """AID that acts in training mode, in the games that are asked."""
     if title not in ROLLOUTS[order.scale]:
         return None
@@ -80,12 +80,12 @@ def in_training_mode(title: str, order: Order) -> Condition | None:
     )
 
 
-def has_own_p(order: Order) -> bool:
+def has_own_p(order: StudyOptions) -> bool:
     """Whether p and rate are quick scale's own; a search tries the paper's."""
     return order.scale == "quick" and not order.search
 
 
-def quick_settings(order: Order) -> tuple[Setting, ...] | None:
+def quick_settings(order: StudyOptions) -> tuple[Setting, ...] | None:
     """At quick scale the methods have a rate of their own; elsewhere, and in a search, the tables'."""
     if not has_own_p(order):
         return None
@@ -94,7 +94,7 @@ def quick_settings(order: Order) -> tuple[Setting, ...] | None:
     return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 
-def problem_of(title: str, order: Order) -> DQN:
+def problem_of(title: str, order: StudyOptions) -> DQN:
     """The game at the scale's length."""
     if order.scale == "paper":
         return DQN(game=Game(title=title))
@@ -138,14 +138,14 @@ CHOSEN = (
 UNSEARCHED = "Not searched, with the commonest p of the paper's (AID 0.99, Dropout 0.01): {}."
 
 
-def notes(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:
+def notes(order: StudyOptions, conditions: Iterable[Condition]) -> tuple[str, ...]:
     """By scale, and by what a search leaves as it is."""
     told = (SMOKE,) if order.scale == "smoke" else quick_notes(order) if order.scale == "quick" else paper_notes(order)
     left = [condition.label for condition in conditions if not condition.has_search]
     return (*told, UNSEARCHED.format("; ".join(left))) if order.search and left else told
 
 
-def quick_notes(order: Order) -> tuple[str, ...]:
+def quick_notes(order: StudyOptions) -> tuple[str, ...]:
     """How the scale differs from the paper's protocol."""
     rows = per_game("RoadRunner", order).settings(order)
     rates = dict.fromkeys(label_of_optimizer(row.optimizer) for row in rows)
@@ -159,7 +159,7 @@ def quick_notes(order: Order) -> tuple[str, ...]:
     )
 
 
-def paper_notes(order: Order) -> tuple[str, ...]:
+def paper_notes(order: StudyOptions) -> tuple[str, ...]:
     """Which learning rate is run, and how p was chosen."""
     slip = slips("atari")[0]
     printed, meant = (label_of_optimizer(setting.optimizer) for setting in (slip.printed, slip.meant))
@@ -167,7 +167,7 @@ def paper_notes(order: Order) -> tuple[str, ...]:
     return (f"All methods are run with {rate}: that is {slip.reason}.", CHOSEN, silent(order))
 
 
-def silent(order: Order) -> str:
+def silent(order: StudyOptions) -> str:
     """What the paper does not say, as the scale has it."""
     problem = problem_of(TITLES[order.scale][0], order)
     return SILENT.format(
@@ -306,7 +306,7 @@ class Atari(Study):
         "ten million frames?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(
             condition
             for title in TITLES[order.scale]
@@ -314,7 +314,7 @@ class Atari(Study):
             if condition is not None
         )
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         groups, flat = grouped(results, order, per_game), grouped(results, order, one_p)
         noisy = grouped(results, order, in_training_mode)
         choices = {QUICK_P: groups} if has_own_p(order) else {PER_GAME: groups, ONE_P: flat}
@@ -336,7 +336,7 @@ class Atari(Study):
 
 
 def grouped(
-    results: Results, order: Order, condition_of: Callable[[str, Order], Condition | None]
+    results: Results, order: StudyOptions, condition_of: Callable[[str, StudyOptions], Condition | None]
 ) -> dict[str, Chosen]:
     """Each game's runs under one kind of condition, by method; a search is decided by the final score."""
     conditions = {title: condition_of(title, order) for title in TITLES[order.scale]}

@@ -26,7 +26,7 @@ from supple_lab.paper.claim import Claim
 from supple_lab.paper.claims_section_3_4 import WHY
 from supple_lab.paper.claims_section_5_1 import CONTINUAL_LEARNING
 from supple_lab.paper.claims_section_5_2 import OTHER_LEARNING
-from supple_lab.paper.study import Order
+from supple_lab.paper.study import StudyOptions
 from supple_lab.registry import UnknownName, no_such
 from supple_lab.report.figure import ClaimRow, Table
 from supple_lab.report.verdict import Words
@@ -82,14 +82,14 @@ def words_of(key: str) -> Words:
     return Words(claim=claim.claim, paper=claim.paper, section=claim.section, study=claim.study, rule=claim.test)
 
 
-def at_paper_scale(row: ClaimRow, order: Order) -> ClaimRow:
+def at_paper_scale(row: ClaimRow, order: StudyOptions) -> ClaimRow:
     """The row of a claim whose threshold is a number of the paper: at other scales it says what was measured alone."""
     if order.scale == "paper" or row.verdict == "not run":
         return row
     return replace(row, verdict="not decided", measured=f"{row.measured}; {PAPERS_NUMBER}", chance=1.0)
 
 
-def beside_the_paper(table: Table, order: Order) -> Table:
+def beside_the_paper(table: Table, order: StudyOptions) -> Table:
     """The table without the paper's numbers at other scales than its own: they are of its networks and data."""
     if order.scale == "paper":
         return table

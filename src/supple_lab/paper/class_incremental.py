@@ -22,7 +22,7 @@ from supple_lab.paper.groups import in_each, in_one
 from supple_lab.paper.networks import left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
 from supple_lab.paper.rules import divergence, lead_throughout
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Level, Panel
 from supple_lab.report.verdict import claim_above, claim_below, claim_difference_below, not_run
 from supple_lab.results.results import Results, Sample
@@ -163,14 +163,14 @@ class ClassIncremental(Study):
         "that starts from scratch at each stage?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         methods = QUICK_METHODS if order.scale == "quick" else ()
         return tuple(
             network.condition(SCENARIOS[order.scale], order=order, experiment="class_incremental", methods=methods)
             for network in networks(order, "resnet18", "vgg16")
         )
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         # After the last stage all classes are learned: both accuracies select the same.
         groups = compare(results, self.conditions(order), order=order)
         absent = dict.fromkeys(left_out(self.conditions(order), "resnet18", "vgg16"), Chosen({}))

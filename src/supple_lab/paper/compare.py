@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supple_lab.optimizer import Optimizer
-from supple_lab.paper.study import Condition, Order
+from supple_lab.paper.study import Condition, StudyOptions
 from supple_lab.paper.tables import best, cases
 from supple_lab.report.figure import NO_EPOCHS, NOTHING_YET, Curve, Panel, Table
 from supple_lab.report.tables import ABSENT, best_of_columns
@@ -67,7 +67,7 @@ class Chosen:
 
 
 def chosen(
-    results: Results, condition: Condition, *, order: Order, metric: str, rule: Rule, key: Key = "method"
+    results: Results, condition: Condition, *, order: StudyOptions, metric: str, rule: Rule, key: Key = "method"
 ) -> Chosen:
     """What to report of a condition: everything, or the best of each method's search; the key says what a method is."""
     by_method: dict[str, Results] = condition.of(results, order).group_by(key)
@@ -193,7 +193,7 @@ Number = Callable[[Results], Sample]  # what is compared, one number a run
 
 
 def compare(
-    results: Results, conditions: Sequence[Condition], *, order: Order, metric: str = "test_accuracy"
+    results: Results, conditions: Sequence[Condition], *, order: StudyOptions, metric: str = "test_accuracy"
 ) -> dict[str, Chosen]:
     """Each network's runs to report; a search is decided by final accuracy, the paper's rule for generalizability."""
     return {

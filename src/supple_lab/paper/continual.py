@@ -24,7 +24,7 @@ from supple_lab.paper.groups import by_seed, in_each, in_one
 from supple_lab.paper.networks import ALL, left_out, networks
 from supple_lab.paper.notes import scale_notes
 from supple_lab.paper.rules import lead_throughout
-from supple_lab.paper.study import Condition, Order, Scale, Study
+from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
 from supple_lab.report.figure import ClaimRow, Drawing, Figure
 from supple_lab.report.verdict import claim_difference_above, claim_difference_below
 from supple_lab.results.results import Results, Sample
@@ -48,14 +48,14 @@ class Arrival(Study):
         """The methods of the paper's table alone."""
         return of_the_paper(groups, self.name)
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         methods = self.quick_methods if order.scale == "quick" else ()
         return tuple(
             network.condition(self.scenarios[order.scale], order=order, experiment=self.name, methods=methods)
             for network in networks(order, *ALL)
         )
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         groups = compare(results, self.conditions(order), order=order)
         absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Chosen({}))
         untried = f"VGG-16, and the methods of {self.table} that are not in the figure"

@@ -19,7 +19,7 @@ from supple_lab.paper.compare import chosen, final_accuracy, label_of, shown
 from supple_lab.paper.fresh import claim_kept, claim_lost, ends, fresh_accuracy, reference, stand_in_notes
 from supple_lab.paper.groups import by_seed, in_each, under_both
 from supple_lab.paper.notes import slim_settings, sources, unsearched
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import Bars, ClaimRow, Curve, Drawing, Estimate, Figure, Level, Panel, Table
 from supple_lab.report.verdict import claim_above
 from supple_lab.results.intervals import mean_and_std
@@ -67,11 +67,11 @@ class DropoutFails(Study):
         "it. Does more Dropout make it worse, and what of AID?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         network = network_condition(order)
         return network, reference(network, order), *warm_start.conditions(order).values()
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         variants = variants_of(network_condition(order).of(results, order))
         references = reference(network_condition(order), order).of(results, order)
         starts = starts_of(results, order)
@@ -105,7 +105,7 @@ class DropoutFails(Study):
         )
 
 
-def network_condition(order: Order) -> Condition:
+def network_condition(order: StudyOptions) -> Condition:
     """Random labels for the network of 8 layers, with its subnetworks."""
     return Condition(
         label="random labels, 8 layers",
@@ -120,13 +120,13 @@ def network_condition(order: Order) -> Condition:
     )
 
 
-def warm_start_note(order: Order) -> tuple[str, ...]:
+def warm_start_note(order: StudyOptions) -> tuple[str, ...]:
     """What the networks of the warm start are trained with at quick scale."""
     told = slim_settings(order, warm_start.conditions(order).values())
     return (f"Warm start: {told}",) if order.scale == "quick" else ()
 
 
-def starts_of(results: Results, order: Order) -> warm_start.Starts:
+def starts_of(results: Results, order: StudyOptions) -> warm_start.Starts:
     """The runs of warm_start."""
     by_start = {
         start: chosen(results, condition, order=order, metric="test_accuracy", rule="final")

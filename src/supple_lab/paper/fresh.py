@@ -19,7 +19,7 @@ import numpy as np
 
 from supple.methods.full_reset import FullReset
 from supple_lab.paper.groups import provided
-from supple_lab.paper.study import Condition, Order
+from supple_lab.paper.study import Condition, StudyOptions
 from supple_lab.paper.tables.setting import Setting
 from supple_lab.report.figure import ClaimRow
 from supple_lab.report.verdict import Words, claim_above, claim_below
@@ -36,7 +36,7 @@ VANILLA = "a fresh vanilla network"
 NO_REFERENCE = "no fresh reference run, so not decided"
 
 
-def reference(condition: Condition, order: Order) -> Condition:
+def reference(condition: Condition, order: StudyOptions) -> Condition:
     """A vanilla network that starts anew at each stage, for a tenth of the condition's stages."""
     problem = condition.problem
     assert isinstance(problem, Supervised)

@@ -20,7 +20,7 @@ from supple_lab.paper.compare import (
 from supple_lab.paper.groups import in_each
 from supple_lab.paper.networks import ALL, Network, left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
 from supple_lab.report.verdict import claim_above, claim_difference_below
 from supple_lab.results.results import Results, Sample
@@ -66,12 +66,12 @@ class GeneralizabilityGap(Study):
         "far behind it is the one that goes on, with ReLU, with Dropout and with AID?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(
             condition for network in networks(order, *ALL) for condition in (warm(network, order), cold(network, order))
         )
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         pairs = {network.label: pair_of(results, network, order) for network in networks(order, *ALL)}
         all_pairs = {**pairs, **dict.fromkeys(left_out(self.conditions(order), *ALL), Pair(Chosen({}), Chosen({})))}
         return Drawing(
@@ -95,14 +95,14 @@ class GeneralizabilityGap(Study):
         )
 
 
-def warm(network: Network, order: Order) -> Condition:
+def warm(network: Network, order: StudyOptions) -> Condition:
     """The arms that go on; a full reset that is asked for does not: it is the cold arm of ReLU."""
     whole = network.condition(SCENARIOS[order.scale], order=order, experiment="gap_warm")
     going_on = tuple(setting for setting in whole.settings(order) if not isinstance(setting.method, FullReset))
     return replace(whole, label=f"{network.label}, warm start", given=going_on)
 
 
-def cold(network: Network, order: Order) -> Condition:
+def cold(network: Network, order: StudyOptions) -> Condition:
     """The arms that are reset at each stage; of the order's methods those that have one."""
     whole = network.condition(SCENARIOS[order.scale], order=replace(order, methods=(), also=()), experiment="gap_cold")
     settings = whole.settings(replace(order, methods=(), also=()))
@@ -123,7 +123,7 @@ def arm_of_spec(spec: RunSpec) -> str:
     return arm_of(spec.method)
 
 
-def pair_of(results: Results, network: Network, order: Order) -> Pair:
+def pair_of(results: Results, network: Network, order: StudyOptions) -> Pair:
     """The runs of both conditions to report, each arm at its own best after a search."""
     both = (
         chosen(results, condition, order=order, metric=METRIC, rule="final", key=arm_of_spec)
@@ -132,7 +132,7 @@ def pair_of(results: Results, network: Network, order: Order) -> Pair:
     return Pair(*both)
 
 
-def without_both_arms(order: Order) -> tuple[str, ...]:
+def without_both_arms(order: StudyOptions) -> tuple[str, ...]:
     """What is said of methods that have no gap: those that the paper has no cold arm for, and full reset."""
     asked = dict.fromkeys((*order.methods, *order.also))
     names = [label_of(name) for name in asked if name not in (*ARMS, FullReset.name)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from supple_lab.files import StorageError, atomic_write, storage_error
-from supple_lab.paper.study import MAX_SEEDS, Order, Scale
+from supple_lab.paper.study import MAX_SEEDS, Scale, StudyOptions
 from supple_lab.precision import Precision
 from supple_lab.spec import RunSpec
 
@@ -32,12 +32,14 @@ class Manifest:
     """What a study's report is about: the whole grid, the commands that ran parts of it, the runs they asked for."""
 
     study: str
-    order: Order
+    order: StudyOptions
     commands: tuple[str, ...]
     specs: tuple[dict[str, Any], ...]  # as they were written: another version may not know their parts
 
 
-def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs: Sequence[RunSpec]) -> Order | None:
+def add_to_manifest(
+    out: Path, study: str, *, order: StudyOptions, command: str, specs: Sequence[RunSpec]
+) -> StudyOptions | None:
     """Note what is asked for beside what was: a grid may be filled part by part, and the report is about all of it.
 
     An order of another kind takes the place of the one before, which is returned.
@@ -56,7 +58,7 @@ def add_to_manifest(out: Path, study: str, *, order: Order, command: str, specs:
 
 
 def _add(
-    out: Path, study: str, before: Manifest | None, *, order: Order, command: str, specs: Sequence[RunSpec]
+    out: Path, study: str, before: Manifest | None, *, order: StudyOptions, command: str, specs: Sequence[RunSpec]
 ) -> None:
     written = [*(before.specs if before else ()), *(spec.to_dict() for spec in specs)]
     manifest = Manifest(
@@ -101,7 +103,7 @@ def read_manifest(out: Path, study: str) -> Manifest:
 
 def checked(manifest: Manifest) -> Manifest:
     """The manifest, if its order is one that studies know how to fill."""
-    if not isinstance(manifest.order, Order):
+    if not isinstance(manifest.order, StudyOptions):
         raise TypeError(f"its order is to be an object; got {manifest.order!r}")
     check_order(manifest.order)
     check_list("commands", manifest.commands, str)
@@ -109,7 +111,7 @@ def checked(manifest: Manifest) -> Manifest:
     return manifest
 
 
-def check_order(order: Order) -> None:
+def check_order(order: StudyOptions) -> None:
     """Refuse values that no command could have asked for: of another type than the default's, or out of bounds."""
     for field in fields(order):
         value, kind = getattr(order, field.name), int if field.default is None else type(field.default)
@@ -135,7 +137,7 @@ def check_list(name: str, members: Any, kind: type) -> None:
 def restored(part: Any) -> Any:
     """A field of a manifest as it was: the order, tuples, text."""
     if isinstance(part, dict):
-        return Order(**{name: restored(value) for name, value in part.items()})
+        return StudyOptions(**{name: restored(value) for name, value in part.items()})
     return tuple(part) if isinstance(part, list) else part
 
 

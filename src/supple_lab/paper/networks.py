@@ -20,7 +20,7 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
 from supple_lab.optimizer import Adam, Optimizer
-from supple_lab.paper.study import USUAL_SEEDS, Condition, Order, Seeds
+from supple_lab.paper.study import USUAL_SEEDS, Condition, Seeds, StudyOptions
 from supple_lab.paper.tables.setting import Setting
 from supple_lab.scenarios.base import Scenario
 from supple_lab.spec import Supervised
@@ -45,7 +45,7 @@ class Network:
     stand_ins: tuple[Method, ...] = ()  # in place of the methods of these names, likewise
 
     def condition(
-        self, scenario: Scenario, *, order: Order, experiment: str, methods: tuple[str, ...] = ()
+        self, scenario: Scenario, *, order: StudyOptions, experiment: str, methods: tuple[str, ...] = ()
     ) -> Condition:
         """The network in a scenario, with the methods and settings of an experiment."""
         condition = Condition(
@@ -62,7 +62,7 @@ class Network:
         own = (Setting(self.stand_in(method, order), self.optimizer) for method, _ in condition.settings(order))
         return replace(condition, given=tuple(dict.fromkeys(own)))
 
-    def stand_in(self, method: Method, order: Order) -> Method:
+    def stand_in(self, method: Method, order: StudyOptions) -> Method:
         """The method as it suits the network; a search tries the paper's values."""
         if order.search:
             return method
@@ -71,7 +71,7 @@ class Network:
         return next((own for own in self.stand_ins if own.name == method.name), method)
 
 
-def networks(order: Order, *cases: str) -> tuple[Network, ...]:
+def networks(order: StudyOptions, *cases: str) -> tuple[Network, ...]:
     """The networks of these names at the order's scale, without those that the scale leaves out."""
     at_scale = {"smoke": smoke_networks(), "quick": quick_networks(), "paper": paper_networks(order)}[order.scale]
     return tuple(network for network in at_scale if network.model.name in cases)
@@ -80,11 +80,11 @@ def networks(order: Order, *cases: str) -> tuple[Network, ...]:
 def left_out(conditions: Iterable[Condition], *cases: str) -> dict[str, str]:
     """The paper's networks of these names that a study does not run at its scale, by label: not run, to its claims."""
     ran = {condition.case for condition in conditions}
-    papers = {network.label: network.model.name for network in paper_networks(Order(scale="paper"))}
+    papers = {network.label: network.model.name for network in paper_networks(StudyOptions(scale="paper"))}
     return {label: case for label, case in papers.items() if case in cases and case not in ran}
 
 
-def paper_networks(order: Order) -> tuple[Network, ...]:
+def paper_networks(order: StudyOptions) -> tuple[Network, ...]:
     """The paper's own; three seeds for VGG-16 (appendix F.6)."""
     tiny_imagenet = TinyImageNet(allow_partial=order.allow_partial)
     return (

@@ -6,7 +6,7 @@ from dataclasses import astuple
 from supple.methods.base import Method
 from supple_lab.paper.compare import label_of, label_of_optimizer
 from supple_lab.paper.networks import SLIM_RESNET
-from supple_lab.paper.study import Condition, Order
+from supple_lab.paper.study import Condition, StudyOptions
 from supple_lab.paper.tables import find, slips
 from supple_lab.paper.tables.setting import Slip
 from supple_lab.results.results import Results
@@ -25,7 +25,7 @@ PARTIAL = "An incomplete TinyImageNet was allowed: its numbers are not the paper
 
 
 def scale_notes(
-    order: Order,
+    order: StudyOptions,
     *experiments: str,
     quick: str,
     left_out: str = "",
@@ -47,7 +47,7 @@ def scale_notes(
     return (f"Where the paper is silent: {', '.join((*SILENT, *silent))}.", *sources(order, *experiments), *partial)
 
 
-def slim_settings(order: Order, conditions: Iterable[Condition]) -> str:
+def slim_settings(order: StudyOptions, conditions: Iterable[Condition]) -> str:
     """What the slim networks of quick scale are trained with: those that are there, and the methods that they have."""
     settings = [
         (condition.model.name, setting)
@@ -70,20 +70,20 @@ def own_p(methods: Iterable[Method]) -> str:
     return f"; on the {SLIM['resnet18']} {told}" if told else ""
 
 
-def unsearched(order: Order, conditions: Iterable[Condition]) -> tuple[str, ...]:
+def unsearched(order: StudyOptions, conditions: Iterable[Condition]) -> tuple[str, ...]:
     """What a search leaves as it is, for the paper tried nothing else there."""
     labels = [condition.label for condition in conditions if not condition.has_search]
     return (f"Not searched, for the paper tried nothing else: {'; '.join(labels)}.",) if order.search and labels else ()
 
 
-def sources(order: Order, *experiments: str) -> tuple[str, ...]:
+def sources(order: StudyOptions, *experiments: str) -> tuple[str, ...]:
     """Where settings come from that the paper does not print; a search needs none."""
     unprinted = [experiment for experiment in map(find, experiments) if not experiment.printed]
     used = [experiment for experiment in unprinted if experiment.search is None or not order.search]
     return tuple(dict.fromkeys(f"Settings: {experiment.source}." for experiment in used))
 
 
-def slip_notes(order: Order, conditions: Iterable[Condition], results: Results) -> tuple[str, ...]:
+def slip_notes(order: StudyOptions, conditions: Iterable[Condition], results: Results) -> tuple[str, ...]:
     """A sentence for each row with a slip that was asked for; a search does not use the rows."""
     if order.search:
         return ()
@@ -95,7 +95,7 @@ def slip_notes(order: Order, conditions: Iterable[Condition], results: Results) 
     )
 
 
-def _sentence(slip: Slip, order: Order) -> str:
+def _sentence(slip: Slip, order: StudyOptions) -> str:
     method = label_of(slip.meant.method.name)
     printed, meant = label_of_optimizer(slip.printed.optimizer), label_of_optimizer(slip.meant.optimizer)
     if order.as_printed:

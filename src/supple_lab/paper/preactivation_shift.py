@@ -11,7 +11,7 @@ from supple_lab.paper.compare import label_of, shown, stage_curves
 from supple_lab.paper.dropout_fails import DATASETS, MODELS
 from supple_lab.paper.groups import by_seed, in_each
 from supple_lab.paper.notes import sources
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import ClaimRow, Distribution, Drawing, Figure, Histogram, Level, Panel, Table
 from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above
 from supple_lab.results.results import Results, RunResult, Sample
@@ -55,7 +55,7 @@ class PreactivationShift(Study):
         "unit can still switch, under Dropout and under AID?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         problem = Supervised(
             scenario=SCENARIOS[order.scale],
             dataset=DATASETS[order.scale],
@@ -71,7 +71,7 @@ class PreactivationShift(Study):
             ),
         )
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         (condition,) = self.conditions(order)
         by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
         return Drawing(
@@ -87,7 +87,7 @@ class PreactivationShift(Study):
         )
 
 
-def shift_figure(by_method: Methods, order: Order) -> Figure:
+def shift_figure(by_method: Methods, order: StudyOptions) -> Figure:
     """The first two stages of each method, then the last of all."""
     first, early, late = SHOWN[order.scale]
     shifts = tuple(distribution(label_of(method), {method: runs}, (first, early)) for method, runs in by_method.items())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.paper.compare import label_of, shown
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
 from supple_lab.report.verdict import claim_above, claim_below
 from supple_lab.results.results import Results, Sample
@@ -45,12 +45,12 @@ class Quickstart(Study):
         "again. A network that keeps its plasticity learns the last labels as well as the first."
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         problem = Supervised(scenario=SCENARIOS[order.scale], dataset=Digits())
         model = MLP(width=256, num_hidden=3)
         return (Condition(label="random-label digits", problem=problem, model=model, experiment="quickstart"),)
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         (condition,) = self.conditions(order)
         by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
         return Drawing(

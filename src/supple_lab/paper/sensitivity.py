@@ -12,7 +12,7 @@ from supple_lab.paper.compare import final_accuracy, label_of, mean_of, shown
 from supple_lab.paper.groups import in_each, in_most
 from supple_lab.paper.networks import ALL, Network, left_out, networks
 from supple_lab.paper.notes import LOOKED_AT, scale_notes
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables.setting import Setting
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, HeatMap, Level, Table
 from supple_lab.report.tables import ABSENT
@@ -56,11 +56,11 @@ class Sensitivity(Study):
     title = "Sensitivity: AID at several p and learning rates"
     question = "In continual full, does AID end above full reset whatever its p and learning rate?"
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         cases = ("cnn",) if order.scale == "quick" else ALL
         return tuple(condition_of(network, order) for network in networks(order, *cases))
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         grids = {condition.label: grid_of(results, condition, order) for condition in self.conditions(order)}
         absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Grid({}, NOT_RUN))
         return Drawing(
@@ -78,7 +78,7 @@ class Sensitivity(Study):
         )
 
 
-def condition_of(network: Network, order: Order) -> Condition:
+def condition_of(network: Network, order: StudyOptions) -> Condition:
     """Every cell and full reset, at other rates where the network is not the paper's."""
     asked = replace(network, optimizer=None).condition(SCENARIOS[order.scale], order=order, experiment="sensitivity")
     if network.optimizer is None:
@@ -93,7 +93,7 @@ def slim(setting: Setting, optimizer: Optimizer) -> Setting:
     return Setting(setting.method, Adam(learning_rate=FEW_STEPS[setting.optimizer.learning_rate]))
 
 
-def grid_of(results: Results, condition: Condition, order: Order) -> Grid:
+def grid_of(results: Results, condition: Condition, order: StudyOptions) -> Grid:
     """The final accuracies of a condition's runs, cell by cell."""
     own = condition.of(results, order)
     cells = {

@@ -1,4 +1,4 @@
-"""Order: what is asked of a study. It is kept beside the runs, so that the report can be made from the store alone."""
+"""Study: which runs it consists of (StudyOptions, Condition), and what it draws from them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ KIND = ("scale", "search", "as_printed", "allow_partial", "precision")  # orders
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class StudyOptions:
     """Which runs a study consists of."""
 
     scale: Scale = "quick"
@@ -54,18 +54,18 @@ class Order:
     also: tuple[str, ...] = ()  # methods besides
     min_seeds: int = 0  # at least so many seeds, whatever the study's own number
 
-    def whole(self, before: "Order | None" = None) -> "Order":
+    def whole(self, before: "StudyOptions | None" = None) -> "StudyOptions":
         """The grid that a report is about: all of the study, and what this and one of its kind before asked besides."""
         asked = (self,) if before is None else (self, before)
         also = dict.fromkeys(name for order in reversed(asked) for name in (*order.also, *order.methods))
         min_seeds = max(max(order.num_seeds or 0, order.min_seeds) for order in asked)
         return replace(self, methods=(), only="", num_seeds=None, also=tuple(also), min_seeds=min_seeds)
 
-    def same_kind(self, other: "Order") -> bool:
+    def same_kind(self, other: "StudyOptions") -> bool:
         """Whether both are about the same grid, or parts of it."""
         return not self.differences(other)
 
-    def differences(self, other: "Order") -> list[str]:
+    def differences(self, other: "StudyOptions") -> list[str]:
         """What makes the other's grid another one."""
         return [f"{name} {getattr(other, name)}" for name in KIND if getattr(other, name) != getattr(self, name)]
 
@@ -83,7 +83,7 @@ class Condition:
     seeds: Seeds = USUAL_SEEDS
     given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
 
-    def settings(self, order: Order) -> list[Setting]:
+    def settings(self, order: StudyOptions) -> list[Setting]:
         """Methods and optimizers to run; one the table lacks runs at its defaults with the first row's optimizer."""
         if self.given is not None:
             return list(self.given)
@@ -96,23 +96,23 @@ class Condition:
         """Whether the paper tried several settings for it."""
         return find(self.experiment).search is not None
 
-    def rows(self, order: Order) -> list[Setting]:
+    def rows(self, order: StudyOptions) -> list[Setting]:
         """The paper's table, or what was searched for it."""
         choose = search if order.search and self.has_search else best
         return choose(self.experiment, self.case, as_printed=order.as_printed)
 
-    def specs(self, order: Order) -> list[RunSpec]:
+    def specs(self, order: StudyOptions) -> list[RunSpec]:
         """The runs of the condition."""
         return list(_specs(self, order))
 
-    def of(self, results: Results, order: Order) -> Results:
+    def of(self, results: Results, order: StudyOptions) -> Results:
         """The results of this condition's runs alone."""
         own = {spec.run_id for spec in self.specs(order)}
         return Results(tuple(run for run in results.runs if run.spec.run_id in own))
 
 
 @lru_cache(maxsize=64)  # a report asks three times for the same ones, and each takes its time to name its run
-def _specs(condition: Condition, order: Order) -> tuple[RunSpec, ...]:
+def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
     asked = condition.seeds.at(order.scale) if order.num_seeds is None else order.num_seeds
     return tuple(
         RunSpec(
@@ -152,14 +152,14 @@ class Study(ABC):
     question: ClassVar[str]  # what the reader wants to know, in a sentence or two
 
     @abstractmethod
-    def conditions(self, order: Order) -> Sequence[Condition]:
+    def conditions(self, order: StudyOptions) -> Sequence[Condition]:
         """Under which conditions methods are compared; none where nothing is trained."""
 
     @abstractmethod
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         """Figures, tables and claims from what there is."""
 
-    def objection(self, order: Order) -> str:
+    def objection(self, order: StudyOptions) -> str:
         """Why an option of the order would change nothing here; empty where each has something to change."""
         conditions = self.conditions(order)
         if not conditions:
@@ -176,7 +176,7 @@ class Study(ABC):
             return f"{self.name} has nothing to search: the paper tried no other settings there. Leave --search out."
         return ""
 
-    def specs(self, order: Order) -> list[RunSpec]:
+    def specs(self, order: StudyOptions) -> list[RunSpec]:
         """The runs that the study consists of, seed after seed: a sweep cut short has something of everything."""
         every = self.conditions(order)
         conditions = [condition for condition in every if order.only.lower() in condition.label.lower()]

@@ -25,7 +25,7 @@ from supple_lab.paper.groups import in_each, under_both
 from supple_lab.paper.networks import ALL, left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
 from supple_lab.paper.rules import lead
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Panel, Table
 from supple_lab.report.tables import ABSENT, best_of_columns
 from supple_lab.report.verdict import claim_difference_below, claim_equal
@@ -52,13 +52,13 @@ class Supervised(Study):
     title = "Standard supervised learning"
     question = "Where nothing changes but the learning rate, does AID generalize better than L2 and Dropout?"
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(
             network.condition(SCENARIOS[order.scale], order=order, experiment="supervised")
             for network in networks(order, *ALL)
         )
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         groups = compare(results, self.conditions(order), order=order)
         cases = {condition.label: str(condition.case) for condition in self.conditions(order)}
         absent = left_out(self.conditions(order), *ALL)
@@ -164,7 +164,7 @@ def beside(sample: Sample, method: str, case: str) -> tuple[str, str]:
     return shown(sample), f"{mean:.3f} ± {deviation:.3f}"
 
 
-def numbers_come_out(groups: Groups, cases: Mapping[str, str], order: Order) -> ClaimRow:
+def numbers_come_out(groups: Groups, cases: Mapping[str, str], order: StudyOptions) -> ClaimRow:
     """Is each of the twelve within a point of the paper's? Decided for the paper's own networks and data alone."""
     words = words_of("supervised_numbers")
     rows = {

@@ -17,7 +17,7 @@ from supple import functional as SF
 from supple import theory
 from supple_lab.paper.claims import words_of
 from supple_lab.paper.groups import in_each
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import ClaimRow, Curve, Drawing, Estimate, Figure, Level, Panel, Table, Verdict
 from supple_lab.report.verdict import Words, not_run
 from supple_lab.results.results import Results
@@ -334,10 +334,10 @@ class Theory(Study):
         "this pulls a network towards a linear one? Does He initialisation suit it? And what does it cost?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return ()
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         networks = random_networks()
         left, right = (over_p(networks, side) for side in (enumerated_loss, theory.aid_loss_bound))
         penalty, bound = (over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))

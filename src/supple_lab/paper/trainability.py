@@ -40,7 +40,7 @@ from supple_lab.paper.fresh import (
 )
 from supple_lab.paper.groups import in_each, in_most, in_one, provided, under_both
 from supple_lab.paper.notes import slip_notes
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables.search_space import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Level, Panel, Range, Table
 from supple_lab.report.tables import best_of_columns
@@ -179,7 +179,7 @@ class Grid:
         return (*(note for cell in self.cells.values() for note in cell.notes), *stand_in_notes(pairs))
 
 
-def grid_of(results: Results, cells: Sequence[Condition], order: Order) -> Grid:
+def grid_of(results: Results, cells: Sequence[Condition], order: StudyOptions) -> Grid:
     """The runs of each cell; a search is decided by the mean over stages, the paper's rule for trainability."""
     conditions = {(cell.experiment, cell.case): cell for cell in cells if isinstance(cell.case, Optimizer)}
     return Grid(
@@ -396,10 +396,10 @@ class Trainability(Study):
         "labels drawn anew. Which methods learn the last as well as the first, and does it depend on the optimizer?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         grid = grid_of(results, cells(order), order)
         return Drawing(
             figures=figures(grid),
@@ -414,13 +414,13 @@ class Trainability(Study):
         )
 
 
-def cells(order: Order) -> tuple[Condition, ...]:
+def cells(order: StudyOptions) -> tuple[Condition, ...]:
     """Both problems under each optimizer of the scale."""
     optimizers = HIGH_RATES if order.scale == "quick" else OPTIMIZERS
     return tuple(condition(problem, optimizer, order) for problem in PROBLEMS for optimizer in optimizers)
 
 
-def condition(problem: str, optimizer: Optimizer, order: Order) -> Condition:
+def condition(problem: str, optimizer: Optimizer, order: StudyOptions) -> Condition:
     """One cell of the grid at the order's scale."""
     return Condition(
         label=f"{problem.replace('_', ' ')}, {label_of_optimizer(optimizer)}",

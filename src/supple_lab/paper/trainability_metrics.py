@@ -22,7 +22,7 @@ from supple_lab.paper.compare import (
 from supple_lab.paper.fresh import LOST, VANILLA, claim_lost, ends, fresh_accuracy, reference, stand_in_notes
 from supple_lab.paper.groups import in_each, provided, under_both
 from supple_lab.paper.rules import claim_decline, claims_above
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables.search_space import ADAM_HIGH
 from supple_lab.paper.trainability import HALF, SELECTED_BY
 from supple_lab.report.figure import ClaimRow, Drawing, Figure, Panel, Table
@@ -215,10 +215,10 @@ class TrainabilityMetrics(Study):
         "input, features collapse into few directions. Do Dropout and AID prevent it?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         groups = {cell.experiment.replace("_", " "): group_of(results, cell, order) for cell in cells(order)}
         return Drawing(
             figures=(figure(groups),),
@@ -234,18 +234,18 @@ class TrainabilityMetrics(Study):
         )
 
 
-def cells(order: Order) -> tuple[Condition, ...]:
+def cells(order: StudyOptions) -> tuple[Condition, ...]:
     """Both problems."""
     return tuple(measured(problem, order) for problem in ("random_label", "permuted_input"))
 
 
-def group_of(results: Results, cell: Condition, order: Order) -> Group:
+def group_of(results: Results, cell: Condition, order: StudyOptions) -> Group:
     """The runs of one problem."""
     runs = chosen(results, cell, order=order, metric=SELECTED_BY[cell.experiment], rule="stage_mean")
     return Group(runs, reference(cell, order).of(results, order))
 
 
-def measured(problem: str, order: Order) -> Condition:
+def measured(problem: str, order: StudyOptions) -> Condition:
     """The cell of the trainability grid, with what is measured inside the network."""
     cell = trainability.condition(problem, ADAM_HIGH, order)
     scenario = QUICK[problem] if order.scale == "quick" else trainability.SCENARIOS[order.scale][problem]

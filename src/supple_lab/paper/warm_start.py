@@ -9,7 +9,7 @@ from supple_lab.paper.compare import Chosen, chosen, final_accuracy, label_of, n
 from supple_lab.paper.groups import in_each, provided
 from supple_lab.paper.networks import networks
 from supple_lab.paper.notes import scale_notes
-from supple_lab.paper.study import Condition, Order, Study
+from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.report.figure import Bars, ClaimRow, Curve, Drawing, Estimate, Figure, Panel, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.report.verdict import Words, claim_above, claim_difference_above, claim_difference_below
@@ -61,10 +61,10 @@ class WarmStart(Study):
         "much less accurate does the first become, with ReLU, with Dropout and with AID?"
     )
 
-    def conditions(self, order: Order) -> tuple[Condition, ...]:
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(conditions(order).values())
 
-    def draw(self, results: Results, order: Order) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> Drawing:
         by_start = {
             start: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
             for start, condition in conditions(order).items()
@@ -89,7 +89,7 @@ class WarmStart(Study):
         )
 
 
-def conditions(order: Order) -> dict[str, Condition]:
+def conditions(order: StudyOptions) -> dict[str, Condition]:
     """Both starts of the one network."""
     (network,) = networks(order, "resnet18")
     return {
@@ -137,7 +137,7 @@ def accuracies_on_all(run: RunResult) -> list[float]:
     return [record["test_accuracy"] for record in run.epochs if record["stage"] == last]
 
 
-def gap_figure(starts: Starts, order: Order) -> Figure:
+def gap_figure(starts: Starts, order: StudyOptions) -> Figure:
     """The gaps; at the paper's scale beside the paper's."""
     sources = ("this study", "paper") if order.scale == "paper" else ("this study",)
     bars = tuple(
