@@ -17,7 +17,7 @@ from store_from_report import read_report, store_from_reports
 from supple_lab import registry
 from supple_lab.commands.report import make_report
 from supple_lab.paper.study import Study
-from supple_lab.report.figure import NO_EPOCHS, Drawing
+from supple_lab.report.figure import NO_EPOCHS, StudyReport
 
 NUMBERS = (".json", ".csv", ".tex")
 FIGURES = re.compile(r"<figure id=.*</figure>", re.DOTALL)
@@ -45,7 +45,7 @@ def remake(results: Path) -> None:
             publish(out, study.name, results)
 
 
-def needs_epochs(drawing: Drawing) -> bool:
+def needs_epochs(drawing: StudyReport) -> bool:
     """Whether a figure would be drawn from logs that are not there."""
     return any(panel.nothing == NO_EPOCHS for figure in drawing.figures for panel in figure.panels)
 

@@ -10,7 +10,7 @@ from supple_lab.paper.sensitivity import Sensitivity
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.supervised import Supervised
 from supple_lab.paper.warm_start import WarmStart
-from supple_lab.report.study_json import About
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.results import Results
 from supple_lab.run.check import check_suitable
@@ -116,7 +116,9 @@ def test_draws_and_writes_what_there_is_of_a_broken_sweep(study, tmp_path):
     results = made(study.specs(order), in_pieces)
     drawing = study.draw(results, order)
     assert "holds" not in {row.verdict for row in drawing.claims}
-    about = About(study=study.name, title=study.title, question=study.question, scale=order.scale, command="supple")
+    about = ReportInfo(
+        study=study.name, title=study.title, question=study.question, scale=order.scale, command="supple"
+    )
     write_report(tmp_path, about, results=results, drawing=drawing)
 
 

@@ -13,20 +13,20 @@ from supple_lab.report.figure import (
     ClaimRow,
     Curve,
     Distribution,
-    Drawing,
     Figure,
     HeatMap,
     Histogram,
     Level,
     Panel,
+    StudyReport,
     Table,
 )
-from supple_lab.report.study_json import About
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.results.results import Results, RunResult
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 
-ABOUT = About(
+ABOUT = ReportInfo(
     study="sample", title="A title", question="Who learns?", scale="quick", command="supple run sample --scale quick"
 )
 PROVENANCE = Provenance(
@@ -125,7 +125,7 @@ CLAIM = ClaimRow(
 
 
 def drawing(*figures, tables=(TABLE,), claims=(CLAIM,)):
-    return Drawing(figures=figures, tables=tables, claims=claims)
+    return StudyReport(figures=figures, tables=tables, claims=claims)
 
 
 def spec(method, seed):

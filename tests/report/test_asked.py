@@ -5,13 +5,13 @@ from dataclasses import replace
 from samples import CLAIM, TABLE, bars, curve, drawing, figure, panel
 
 from supple_lab.report.asked import only_asked
-from supple_lab.report.figure import Drawing
+from supple_lab.report.figure import StudyReport
 
 NOT_RUN = replace(CLAIM, claim="Another.", verdict="not run", measured="", interval=None, n=0)
 
 
 def trimmed(table):
-    (found,) = only_asked(Drawing(figures=(), tables=(table,), claims=())).tables
+    (found,) = only_asked(StudyReport(figures=(), tables=(table,), claims=())).tables
     return found
 
 

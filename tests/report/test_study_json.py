@@ -7,7 +7,7 @@ import numpy as np
 from samples import ABOUT, CLAIM, PROVENANCE, RESULTS, run
 
 from supple.methods.activations import UseAID
-from supple_lab.report.figure import ClaimRow, Drawing
+from supple_lab.report.figure import ClaimRow, StudyReport
 from supple_lab.report.study_json import study_json
 from supple_lab.results.results import Results
 from supple_lab.spec import RunSpec
@@ -18,7 +18,7 @@ def no_constant(name):
 
 
 def load(results=RESULTS, claims=(CLAIM,)):
-    made = Drawing(figures=(), tables=(), claims=claims, notes=("Selected on the very seeds reported.",))
+    made = StudyReport(figures=(), tables=(), claims=claims, notes=("Selected on the very seeds reported.",))
     about = replace(ABOUT, notes=("Slim networks.",))
     text = study_json(about, results, drawing=made, provenance=PROVENANCE)
     return json.loads(text, parse_constant=no_constant)

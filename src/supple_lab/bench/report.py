@@ -13,8 +13,8 @@ from typing import TypeVar
 from supple_lab.paper.continual import ContinualFull
 from supple_lab.paper.manifest import add_to_manifest, read_manifest
 from supple_lab.paper.study import Study, StudyOptions
-from supple_lab.report.figure import Drawing
-from supple_lab.report.study_json import About
+from supple_lab.report.figure import StudyReport
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.load import load_results
 from supple_lab.results.results import Results
@@ -64,9 +64,11 @@ def bench_report(*, num_runs: int = NUM_RUNS) -> Iterator[ReportRow]:
         yield timed("report: write page, figures, tables, JSON", lambda: written(out, study, results, drawing))[1]
 
 
-def written(out: Path, study: Study, results: Results, drawing: Drawing) -> Path:
+def written(out: Path, study: Study, results: Results, drawing: StudyReport) -> Path:
     """The report on disk."""
-    about = About(study=study.name, title=study.title, question=study.question, scale="paper", command="supple bench")
+    about = ReportInfo(
+        study=study.name, title=study.title, question=study.question, scale="paper", command="supple bench"
+    )
     return write_report(out / "report", about, results=results, drawing=drawing)
 
 

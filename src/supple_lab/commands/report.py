@@ -20,9 +20,9 @@ from supple_lab.paper.manifest import Manifest, read_manifest, studies_in
 from supple_lab.paper.register import dated
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.report.asked import only_asked
-from supple_lab.report.figure import Drawing, Finding
+from supple_lab.report.figure import Finding, StudyReport
 from supple_lab.report.remarks import MAX_NAMED, counted
-from supple_lab.report.study_json import About
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.load import load_results
 from supple_lab.results.results import Results, Written, id_of, method_of, name_of
@@ -79,7 +79,7 @@ def report_all(out: Path) -> int:
     return FAILED if untold else DONE
 
 
-def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
+def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
     """Load, draw, write: the drawing and where its page is."""
     store, manifest = Store.open(out), read_manifest(out, study.name)
     unknown = [name for name in manifest.order.also if name not in registry.known(Method)]
@@ -96,7 +96,7 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
         drawing = only_asked(drawing)
     if order.scale == "smoke":
         drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
-    about = About(
+    about = ReportInfo(
         study=study.name,
         title=study.title,
         question=study.question,
@@ -112,7 +112,7 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     return drawing, page
 
 
-def print_drawing(drawing: Drawing, page: Path) -> None:
+def print_drawing(drawing: StudyReport, page: Path) -> None:
     """Print a study's tables, and where its page is."""
     for table in drawing.tables:
         print_table(table.header, table.rows, title=table.caption)

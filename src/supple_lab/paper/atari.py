@@ -28,7 +28,7 @@ from supple_lab.paper.rules import claim_decline, claims_above
 from supple_lab.paper.study import Condition, Seeds, Study, StudyOptions, settings_of
 from supple_lab.paper.tables import slips
 from supple_lab.paper.tables.setting import Setting, under
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Panel, Table
+from supple_lab.report.figure import ClaimRow, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
 from supple_lab.report.verdict import claim_difference_above, claim_difference_below
 from supple_lab.results.results import Results, RunResult, Sample
@@ -314,11 +314,11 @@ class Atari(Study):
             if condition is not None
         )
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         groups, flat = grouped(results, order, per_game), grouped(results, order, one_p)
         noisy = grouped(results, order, in_training_mode)
         choices = {QUICK_P: groups} if has_own_p(order) else {PER_GAME: groups, ONE_P: flat}
-        return Drawing(
+        return StudyReport(
             figures=(iqm_figure(choices), score_figure(groups), rank_figure(groups)),
             tables=(score_table(groups), iqm_table(choices)),
             claims=(

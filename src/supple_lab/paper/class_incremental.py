@@ -23,7 +23,7 @@ from supple_lab.paper.networks import left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
 from supple_lab.paper.rules import divergence, lead_throughout
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Level, Panel
+from supple_lab.report.figure import ClaimRow, Figure, Level, Panel, StudyReport
 from supple_lab.report.verdict import claim_above, claim_below, claim_difference_below, not_run
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
@@ -170,11 +170,11 @@ class ClassIncremental(Study):
             for network in networks(order, "resnet18", "vgg16")
         )
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         # After the last stage all classes are learned: both accuracies select the same.
         groups = compare(results, self.conditions(order), order=order)
         absent = dict.fromkeys(left_out(self.conditions(order), "resnet18", "vgg16"), Chosen({}))
-        return Drawing(
+        return StudyReport(
             figures=(difference_figure(groups), learned_figure(groups), all_figure(groups)),
             tables=(
                 comparison_table(

@@ -25,7 +25,7 @@ from supple_lab.paper.networks import ALL, left_out, networks
 from supple_lab.paper.notes import scale_notes
 from supple_lab.paper.rules import lead_throughout
 from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Drawing, Figure
+from supple_lab.report.figure import ClaimRow, Figure, StudyReport
 from supple_lab.report.verdict import claim_difference_above, claim_difference_below
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios import continual
@@ -55,11 +55,11 @@ class Arrival(Study):
             for network in networks(order, *ALL)
         )
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         groups = compare(results, self.conditions(order), order=order)
         absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Chosen({}))
         untried = f"VGG-16, and the methods of {self.table} that are not in the figure"
-        return Drawing(
+        return StudyReport(
             figures=(accuracy_figure(self.name, groups),),
             tables=(
                 comparison_table(groups, final_accuracy, name="final", caption="Test accuracy after the last stage"),

@@ -20,7 +20,7 @@ from supple_lab.paper.fresh import claim_kept, claim_lost, ends, fresh_accuracy,
 from supple_lab.paper.groups import by_seed, in_each, under_both
 from supple_lab.paper.notes import slim_settings, sources, unsearched
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import Bars, ClaimRow, Curve, Drawing, Estimate, Figure, Level, Panel, Table
+from supple_lab.report.figure import Bars, ClaimRow, Curve, Estimate, Figure, Level, Panel, StudyReport, Table
 from supple_lab.report.verdict import claim_above
 from supple_lab.results.intervals import mean_and_std
 from supple_lab.results.results import Results, Sample
@@ -71,11 +71,11 @@ class DropoutFails(Study):
         network = network_condition(order)
         return network, reference(network, order), *warm_start.conditions(order).values()
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         variants = variants_of(network_condition(order).of(results, order))
         references = reference(network_condition(order), order).of(results, order)
         starts = starts_of(results, order)
-        return Drawing(
+        return StudyReport(
             figures=(
                 Figure(
                     name="dropout_fails",

@@ -21,7 +21,7 @@ from supple_lab.paper.groups import in_each
 from supple_lab.paper.networks import ALL, Network, left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
+from supple_lab.report.figure import ClaimRow, Curve, Figure, Level, Panel, StudyReport, Table
 from supple_lab.report.verdict import claim_above, claim_difference_below
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.continual import ContinualFull as Scenario
@@ -71,10 +71,10 @@ class GeneralizabilityGap(Study):
             condition for network in networks(order, *ALL) for condition in (warm(network, order), cold(network, order))
         )
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         pairs = {network.label: pair_of(results, network, order) for network in networks(order, *ALL)}
         all_pairs = {**pairs, **dict.fromkeys(left_out(self.conditions(order), *ALL), Pair(Chosen({}), Chosen({})))}
-        return Drawing(
+        return StudyReport(
             figures=(accuracy_figure(pairs), gap_figure(pairs)),
             tables=(gap_table(pairs),),
             claims=(aid_gap_is_lowest(all_pairs, SCENARIOS[order.scale].num_stages), dropout_gap_grows(all_pairs)),

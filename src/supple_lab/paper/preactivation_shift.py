@@ -12,7 +12,7 @@ from supple_lab.paper.dropout_fails import DATASETS, MODELS
 from supple_lab.paper.groups import by_seed, in_each
 from supple_lab.paper.notes import sources
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Distribution, Drawing, Figure, Histogram, Level, Panel, Table
+from supple_lab.report.figure import ClaimRow, Distribution, Figure, Histogram, Level, Panel, StudyReport, Table
 from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above
 from supple_lab.results.results import Results, RunResult, Sample
 from supple_lab.scenarios.random_label import RandomLabel
@@ -71,10 +71,10 @@ class PreactivationShift(Study):
             ),
         )
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         (condition,) = self.conditions(order)
         by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
-        return Drawing(
+        return StudyReport(
             figures=(shift_figure(by_method, order), median_figure(by_method)),
             tables=(beside_the_paper(quartile_table(by_method, SHOWN[order.scale]), order),),
             claims=(

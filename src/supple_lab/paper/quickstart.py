@@ -9,7 +9,7 @@ from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.paper.compare import label_of, shown
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Level, Panel, Table
+from supple_lab.report.figure import ClaimRow, Curve, Figure, Level, Panel, StudyReport, Table
 from supple_lab.report.verdict import claim_above, claim_below
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.random_label import RandomLabel
@@ -50,10 +50,10 @@ class Quickstart(Study):
         model = MLP(width=256, num_hidden=3)
         return (Condition(label="random-label digits", problem=problem, model=model, experiment="quickstart"),)
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         (condition,) = self.conditions(order)
         by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
-        return Drawing(
+        return StudyReport(
             figures=(accuracy_figure(by_method),),
             tables=(first_and_last_table(by_method),),
             claims=(falls_claim(by_method, "vanilla"), falls_claim(by_method, "dropout"), keeps_claim(by_method)),

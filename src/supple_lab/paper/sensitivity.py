@@ -14,7 +14,7 @@ from supple_lab.paper.networks import ALL, Network, left_out, networks
 from supple_lab.paper.notes import LOOKED_AT, scale_notes
 from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables.setting import Setting
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, HeatMap, Level, Table
+from supple_lab.report.figure import ClaimRow, Figure, HeatMap, Level, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.report.verdict import claim_difference_above
 from supple_lab.results.results import Results, Sample
@@ -60,10 +60,10 @@ class Sensitivity(Study):
         cases = ("cnn",) if order.scale == "quick" else ALL
         return tuple(condition_of(network, order) for network in networks(order, *cases))
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         grids = {condition.label: grid_of(results, condition, order) for condition in self.conditions(order)}
         absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Grid({}, NOT_RUN))
-        return Drawing(
+        return StudyReport(
             figures=(heat_maps(grids),),
             tables=(cell_table(grids),),
             claims=(above_reset_in_most({**grids, **absent}),),

@@ -14,7 +14,7 @@ from supple_lab.paper.tables import best, find, search
 from supple_lab.paper.tables.setting import Case, Setting
 from supple_lab.precision import Precision
 from supple_lab.registry import UnknownName
-from supple_lab.report.figure import Drawing
+from supple_lab.report.figure import StudyReport
 from supple_lab.results.results import Results
 from supple_lab.spec import Problem, RunSpec
 
@@ -178,7 +178,7 @@ class Study(ABC):
         """Under which conditions methods are compared; none where nothing is trained."""
 
     @abstractmethod
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         """Figures, tables and claims from what there is."""
 
     def objection(self, order: StudyOptions) -> str:

@@ -26,7 +26,7 @@ from supple_lab.paper.networks import ALL, left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
 from supple_lab.paper.rules import lead
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Curve, Drawing, Figure, Panel, Table
+from supple_lab.report.figure import ClaimRow, Curve, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT, best_of_columns
 from supple_lab.report.verdict import claim_difference_below, claim_equal
 from supple_lab.results.results import Results, Sample
@@ -58,12 +58,12 @@ class Supervised(Study):
             for network in networks(order, *ALL)
         )
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         groups = compare(results, self.conditions(order), order=order)
         cases = {condition.label: str(condition.case) for condition in self.conditions(order)}
         absent = left_out(self.conditions(order), *ALL)
         all_groups = {**groups, **dict.fromkeys(absent, Chosen({}))}
-        return Drawing(
+        return StudyReport(
             figures=tuple(learning_curves(groups, quantity) for quantity in METRICS),
             tables=(beside_the_paper(accuracy_table(groups, cases), order),),
             claims=(

@@ -18,7 +18,7 @@ from supple import theory
 from supple_lab.paper.claims import words_of
 from supple_lab.paper.groups import in_each
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Curve, Drawing, Estimate, Figure, Level, Panel, Table, Verdict
+from supple_lab.report.figure import ClaimRow, Curve, Estimate, Figure, Level, Panel, StudyReport, Table, Verdict
 from supple_lab.report.verdict import Words, not_run
 from supple_lab.results.results import Results
 
@@ -337,14 +337,14 @@ class Theory(Study):
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return ()
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         networks = random_networks()
         left, right = (over_p(networks, side) for side in (enumerated_loss, theory.aid_loss_bound))
         penalty, bound = (over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
         one_unit = distances_of_one_unit(enumerated_loss, theory.aid_loss_bound)
         corollary = corollary_1(networks)
         second_moments, slopes = sampled_moments()
-        return Drawing(
+        return StudyReport(
             figures=(
                 branches_figure(),
                 theorem_figure(left, right, penalty=penalty, bound=bound),

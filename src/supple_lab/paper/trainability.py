@@ -42,7 +42,7 @@ from supple_lab.paper.groups import in_each, in_most, in_one, provided, under_bo
 from supple_lab.paper.notes import slip_notes
 from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables.search_space import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Level, Panel, Range, Table
+from supple_lab.report.figure import ClaimRow, Figure, Level, Panel, Range, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
 from supple_lab.report.verdict import Words, claim_above, claim_difference_above
 from supple_lab.results.results import Results, Sample
@@ -399,9 +399,9 @@ class Trainability(Study):
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         grid = grid_of(results, cells(order), order)
-        return Drawing(
+        return StudyReport(
             figures=figures(grid),
             tables=tuple(table(grid, view) for view in VIEWS),
             claims=claims(grid),

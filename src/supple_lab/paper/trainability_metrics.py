@@ -25,7 +25,7 @@ from supple_lab.paper.rules import claim_decline, claims_above
 from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables.search_space import ADAM_HIGH
 from supple_lab.paper.trainability import HALF, SELECTED_BY
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Panel, Table
+from supple_lab.report.figure import ClaimRow, Figure, Panel, StudyReport, Table
 from supple_lab.report.verdict import Words, claim_above, claim_below, claim_difference_above, claim_difference_below
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.permuted_input import PermutedInput
@@ -218,9 +218,9 @@ class TrainabilityMetrics(Study):
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         groups = {cell.experiment.replace("_", " "): group_of(results, cell, order) for cell in cells(order)}
-        return Drawing(
+        return StudyReport(
             figures=(figure(groups),),
             tables=(table(groups),),
             claims=claims(groups),

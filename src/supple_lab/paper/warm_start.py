@@ -10,7 +10,7 @@ from supple_lab.paper.groups import in_each, provided
 from supple_lab.paper.networks import networks
 from supple_lab.paper.notes import scale_notes
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import Bars, ClaimRow, Curve, Drawing, Estimate, Figure, Panel, Table
+from supple_lab.report.figure import Bars, ClaimRow, Curve, Estimate, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.report.verdict import Words, claim_above, claim_difference_above, claim_difference_below
 from supple_lab.results.intervals import mean_and_std
@@ -64,13 +64,13 @@ class WarmStart(Study):
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(conditions(order).values())
 
-    def draw(self, results: Results, order: StudyOptions) -> Drawing:
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         by_start = {
             start: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
             for start, condition in conditions(order).items()
         }
         starts = Starts(cold=by_start["cold"], warm=by_start["warm"])
-        return Drawing(
+        return StudyReport(
             figures=(accuracy_figure(starts), gap_figure(starts, order)),
             tables=(beside_the_paper(gap_table(starts), order),),
             claims=(dropout_improves(starts), dropout_equals_vanilla(starts), aid_is_smaller(starts)),

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from supple_lab.report.figure import Drawing, Figure, Table
+from supple_lab.report.figure import Figure, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 
 COUNTS = ("n", "seeds")  # headers of columns that count runs
 
 
-def only_asked(drawing: Drawing) -> Drawing:
+def only_asked(drawing: StudyReport) -> StudyReport:
     """The drawing without claims that nothing was run for, empty panels, and rows, columns and tables of dashes.
 
     A claim that some of its conditions were run for keeps all of them: without the others it is not decided.

@@ -416,7 +416,7 @@ class ClaimRow(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawing:
+class StudyReport:
     """All that a study makes of its results."""
 
     figures: tuple[Figure, ...]

@@ -10,9 +10,9 @@ from typing import Any
 
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.draw import thumbnail
-from supple_lab.report.figure import ClaimRow, Drawing, Verdict
+from supple_lab.report.figure import ClaimRow, StudyReport, Verdict
 from supple_lab.report.page import VERDICT_SIGNS, kind_of, template
-from supple_lab.report.study_json import About
+from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.tables import minus, selection_of
 from supple_lab.results.results import Results
 
@@ -36,7 +36,7 @@ class Card:
             raise ValueError(f"a verdict is one of {', '.join(VERDICT_SIGNS)}.")
 
 
-def card_of(about: About, results: Results, drawing: Drawing) -> Card:
+def card_of(about: ReportInfo, results: Results, drawing: StudyReport) -> Card:
     """What the overview says of a study."""
     return Card(
         study=about.study,

@@ -16,18 +16,18 @@ from supple_lab.report.figure import (
     AnyPanel,
     ClaimRow,
     Curve,
-    Drawing,
     Figure,
     Finding,
     Line,
     Panel,
+    StudyReport,
     Table,
     Verdict,
     legend_of,
 )
 from supple_lab.report.remarks import remarks
 from supple_lab.report.study_json import (
-    About,
+    ReportInfo,
     commits_of,
     missing_groups,
     missing_words,
@@ -108,7 +108,7 @@ VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "fails": "✕", "not decide
 View = dict[str, Any]
 
 
-def page(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
+def page(about: ReportInfo, results: Results, *, drawing: StudyReport, provenance: Provenance) -> str:
     """The whole file as text."""
     figures = [_figure_view(about, figure) for figure in thinned(drawing.figures)]
     missing, settings = missing_groups(results), distinctions(results)
@@ -138,7 +138,7 @@ def page(about: About, results: Results, *, drawing: Drawing, provenance: Proven
     )
 
 
-def facts(about: About, results: Results) -> list[tuple[str, str]]:
+def facts(about: ReportInfo, results: Results) -> list[tuple[str, str]]:
     """What a reader wants to know before looking: scale, seeds, runs, time."""
     if not results.runs:
         return [("scale", about.scale), ("runs", "none: nothing is trained")]
@@ -151,7 +151,7 @@ def facts(about: About, results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def _figure_view(about: About, figure: Figure) -> View:
+def _figure_view(about: ReportInfo, figure: Figure) -> View:
     looks = legend_of(figure)
     return {
         "figure": figure,
@@ -162,7 +162,7 @@ def _figure_view(about: About, figure: Figure) -> View:
     }
 
 
-def _table_view(about: About, table: Table) -> View:
+def _table_view(about: ReportInfo, table: Table) -> View:
     rows = [[(minus(cell), _brackets(cell)) for cell in row] for row in table.rows[:MAX_ROWS]]
     return {"table": table, "stem": about.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
 

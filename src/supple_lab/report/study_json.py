@@ -1,4 +1,4 @@
-"""About: what a report must know of its study besides the results."""
+"""ReportInfo: what a report must know of its study besides the results."""
 
 import json
 import math
@@ -12,14 +12,14 @@ import torch
 
 from supple_lab.precision import Numerics
 from supple_lab.provenance import Provenance
-from supple_lab.report.figure import Drawing
+from supple_lab.report.figure import StudyReport
 from supple_lab.report.remarks import counted, version_of
 from supple_lab.results.results import Results, RunResult, Standing, dataset_of
 from supple_lab.results.select import distinctions
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class ReportInfo:
     """Which study was run, at which scale, by which command."""
 
     study: str  # its name, also the stem of its page and its JSON file
@@ -183,7 +183,7 @@ Json = dict[str, Any]
 STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one anew for each value
 
 
-def study_json(about: About, results: Results, *, drawing: Drawing, provenance: Provenance) -> str:
+def study_json(about: ReportInfo, results: Results, *, drawing: StudyReport, provenance: Provenance) -> str:
     """The whole file as text: a line for each run, each run's points and each claim."""
     settings = distinctions(results)
     parts = {

@@ -8,15 +8,15 @@ from supple_lab.files import atomic_write, storage_error
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
 from supple_lab.report.draw import picture_files
-from supple_lab.report.figure import Drawing, Table
+from supple_lab.report.figure import StudyReport, Table
 from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
-from supple_lab.report.study_json import About, study_json
+from supple_lab.report.study_json import ReportInfo, study_json
 from supple_lab.report.tables import claims_table, printed_claims
 from supple_lab.results.results import Results
 
 
-def write_report(folder: Path, about: About, *, results: Results, drawing: Drawing) -> Path:
+def write_report(folder: Path, about: ReportInfo, *, results: Results, drawing: StudyReport) -> Path:
     """Write all files of a study's report into the folder; return the study's page.
 
     index.html is that page again where the folder holds no other study, else an overview of all of them.
@@ -35,7 +35,7 @@ def write_report(folder: Path, about: About, *, results: Results, drawing: Drawi
     return index if alone else own
 
 
-def report_files(about: About, *, results: Results, drawing: Drawing) -> Iterator[tuple[str, bytes]]:
+def report_files(about: ReportInfo, *, results: Results, drawing: StudyReport) -> Iterator[tuple[str, bytes]]:
     """Each file's name and content."""
     provenance = gather_provenance()
     for figure in drawing.figures:
@@ -50,7 +50,7 @@ def report_files(about: About, *, results: Results, drawing: Drawing) -> Iterato
     yield f"cards/{about.study}.json", card_json(card_of(about, results, drawing)).encode()
 
 
-def _claims_files(about: About, drawing: Drawing) -> Iterator[tuple[str, bytes]]:
+def _claims_files(about: ReportInfo, drawing: StudyReport) -> Iterator[tuple[str, bytes]]:
     notes = (*about.notes, *drawing.notes)
     whole, printed = (table(drawing.claims, notes=notes) for table in (claims_table, printed_claims))
     yield from _table_files(about.stem(whole.name), whole, on_paper=printed)
