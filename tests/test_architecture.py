@@ -23,7 +23,9 @@ LIBRARY = [
     ("integrations",),
 ]
 LABORATORY = [
-    ("registry", "files", "streams", "provenance", "errors", "precision"),
+    ("errors", "streams", "provenance", "precision"),
+    ("registry", "files"),
+    ("codec",),
     ("data", "models", "optimizer"),
     ("scenarios",),
     ("spec",),

@@ -89,10 +89,10 @@ def test_method_named_twice_is_run_and_counted_once():
         (["list", "runs"], "needs the folder of the runs: --out DIR."),
         (["report", "quickstart", "--out", "nowhere"], "holds no runs."),
         (["run", "quickstart", "--scale", "huge"], "smoke"),
-        (["run", "quickstart", "--bogus", "3"], "Unrecognized options: --bogus"),
+        (["run", "quickstart", "--bogus", "3"], "no option named '--bogus'. Did you mean"),
         (["run", "quickstart", "--seed", "3"], "--seeds"),
-        (["rnu"], "Available subcommands: run, train, play"),
-        (["train", "--bogus", "3"], "Unrecognized options: --bogus"),
+        (["rnu"], "no command named 'rnu'. Did you mean 'run'? Known: bench, data"),
+        (["train", "--bogus", "3"], "no option named '--bogus'"),
     ],
 )
 def test_bad_usage_is_answered_with_exit_code_2_and_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
@@ -105,7 +105,7 @@ def test_bad_usage_is_answered_with_exit_code_2_and_a_sentence(arguments, senten
 def test_without_a_command_the_commands_are_shown(capsys):
     assert obey() == 0
     shown = capsys.readouterr().out
-    assert all(f"• {command}" in shown for command in ("run", "train", "play", "report", "list", "bench", "data"))
+    assert all(f"\n  {command} " in shown for command in ("run", "train", "play", "report", "list", "bench", "data"))
 
 
 def test_folder_that_cannot_be_made_is_refused(tmp_path, capsys):

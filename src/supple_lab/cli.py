@@ -1,80 +1,131 @@
-"""The command line. Exit code 0: done, 1: runs failed (named), 2: bad usage."""
+"""The command line. Exit code 0: done, 1: runs failed (named), 2: bad usage.
 
+Help and unknown names are answered from the registry, before a command, and with it torch, is imported.
+"""
+
+import importlib
 import os
 import sys
 import threading
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-import tyro
+from supple_lab import registry
+from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, Command, grouped, values_of, with_device
+from supple_lab.commands.terminal import outlive_readers_, refusals_as_sentences
+from supple_lab.errors import COMPUTING_THREAD, UserError
+from supple_lab.rl.games import GAMES
 
-from supple_lab.commands.base import BAD_USAGE, FAILED, BadUsage, Command
-from supple_lab.commands.bench import Bench
-from supple_lab.commands.data import Data
-from supple_lab.commands.form import values_of
-from supple_lab.commands.list import List
-from supple_lab.commands.messages import outlive_readers_, refusals_told
-from supple_lab.commands.one_run import OneRun
-from supple_lab.commands.play import Play
-from supple_lab.commands.report import Report
-from supple_lab.commands.run import Run
-from supple_lab.commands.train import Train
-from supple_lab.data.base import DataError
-from supple_lab.files import StorageError
-from supple_lab.registry import UnknownName, use_plugin
-from supple_lab.scenarios.base import Unsuitable
-from supple_lab.sweep.packed import THREAD_NAME
-
-
-@dataclass(frozen=True)
-class ReadElsewhere:
-    """A command whose options depend on the parts that are named: to the parser of all commands it is but a name."""
-
-
-Commands = (
-    Annotated[Run, tyro.conf.subcommand(name="run")]
-    | Annotated[ReadElsewhere, tyro.conf.subcommand(name=Train.verb, description=Train.__doc__)]
-    | Annotated[ReadElsewhere, tyro.conf.subcommand(name=Play.verb, description=Play.__doc__)]
-    | Annotated[Report, tyro.conf.subcommand(name="report")]
-    | Annotated[List, tyro.conf.subcommand(name="list")]
-    | Annotated[Bench, tyro.conf.subcommand(name="bench")]
-    | Annotated[Data, tyro.conf.subcommand(name="data")]
-)
-ONE_RUN: tuple[type[OneRun], ...] = (Train, Play)
+ORDER = ("run", "train", "play", "report", "list", "bench", "data")  # of the help; others follow
+DESCRIPTION = "The laboratory of supple: run the experiments of the AID paper, and report what came out."
+NAMES = {"methods": "method", "engine": "engine", "track": "tracker", "metrics": "metric"}  # options whose values are
+PARTS: dict[str, dict[str, str | None]] = {  # the parts that a command has options for, and the default of each
+    "run": {"method": None, "optimizer": None},
+    "train": {
+        "scenario": "random_label",
+        "dataset": "digits",
+        "model": "mlp",
+        "method": "vanilla",
+        "optimizer": "adam",
+    },
+    "play": {"game": None, "model": "nature_dqn", "method": "vanilla", "optimizer": "adam"},
+}
 
 
 def main() -> None:
-    """Obey the command line of this process, and end it."""
+    """Run the command line of this process, and end it."""
     outlive_readers_()
     sys.exit(supple(sys.argv[1:]))
 
 
 def supple(arguments: list[str]) -> int:
-    """Obey one command line; the exit code."""
+    """Run one command line; return its exit code."""
     try:
-        with refusals_told():
-            return command_of(arguments).obey()
-    except (UnknownName, BadUsage, Unsuitable, StorageError, DataError) as error:
+        with refusals_as_sentences():
+            if arguments[:1] in ([], ["--help"], ["-h"]):
+                print(help_text())
+                return DONE
+            return command_of(arguments).run()
+    except UserError as error:
         print(f"supple: {error}", file=sys.stderr)
         return BAD_USAGE
     except KeyboardInterrupt:
         print("supple: interrupted; the same command continues.", file=sys.stderr)
-        if any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+        if any(thread.name == COMPUTING_THREAD for thread in threading.enumerate()):
             sys.stdout.flush()
             os._exit(FAILED)  # torch aborts when threads that compute outlive the interpreter
         return FAILED
 
 
-def command_of(arguments: list[str]) -> Command:
-    """The command that the arguments spell, or the parser's own exit."""
-    use_plugin(*values_of("--plugin", arguments))  # first, for what it defines may be named by other options
-    for one_run in ONE_RUN:
-        if arguments[:1] == [one_run.verb]:
-            return one_run.read(arguments[1:], CONFIG)
-    command = tyro.cli(Commands, prog="supple", args=arguments or ["--help"], description=DESCRIPTION, config=CONFIG)
-    assert isinstance(command, Command), "the commands of one run have been read above"
-    return command
+def help_text() -> str:
+    """The commands, and what each does."""
+    commands = registry.entries("command")
+    names = [*ORDER, *sorted(set(commands) - set(ORDER))]
+    lines = [f"  {name:<8} {commands[name].summary}" for name in names]
+    usage = "usage: supple COMMAND [OPTIONS], or supple COMMAND --help"
+    return "\n".join([usage, "", DESCRIPTION, "", "commands:", *lines])
 
 
-CONFIG = (tyro.conf.FlagCreatePairsOff,)
-DESCRIPTION = "The laboratory of supple: run the experiments of the AID paper, and report what came out."
+def command_of(arguments: Sequence[str]) -> Command:
+    """The command that the arguments spell, or the parser's own exit. An open device is chosen, and said."""
+    name, *rest = arguments
+    commands = registry.entries("command")
+    if name not in commands:
+        raise registry.UnknownName(registry.no_such("command", name, commands))
+    registry.use_plugin(*values_of("--plugin", rest))  # first: other options may name what it defines
+    check_words(name, grouped(rest))
+    entry = commands[name]
+    command: Any = getattr(importlib.import_module(entry.module), entry.cls)
+    return with_device(command.read(rest))
+
+
+def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
+    """UnknownName for an option or a name that does not exist, as far as the sources tell."""
+    parts = PARTS.get(command, {})
+    fields = ["help", *registry.entries("command")[command].fields]
+    if command == "play":
+        fields += registry.entries("problem")["dqn"].fields
+    flags = [f"--{field.replace('_', '-')}" for field in fields]
+    for flag, times in given.items():
+        head, _, field = flag.removeprefix("--").partition(".")
+        if field and head in parts:
+            chosen = given.get("--methods" if command == "run" and head == "method" else f"--{head}")
+            for name in chosen[0] if chosen else [parts[head]]:
+                check_field(head, name, flag)
+        elif flag and flag not in flags:
+            raise registry.UnknownName(registry.no_such("option", flag, flags))
+        elif head in NAMES or (head in parts and command != "run"):
+            for name in (name for values in times for name in values if name != "all"):
+                check_part(NAMES.get(head, head), name)
+    check_subject(command, *given.get("", [[]])[0][:2])
+
+
+def check_part(kind: str, name: str) -> None:
+    """UnknownName unless something of the kind has that name; a game may be named by its title."""
+    if kind != "game":
+        registry.check_name(kind, name)
+    elif name not in (known := [*GAMES, *registry.summaries(kind)]):
+        raise registry.UnknownName(registry.no_such(kind, name, known))
+
+
+def check_field(kind: str, name: str | None, flag: str) -> None:
+    """UnknownName if the part of that name has no such field."""
+    entry = registry.entries(kind).get("atari" if name in GAMES else name or "")
+    field = flag.split(".")[1].replace("-", "_")
+    if entry is not None and field not in entry.fields:
+        known = [f"--{kind}.{one.replace('_', '-')}" for one in entry.fields]
+        raise registry.UnknownName(registry.no_such(f"option of {name}", flag, known))
+
+
+def check_subject(command: str, first: str = "", second: str = "") -> None:
+    """UnknownName if what the command is about has no such name."""
+    if command == "run" and first:
+        registry.check_name("study", first)
+    if command == "report" and first and os.sep not in first and not Path(first).exists():
+        try:
+            registry.check_name("study", first)
+        except registry.UnknownName as error:
+            raise registry.UnknownName(f"there is no folder {first} here, and {error}") from None
+    if command == "data" and second not in ("", "all"):
+        registry.check_name("dataset", second)

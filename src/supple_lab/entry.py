@@ -1,27 +1,35 @@
-"""The `supple` script: the command line, or how to install it where the laboratory's packages are missing."""
+"""The `supple` script: the command line, or how to install it if the laboratory's packages are missing."""
 
 import sys
-
-from supple.version import __version__
-from supple_lab.commands.base import BAD_USAGE
+from importlib.util import find_spec
+from pathlib import Path
 
 PACKAGES = ("supple", "supple_lab")  # of these a missing module is a broken installation, not a missing extra
+BAD_USAGE = 2
 
 
 def main() -> None:
     """Entry point of the script."""
     if sys.argv[1:] == ["--version"]:
-        print(f"supple {__version__}")
+        print(f"supple {version()}")
         return
     try:
         from supple_lab import cli
+
+        cli.main()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in PACKAGES:
             raise
         print(f"supple: {how_to_install(missing)}", file=sys.stderr)
         sys.exit(BAD_USAGE)
-    cli.main()
+
+
+def version() -> str:
+    """The library's version, read from its source: to import it would be to import torch."""
+    spec = find_spec("supple")
+    source = Path(str(spec and spec.origin)).with_name("version.py").read_text()
+    return source.split('"')[-2]
 
 
 def how_to_install(missing: str) -> str:

@@ -1,12 +1,19 @@
-"""Interrupted: what ended a run from outside it, so that the same run, taken up again, may well go on."""
+"""Errors that say how to go on: the user's to mend (UserError), or from outside a run, which can be continued."""
 
 import os
 import sys
 from typing import NoReturn
 
 
+class UserError(Exception):
+    """The message says in a sentence what is wrong and what to do; a command prints it and ends with exit code 2."""
+
+
 class Interrupted(Exception):
-    """The run was ended by something outside it: no state is written, it goes on from its checkpoint when retried."""
+    """Something outside the run ended it: no state is written, and a retry continues from the checkpoint."""
+
+
+COMPUTING_THREAD = "packed run"  # the name of threads that compute, as torch aborts if they outlive the interpreter
 
 
 class BrokenProcess(Interrupted):
@@ -14,6 +21,6 @@ class BrokenProcess(Interrupted):
 
 
 def end_process(error: Interrupted) -> NoReturn:
-    """Let whoever started this process start another one and continue the run there. What broke may hang at an exit."""
+    """End this process, so that its driver continues the run in another. What broke may hang at an exit."""
     print(error, file=sys.stderr, flush=True)
     os._exit(1)

@@ -15,6 +15,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from supple_lab.errors import UserError
+
 CHOOSE_FOLDER = "Choose a folder you may write to with --out DIR."
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PART = re.compile(r"\..+\.([0-9a-f]{8})\.[0-9a-f]{8}\.part")
@@ -23,7 +25,7 @@ SECONDS_TO_DEATH = (
 )
 
 
-class StorageError(Exception):
+class StorageError(UserError):
     """The disk refused; the message says what was being written and what to do."""
 
 

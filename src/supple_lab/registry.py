@@ -1,34 +1,189 @@
-"""Names to classes: what the command line and the store call a method, a dataset, a study. Nothing else looks up.
+"""Registry: what is chosen by name (methods, datasets, studies, commands), and the class of each name.
 
-Besides the folders there may be one file of the user's own, the plugin. An environment variable names it, so that the
-processes that execute runs find what is in it as well.
+Names are read from the sources in a kind's folder, so that a list or an unknown name imports nothing. Besides the
+folders there may be one file of the user's own, the plugin. An environment variable names it for the processes that
+execute runs.
 """
 
+import ast
 import dataclasses
 import difflib
 import importlib
 import inspect
 import os
-import pkgutil
 import sys
 import traceback
-from abc import ABC
 from collections.abc import Iterable
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from supple_lab.errors import UserError
 
 T = TypeVar("T")
 
+BASES = {  # of each kind: the base class. The classes lie in the folder of its module
+    "method": "supple.methods.base.Method",
+    "metric": "supple.metrics.base.Metric",
+    "scenario": "supple_lab.scenarios.base.Scenario",
+    "dataset": "supple_lab.data.base.Dataset",
+    "model": "supple_lab.models.base.Model",
+    "optimizer": "supple_lab.optimizer.Optimizer",
+    "game": "supple_lab.rl.base.Game",
+    "problem": "supple_lab.spec.Problem",
+    "study": "supple_lab.paper.study.Study",
+    "engine": "supple_lab.sweep.executor.Executor",
+    "tracker": "supple_lab.run.recorder.Tracker",
+    "command": "supple_lab.commands.base.Command",
+}
+NO_OPTION = ("ClassVar", "Positional", "Suppress")  # in the annotation of what is no option
+ALSO_IN = {"problem": "supple_lab.rl"}
 PLUGIN = "SUPPLE_PLUGIN"  # the variable
-PLUGIN_MODULE = "supple_plugin"  # what the file is called once it is imported
+PLUGIN_MODULE = "supple_plugin"  # the file's module, once it is imported
 OURS = ("supple", "supple_lab")  # the packages; what lies elsewhere is the plugin's, in its file or in one it imports
 
 
-class UnknownName(LookupError):
+class UnknownName(UserError, LookupError):
     """There is nothing of that name; the message says what was meant and what there is."""
+
+
+class Entry(NamedTuple):
+    """A class as its source describes it."""
+
+    module: str
+    cls: str
+    summary: str  # the docstring's first line
+    fields: tuple[str, ...]  # those that are options
+
+
+@cache
+def entries(kind: str) -> dict[str, Entry]:
+    """Every named class of a kind in our sources, in the order of names. Nothing is imported."""
+    if kind not in BASES:
+        return {}
+    module, _, base = BASES[kind].rpartition(".")
+    classes: dict[str, tuple[str, ast.ClassDef]] = {}
+    for package in filter(None, (module.rpartition(".")[0], ALSO_IN.get(kind))):
+        for file in sorted(folder_of(package).glob("*.py")):
+            for node in ast.parse(file.read_bytes()).body:
+                if isinstance(node, ast.ClassDef):
+                    classes[node.name] = (f"{package}.{file.stem}", node)
+
+    def bases(name: str) -> list[str]:
+        """The class and those of its folder that it builds upon, nearest first."""
+        if name not in classes:
+            return [name]
+        parents = [getattr(parent, "id", getattr(parent, "attr", "")) for parent in classes[name][1].bases]
+        return [name, *(one for parent in parents if parent != name for one in bases(parent))]
+
+    found = {}
+    for cls, (place, node) in classes.items():
+        lineage = bases(cls)
+        if (name := _name_in(node)) is not None and base in lineage:
+            known = [classes[one][1] for one in reversed(lineage) if one in classes]
+            fields = dict.fromkeys(field for one in known for field in _fields_in(one))
+            summary = (ast.get_docstring(node) or "").partition("\n")[0]
+            found[name] = Entry(place, cls, summary, tuple(fields))
+    return dict(sorted(found.items()))
+
+
+def folder_of(package: str) -> Path:
+    """Where a package lies, found without importing it: supple itself would import torch."""
+    top, _, rest = package.partition(".")
+    spec = find_spec(top)
+    assert spec is not None, "both packages are installed together"
+    return Path(str(spec.origin)).parent.joinpath(*filter(None, rest.split(".")))
+
+
+def _name_in(node: ast.ClassDef) -> str | None:
+    for statement in node.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id="name")], value=ast.Constant(value=str(name)))
+                | ast.AnnAssign(target=ast.Name(id="name"), value=ast.Constant(value=str(name)))
+            ):
+                return name
+    return None
+
+
+def _fields_in(node: ast.ClassDef) -> list[str]:
+    """The fields that are options."""
+    annotated = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+    kinds = {ast.unparse(one.target): ast.unparse(one.annotation) for one in annotated}
+    return [name for name, kind in kinds.items() if not any(word in kind for word in NO_OPTION)]
+
+
+def summaries(kind: str) -> dict[str, str]:
+    """Each name of a kind, the plugin's included, with what its class says of itself."""
+    found = {name: entry.summary for name, entry in entries(kind).items()}
+    if PLUGIN in os.environ:
+        import_plugin()
+        module, _, base = BASES[kind].rpartition(".")
+        others = [cls for cls in _named(getattr(importlib.import_module(module), base)) if not _is_ours(cls)]
+        found |= {cls.name: (cls.__doc__ or "").partition("\n")[0] for cls in others}
+    return found
+
+
+def check_name(kind: str, name: str) -> None:
+    """UnknownName unless there is a class of that name; imports nothing if there is no plugin."""
+    if name not in entries(kind) and name not in (names := summaries(kind)):
+        raise unknown(kind, name, names)
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> UnknownName:
+    """The error for a name of a kind that a plugin may add to."""
+    own = "" if PLUGIN in os.environ else " What is in a file of your own is found with --plugin FILE."
+    return UnknownName(no_such(kind, name, names) + own)
+
+
+def known(base: type[T]) -> dict[str, type[T]]:
+    """Every finished class of a kind by its name, all imported."""
+    import_plugin()
+    for entry in entries(kind_of(base)).values():
+        importlib.import_module(entry.module)
+    return {cls.name: cls for cls in sorted(_named(base), key=lambda cls: cls.name)}  # type: ignore[attr-defined]
+
+
+@cache  # of what was found: ten thousand specs are read back in seconds
+def find(base: type[T], name: str) -> type[T]:
+    """The class of that name, or UnknownName. Of our own, its module alone is imported."""
+    import_plugin()
+    entry = entries(kind_of(base)).get(name)
+    if entry is not None:
+        found: type[T] = getattr(importlib.import_module(entry.module), entry.cls)
+        return found
+    others = {cls.name: cls for cls in _named(base)}  # type: ignore[attr-defined]
+    if name not in others:
+        check_name(kind_of(base), name)
+    return others[name]
+
+
+def kind_of(base: type) -> str:
+    """What users call one of these; empty if its classes are not chosen by name."""
+    path = f"{base.__module__}.{base.__qualname__}"
+    return next((kind for kind, known in BASES.items() if known == path), "")
+
+
+def no_such(kind: str, name: str, names: Iterable[str]) -> str:
+    """The sentence for a name that does not exist."""
+    names = list(names)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"no {kind} named '{name}'.{hint} Known: {', '.join(names)}."
+
+
+def _named(base: type[T]) -> list[type[T]]:
+    return [cls for cls in _descendants(base) if not inspect.isabstract(cls) and "name" in vars(cls)]
+
+
+def _descendants(base: type[T]) -> list[type[T]]:
+    children = base.__subclasses__()
+    return children + [cls for child in children for cls in _descendants(child)]
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in OURS
 
 
 def use_plugin(*files: str) -> None:
@@ -43,63 +198,15 @@ def use_plugin(*files: str) -> None:
     os.environ[PLUGIN] = str(Path(file).resolve())
 
 
-def known(base: type[T]) -> dict[str, type[T]]:
-    """Every finished class of a kind by its name: whatever the folder of the base class holds, and the plugin."""
-    _import_folder(_package_of(base))
-    import_plugin()
-    return {cls.name: cls for cls in sorted(_named(base), key=lambda cls: cls.name)}  # type: ignore[attr-defined]
-
-
 def import_plugin() -> None:
-    """Import the user's file, if there is one, and refuse it where one of its classes cannot be used."""
+    """Import the user's file, if there is one, and refuse it if one of its classes cannot be used."""
     if PLUGIN in os.environ:
         _check_plugin(os.environ[PLUGIN])
 
 
-@cache  # of what was found: ten thousand specs are read back in seconds
-def find(base: type[T], name: str) -> type[T]:
-    """The class of that name, or UnknownName."""
-    classes = known(base)
-    if name not in classes:
-        own = "" if PLUGIN in os.environ else " What is in a file of your own is found with --plugin FILE."
-        raise UnknownName(no_such(getattr(base, "kind", base.__name__.lower()), name, classes) + own)
-    return classes[name]
-
-
-def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """The sentence for a name that does not exist."""
-    names = list(names)
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    return f"no {kind} named '{name}'.{hint} Known: {', '.join(names)}."
-
-
-def _named(base: type[T]) -> list[type[T]]:
-    """The finished classes of a kind."""
-    return [cls for cls in _descendants(base) if not inspect.isabstract(cls) and "name" in vars(cls)]
-
-
-def _descendants(base: type[T]) -> list[type[T]]:
-    children = base.__subclasses__()
-    return children + [cls for child in children for cls in _descendants(child)]
-
-
-def _package_of(base: type) -> ModuleType:
-    return importlib.import_module(base.__module__.rpartition(".")[0])
-
-
-@cache
-def _import_folder(package: ModuleType) -> None:
-    if package.__name__ == "supple_lab":  # problems and optimizers: those beside their base, and this one
-        importlib.import_module("supple_lab.rl.dqn_problem")
-        return
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-
-
 @cache
 def _check_plugin(file: str) -> None:
-    """Import the user's file, and look at all its classes at once, whether or not anybody looks for them.
+    """Check all its classes at once, also those that nothing looks for.
 
     A study takes its own methods from its table: one of the plugin's with such a name would never be seen.
     """
@@ -107,30 +214,27 @@ def _check_plugin(file: str) -> None:
     for kind in _kinds():
         own = [cls for cls in _descendants(kind) if not _is_ours(cls) and not inspect.isabstract(cls)]
         if own:
-            _import_folder(_package_of(kind))
+            for entry in entries(kind_of(kind)).values():
+                importlib.import_module(entry.module)
             _check_classes(own, _named(kind))
 
 
+def _kinds() -> list[type[object]]:
+    """The base classes that are imported: the plugin imports those that it builds upon."""
+    places = [path.rpartition(".") for path in BASES.values()]
+    return [getattr(sys.modules[module], base) for module, _, base in places if module in sys.modules]
+
+
 def _check_classes(own: list[type[T]], named: list[type[T]]) -> None:
-    """Refuse the plugin where one of its classes of a kind cannot be told from all others of it, or written down."""
     _check_named(own)
     _check_names([cls for cls in own if cls in named], named)
     if any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls)):
         _check_fields([cls for cls in own if cls in named])
 
 
-def _kinds() -> list[type[object]]:
-    """What a plugin may add to: our base classes, each of which says that a finished one has a name."""
-    return [cls for cls in ABC.__subclasses__() if _is_ours(cls) and "name" in inspect.get_annotations(cls)]
-
-
-def _is_ours(cls: type) -> bool:
-    return cls.__module__.partition(".")[0] in OURS
-
-
 @cache
 def _import_plugin(file: str) -> str:
-    """Import the user's file; the name of its module."""
+    """Import the user's file; return the name of its module."""
     script = getattr(sys.modules["__main__"], "__file__", None)
     if script is not None and Path(script).resolve() == Path(file):
         return "__main__"  # the file is the program that runs: its classes are there already
@@ -149,7 +253,7 @@ def _import_plugin(file: str) -> str:
 
 
 def _summary(error: BaseException) -> str:
-    """What went wrong and in which line, without the way there."""
+    """The error and its line, without the way there."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -157,7 +261,7 @@ def _summary(error: BaseException) -> str:
 
 
 def _check_named(own: list[type[T]]) -> None:
-    """Refuse a class of the plugin that nobody could name; one that others build upon needs no name."""
+    """Refuse a class of the plugin without a name; one that others build upon needs none."""
     for mine in own:
         example = f"give it one: name = '{mine.__name__.lower()}'"
         if "name" not in vars(mine) and not mine.__subclasses__():
@@ -195,7 +299,7 @@ def _check_fields(own: list[type[T]]) -> None:
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
-    """What stands there if nothing is given; MISSING where something must be."""
+    """The value if none is given; MISSING if one must be."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 

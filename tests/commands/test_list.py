@@ -5,7 +5,7 @@ import pytest
 from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.cli import supple
-from supple_lab.commands import list as list_command
+from supple_lab.commands import list_runs
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 
@@ -46,7 +46,7 @@ def test_filters_choose_the_runs(capsys, out, filters, wanted):
 
 @pytest.mark.parametrize("on_one_screen", [0, 1000])
 def test_state_progress_time_left_and_reason_are_told(capsys, out, monkeypatch, on_one_screen):
-    monkeypatch.setattr(list_command, "ON_ONE_SCREEN", on_one_screen)
+    monkeypatch.setattr(list_runs, "ON_ONE_SCREEN", on_one_screen)
     _, told = listed(capsys, out)
     lines = {spec.run_id: next(line for line in told.out.splitlines() if spec.run_id in line) for spec in SPECS}
     assert "done" in lines[SPECS[0].run_id]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from small_games import chain_spec
-from supple_lab.commands.messages import patient
+from supple_lab.commands.terminal import patient
 from supple_lab.store.store import Store
 
 SUPPLE = str(Path(sys.executable).parent / "supple")
@@ -54,7 +54,7 @@ def test_stream_that_is_closed_goes_nowhere():
 
 def test_what_an_unbuffered_process_printed_is_out_when_it_is_killed():
     code = (
-        "import os, signal, sys; from supple_lab.commands.messages import outlive_readers_; outlive_readers_(); "
+        "import os, signal, sys; from supple_lab.commands.terminal import outlive_readers_; outlive_readers_(); "
         "print('told'); print('warned', file=sys.stderr); os.kill(os.getpid(), signal.SIGKILL)"
     )
     ended = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, text=True, check=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.commands.messages import refusals_told
+from supple_lab.commands.terminal import refusals_as_sentences
 from supple_lab.paper.manifest import NoOrder, add_to_manifest, path_of, read_manifest
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import MAX_SEEDS, StudyOptions
@@ -103,22 +103,22 @@ def test_one_study_that_cannot_be_read_does_not_keep_the_others_from_being_repor
 
 
 def test_an_error_about_no_file_is_no_refusal_of_the_disk():
-    with pytest.raises(ConnectionResetError), refusals_told():
+    with pytest.raises(ConnectionResetError), refusals_as_sentences():
         raise ConnectionResetError(errno.ECONNRESET, "reset")
 
 
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        ({"order": {"scale": "smoke", "min_seeds": "abc"}}, "its min_seeds is to be a whole number; got 'abc'"),
+        ({"order": {"scale": "smoke", "min_seeds": "abc"}}, "order.min_seeds must be a whole number; got 'abc'"),
         (
             {"order": {"scale": "smoke", "min_seeds": MAX_SEEDS + 1}},
-            "its min_seeds is to be from 0 to 10,000; got 10001",
+            "order.min_seeds must be from 0 to 10,000; got 10001",
         ),
-        ({"order": {"scale": "smoke", "also": "redo"}}, "its also is to be a list; got 'redo'"),
-        ({"order": {"scale": "smoke", "also": [1]}}, "its also are to be a list, each text; got 1"),
-        ({"commands": 7}, "its commands are to be a list, each text; got 7"),
-        ({"specs": [1]}, "its specs are to be a list, each an object; got 1"),
+        ({"order": {"scale": "smoke", "also": "redo"}}, "order.also must be a tuple (each text); got 'redo'"),
+        ({"order": {"scale": "smoke", "also": [1]}}, "order.also must be text; got 1"),
+        ({"commands": 7}, "commands must be a tuple (each text); got 7"),
+        ({"specs": [1]}, "specs must be a dict; got 1"),
     ],
 )
 def test_an_order_of_wrong_types_is_told_and_mended_by_the_next(out, part, words):

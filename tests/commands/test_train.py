@@ -123,7 +123,7 @@ def test_command_without_arguments_is_help(capsys):
         ("--scenario class_incremental", "20 equal groups, but the dataset has 10 classes; choose num_stages among"),
         ("--scenario random_label --scenario class_incremental", "scenarios are complete in themselves"),
         ("--method aid --method.relu-prob 1.2", "UseAID.relu_prob is the probability of the ReLU branch, in [0, 1]"),
-        ("--method l2 --method.strength nan", "L2.strength must be a finite number; got nan."),
+        ("--method l2 --method.strength nan", "method.strength must be a finite number; got nan."),
         ("--method vanilla --method.relu-prob 0.5", "--method.relu-prob"),
         ("--scenario.batch-size 0", "RandomLabel.batch_size must be at least 1; got 0."),
         ("--dataset slice --dataset.of digits", "Slice.num_train is between 1 and 1,600 for digits"),

@@ -87,7 +87,7 @@ def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
     [
         ({"scale": "huge"}, "smoke, quick, paper; got 'huge'"),
         ({"precision": "half"}, "fp32, tf32, bf16; got 'half'"),
-        ([], "its order is to be an object"),
+        ([], "order must be a StudyOptions"),
         (7, "got 7"),
     ],
 )

@@ -5,7 +5,7 @@ import torch
 
 from small_games import chain_spec
 from small_runs import small_spec
-from supple_lab.commands.messages import tell_notes
+from supple_lab.commands.messages import print_notes
 from supple_lab.report.remarks import remarks
 from supple_lab.results.load import load_results
 from supple_lab.run import dqn
@@ -137,7 +137,7 @@ def test_resumed_dqn_run_says_it_of_the_segments_before(tmp_path, monkeypatch):
 
 
 def test_masks_are_not_spoken_of_where_evaluation_alone_was_not_captured(two_of_three, capsys):
-    tell_notes(*two_of_three)  # evaluation draws no masks
+    print_notes(*two_of_three)  # evaluation draws no masks
     assert "masks" not in capsys.readouterr().err
 
 
@@ -159,7 +159,7 @@ def two_of_three(tmp_path):
 
 
 def test_commands_say_it_once_a_reason(two_of_three, capsys):
-    tell_notes(*two_of_three)
+    print_notes(*two_of_three)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("note: in 2 runs: not all work on the GPU was captured as CUDA graphs")
     assert line.endswith(REASON)

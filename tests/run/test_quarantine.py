@@ -3,7 +3,7 @@
 import pytest
 
 from small_runs import small_spec
-from supple_lab.commands.messages import tell_damage
+from supple_lab.commands.messages import print_damage
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 from supple_lab.sweep.local import Inline
@@ -56,7 +56,7 @@ def test_damaged_file_is_set_aside_and_the_run_redone(store, capsys, name, damag
     assert now["spec.json"] == whole["spec.json"]
     assert store.folder(SPECS[0]).state() == "done"
     assert contents(store, SPECS[1]) == other
-    tell_damage(store, todo)
+    print_damage(store, todo)
     assert f"{path}.damaged was set aside as damaged" in capsys.readouterr().err
 
 

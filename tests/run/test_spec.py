@@ -12,12 +12,13 @@ from supple.methods.redo import ReDo
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.metrics.preactivation import PreactivationQuartiles
 from supple.metrics.units import DormantRatio
+from supple_lab.codec import decode, encode
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
-from supple_lab.spec import RunSpec, Supervised, decode, encode
+from supple_lab.spec import RunSpec, Supervised
 
 
 def test_spec_survives_json():

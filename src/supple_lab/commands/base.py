@@ -1,13 +1,20 @@
 """Command: one subcommand of `supple`, its options as fields, its exit code as result."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import tyro
+
+from supple_lab.errors import UserError
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
+Device = Literal["auto", "cpu", "cuda"]
 
 
-class BadUsage(Exception):
+class BadUsage(UserError):
     """What was asked cannot be done; the message says why and what can."""
 
 
@@ -15,9 +22,61 @@ class BadUsage(Exception):
 class Command(ABC):
     """A frozen dataclass in every subclass; the command line is made from its fields and their docstrings."""
 
+    name: ClassVar[str]
     plugin: Path | None = None
     """One Python file of yours: methods (or models, scenarios, ...) in it are found by their names, as our own."""
 
     @abstractmethod
-    def obey(self) -> int:
-        """Do it; the exit code."""
+    def run(self) -> int:
+        """Do it; return the exit code."""
+
+    @classmethod
+    def read(cls, arguments: Sequence[str]) -> Self:
+        """The command that the arguments spell, or the parser's own exit."""
+        config = (tyro.conf.FlagCreatePairsOff,)
+        return tyro.cli(cls, prog=f"supple {cls.name}", args=list(arguments), config=config)
+
+
+def with_device(command: Command) -> Command:
+    """The command with its device chosen, and said, if it was left open: a CUDA GPU if torch sees one."""
+    if getattr(command, "device", None) != "auto":
+        return command
+    device = "cuda" if sees_gpu() else "cpu"
+    if not getattr(command, "quiet", False):
+        print("device: cuda" if device == "cuda" else "device: cpu (torch sees no CUDA GPU here)", flush=True)
+    return replace(command, device=device)  # type: ignore[call-arg]
+
+
+def check_device(device: Device) -> None:
+    """Refuse a GPU that is not there."""
+    if device == "cuda" and not sees_gpu():
+        raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+
+
+def sees_gpu() -> bool:
+    """Whether torch, imported not before a command needs it, sees a CUDA GPU."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def grouped(arguments: Sequence[str]) -> dict[str, list[list[str]]]:
+    """The values that follow each option, for each time that it is given; those before any option under ''."""
+    given: dict[str, list[list[str]]] = {}
+    values: list[str] = []
+    for argument in arguments:
+        if argument.startswith("--") or argument == "-h":
+            flag, equals, value = ("--help" if argument == "-h" else argument).partition("=")
+            values = [value] if equals else []
+            given.setdefault(flag.replace("_", "-"), []).append(values)
+        elif given:
+            values.append(argument)
+        else:
+            given[""] = [values]
+            values.append(argument)
+    return given
+
+
+def values_of(option: str, arguments: Sequence[str]) -> list[str]:
+    """The first value of an option, each time that it is given."""
+    return [values[0] if values else "" for values in grouped(arguments).get(option, ())]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 import tyro
@@ -22,8 +22,8 @@ from supple_lab.bench.monitor import MonitorRow, bench_monitor
 from supple_lab.bench.report import NUM_RUNS, ReportRow, bench_report
 from supple_lab.bench.sweep import SECONDS_PER_RUN, NotMeasured, SweepRow, bench_sweep
 from supple_lab.bench.training import TrainingRow, bench_training
-from supple_lab.commands.base import DONE, BadUsage, Command
-from supple_lab.commands.messages import print_table
+from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device
+from supple_lab.commands.terminal import print_table
 from supple_lab.files import atomic_write, open_part
 from supple_lab.precision import Numerics
 from supple_lab.provenance import gather_provenance
@@ -35,11 +35,12 @@ WHAT = ("atari", "kernels", "monitor", "report", "sweep", "training")
 class Bench(Command):
     """Measure speed against what people use now: ratios in one process, so that a noisy machine matters less."""
 
+    name = "bench"
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
     """atari: steps of a DQN run; kernels: the activation as an operator; monitor: a Monitor's cost; report: a
     large store; sweep: engines; training: the whole step."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where to measure."""
+    device: Device = "auto"
+    """Where to measure. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     threads: int = 1
     """Threads on the CPU."""
     seconds: float = 3.0
@@ -51,7 +52,7 @@ class Bench(Command):
     json: Path | None = None
     """Write the numbers to this file, with machine, versions, n and spread."""
 
-    def obey(self) -> int:
+    def run(self) -> int:
         self.check()
         torch.set_num_threads(self.threads)
         print(kernels.describe())
@@ -78,8 +79,7 @@ class Bench(Command):
             raise BadUsage(f"--runs must be at least 1; got {self.runs}.")
         if not 0 <= self.seconds < math.inf:
             raise BadUsage(f"--seconds must be at least 0, and finite; got {self.seconds}.")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        check_device(self.device)
         if self.json is not None:
             check_place(self.json)
 

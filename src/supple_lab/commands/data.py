@@ -23,6 +23,7 @@ from supple_lab.data.tiny_imagenet import TinyImageNet
 class Data(Command):
     """Check whether a dataset is here and whole, or get it from its official source."""
 
+    name = "data"
     act: Annotated[Literal["check", "get"], tyro.conf.Positional, tyro.conf.arg(metavar="check|get")]
     """check: say where it was looked for, what is there, and whether it is whole. get: download, verify, unpack."""
     dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|all")]
@@ -34,15 +35,15 @@ class Data(Command):
     quiet: bool = False
     """Show no progress."""
 
-    def obey(self) -> int:
+    def run(self) -> int:
         classes: dict[str, type[Dataset]] = registry.known(Dataset)
         named = [registry.find(Dataset, self.dataset)] if self.dataset != "all" else list(classes.values())
         if self.data is not None:
             use_folder(self.data)
-        good = [self.obey_for(cls) for cls in named]  # all of them, also after one that is not
+        good = [self.run_for(cls) for cls in named]  # all of them, also after one that is not
         return DONE if all(good) else FAILED
 
-    def obey_for(self, cls: type[Dataset]) -> bool:
+    def run_for(self, cls: type[Dataset]) -> bool:
         """Check or get one dataset; whether it is whole."""
         if not issubclass(cls, OnDisk):
             print(f"{cls.name}: needs no files of its own")
@@ -61,7 +62,7 @@ def check(dataset: OnDisk) -> bool:
         folder = dataset.find()
         for line in dataset.contents(folder):
             print(f"  {line}")
-        tell_whole(dataset, dataset.load(torch.device("cpu")), folder)
+        print_whole(dataset, dataset.load(torch.device("cpu")), folder)
     except DataError as error:
         print(error)
         return False
@@ -79,11 +80,11 @@ def get(dataset: OnDisk, *, quiet: bool) -> bool:
     except DataError as error:
         print(f"supple: {error}", file=sys.stderr)
         return False
-    tell_whole(dataset, splits, root / dataset.subfolder)
+    print_whole(dataset, splits, root / dataset.subfolder)
     return True
 
 
-def tell_whole(dataset: OnDisk, splits: Splits, folder: Path) -> None:
+def print_whole(dataset: OnDisk, splits: Splits, folder: Path) -> None:
     """The last line: what there is, and how that is known."""
     state = "whole" if splits.facts == dataset.facts else "partial, as allowed"
     print(f"{dataset.name} in {folder} is {state}: {splits.facts}; verified by {dataset.verified_by}", flush=True)

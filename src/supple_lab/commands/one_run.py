@@ -6,19 +6,17 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
-
-import torch
-import tyro
+from typing import ClassVar, Self
 
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.metrics.base import Metric, every_metric
 from supple_lab import registry
-from supple_lab.commands.base import BadUsage, Command
-from supple_lab.commands.form import filled, form_of
-from supple_lab.commands.messages import print_table, tell_damage, tell_failures, tell_notes
+from supple_lab.codec import Aliases, decode, from_arguments
+from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device, grouped
+from supple_lab.commands.messages import print_damage, print_failures, print_notes
 from supple_lab.commands.run import check_data, check_trackers
+from supple_lab.commands.terminal import print_note, print_table
 from supple_lab.data.base import DataError
 from supple_lab.errors import Interrupted
 from supple_lab.models.base import Model
@@ -48,10 +46,10 @@ BEGINNINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class OneRun(Command):
-    """A subclass says what is learned, which options that has, and what is told of the results."""
+    """A subclass says what is learned, which options that has, and what is printed of the results."""
 
-    verb: ClassVar[str]  # `supple VERB`
     description: ClassVar[str]  # at the head of the help
+    aliases: ClassVar[Aliases] = {}  # short names of parts
 
     model: Model
     method: Method = field(default_factory=Vanilla)
@@ -59,13 +57,13 @@ class OneRun(Command):
     seed: int = 0
     precision: Precision = "default"
     """Of matrix products. default: fp32 on a CPU, tf32 on a GPU."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where to compute."""
+    device: Device = "auto"
+    """Where to compute. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     out: Path
     """Folder of the runs; this one gets a folder in it, named by its id."""
     checkpoint_seconds: float = DEFAULT_PACE.seconds
     checkpoint_stages: int = DEFAULT_PACE.stages
-    track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    track: tuple[str, ...] = ()
     """Have these programs show the curves while it goes: tensorboard (then: tensorboard --logdir OUT/runs)."""
     quiet: bool = False
     """Show no progress."""
@@ -80,30 +78,43 @@ class OneRun(Command):
 
     @abstractmethod
     def print_results(self, records: Sequence[Record]) -> None:
-        """What came out, as a table with a line a stage."""
+        """Print a table with a line a stage."""
 
     def make_ready(self) -> None:
         """Do what must be done before the run begins and is no part of it."""
 
     @classmethod
-    def read(cls, arguments: Sequence[str], config: tuple[Any, ...]) -> Self:
+    def read(cls, arguments: Sequence[str]) -> Self:
         """The command that the arguments spell; its help if there are none."""
-        given = list(arguments) or ["--help"]
-        prog, form = f"supple {cls.verb}", form_of(cls, given)
-        return filled(tyro.cli(form, prog=prog, args=given, description=cls.description, config=config))
+        given = grouped(arguments) or {"--help": []}
+        if "" in given:
+            raise BadUsage(f"supple {cls.name} takes options alone, such as --method aid; got {given[''][0][0]!r}.")
+        content, options = from_arguments(cls, given, aliases=cls.aliases)
+        if "--help" in given:
+            print(f"usage: supple {cls.name} [OPTIONS]\n\n{cls.description}\n\n{options}")
+            sys.exit(DONE)
+        try:
+            command: Self = decode(cls, content)
+        except (TypeError, ValueError) as error:
+            raise BadUsage(str(error)) from error
+        return command
 
-    def obey(self) -> int:
+    def run(self) -> int:
         spec = self.spec()
         self.check(spec)
         self.make_ready()
         store = Store.create(self.out)
         folder = store.folder(spec)
-        self.tell_beginning(spec, folder)
+        for remark in remarks(spec, device=self.device):
+            print_note(remark)
+        if not self.quiet:
+            print(self.size_of(spec))
+            print(f"run {spec.run_id}: {BEGINNINGS[folder.state()]}", flush=True)
         could_not = [] if folder.state() in SETTLED else self.bring_to_end(spec, store)
-        tell_damage(store, [spec])
-        tell_notes(store, [spec])
-        self.tell_result(folder)
-        return tell_failures(could_not)
+        print_damage(store, [spec])
+        print_notes(store, [spec])
+        self.print_end(folder)
+        return print_failures(could_not)
 
     def spec(self) -> RunSpec:
         """The run that is asked for."""
@@ -123,24 +134,15 @@ class OneRun(Command):
         """Refuse what makes no sense or cannot be done here, before anything is written."""
         if not 0 <= self.checkpoint_seconds < math.inf or self.checkpoint_stages < 0:
             raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0, and finite.")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        check_device(self.device)
         check_trackers(self.track)
         check_suitable(spec, device=self.device)
-
-    def tell_beginning(self, spec: RunSpec, folder: RunFolder) -> None:
-        """How large the run is, how it stands, and what may not be meant."""
-        for remark in remarks(spec, device=self.device):
-            tell_note(remark)
-        if not self.quiet:
-            print(self.size_of(spec))
-            print(f"run {spec.run_id}: {BEGINNINGS[folder.state()]}", flush=True)
 
     def bring_to_end(self, spec: RunSpec, store: Store) -> list[Failure]:
         """Train, showing how it goes."""
         check_data([spec])
         pace = Pace(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
-        await_silent_holder(store.folder(spec).path, tell=tell_note)
+        await_silent_holder(store.folder(spec).path, tell=print_note)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
                 execute(spec, store, device=self.device, pace=pace, track=self.track, settled=SETTLED)
@@ -150,18 +152,13 @@ class OneRun(Command):
                 return [Failure(spec, str(error))]
         return failures(store, [spec])
 
-    def tell_result(self, folder: RunFolder) -> None:
+    def print_end(self, folder: RunFolder) -> None:
         """Results stage by stage, how the run ended, and where it is."""
         records, status = folder.records(), folder.status()
         if records:
             self.print_results(records)
         reason = f": {status['reason']}" if status["state"] == "diverged" else ""
         print(f"run {folder.path.name} is {folder.state()}{reason}\nfolder: {folder.path.resolve()}")
-
-
-def tell_note(note: str) -> None:
-    """Say at once, on the error stream, what somebody who waits should know."""
-    print(f"note: {note}", file=sys.stderr, flush=True)
 
 
 def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:

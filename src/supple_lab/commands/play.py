@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from supple_lab.commands.one_run import OneRun, find_metrics, print_stages
 from supple_lab.models.base import Model
@@ -14,6 +11,7 @@ from supple_lab.optimizer import Optimizer
 from supple_lab.paper.tables import ATARI_ADAM
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.dqn_problem import DQN, METRICS
+from supple_lab.rl.games import GAMES
 from supple_lab.run.check import num_weights
 from supple_lab.run.run import DEFAULT_PACE
 from supple_lab.spec import RunSpec
@@ -32,7 +30,8 @@ COLUMNS = {  # of the table of results: heading and format
 class Play(OneRun):
     """Have one agent learn one game by DQN, with any method. The same command again continues what is unfinished."""
 
-    verb = "play"
+    name = "play"
+    aliases = {"game": {title: {"kind": "atari", "title": title} for title in GAMES}}  # noqa: RUF012  (a constant)
     description = """Have one agent learn one game by DQN. The same command again continues what is unfinished.
 
 For example: supple play --game Breakout --method aid --method.relu-prob 0.99
@@ -50,7 +49,7 @@ neither; play it with --model mlp."""
     optimizer: Optimizer = field(default_factory=lambda: ATARI_ADAM)
     seed: int = 0
     """Decides initial weights, games, actions at random, what is learned from and masks, each by its own stream."""
-    metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = tuple(metric.name for metric in METRICS)
+    metrics: tuple[str, ...] = tuple(metric.name for metric in METRICS)
     """Measure these at the ends of iterations: names from `supple list metrics`, or all."""
     out: Path = Path("out/play")
     checkpoint_seconds: float = DEFAULT_PACE.seconds

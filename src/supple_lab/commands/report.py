@@ -12,9 +12,8 @@ import tyro
 
 from supple.methods.base import Method
 from supple_lab import registry
-from supple_lab.commands.base import DONE, FAILED, Command
-from supple_lab.commands.form import values_of
-from supple_lab.commands.messages import advising, print_drawing, refusals_told
+from supple_lab.commands.base import DONE, FAILED, Command, values_of
+from supple_lab.commands.terminal import advising, print_note, print_table, refusals_as_sentences
 from supple_lab.files import StorageError
 from supple_lab.paper.compare import LABELS
 from supple_lab.paper.manifest import Manifest, read_manifest, studies_in
@@ -37,12 +36,13 @@ Found = TypeVar("Found", bound=Finding)
 class Report(Command):
     """Make a study's report from the runs there are."""
 
+    name = "report"
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
     """Name of the study, or the folder of its runs."""
     out: Path | None = None
     """Folder of the runs; the report goes to OUT/report. Default: out/STUDY."""
 
-    def obey(self) -> int:
+    def run(self) -> int:
         given = Path(self.study)
         if self.out is None and given.is_dir():
             return report_all(given)
@@ -69,7 +69,7 @@ def report_all(out: Path) -> int:
     untold = []
     for name in names:
         try:
-            with refusals_told():
+            with refusals_as_sentences():
                 print_drawing(*make_report(registry.find(Study, name)(), out))
         except (StorageError, registry.UnknownName) as error:
             untold.append(f"supple: no report of {name}: {error}")
@@ -108,8 +108,15 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
         page = write_report(out / "report", about, results=results, report=drawing)
     # What the reader of the screen can mend at once.
     for note in (*notes_of_unknown(manifest, unknown), *notes_of_damage(results, page)):
-        print(f"note: {note}", file=sys.stderr)
+        print_note(note)
     return drawing, page
+
+
+def print_drawing(drawing: StudyReport, page: Path) -> None:
+    """Print a study's tables, and where its page is."""
+    for table in drawing.tables:
+        print_table(table.header, table.rows, title=table.caption)
+    print(f"page: {page.resolve()}")
 
 
 def no_run_of(study: Study, manifest: Manifest, out: Path) -> str:

@@ -3,18 +3,18 @@
 import math
 import shlex
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Self
 
-import torch
 import tyro
 
 from supple_lab import registry
-from supple_lab.commands.base import FAILED, BadUsage, Command
-from supple_lab.commands.messages import print_drawing, tell_damage, tell_failures, tell_notes
-from supple_lab.commands.report import default_out, make_report
+from supple_lab.commands.base import FAILED, BadUsage, Command, Device, check_device
+from supple_lab.commands.messages import print_damage, print_failures, print_notes
+from supple_lab.commands.report import conditions_of, default_out, make_report, print_drawing
+from supple_lab.commands.terminal import print_note
 from supple_lab.data.base import DataError
 from supple_lab.data.files import use_folder
 from supple_lab.paper.manifest import add_to_manifest
@@ -37,6 +37,7 @@ OTHER_GRID = "the folder had another grid of this study ({}); its runs stay, but
 class Run(Command):
     """Run a study and make its report. The same command again continues what is unfinished."""
 
+    name = "run"
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
     """Name of the study; `supple list studies` shows them."""
     scale: Scale = "quick"
@@ -46,12 +47,14 @@ class Run(Command):
     engine: str = "process"
     """inline: in this process, for a debugger; process: several on this machine; packed: as threads of one process, for
     small runs on one GPU; ray, slurm: a cluster's."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where the runs compute."""
+    device: Device = "auto"
+    """Where the runs compute. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     seeds: int | None = None
     """How many seeds. Default: the study's own number."""
     methods: tuple[str, ...] = ()
-    """Methods to compare, any that exist. Default: the study's own."""
+    """Methods to compare, any that exist. Default: the study's own. --method.FIELD V and --optimizer.FIELD V set
+    their fields, as in `supple train`."""
+    changes: Annotated[tuple[tuple[str, str], ...], tyro.conf.Suppress] = ()
     only: str = ""
     """Run the conditions alone whose label holds this text, such as CNN or "Adam 1e-3"."""
     search: bool = False
@@ -87,7 +90,12 @@ class Run(Command):
     quiet: bool = False
     """Show no progress."""
 
-    def obey(self) -> int:
+    @classmethod
+    def read(cls, arguments: Sequence[str]) -> Self:
+        changes, rest = changes_in(arguments)
+        return replace(super().read(rest), changes=changes)
+
+    def run(self) -> int:
         study, engine = registry.find(Study, self.study)(), registry.find(Executor, self.engine)
         order = self.order()
         if objection := study.objection(order):
@@ -104,37 +112,35 @@ class Run(Command):
         if self.is_here(engine):
             check_data(todo)
         replaced = add_to_manifest(store.root, study.name, order=order, command=own_command(), specs=specs)
-        self.tell_beginning(order, replaced)
-        could_not = self.sweep(todo, store, engine) if todo else []
-        tell_damage(store, todo)
-        tell_notes(store, todo)
-        return self.tell_end(study, store, could_not + failures_of(store, specs, tried=frozenset(todo)))
-
-    def tell_beginning(self, order: StudyOptions, replaced: StudyOptions | None) -> None:
-        """What may not be meant, on the error stream."""
-        notes = remarks_on_precision(order.precision, device=self.device)
+        for note in remarks_on_precision(order.precision, device=self.device):
+            print_note(note)
         if replaced is not None:
-            notes.append(OTHER_GRID.format(", ".join(order.differences(replaced))))
-        for note in notes:
-            print(f"note: {note}", file=sys.stderr)
+            print_note(OTHER_GRID.format(", ".join(order.differences(replaced))))
+        could_not = self.sweep(todo, store, engine, conditions_of(study, order)) if todo else []
+        print_damage(store, todo)
+        print_notes(store, todo)
+        return self.report(study, store, could_not + failures_of(store, specs, tried=frozenset(todo)))
 
-    def tell_end(self, study: Study, store: Store, failed: list[Failure]) -> int:
+    def report(self, study: Study, store: Store, failed: list[Failure]) -> int:
         """Make the report, then name what failed; a report that cannot be made hides no failure."""
         try:
             print_drawing(*make_report(study, store.root))
         except Exception as error:
             if failed:
-                tell_failures(failed)
+                print_failures(failed)
                 print(f"supple: the report could not be made: {type(error).__name__}: {error}", file=sys.stderr)
                 return FAILED
             raise
-        return tell_failures(failed)
+        return print_failures(failed)
 
     def order(self) -> StudyOptions:
         """What the command asks of the study."""
         if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
             bound = "at least 1" if self.seeds < 1 else f"at most {MAX_SEEDS:,}"
             raise BadUsage(f"--seeds must be {bound}; got {self.seeds:,}.")
+        if self.changes and not self.methods:
+            (field, _), *_ = self.changes
+            raise BadUsage(f"--{field} sets a field of methods; name them with --methods.")
         return StudyOptions(
             scale=self.scale,
             num_seeds=self.seeds,
@@ -144,6 +150,7 @@ class Run(Command):
             allow_partial=self.allow_partial,
             precision=named(self.precision, device=self.device),
             only=self.only,
+            changes=self.changes,
         )
 
     def check_numbers(self) -> None:
@@ -178,8 +185,8 @@ class Run(Command):
         """Refuse what cannot be done before anything is written."""
         self.check_numbers()
         self.check_cluster(engine)
-        if self.device == "cuda" and self.is_here(engine) and not torch.cuda.is_available():
-            raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
+        if self.is_here(engine):
+            check_device(self.device)
         if self.per_gpu > 1 and self.device != "cuda":
             raise BadUsage("--per-gpu is for --device cuda; on processor cores use --jobs.")
         if not engine.can_limit and (self.time_limit or self.memory_limit):
@@ -194,7 +201,9 @@ class Run(Command):
         except EngineMissing as error:
             raise BadUsage(str(error)) from error
 
-    def sweep(self, specs: list[RunSpec], store: Store, engine: type[Executor]) -> list[Failure]:
+    def sweep(
+        self, specs: list[RunSpec], store: Store, engine: type[Executor], conditions: dict[str, str]
+    ) -> list[Failure]:
         """Execute the runs, showing how they go."""
         terms = self.terms()
         jobs = min(self.jobs or engine.default_jobs(len(specs), device=self.device, terms=terms), len(specs))
@@ -202,7 +211,7 @@ class Run(Command):
             executor = engine(store, device=self.device, jobs=jobs, terms=terms)
         except EngineMissing as error:
             raise BadUsage(str(error)) from error
-        with choose_view(quiet=self.quiet)(store, specs):
+        with choose_view(quiet=self.quiet)(store, specs, conditions):
             return execute_all(specs, executor)
 
     def terms(self) -> Terms:
@@ -246,6 +255,19 @@ def check_trackers(names: Iterable[str]) -> None:
             registry.find(Tracker, name).check_installed()
     except TrackerMissing as error:
         raise BadUsage(str(error)) from error
+
+
+def changes_in(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+    """The fields of parts that are set, each with its value as typed, and the other arguments."""
+    changes, rest = [], []
+    words = iter(arguments)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag.startswith(("--method.", "--optimizer.")):
+            changes.append((flag[2:].replace("_", "-"), value if equals else next(words, "")))
+        else:
+            rest.append(word)
+    return tuple(changes), rest
 
 
 def own_command() -> str:

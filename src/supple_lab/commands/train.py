@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from supple_lab.commands.base import BadUsage
 from supple_lab.commands.one_run import OneRun, find_metrics, print_stages
@@ -15,7 +12,7 @@ from supple_lab.data.files import use_folder
 from supple_lab.models.base import Model
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
-from supple_lab.run.check import extent_of
+from supple_lab.run.check import run_size
 from supple_lab.run.run import DEFAULT_PACE
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.random_label import RandomLabel
@@ -27,7 +24,7 @@ from supple_lab.store.run_folder import Record
 class Train(OneRun):
     """Train one network, on any scenario with any method. The same command again continues what is unfinished."""
 
-    verb = "train"
+    name = "train"
     description = """Train one network. The same command again continues what is unfinished.
 
 Scenario, dataset, model, method and optimizer are chosen by name, and each has fields of its own: for example --method
@@ -43,7 +40,7 @@ each stage; --metrics adds more."""
     optimizer: Optimizer = field(default_factory=Adam)
     seed: int = 0
     """Decides initial weights, tasks, order of the data and masks, each by a stream of its own."""
-    metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    metrics: tuple[str, ...] = ()
     """Measure these at the ends of stages: names from `supple list metrics`, or all."""
     metrics_every: int = 1
     """Measure the metrics at every so many stages only, and at the last."""
@@ -75,10 +72,10 @@ each stage; --metrics adds more."""
             use_folder(self.data)
 
     def size_of(self, spec: RunSpec) -> str:
-        extent = extent_of(spec, self.problem())
+        size = run_size(spec, self.problem())
         return (
-            f"{type(spec.model).__name__}, {extent.num_parameters:,} parameters; "
-            f"{extent.num_stages:,} {'stage' if extent.num_stages == 1 else 'stages'}, {extent.num_steps:,} steps"
+            f"{type(spec.model).__name__}, {size.num_parameters:,} parameters; "
+            f"{size.num_stages:,} {'stage' if size.num_stages == 1 else 'stages'}, {size.num_steps:,} steps"
         )
 
     def print_results(self, records: Sequence[Record]) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from supple.fields import Checked
+from supple_lab.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Splits:
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 
-class DataError(Exception):
+class DataError(UserError):
     """Data that is missing, incomplete or damaged; the message names the file, what was wanted, and what to do."""
 
 

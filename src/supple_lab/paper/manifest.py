@@ -5,22 +5,14 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from supple_lab.codec import decode, encode
 from supple_lab.files import StorageError, atomic_write, storage_error
-from supple_lab.paper.study import MAX_SEEDS, Scale, StudyOptions
-from supple_lab.precision import Precision
+from supple_lab.paper.study import StudyOptions
 from supple_lab.spec import RunSpec
-
-NAMES_OF_KINDS = {  # as JSON has them
-    str: "text",
-    dict: "an object",
-    int: "a whole number",
-    bool: "true or false",
-    tuple: "a list",
-}
 
 
 class NoOrder(StorageError):
@@ -67,7 +59,7 @@ def _add(
         commands=tuple(dict.fromkeys([*(before.commands if before else ()), command])),
         specs=tuple({json.dumps(spec, sort_keys=True): spec for spec in written}.values()),
     )
-    atomic_write(path_of(out, study), json.dumps(asdict(manifest), indent=1).encode())
+    atomic_write(path_of(out, study), json.dumps(encode(manifest), indent=1).encode())
 
 
 @contextmanager
@@ -88,57 +80,17 @@ def read_manifest(out: Path, study: str) -> Manifest:
     """The order as it was written."""
     path = path_of(out, study)
     try:
-        content = json.loads(path.read_bytes())
-        return checked(Manifest(**{name: restored(part) for name, part in content.items()}))
+        manifest: Manifest = decode(Manifest, json.loads(path.read_bytes()))
+        return manifest
     except FileNotFoundError:
         raise NoOrder(
-            f"{out} has no order of {study}: {path} is not there, and a report is about what was ordered. StudyOptions it: "
+            f"{out} has no order of {study}: {path} is not there, and a report is about what was ordered. Order it: "
             f"supple run {study} --out {out}. Runs that lie there are kept, and those that are done are not run again."
         ) from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise NoOrder(
             f"{path} is damaged or of another version ({error}). Write it anew: supple run {study} --out {out}"
         ) from None
-
-
-def checked(manifest: Manifest) -> Manifest:
-    """The manifest, if its order is one that studies know how to fill."""
-    if not isinstance(manifest.order, StudyOptions):
-        raise TypeError(f"its order is to be an object; got {manifest.order!r}")
-    check_order(manifest.order)
-    check_list("commands", manifest.commands, str)
-    check_list("specs", manifest.specs, dict)
-    return manifest
-
-
-def check_order(order: StudyOptions) -> None:
-    """Refuse values that no command could have asked for: of another type than the default's, or out of bounds."""
-    for field in fields(order):
-        value, kind = getattr(order, field.name), int if field.default is None else type(field.default)
-        if value != field.default and not isinstance(value, kind):
-            raise TypeError(f"its {field.name} is to be {NAMES_OF_KINDS[kind]}; got {value!r}")
-    for name in ("methods", "also"):
-        check_list(name, getattr(order, name), str)
-    for name, known in (("scale", get_args(Scale)), ("precision", get_args(Precision))):
-        if (value := getattr(order, name)) not in known:
-            raise ValueError(f"its {name} is to be one of {', '.join(known)}; got {value!r}")
-    for name in ("num_seeds", "min_seeds"):
-        if not 0 <= (value := getattr(order, name) or 0) <= MAX_SEEDS:
-            raise ValueError(f"its {name} is to be from 0 to {MAX_SEEDS:,}; got {value}")
-
-
-def check_list(name: str, members: Any, kind: type) -> None:
-    """Refuse what is no list, or holds something else."""
-    wrong = [member for member in members if not isinstance(member, kind)] if isinstance(members, tuple) else [members]
-    if wrong:
-        raise TypeError(f"its {name} are to be a list, each {NAMES_OF_KINDS[kind]}; got {wrong[0]!r}")
-
-
-def restored(part: Any) -> Any:
-    """A field of a manifest as it was: the order, tuples, text."""
-    if isinstance(part, dict):
-        return StudyOptions(**{name: restored(value) for name, value in part.items()})
-    return tuple(part) if isinstance(part, list) else part
 
 
 def studies_in(out: Path) -> list[str]:

@@ -1,13 +1,14 @@
-"""StudyOptions: what is asked of a study. It is kept beside the runs, so that the report can be made from the store alone."""
+"""Study: which runs it consists of (StudyOptions, Condition), and what it draws from them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
 from supple.methods.base import Method
 from supple_lab import registry
+from supple_lab.codec import with_options
 from supple_lab.models.base import Model
 from supple_lab.paper.tables import Case, Setting, best, find, search
 from supple_lab.precision import Precision
@@ -35,7 +36,7 @@ USUAL_SEEDS = Seeds()
 MAX_SEEDS = (
     10_000  # two thousand times the paper's; more is a slip of the finger that would be hours in naming its runs
 )
-KIND = ("scale", "search", "as_printed", "allow_partial", "precision")  # orders that differ here are of other grids
+KIND = ("scale", "search", "as_printed", "allow_partial", "precision", "changes")  # orders that differ: other grids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,12 @@ class StudyOptions:
     only: str = ""  # run the conditions alone whose label holds this text
     also: tuple[str, ...] = ()  # methods besides
     min_seeds: int = 0  # at least so many seeds, whatever the study's own number
+    changes: tuple[tuple[str, str], ...] = field(default=(), metadata={"later": True})  # fields of methods, as typed
+
+    def __post_init__(self) -> None:
+        for name in ("num_seeds", "min_seeds"):
+            if not 0 <= (getattr(self, name) or 0) <= MAX_SEEDS:
+                raise ValueError(f"order.{name} must be from 0 to {MAX_SEEDS:,}; got {getattr(self, name)}.")
 
     def whole(self, before: "StudyOptions | None" = None) -> "StudyOptions":
         """The grid that a report is about: all of the study, and what this and one of its kind before asked besides."""
@@ -76,7 +83,7 @@ class Condition:
     label: str  # what a panel is called
     problem: Problem
     model: Model
-    experiment: str  # a name of paper/tables
+    experiment: str  # a name in paper/tables.py
     case: Case | None = None  # the block of its table
     methods: tuple[str, ...] = ()  # none: all of the table
     seeds: Seeds = USUAL_SEEDS
@@ -85,10 +92,12 @@ class Condition:
     def settings(self, order: StudyOptions) -> list[Setting]:
         """Methods and optimizers to run; one the table lacks runs at its defaults with the first row's optimizer."""
         if self.given is not None:
-            return list(self.given)
-        rows = self.rows(order)
-        wanted = [*(order.methods or self.methods or [row.method.name for row in rows]), *order.also]
-        return [setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)]
+            found = list(self.given)
+        else:
+            rows = self.rows(order)
+            wanted = [*(order.methods or self.methods or [row.method.name for row in rows]), *order.also]
+            found = [setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)]
+        return [changed(setting, order) for setting in found]
 
     @property
     def has_search(self) -> bool:
@@ -133,6 +142,19 @@ def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
     return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
 
 
+def changed(setting: Setting, order: StudyOptions) -> Setting:
+    """The setting with the fields that the order changes, if it names the method."""
+    if not order.changes or setting.method.name not in (*order.methods, *order.also):
+        return setting
+    given = {f"--{path}": [[text]] for path, text in order.changes}
+    method = {flag: values for flag, values in given.items() if flag.startswith("--method.")}
+    optimizer = {flag: values for flag, values in given.items() if flag not in method}
+    return Setting(
+        with_options(setting.method, method, prefix="--method."),
+        with_options(setting.optimizer, optimizer, prefix="--optimizer."),
+    )
+
+
 def at_defaults(cls: type[Method]) -> Method:
     """The method as a study runs it that knows no settings for it."""
     if (needed := registry.needed_field(cls)) is not None:
@@ -171,6 +193,8 @@ class Study(ABC):
             }
             named = ", ".join(option for option, value in asked.items() if value)
             return f"{self.name} trains nothing, so {named} would change nothing. Leave it out." if named else ""
+        if order.search and order.changes:
+            return f"--search runs every setting, and --{order.changes[0][0]} sets one. Leave one of them out."
         if order.search and not any(condition.has_search for condition in conditions):
             return f"{self.name} has nothing to search: the paper tried no other settings there. Leave --search out."
         return ""

@@ -26,7 +26,7 @@ from supple_lab.spec import RunSpec, Supervised
 
 
 @dataclass(frozen=True)
-class Extent:
+class RunSize:
     """How large a supervised run is."""
 
     num_parameters: int
@@ -71,12 +71,12 @@ def check_current(method: Method) -> None:
             )
 
 
-def extent_of(spec: RunSpec, problem: Supervised) -> Extent:
+def run_size(spec: RunSpec, problem: Supervised) -> RunSize:
     """The size of a suitable run, known without its data."""
     scenario, facts = problem.scenario, problem.dataset.facts
     num_steps = sum(scenario.size(index, facts).num_steps for index in range(scenario.num_stages))
     smallest = smallest_batch(scenario, facts)
-    return Extent(num_parameters(spec.model, spec.method, facts, smallest), scenario.num_stages, num_steps)
+    return RunSize(num_parameters(spec.model, spec.method, facts, smallest), scenario.num_stages, num_steps)
 
 
 def remarks(spec: RunSpec, *, device: str) -> list[str]:

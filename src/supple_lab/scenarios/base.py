@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from supple.fields import Checked
 from supple_lab.data.base import Examples, Facts, Splits
+from supple_lab.errors import UserError
 
 DECAY = 0.1  # what the learning rate is multiplied by at each of a stage's milestones
 
 
-class Unsuitable(ValueError):
+class Unsuitable(UserError, ValueError):
     """The parts of a run do not go together; the message says why and what would."""
 
 

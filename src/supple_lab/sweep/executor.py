@@ -5,12 +5,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar
 
 import torch
 
+from supple_lab.codec import decode, encode
 from supple_lab.run.recorder import Pace
 from supple_lab.spec import RunSpec
 from supple_lab.store.lock import RunIsBusy
@@ -68,14 +69,14 @@ class Order:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self)
+        content: dict[str, Any] = encode(self)
+        return content
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Order":
         """The order that was written."""
-        terms = content["terms"]
-        own = {"pace": Pace(**terms["pace"]), "track": tuple(terms["track"]), "slurm": tuple(terms["slurm"])}
-        return cls(**{**content, "terms": Terms(**{**terms, **own})})
+        order: Order = decode(cls, content)
+        return order
 
 
 def settle(future: Future[State], answer: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from supple_lab.spec import RunSpec
 from supple_lab.store.lock import RunIsBusy
 from supple_lab.store.run_folder import SETTLED, State
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Executor, RunError, Terms
+from supple_lab.sweep.executor import Executor, Order, RunError, Terms
 from supple_lab.sweep.shared_gpu import SharedGPU
 from supple_lab.sweep.sweep import execute_here, persistently
 
@@ -63,11 +63,10 @@ class WatchedWorker:
         self._terms = terms
         self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        mirror = store.mirror.url if store.mirror else ""
-        pace, track, retry = json.dumps(vars(terms.pace)), ",".join(terms.track), "retry" if terms.retry_failed else ""
-        options = (str(store.root), device, mirror, pace, track, retry)
+        mirror = store.mirror.url if store.mirror else None
+        order = Order(out=str(store.root), mirror=mirror, device=device, jobs=1, terms=terms)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.worker", *options],
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", json.dumps(order.to_dict())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,

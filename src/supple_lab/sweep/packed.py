@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 import torch
 
-from supple_lab.errors import BrokenProcess
+from supple_lab.errors import COMPUTING_THREAD, BrokenProcess
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import MAX_THREADS
 from supple_lab.scenarios.base import Unsuitable
@@ -26,7 +26,6 @@ from supple_lab.store.store import Store
 from supple_lab.sweep.executor import Executor, RunError, Terms
 from supple_lab.sweep.sweep import execute_here
 
-THREAD_NAME = "packed run"
 OWN = threading.local()
 ONE_GPU = "note: --engine packed computes on one GPU, and this machine has {}. --engine process uses them all."
 
@@ -47,7 +46,7 @@ class Packed(Executor):
             print(ONE_GPU.format(torch.cuda.device_count()), file=sys.stderr)
         for _ in range(self.jobs):
             # Daemons: a thread cannot be stopped, but ends with the process, which a run bears like any other kill.
-            threading.Thread(target=self._serve, daemon=True, name=THREAD_NAME).start()
+            threading.Thread(target=self._serve, daemon=True, name=COMPUTING_THREAD).start()
 
     @classmethod
     def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:

@@ -5,9 +5,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from rich.console import Console
 from rich.live import Live
@@ -23,6 +23,8 @@ SECONDS_BETWEEN_LOOKS = 0.5
 MAX_SHARE_OF_TIME = 0.1  # that looking may take: thousands of status files are not read twice a second
 SECONDS_BETWEEN_LINES = 15.0
 MAX_ROWS = 20  # what fits a terminal; the rest is counted
+Conditions = Mapping[str, str]  # the label of each run's condition, by its id
+NO_CONDITIONS: Conditions = MappingProxyType({})
 ORDER: tuple[State, ...] = ("running", "failed", "diverged", "interrupted", "waiting", "done")
 
 
@@ -47,10 +49,10 @@ class Glance:
 class View(ABC):
     """Looks at the store from a thread of its own while the sweep goes on; knows nothing of engines."""
 
-    def __init__(self, store: Store, specs: Sequence[RunSpec]) -> None:
+    def __init__(self, store: Store, specs: Sequence[RunSpec], conditions: Conditions = NO_CONDITIONS) -> None:
         self.store = store
         self.specs = specs
-        self._titles = titles_of(specs)
+        self._titles = titles_of(specs, conditions)
         self._at_start = {spec.run_id: look_at(store, spec) for spec in specs}
         self._settled: dict[str, Glance] = {}
         self._started = time.monotonic()
@@ -113,8 +115,8 @@ class Quiet(View):
 class PlainLines(View):
     """A line when a run ends, and a summary now and then: readable in a log."""
 
-    def __init__(self, store: Store, specs: Sequence[RunSpec]) -> None:
-        super().__init__(store, specs)
+    def __init__(self, store: Store, specs: Sequence[RunSpec], conditions: Conditions = NO_CONDITIONS) -> None:
+        super().__init__(store, specs, conditions)
         self._told: set[str] = set()
         self._last_line = time.monotonic()
 
@@ -131,8 +133,8 @@ class PlainLines(View):
 class LiveTable(View):
     """A table that is drawn over and over: the runs at work first, then what went wrong, then the others."""
 
-    def __init__(self, store: Store, specs: Sequence[RunSpec]) -> None:
-        super().__init__(store, specs)
+    def __init__(self, store: Store, specs: Sequence[RunSpec], conditions: Conditions = NO_CONDITIONS) -> None:
+        super().__init__(store, specs, conditions)
         self._live = Live(console=Console(), auto_refresh=False)
 
     def __enter__(self) -> "View":
@@ -187,13 +189,14 @@ def title_of(spec: RunSpec) -> str:
     return f"{spec.method.name}, seed {spec.seed}"
 
 
-def titles_of(specs: Sequence[RunSpec]) -> dict[str, str]:
-    """A title for each run by its id; the id is part of it where others are called the same."""
-    counts = Counter(title_of(spec) for spec in specs)
-    return {
-        spec.run_id: title_of(spec) if counts[title_of(spec)] == 1 else f"{title_of(spec)} ({spec.run_id})"
-        for spec in specs
-    }
+def titles_of(specs: Sequence[RunSpec], conditions: Conditions = NO_CONDITIONS) -> dict[str, str]:
+    """A title for each run by its id, with its condition if there are several, and its id if titles are equal."""
+    several = len(set(conditions.values())) > 1
+    titles = {spec.run_id: title_of(spec) for spec in specs}
+    if several:
+        titles = {run: f"{title}, {conditions[run]}" for run, title in titles.items()}
+    counts = Counter(titles.values())
+    return {run: title if counts[title] == 1 else f"{title} ({run})" for run, title in titles.items()}
 
 
 def summary(glances: Sequence[Glance], seconds_left: float | None, runs_per_hour: float | None) -> str:

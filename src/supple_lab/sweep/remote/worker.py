@@ -1,7 +1,7 @@
 """A worker process: reads run specs line by line, executes them, answers with how each ended.
 
-Started as ``python -m supple_lab.sweep.remote.worker OUT DEVICE MIRROR PACE TRACK RETRY``. It ends at once when its
-input closes, however that comes about, so that a killed driver leaves no orphans.
+Started as ``python -m supple_lab.sweep.remote.worker ORDER``, an Order as JSON. It ends at once when its input closes,
+however that comes about, so that a killed driver leaves no orphans.
 """
 
 import json
@@ -13,28 +13,25 @@ from pathlib import Path
 from typing import TextIO
 
 from supple_lab.errors import Interrupted, end_process
-from supple_lab.run.recorder import Pace
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.lock import RunIsBusy
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Terms
+from supple_lab.sweep.executor import Order, Terms
 
 READY = "ready"  # said once, before the first run is taken, so that starting up does not count as its time
 
 
-def main(out: str, device: str, mirror: str, pace: str, track: str, retry_failed: str) -> None:
+def main(order: Order) -> None:
     """Serve until the input closes."""
-    tracked = tuple(track.split(",")) if track else ()
-    terms = Terms(pace=Pace(**json.loads(pace)), track=tracked, retry_failed=bool(retry_failed))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not be taken for an answer
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(sys.stdin, lines), daemon=True).start()
-    store = Store.create(Path(out), mirror=mirror or None)
+    store = Store.create(Path(order.out), mirror=order.mirror)
     print(READY, file=answers, flush=True)
     while True:
-        print(json.dumps(answer(lines.get(), store, device, terms)), file=answers, flush=True)
+        print(json.dumps(answer(lines.get(), store, order.device, order.terms)), file=answers, flush=True)
 
 
 def answer(line: str, store: Store, device: str, terms: Terms) -> dict[str, str]:
@@ -61,4 +58,4 @@ def _read(stdin: TextIO, lines: queue.Queue[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Order.from_dict(json.loads(sys.argv[1])))
