@@ -20,6 +20,7 @@ from supple_lab.commands.report import Report
 from supple_lab.commands.run import Run
 from supple_lab.commands.train import Train
 from supple_lab.data.base import DataError
+from supple_lab.errors import heed_sigterm_
 from supple_lab.files import StorageError
 from supple_lab.registry import UnknownName, use_plugin
 from supple_lab.scenarios.base import Unsuitable
@@ -46,6 +47,7 @@ ONE_RUN: tuple[type[OneRun], ...] = (Train, Play)
 def main() -> None:
     """Obey the command line of this process, and end it."""
     outlive_readers_()
+    heed_sigterm_()
     sys.exit(supple(sys.argv[1:]))
 
 
@@ -57,8 +59,8 @@ def supple(arguments: list[str]) -> int:
     except (UnknownName, BadUsage, Unsuitable, StorageError, DataError) as error:
         print(f"supple: {error}", file=sys.stderr)
         return BAD_USAGE
-    except KeyboardInterrupt:
-        print("supple: interrupted; the same command continues.", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"supple: {str(error) or 'interrupted'}; the same command continues.", file=sys.stderr)
         if any(thread.name == THREAD_NAME for thread in threading.enumerate()):
             sys.stdout.flush()
             os._exit(FAILED)  # torch aborts when threads that compute outlive the interpreter

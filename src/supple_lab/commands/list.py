@@ -25,8 +25,7 @@ from supple_lab.rl.games import GAMES
 from supple_lab.run.recorder import Tracker
 from supple_lab.scenarios.base import Scenario
 from supple_lab.spec import Problem
-from supple_lab.store.index import Entry, entries
-from supple_lab.store.run_folder import State
+from supple_lab.store.reading import State, StoredRun
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import Executor
 from supple_lab.sweep.view import in_words
@@ -84,7 +83,7 @@ class List(Command):
         for state in self.state:
             if state not in get_args(State):
                 raise registry.UnknownName(registry.no_such("state", state, get_args(State)))
-        found = entries(Store.open(self.out))
+        found = Store.open(self.out).runs()
         if not found:
             raise StorageError(f"{self.out} holds no runs. Make some with `supple run STUDY --out {self.out}`.")
         self.check_names(found)
@@ -92,12 +91,12 @@ class List(Command):
         print_runs(wanted)
         print(counts(wanted), file=sys.stderr)  # not among the rows that a pipe carries on
         for entry in found:
-            if entry.is_damaged:
-                path = self.out / "runs" / entry.run / "spec.json"
+            if "spec.json" in entry.wrong:
+                path = self.out / "runs" / entry.id / "spec.json"
                 print(f"note: {path} is damaged; the command that made the run mends it.", file=sys.stderr)
         return DONE
 
-    def check_names(self, found: Sequence[Entry]) -> None:
+    def check_names(self, found: Sequence[StoredRun]) -> None:
         """Refuse a name that is none, rather than show that nothing has it; runs may have names of a plugin's."""
         for filter_name, kinds in NAMED.items():
             there = {getattr(entry, filter_name) for entry in found}
@@ -105,12 +104,12 @@ class List(Command):
                 if name not in there and name not in (known := {one for kind in kinds for one in names_of(kind)}):
                     raise registry.UnknownName(registry.no_such(filter_name, name, sorted(known | there)))
 
-    def is_wanted(self, entry: Entry) -> bool:
+    def is_wanted(self, entry: StoredRun) -> bool:
         """Whether the run passes every filter that was given."""
         return all(not getattr(self, name) or getattr(entry, name) in getattr(self, name) for name in FILTERS)
 
 
-def print_runs(wanted: Sequence[Entry]) -> None:
+def print_runs(wanted: Sequence[StoredRun]) -> None:
     """A table; plain columns where it would be long."""
     if len(wanted) <= ON_ONE_SCREEN:
         print_table(HEADINGS, [row_of(entry) for entry in wanted])
@@ -121,16 +120,16 @@ def print_runs(wanted: Sequence[Entry]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def row_of(entry: Entry) -> tuple[str, ...]:
+def row_of(entry: StoredRun) -> tuple[str, ...]:
     """One run as text."""
     left = "" if entry.seconds_left is None else in_words(entry.seconds_left)
-    accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.3f}"
+    accuracy = "" if "accuracy" not in entry.status else f"{entry.status['accuracy']:.3f}"
     reason = entry.reason if len(entry.reason) <= MAX_REASON else f"{entry.reason[:MAX_REASON]}..."
-    who = (entry.run, entry.method, entry.scenario, entry.dataset, str(entry.seed))
+    who = (entry.id, entry.method, entry.scenario, entry.dataset, str(entry.seed))
     return (*who, entry.state, f"{entry.progress:.0%}", left, accuracy, reason.replace("\n", " "))
 
 
-def counts(wanted: Iterable[Entry]) -> str:
+def counts(wanted: Iterable[StoredRun]) -> str:
     """How many runs stand how."""
     states = Counter(entry.state for entry in wanted)
     by_state = ", ".join(f"{number:,} {state}" for state, number in states.most_common())

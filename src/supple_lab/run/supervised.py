@@ -155,9 +155,10 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
         state = method.init(learner)
     cursor, checkpoint = Cursor.new(journal.device), journal.resume()
     if checkpoint is not None:
-        check_same_data(checkpoint["facts"], splits.facts)
-        restore_snapshot_(learner, state, masks, checkpoint)
-        cursor = Cursor(**checkpoint["cursor"])
+        with journal.restoring():
+            check_same_data(checkpoint["facts"], splits.facts)
+            restore_snapshot_(learner, state, masks, checkpoint)
+            cursor = Cursor(**checkpoint["cursor"])
     progress = Progress(scenario, splits.facts, subnetworks=problem.subnetworks)
     trainee = Trainee(learner, method, state, numerics, spec.model.clip_norm, masks, cursor.epoch_sums)
     steps = choose_steps(trainee, num_examples=progress.largest_stage)
@@ -187,13 +188,15 @@ def train(spec: RunSpec, problem: Supervised, journal: Journal, masks: torch.Gen
                     "training steps, which draw other random numbers (masks), if any", steps.obstacle
                 )
                 journal.checkpoint_if_due(snapshot)
-                journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)
+                journal.write_progress(
+                    progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage
+                )
             values = online(cursor.epoch_sums, len(stage.train))
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
             values |= evaluation.scores(stage.tests)
             journal.note_not_captured("evaluation", evaluation.obstacle)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
-            journal.glance(accuracy=values["online_accuracy"])
+            journal.write_progress(accuracy=values["online_accuracy"])
             cursor.next_epoch(len(stage.train))
 
         interim.progress = partial(progress.of_subnetworks, cursor.stage)
