@@ -18,8 +18,7 @@ from supple_lab.commands.report import make_report
 from supple_lab.paper.manifest import studies_in
 from supple_lab.paper.study import Study
 from supple_lab.report.figure import NO_EPOCHS
-from supple_lab.store.index import entries
-from supple_lab.store.run_folder import digests
+from supple_lab.store.reading import digests
 from supple_lab.store.store import Store
 
 ROOT = Path(__file__).parent.parent
@@ -296,13 +295,13 @@ def test_why_a_run_diverged_comes_along(tmp_path):
     published["runs"][0] = run
     published["missing"] = [{"id": run["id"], "status": "diverged", "reason": "the loss was no number"}]
     tool("store_from_report").store_from_reports([published], tmp_path / "out")
-    reasons = {entry.run: entry.reason for entry in entries(Store.open(tmp_path / "out"))}
+    reasons = {run.id: run.reason for run in Store.open(tmp_path / "out").runs()}
     assert reasons[run["id"]] == "the loss was no number"
 
 
 def test_finished_runs_of_the_store_are_shown_as_wholly_done(tmp_path):
     tool("store_from_report").store_from_reports([smallest()], tmp_path / "out")
-    found = entries(Store.open(tmp_path / "out"))
+    found = Store.open(tmp_path / "out").runs()
     assert found
     assert {(entry.state, entry.progress) for entry in found} == {("done", 1.0)}
 

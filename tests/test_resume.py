@@ -14,23 +14,23 @@ from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.files import StorageError
 from supple_lab.run import step
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.store import run_folder
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.store import Store
 
-AT_EVERY_STEP = Pace(seconds=0.0)
+AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
 METHODS = registry.known(Method)
 CHILD = """
 import sys
 from pathlib import Path
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
-execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), pace=Pace(seconds=0.0))
+execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), interval=CheckpointInterval(seconds=0.0))
 """
 
 
@@ -60,11 +60,11 @@ def test_killed_and_resumed_run_equals_unbroken_run(tmp_path, name):
     kill_in_the_middle(store, spec, after_checkpoint=23)
     assert store.folder(spec).state() == "interrupted"
     assert len(store.folder(spec).records()) < 6
-    assert execute(spec, store, pace=AT_EVERY_STEP) == "done"
+    assert execute(spec, store, interval=AT_EVERY_STEP) == "done"
     assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
 
 
-def interrupted_store(root, spec, *, at_step, monkeypatch, pace=AT_EVERY_STEP):
+def interrupted_store(root, spec, *, at_step, monkeypatch, interval=AT_EVERY_STEP):
     """A store whose run stopped after that many steps."""
     original, steps_left = step.training_step, iter(range(at_step))
 
@@ -76,7 +76,7 @@ def interrupted_store(root, spec, *, at_step, monkeypatch, pace=AT_EVERY_STEP):
     monkeypatch.setattr(step, "training_step", limited)
     store = Store.create(root)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, pace=pace)
+        execute(spec, store, interval=interval)
     monkeypatch.setattr(step, "training_step", original)
     return store
 
@@ -86,11 +86,11 @@ def logs_of(store, spec):
     return folder.stage_log.path.read_bytes(), folder.epoch_log.path.read_bytes()
 
 
-def assert_resumes(tmp_path, spec, *, at_step, monkeypatch, pace=AT_EVERY_STEP):
+def assert_resumes(tmp_path, spec, *, at_step, monkeypatch, interval=AT_EVERY_STEP):
     """Interrupted there and continued, the run writes the very same records."""
     unbroken = Store.create(tmp_path / "unbroken")
     assert execute(spec, unbroken) == "done"
-    store = interrupted_store(tmp_path / "broken", spec, at_step=at_step, monkeypatch=monkeypatch, pace=pace)
+    store = interrupted_store(tmp_path / "broken", spec, at_step=at_step, monkeypatch=monkeypatch, interval=interval)
     assert execute(spec, store) == "done"
     assert logs_of(store, spec) == logs_of(unbroken, spec)
 
@@ -122,8 +122,8 @@ def test_run_resumes_from_every_kind_of_boundary(tmp_path, monkeypatch, at_step)
 
 
 def test_checkpoints_by_stage_resume_from_the_last_whole_stage(tmp_path, monkeypatch):
-    by_stage = Pace(seconds=1e9, stages=1)
-    assert_resumes(tmp_path, small_spec(), at_step=13, monkeypatch=monkeypatch, pace=by_stage)
+    by_stage = CheckpointInterval(seconds=1e9, stages=1)
+    assert_resumes(tmp_path, small_spec(), at_step=13, monkeypatch=monkeypatch, interval=by_stage)
     assert len(checkpoint_files(Store.open(tmp_path / "broken").folder(small_spec()).path)) == 1
 
 
@@ -166,7 +166,7 @@ def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path, mon
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
     try:
         with pytest.raises(StorageError, match="no space left .*same command continues"):
-            execute(spec, store, pace=AT_EVERY_STEP)
+            execute(spec, store, interval=AT_EVERY_STEP)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(store.folder(spec).path.glob(".*.part"))

@@ -25,8 +25,7 @@ from supple_lab.paper.study import Scale, Study, StudyOptions
 from supple_lab.precision import Precision
 from supple_lab.provenance import gather_provenance
 from supple_lab.spec import RunSpec, Supervised
-from supple_lab.store.index import entries
-from supple_lab.store.run_folder import ENDED
+from supple_lab.store.reading import ENDED
 from supple_lab.store.store import Store
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
@@ -242,7 +241,7 @@ def missing_runs(results: Path, scale: Scale, store: Path | None = None) -> dict
     """What is missing of each entry of the queue, without what an earlier entry has."""
     known = published(results)
     if store is not None and store.exists():
-        known |= {entry.run for entry in entries(Store.open(store)) if entry.state in ENDED}
+        known |= {run.id for run in Store.open(store).runs() if run.state in ENDED}
     missing: dict[Wanted, list[RunSpec]] = {}
     for wanted in QUEUE:
         missing[wanted] = [spec for spec in wanted.specs(scale) if spec.run_id not in known]

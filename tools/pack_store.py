@@ -9,7 +9,7 @@ from pathlib import Path
 
 from supple_lab.commands.base import BAD_USAGE
 from supple_lab.store.checkpoint import checkpoint_files
-from supple_lab.store.run_folder import LOGS, SETTLED, read_object
+from supple_lab.store.reading import LOGS, SETTLED, read_object
 
 USAGE = "usage: python tools/pack_store.py FOLDER ARCHIVE, the folder of the runs and the file to write."
 MAX_CHECKPOINT = 4 * 2**20  # the CNN's; those of larger networks stay, and their runs begin again elsewhere

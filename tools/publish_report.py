@@ -23,7 +23,7 @@ from supple_lab.commands.report import make_report
 from supple_lab.files import StorageError
 from supple_lab.paper.manifest import read_manifest, studies_in
 from supple_lab.paper.study import Study
-from supple_lab.store.run_folder import ENDED, LOGS
+from supple_lab.store.reading import ENDED, LOGS
 from supple_lab.store.store import Store
 
 RESULTS = Path(__file__).parent.parent / "docs/results"

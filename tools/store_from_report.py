@@ -30,7 +30,8 @@ from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.report.remarks import counted
 from supple_lab.results.load import FACTS
 from supple_lab.spec import RunSpec
-from supple_lab.store.run_folder import ENDED, Record, digests, line_of
+from supple_lab.store.reading import ENDED, Record, digests
+from supple_lab.store.run_folder import line_of
 from supple_lab.store.store import Store
 
 USAGE = "usage: python tools/store_from_report.py STUDY.json... FOLDER, the ones there already and the last not yet."

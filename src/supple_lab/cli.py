@@ -14,7 +14,7 @@ from typing import Any
 from supple_lab import registry
 from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, Command, grouped, values_of, with_device
 from supple_lab.commands.terminal import outlive_readers_, refusals_as_sentences
-from supple_lab.errors import COMPUTING_THREAD, UserError
+from supple_lab.errors import COMPUTING_THREAD, UserError, heed_sigterm_
 from supple_lab.rl.games import GAMES
 
 ORDER = ("run", "train", "play", "report", "list", "bench", "data")  # of the help; others follow
@@ -36,6 +36,7 @@ PARTS: dict[str, dict[str, str | None]] = {  # the parts that a command has opti
 def main() -> None:
     """Run the command line of this process, and end it."""
     outlive_readers_()
+    heed_sigterm_()
     sys.exit(supple(sys.argv[1:]))
 
 
@@ -50,8 +51,8 @@ def supple(arguments: list[str]) -> int:
     except UserError as error:
         print(f"supple: {error}", file=sys.stderr)
         return BAD_USAGE
-    except KeyboardInterrupt:
-        print("supple: interrupted; the same command continues.", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"supple: {str(error) or 'interrupted'}; the same command continues.", file=sys.stderr)
         if any(thread.name == COMPUTING_THREAD for thread in threading.enumerate()):
             sys.stdout.flush()
             os._exit(FAILED)  # torch aborts when threads that compute outlive the interpreter

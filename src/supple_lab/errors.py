@@ -1,8 +1,16 @@
-"""Errors that say how to go on: the user's to mend (UserError), or from outside a run, which can be continued."""
+"""What ends a run or a command: a sentence for the user (UserError), or something outside the run, which can go on."""
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
+
+SECONDS_TO_CHECKPOINT = 20  # after SIGTERM: SLURM and Kubernetes send SIGKILL after 30
+ENDING = threading.Event()  # set once this process was asked to end
+_at_work: set[int] = set()  # threads that execute a run
 
 
 class UserError(Exception):
@@ -20,7 +28,39 @@ class BrokenProcess(Interrupted):
     """This process can execute no run any more; another one can."""
 
 
-def end_process(error: Interrupted) -> NoReturn:
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: the process ends as by Ctrl-C, after a checkpoint if a run is under way."""
+
+    def __init__(self, message: str = "terminated") -> None:
+        super().__init__(message)
+
+
+def heed_sigterm_() -> None:
+    """From now on SIGTERM has the run of this process write a checkpoint and end."""
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGALRM, _end)
+
+
+def _end(number: int, _: object) -> None:
+    told_before = ENDING.is_set()
+    ENDING.set()
+    if told_before or threading.main_thread().ident not in _at_work:
+        raise Terminated
+    signal.alarm(SECONDS_TO_CHECKPOINT)
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """A run is executed by this thread."""
+    thread = threading.get_ident()
+    _at_work.add(thread)
+    try:
+        yield
+    finally:
+        _at_work.discard(thread)
+
+
+def end_process(error: BaseException) -> NoReturn:
     """End this process, so that its driver continues the run in another. What broke may hang at an exit."""
     print(error, file=sys.stderr, flush=True)
     os._exit(1)

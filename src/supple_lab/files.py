@@ -1,36 +1,40 @@
-"""Files that are either whole or not there: written beside, flushed to the disk, then renamed.
+"""Files that are either whole or not there, and files that say whose they are.
 
-What is written beside is a part. Its writer keeps it locked, and its name says on which machine, so that parts of
-writers that were killed can be told from those of living ones, and removed.
+A whole file is written beside, flushed to the disk, then renamed. What is written beside is a part.
 """
 
 import errno
-import fcntl
 import hashlib
+import itertools
 import os
-import platform
 import re
 import secrets
+import stat
+import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 from supple_lab.errors import UserError
 
 CHOOSE_FOLDER = "Choose a folder you may write to with --out DIR."
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-PART = re.compile(r"\..+\.([0-9a-f]{8})\.[0-9a-f]{8}\.part")
-SECONDS_TO_DEATH = (
-    3600.0  # of a writer on another machine: whether it lives cannot be seen, and no write takes this long
-)
+NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENOTDIR)  # a link to itself, a socket, a file in place of the folder
+PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+SECONDS_TO_DEATH = 3600.0  # of a part where several may write: no write takes this long
+SUFFIX = ".damaged"
+MAX_HEADER = 200  # bytes of a sealed file's first line
 
 
 class StorageError(UserError):
     """The disk refused; the message says what was being written and what to do."""
 
 
+class WrongContent(Exception):
+    """A file is not what was written there; the message says how."""
+
+
 def atomic_write(path: Path, content: bytes | memoryview) -> None:
-    """Replace the file by the content in one step: a reader, or a kill at any moment, sees the old or the new whole."""
+    """Replace the file in one step: a reader, or a kill at any moment, sees the old or the new whole."""
     try:
         beside, number = open_part(path)
         try:
@@ -38,7 +42,7 @@ def atomic_write(path: Path, content: bytes | memoryview) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(number)
-                os.replace(beside, path)
+            os.replace(beside, path)
         except OSError:
             beside.unlink(missing_ok=True)
             raise
@@ -47,76 +51,88 @@ def atomic_write(path: Path, content: bytes | memoryview) -> None:
 
 
 def open_part(path: Path) -> tuple[Path, int]:
-    """A new file beside that path and its descriptor, locked for as long as that is open."""
-    while True:
-        beside = path.with_name(f".{path.name}.{_mark_of_machine()}.{secrets.token_hex(4)}.part")
-        number = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        if _lock(number) and beside.exists():
-            return beside, number
-        os.close(number)  # taken for a dead one's between the two calls: whoever did so removes it
+    """A new file beside that path, and its descriptor."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    return beside, os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
 
 
-def _lock(number: int) -> bool:
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a disk without flock, where nobody can tell dead from living
-        return True
-    return True
-
-
-def remove_dead_parts(folder: Path) -> None:
-    """Remove the parts in a folder whose writers were killed; those that may be alive keep theirs."""
+def remove_parts(folder: Path, *, older_than: float = SECONDS_TO_DEATH) -> None:
+    """Remove what killed writers left. With age 0 only for the one process that writes into the folder."""
     with suppress(OSError):  # no such folder, or one that may only be read
-        for name in os.listdir(folder):
-            if found := PART.fullmatch(name):
-                _remove_if_dead(folder / name, is_ours=found[1] == _mark_of_machine())
+        for name in filter(PART.fullmatch, os.listdir(folder)):
+            if time.time() - os.lstat(folder / name).st_mtime >= older_than:
+                (folder / name).unlink(missing_ok=True)
 
 
-def _remove_if_dead(path: Path, *, is_ours: bool) -> None:
-    with suppress(FileNotFoundError), open(path, "rb") as file:
-        locked = is_locked(file.fileno())
-        if (locked is False and is_ours) or (not locked and age_by_the_disk(path) > SECONDS_TO_DEATH):
-            path.unlink(missing_ok=True)  # still locked by us: a writer that lives after all is not let have it
-
-
-def is_locked(number: int) -> bool | None:
-    """Whether another has locked the open file; otherwise it is locked now. None where the disk does not tell."""
-    try:
-        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
+def read_regular(path: Path, *, limit: int) -> bytes | None:
+    """The file; None if there is none; WrongContent if it is no regular file or larger than any that we write."""
+    number = open_regular(path)
+    if number is None:
         return None
-    return False
-
-
-def age_by_the_disk(path: Path) -> float:
-    """Seconds since the file was written, by the clock of the disk, which dates both; 0 where it cannot be asked."""
-    try:
-        probe, number = open_part(path.with_name("clock"))
+    with open(number, "rb", buffering=0) as file:
+        size = os.fstat(number).st_size
+        if size > limit:
+            raise WrongContent(f"has {size:,} bytes, more than any that a run writes.")
         try:
-            return os.fstat(number).st_mtime - path.stat().st_mtime
-        finally:
-            probe.unlink(missing_ok=True)
-            os.close(number)
-    except OSError:  # a disk that may not be written
-        return 0.0
+            return file.readall()
+        except OSError as error:
+            raise unreadable(error, path) from error
 
 
-@cache
-def machine() -> str:
-    """This boot of this machine: a flock is known to all its processes, in whatever container, and ends with them."""
+def open_regular(path: Path) -> int | None:
+    """Descriptor of a regular file; never waits, whatever lies there."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return platform.node()
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in NO_FILE:
+            raise WrongContent("cannot be read: it is no regular file.") from error
+        raise unreadable(error, path) from error
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return number
+    os.close(number)
+    raise WrongContent("cannot be read: it is no regular file.")
 
 
-@cache
-def _mark_of_machine() -> str:
-    return hashlib.sha256(machine().encode()).hexdigest()[:8]
+def set_aside(path: Path) -> None:
+    """Rename a wrong file, if it is there, to *.damaged, a name that people find."""
+    if not os.path.lexists(path):
+        return
+    names = (f"{path.name}{SUFFIX}" + (f".{number}" if number else "") for number in itertools.count())
+    try:
+        path.rename(next(path.with_name(name) for name in names if not os.path.lexists(path.with_name(name))))
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def write_sealed(path: Path, payload: bytes | memoryview, *, kind: str, run: str) -> None:
+    """Write a file whose first line says what it is, whose, how long, and its SHA-256."""
+    atomic_write(path, b"".join((_header(payload, kind=kind, run=run), payload)))
+
+
+def read_sealed(path: Path, *, kind: str, run: str) -> bytes:
+    """The payload that was written for that run, or WrongContent."""
+    number = open_regular(path)
+    if number is None:
+        raise WrongContent("is missing.")
+    with open(number, "rb") as file:
+        try:
+            header = file.readline(MAX_HEADER)
+            words = header.decode("ascii", "replace").split()
+            size = os.fstat(number).st_size - len(header)
+            if words[:4] != ["supple", kind, "2", run] or words[4:5] != [str(size)]:
+                raise WrongContent("is cut short, another run's, or of another version of supple.")
+            payload = file.read()
+        except OSError as error:
+            raise unreadable(error, path) from error
+    if header != _header(payload, kind=kind, run=run):
+        raise WrongContent("is damaged (its checksum does not match).")
+    return payload
+
+
+def _header(payload: bytes | memoryview, *, kind: str, run: str) -> bytes:
+    return f"supple {kind} 2 {run} {len(payload)} {hashlib.sha256(payload).hexdigest()}\n".encode()
 
 
 def unreadable(error: OSError, path: Path) -> StorageError:

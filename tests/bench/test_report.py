@@ -6,7 +6,6 @@ from supple_lab.paper.continual import ContinualFull
 from supple_lab.paper.manifest import read_manifest
 from supple_lab.results.load import load_results
 from supple_lab.spec import RunSpec
-from supple_lab.store.index import entries
 
 
 def test_made_store_passes_for_one_whose_runs_were_trained(tmp_path):
@@ -15,7 +14,7 @@ def test_made_store_passes_for_one_whose_runs_were_trained(tmp_path):
     specs = [RunSpec.from_json(json.dumps(one)) for one in written]
     assert len({spec.run_id for spec in specs}) == 200
     assert {spec.seed for spec in specs} == {0, 1}
-    assert {(entry.state, entry.is_damaged) for entry in entries(store)} == {("done", False)}
+    assert {(run.state, run.damage) for run in store.runs()} == {("done", "")}
     assert all(store.folder(spec).spec() == spec for spec in specs)
     results = load_results(store, specs)
     assert {run.state for run in results.runs} == {"done"}

@@ -54,9 +54,9 @@ def test_engine_that_is_not_installed_is_refused_before_anything_is_written(caps
     assert not list(tmp_path.iterdir())
 
 
-def test_options_become_terms_in_seconds_and_bytes():
-    terms = Run(study="quickstart", time_limit=1.5, memory_limit=0.5, per_gpu=3, checkpoint_seconds=7.0).terms()
-    assert (terms.time_limit, terms.memory_limit, terms.per_gpu, terms.pace.seconds) == (90.0, 2**29, 3, 7.0)
+def test_options_are_passed_on_in_seconds_and_bytes():
+    own = Run(study="quickstart", time_limit=1.5, memory_limit=0.5, per_gpu=3, checkpoint_seconds=7.0).options()
+    assert (own.time_limit, own.memory_limit, own.per_gpu, own.interval.seconds) == (90.0, 2**29, 3, 7.0)
 
 
 def test_study_is_continued_from_its_mirror_alone(tmp_path, capsys):

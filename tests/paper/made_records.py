@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from supple_lab.results.results import Results, RunResult
 from supple_lab.spec import RunSpec
-from supple_lab.store.run_folder import Record
+from supple_lab.store.reading import Record
 
 Accuracies = float | Sequence[float] | None  # at every stage the same, or one a stage; None: has not run
 

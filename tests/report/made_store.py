@@ -3,7 +3,7 @@
 from samples import spec
 
 from supple.methods.activations import UseAID
-from supple_lab.store.run_folder import digests
+from supple_lab.store.reading import digests
 from supple_lab.store.store import Store
 
 VERSIONS = {"supple": "0.1.0", "torch": "2.13"}

@@ -17,7 +17,7 @@ from supple_lab import registry
 from supple_lab.optimizer import SGD, Adam, set_learning_rate_
 from supple_lab.run import capture, evaluate, step, supervised
 from supple_lab.run.capture import MAX_THREADS, MOVED, OWN, end_graphs
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.run.step import STEPS_AT_ONCE, CapturedSteps, EagerSteps, generators_of, without_trace
 from supple_lab.scenarios.continual import ContinualFull
@@ -274,7 +274,7 @@ class TestOnAGpu:
 
         monkeypatch.setattr(CapturedSteps, "take", limited)
         with pytest.raises(KeyboardInterrupt):
-            execute(spec, broken, device="cuda", pace=Pace(seconds=0.0))
+            execute(spec, broken, device="cuda", interval=CheckpointInterval(seconds=0.0))
         monkeypatch.setattr(CapturedSteps, "take", original)
         assert execute(spec, broken, device="cuda") == "done"
         assert_captured(unbroken, spec)

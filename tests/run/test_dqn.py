@@ -24,14 +24,14 @@ from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
 from supple_lab.run import dqn
 from supple_lab.run.check import Sights, check_suitable, sights_of
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.store import Store
 from supple_lab.streams import stream, stream_seed
 
-AT_EVERY_SEGMENT = Pace(seconds=0.0)
+AT_EVERY_SEGMENT = CheckpointInterval(seconds=0.0)
 METHODS = registry.known(Method)
 
 
@@ -140,7 +140,7 @@ def interrupted(tmp_path, spec: RunSpec, *, after_segments: int, monkeypatch) ->
     store = Store.create(tmp_path)
     monkeypatch.setattr(dqn, "segment_values", limited)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, pace=AT_EVERY_SEGMENT)
+        execute(spec, store, interval=AT_EVERY_SEGMENT)
     monkeypatch.setattr(dqn, "segment_values", original)
     return store
 
@@ -207,7 +207,7 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_noth
 
     monkeypatch.setattr(dqn, "contest", killed)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, pace=AT_EVERY_SEGMENT)
+        execute(spec, store, interval=AT_EVERY_SEGMENT)
     num_played = len(store.folder(spec).epochs())
     assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
     monkeypatch.setattr(dqn, "contest", original)
@@ -398,7 +398,7 @@ def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a
     store, spec = Store.create(tmp_path), diverging()
     folder = store.folder(spec)
     for _ in range(2):
-        assert execute(spec, store, pace=AT_EVERY_SEGMENT) == "diverged"
+        assert execute(spec, store, interval=AT_EVERY_SEGMENT) == "diverged"
         assert len(folder.epochs()) > 0  # so there was a checkpoint
         assert not pieces(folder.path)
         assert not dqn.frames_file(folder.path).exists()

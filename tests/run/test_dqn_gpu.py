@@ -10,7 +10,7 @@ from supple.methods.cbp import CBP
 from supple_lab import registry
 from supple_lab.run import dqn
 from supple_lab.run.capture import Graph
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
@@ -80,7 +80,7 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, spec):
     monkeypatch.setattr(dqn, "segment_values", limited)
     store = Store.create(tmp_path / "broken")
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, device="cuda", pace=Pace(seconds=0.0))
+        execute(spec, store, device="cuda", interval=CheckpointInterval(seconds=0.0))
     monkeypatch.setattr(dqn, "segment_values", original)
     assert execute(spec, store, device="cuda") == "done"
     assert "not_captured" not in store.folder(spec).status()

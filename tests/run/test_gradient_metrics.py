@@ -20,7 +20,7 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.run import dqn
 from supple_lab.run.agent import q_loss
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
-from supple_lab.run.recorder import Journal, Pace
+from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
 from supple_lab.run.step import training_step
 from supple_lab.run.supervised import metric_values
@@ -29,7 +29,7 @@ from supple_lab.streams import stream
 
 METRICS = tuple(every_metric())
 ON_GRADIENTS = (GradientNorm(), DeadGradientShare())
-AS_OFTEN_AS_CAN_BE = Pace(seconds=0.0)
+AS_OFTEN_AS_CAN_BE = CheckpointInterval(seconds=0.0)
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 
 
@@ -52,7 +52,7 @@ def killed_once(root, spec, monkeypatch, device="cpu"):
 
     monkeypatch.setattr(Journal, "record_stage", killed)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, device=device, pace=AS_OFTEN_AS_CAN_BE)
+        execute(spec, store, device=device, interval=AS_OFTEN_AS_CAN_BE)
     monkeypatch.setattr(Journal, "record_stage", original)
     assert execute(spec, store, device=device) == "done"
     return store
@@ -76,7 +76,7 @@ def test_metrics_of_gradients_change_nothing_of_a_run(tmp_path, spec):
     for number, metrics in enumerate(((), ON_GRADIENTS)):
         own = with_metrics(spec, *metrics)
         store = Store.create(tmp_path / str(number))
-        assert execute(own, store, pace=AS_OFTEN_AS_CAN_BE) == "done"
+        assert execute(own, store, interval=AS_OFTEN_AS_CAN_BE) == "done"
         ends.append(last_checkpoint(store, own))
     one, other = ends
     assert all(torch.equal(tensor, other["model"][name]) for name, tensor in one["model"].items())

@@ -8,7 +8,7 @@ import pytest
 from small_runs import small_spec
 from supple_lab.files import StorageError
 from supple_lab.run import step
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.mirror import Mirror
@@ -16,7 +16,7 @@ from supple_lab.store.store import Store
 from supple_lab.sweep.local import Process
 from supple_lab.sweep.sweep import exchange, execute_all, failures, unfinished
 
-AT_EVERY_STEP = Pace(seconds=0.0)
+AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
 FILES = ("spec.json", "records.jsonl", "epochs.jsonl", "status.json")
 
 
@@ -56,7 +56,7 @@ def test_run_goes_on_elsewhere_from_the_checkpoint_that_was_copied(tmp_path, url
     execute(spec, alone)
     interrupt_at(15, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, Store.create(tmp_path / "here", mirror=url), pace=AT_EVERY_STEP)
+        execute(spec, Store.create(tmp_path / "here", mirror=url), interval=AT_EVERY_STEP)
     monkeypatch.undo()
     steps = interrupt_at(-1, monkeypatch)
     there = Store.create(tmp_path / "there", mirror=url)
@@ -69,7 +69,7 @@ def test_run_goes_on_elsewhere_from_the_checkpoint_that_was_copied(tmp_path, url
 def test_old_checkpoints_do_not_pile_up_there(tmp_path, url):
     spec = small_spec()
     store = Store.create(tmp_path / "here", mirror=url)
-    execute(spec, store, pace=AT_EVERY_STEP)
+    execute(spec, store, interval=AT_EVERY_STEP)
     disk, root = fsspec.core.url_to_fs(url)
     names = {path.rpartition("/")[2] for path in disk.ls(f"{root}/runs/{spec.run_id}", detail=False)}
     assert {name for name in names if name.startswith("checkpoint")} == {
@@ -94,7 +94,7 @@ def test_mirror_that_is_away_does_not_stop_a_run_but_is_told_at_its_end(tmp_path
     monkeypatch.setattr(Mirror, "_names", lambda *_: [])
     (tmp_path / "mirror").write_text("a file where a folder should be")
     with pytest.raises(StorageError, match="cannot copy to .*What is on this machine is whole"):
-        execute(small_spec(), store, pace=Pace(seconds=1e9, stages=1))
+        execute(small_spec(), store, interval=CheckpointInterval(seconds=1e9, stages=1))
     assert "note: cannot copy to" in capsys.readouterr().err
     assert store.folder(small_spec()).state() == "done"
 

@@ -5,7 +5,6 @@ import pytest
 from small_runs import small_spec
 from supple_lab.files import StorageError
 from supple_lab.run.run import execute
-from supple_lab.store.index import entries
 from supple_lab.store.store import Store
 from supple_lab.sweep.local import Inline
 from supple_lab.sweep.sweep import execute_all, unfinished
@@ -26,7 +25,7 @@ def store(tmp_path):
 def test_nested_file_is_set_aside_and_its_run_alone_redone(store, name):
     folder = store.folder(SPECS[0])
     (folder.path / name).write_bytes(NESTED + b"\n")
-    assert len(entries(store)) == 2
+    assert len(store.runs()) == 2
     todo = unfinished(store, SPECS, retry_failed=False)
     assert todo == [SPECS[0]]
     assert execute_all(todo, Inline(store, device="cpu", jobs=1)) == []

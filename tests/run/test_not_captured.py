@@ -11,7 +11,7 @@ from supple_lab.results.load import load_results
 from supple_lab.run import dqn
 from supple_lab.run.agent import Agent
 from supple_lab.run.evaluate import Evaluation
-from supple_lab.run.recorder import Journal, Pace
+from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
 from supple_lab.run.step import EagerSteps
 from supple_lab.store.store import Store
@@ -19,8 +19,8 @@ from supple_lab.store.store import Store
 REASON = "RuntimeError: CUDA error: operation not permitted when stream is capturing"
 OF_STEPS = "training steps, which draw other random numbers (masks), if any"
 OF_AGENTS = "acting or learning, which draw other random numbers (masks), if any"
-AT_EVERY_STEP = Pace(seconds=0.0)
-NEVER = Pace(seconds=1e9)
+AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
+NEVER = CheckpointInterval(seconds=1e9)
 
 
 def not_captured(store, spec):
@@ -66,7 +66,7 @@ def test_reason_is_noted_once_and_written_with_the_next_glance(tmp_path):
     spec, store = small_spec(), Store.create(tmp_path)
     folder = store.folder(spec)
     folder.create(spec)
-    journal = Journal(folder, torch.device("cpu"), Pace())
+    journal = Journal(folder, torch.device("cpu"), CheckpointInterval())
     journal.glance(progress=0.0)
     for what, reason in (("training steps", None), ("evaluation", REASON), ("evaluation", REASON)):
         journal.note_not_captured(what, reason)
@@ -74,7 +74,7 @@ def test_reason_is_noted_once_and_written_with_the_next_glance(tmp_path):
     assert not_captured(store, spec) == f"evaluation: {REASON}"
 
 
-def killed_at_step_20(root, spec, monkeypatch, *, pace):
+def killed_at_step_20(root, spec, monkeypatch, *, interval):
     """The store of a run that was killed at its twentieth step, none of which was captured."""
     store, original, num_left = Store.create(root), EagerSteps.take, iter(range(19))
 
@@ -86,14 +86,14 @@ def killed_at_step_20(root, spec, monkeypatch, *, pace):
 
     monkeypatch.setattr(EagerSteps, "take", take)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, pace=pace)
+        execute(spec, store, interval=interval)
     monkeypatch.setattr(EagerSteps, "take", original)
     return store
 
 
 def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
     spec, said, glance = small_spec(), [], Journal.glance
-    store = killed_at_step_20(tmp_path, spec, monkeypatch, pace=AT_EVERY_STEP)
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=AT_EVERY_STEP)
 
     def spy(journal, **facts):
         glance(journal, **facts)
@@ -107,7 +107,7 @@ def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
 
 def test_resumed_run_says_it_where_an_attempt_between_did_not_get_to_a_step(tmp_path, monkeypatch):
     spec = small_spec()
-    store = killed_at_step_20(tmp_path, spec, monkeypatch, pace=AT_EVERY_STEP)
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=AT_EVERY_STEP)
     store.folder(spec).write_status("running", progress=0.0)  # what an attempt says first
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
@@ -115,7 +115,7 @@ def test_resumed_run_says_it_where_an_attempt_between_did_not_get_to_a_step(tmp_
 
 def test_run_that_does_the_steps_again_does_not_say_it(tmp_path, monkeypatch):
     spec = small_spec()
-    store = killed_at_step_20(tmp_path, spec, monkeypatch, pace=NEVER)
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=NEVER)
     assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
     assert execute(spec, store) == "done"
     assert "not_captured" not in store.folder(spec).status()
@@ -131,7 +131,7 @@ def test_resumed_dqn_run_says_it_of_the_segments_before(tmp_path, monkeypatch):
         patch.setattr(Agent, "why_eager", [REASON])
         patch.setattr(dqn, "contest", killed)
         with pytest.raises(KeyboardInterrupt):
-            execute(spec, store, pace=AT_EVERY_STEP)
+            execute(spec, store, interval=AT_EVERY_STEP)
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 

@@ -1,10 +1,10 @@
-"""Pace: how often a run writes a checkpoint, and how much of its time that may take."""
+"""CheckpointInterval: how often a run writes a checkpoint, and how much of its time that may take."""
 
 import torch
 
 from small_games import chain_spec
 from supple_lab.run import recorder
-from supple_lab.run.recorder import MAX_SHARE_OF_TIME, Journal, Pace
+from supple_lab.run.recorder import MAX_SHARE_OF_TIME, CheckpointInterval, Journal
 from supple_lab.store.store import Store
 
 
@@ -23,7 +23,7 @@ def test_what_a_snapshot_takes_counts_as_the_time_of_its_checkpoint(tmp_path, mo
     folder = Store.create(tmp_path).folder(chain_spec())
     folder.create(chain_spec())
     with folder.held(chain_spec()):
-        journal = Journal(folder, torch.device("cpu"), Pace(seconds=10.0))
+        journal = Journal(folder, torch.device("cpu"), CheckpointInterval(seconds=10.0))
 
         def slow_snapshot() -> dict[str, int]:
             clock.now += 1.0

@@ -16,7 +16,8 @@ def test_store_lists_the_runs_it_holds(tmp_path):
     specs = [small_spec(seed=seed) for seed in range(3)]
     for spec in specs:
         store.folder(spec).create(spec)
-    assert sorted(f.spec().seed for f in Store.open(store.root).folders()) == [0, 1, 2]
+    assert sorted(run.seed for run in Store.open(store.root).runs()) == [0, 1, 2]
+    assert all(store.folder(spec).spec() == spec for spec in specs)
 
 
 def test_newer_format_is_refused_with_the_way_out(tmp_path):
@@ -130,7 +131,7 @@ def test_damaged_spec_is_named(tmp_path, content):
 def test_spec_of_another_run_is_refused(tmp_path):
     _, folder = finished(tmp_path)
     (folder.path / "spec.json").write_text(small_spec(seed=99).to_json())
-    with pytest.raises(StorageError, match="is not the spec of run"):
+    with pytest.raises(StorageError, match="is damaged"):
         folder.spec()
 
 

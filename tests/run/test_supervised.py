@@ -17,7 +17,7 @@ from supple_lab.optimizer import SGD
 from supple_lab.precision import Numerics
 from supple_lab.run import run, step
 from supple_lab.run.network import new_learner
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.run.step import TrainState, training_step
 from supple_lab.store.store import Store
@@ -143,7 +143,7 @@ def test_run_does_not_go_on_with_other_data(tmp_path, monkeypatch):
 
     monkeypatch.setattr(step, "training_step", limited)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, pace=Pace(seconds=0.0))
+        execute(spec, store, interval=CheckpointInterval(seconds=0.0))
     monkeypatch.setattr(step, "training_step", original)
     whole = Digits().load(torch.device("cpu"))
     fewer = Splits(whole.train.first(1500), whole.test, 10)

@@ -9,15 +9,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from small_runs import small_spec
 from supple_lab.cli import supple
 from supple_lab.run import recorder, step
-from supple_lab.run.recorder import Pace, Tracker
+from supple_lab.run.recorder import CheckpointInterval, Tracker
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Order, Terms
+from supple_lab.sweep.executor import Job, SweepOptions
 from supple_lab.sweep.local import Inline, Process
 
 SPEC = small_spec()  # 3 stages of 2 epochs, 4 steps each
-AT_EVERY_STEP = Pace(seconds=0.0)
-TRACKED = Terms(track=("tensorboard",))
+AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
+TRACKED = SweepOptions(track=("tensorboard",))
 
 
 def curves(folder):
@@ -38,7 +38,7 @@ def assert_shows_every_record_once(folder):
     assert curves(folder) == expected
 
 
-def interrupt(store, *, at_step, monkeypatch, track=("tensorboard",), pace=AT_EVERY_STEP):
+def interrupt(store, *, at_step, monkeypatch, track=("tensorboard",), interval=AT_EVERY_STEP):
     """Execute the run up to that many steps."""
     original, steps_left = step.training_step, iter(range(at_step))
 
@@ -49,7 +49,7 @@ def interrupt(store, *, at_step, monkeypatch, track=("tensorboard",), pace=AT_EV
 
     monkeypatch.setattr(step, "training_step", limited)
     with pytest.raises(KeyboardInterrupt):
-        execute(SPEC, store, pace=pace, track=track)
+        execute(SPEC, store, interval=interval, track=track)
     monkeypatch.setattr(step, "training_step", original)
 
 
@@ -65,18 +65,19 @@ def test_event_files_hold_every_record_and_the_records_are_those_of_an_untracked
     assert "notes" not in tracked.folder(SPEC).status()
 
 
-@pytest.mark.parametrize("pace", [AT_EVERY_STEP, Pace(seconds=1e9, stages=2)])
-def test_resumed_run_shows_each_step_once(tmp_path, monkeypatch, pace):
+@pytest.mark.parametrize("interval", [AT_EVERY_STEP, CheckpointInterval(seconds=1e9, stages=2)])
+def test_resumed_run_shows_each_step_once(tmp_path, monkeypatch, interval):
     store = Store.create(tmp_path)
-    interrupt(store, at_step=13, monkeypatch=monkeypatch, pace=pace)  # in the second epoch of stage 1
-    interrupt(store, at_step=6, monkeypatch=monkeypatch, pace=pace)
+    interrupt(store, at_step=13, monkeypatch=monkeypatch, interval=interval)  # in the second epoch of stage 1
+    interrupt(store, at_step=6, monkeypatch=monkeypatch, interval=interval)
     assert execute(SPEC, store, track=("tensorboard",)) == "done"
     assert_shows_every_record_once(store.folder(SPEC))
 
 
 def test_board_that_is_open_while_the_run_is_resumed_forgets_what_is_computed_again(tmp_path, monkeypatch):
     store = Store.create(tmp_path)
-    interrupt(store, at_step=13, monkeypatch=monkeypatch, pace=Pace(seconds=1e9))  # no checkpoint: all is done again
+    never = CheckpointInterval(seconds=1e9)  # no checkpoint: all is done again
+    interrupt(store, at_step=13, monkeypatch=monkeypatch, interval=never)
     board = EventAccumulator(str(store.folder(SPEC).path / "tensorboard")).Reload()
     assert [event.step for event in board.Scalars("epoch/online_loss")] == [0, 1, 2]
     assert execute(SPEC, store, track=("tensorboard",)) == "done"
@@ -92,14 +93,14 @@ def test_tracker_that_is_asked_for_half_way_is_told_the_beginning(tmp_path, monk
 
 @pytest.mark.parametrize("engine", [Inline, pytest.param(Process, marks=pytest.mark.slow)])
 def test_engine_carries_the_trackers_to_its_runs(tmp_path, engine):
-    with engine(Store.create(tmp_path), device="cpu", jobs=1, terms=TRACKED) as executor:
+    with engine(Store.create(tmp_path), device="cpu", jobs=1, options=TRACKED) as executor:
         assert executor.submit(SPEC).result() == "done"
         assert_shows_every_record_once(executor.store.folder(SPEC))
 
 
 def test_order_to_another_machine_names_the_trackers(tmp_path):
-    order = Order.of(Inline(Store.create(tmp_path), device="cpu", jobs=1, terms=TRACKED))
-    assert Order.from_dict(order.to_dict()) == order
+    order = Job.of(Inline(Store.create(tmp_path), device="cpu", jobs=1, options=TRACKED))
+    assert Job.from_dict(order.to_dict()) == order
 
 
 def test_tracker_that_cannot_begin_leaves_a_note_and_the_run_goes_on(tmp_path, capsys):

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from small_runs import small_spec
 from supple.methods.activations import UseAID
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Terms
+from supple_lab.sweep.executor import SweepOptions
 from supple_lab.sweep.ray_engine import Ray
 from supple_lab.sweep.sweep import execute_all, failures
 
-PACE = Pace(seconds=0.5)
-EVERY_STAGE = Pace(seconds=1e9, stages=1)
+INTERVAL = CheckpointInterval(seconds=0.5)
+EVERY_STAGE = CheckpointInterval(seconds=1e9, stages=1)
 HEAD = ("ray", "start", "--head", "--port", "6399", "--num-cpus", "2", "--include-dashboard=false")
 
 
@@ -111,9 +111,9 @@ def sweep(out: Path, fault: str, specs) -> None:
     work = {"workers": kill_workers, "watched": kill_workers, "head": kill_head, "random": kill_at_random}.get(fault)
     if work is not None:
         in_background(work, store, specs)
-    pace = EVERY_STAGE if fault in ("workers", "watched") else PACE
-    terms = Terms(pace=pace, address=address, time_limit=3600.0 if fault == "watched" else None)
-    could_not = execute_all(specs, Ray(store, device="cpu", jobs=2, terms=terms))
+    interval = EVERY_STAGE if fault in ("workers", "watched") else INTERVAL
+    options = SweepOptions(interval=interval, address=address, time_limit=3600.0 if fault == "watched" else None)
+    could_not = execute_all(specs, Ray(store, device="cpu", jobs=2, options=options))
     print(could_not, failures(store, specs))
     if fault == "random":
         print("killed:", (store.root / "killed").read_text().split())

@@ -11,16 +11,16 @@ import torch
 from small_runs import small_spec
 from supple_lab.errors import Interrupted
 from supple_lab.run import run, step
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 from supple_lab.sweep import sweep
-from supple_lab.sweep.executor import RunError, Terms
+from supple_lab.sweep.executor import RunError, SweepOptions
 from supple_lab.sweep.local import Inline, WatchedWorker, execute_persistently
 from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.sweep import execute_all, newest_serial
 
-EVERY_STAGE = Terms(pace=Pace(seconds=1e9, stages=1))
+EVERY_STAGE = SweepOptions(interval=CheckpointInterval(seconds=1e9, stages=1))
 ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered"
 # After two stages of eight steps, every further step in the first process raises, as in a broken CUDA context.
 BREAKS = f"""
@@ -46,7 +46,7 @@ def records(store, spec):
 
 def unbroken(folder, spec):
     store = Store.create(folder)
-    assert execute(spec, store, pace=EVERY_STAGE.pace) == "done"
+    assert execute(spec, store, interval=EVERY_STAGE.interval) == "done"
     return store
 
 
@@ -157,7 +157,7 @@ def test_interrupted_run_is_tried_again_in_the_same_process(tmp_path, monkeypatc
     alone = unbroken(tmp_path / "alone", small_spec())
     raising(monkeypatch, Interrupted("its game was killed."), at_step=17, once=True)
     store = Store.create(tmp_path / "broken")
-    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, terms=EVERY_STAGE)) == []
+    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, options=EVERY_STAGE)) == []
     assert records(store, small_spec()) == records(alone, small_spec())
 
 

@@ -16,19 +16,19 @@ from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute, own_threads
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.store.store import Store
 from supple_lab.sweep import local, sweep
-from supple_lab.sweep.executor import Terms
+from supple_lab.sweep.executor import SweepOptions
 from supple_lab.sweep.local import Inline, Process, fail, own_bytes, visible_gpus
 from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.sweep import execute_all, failures, newest_serial, unfinished
 
 ENGINES = [Inline, Packed, Process]
 LONG = small_spec(num_stages=500, epochs=20)
-EVERY_STAGE = Terms(pace=Pace(seconds=1e9, stages=1))
+EVERY_STAGE = SweepOptions(interval=CheckpointInterval(seconds=1e9, stages=1))
 
 
 def records(store, specs):
@@ -88,9 +88,9 @@ def test_done_runs_are_skipped_and_failed_ones_only_retried_when_asked(tmp_path)
 def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
     spec = small_spec(num_stages=12, epochs=20)
     unbroken = Store.create(tmp_path / "unbroken")
-    execute_all([spec], Inline(unbroken, device="cpu", jobs=1, terms=EVERY_STAGE))
+    execute_all([spec], Inline(unbroken, device="cpu", jobs=1, options=EVERY_STAGE))
     store = Store.create(tmp_path / "broken")
-    with Process(store, device="cpu", jobs=1, terms=EVERY_STAGE) as engine:
+    with Process(store, device="cpu", jobs=1, options=EVERY_STAGE) as engine:
         future = engine.submit(spec)
         while len(store.folder(spec).records()) < 5:
             time.sleep(0.01)
@@ -151,8 +151,8 @@ def test_hanging_run_has_failed_by_its_time_limit_and_a_retry_continues_it(tmp_p
     spec = small_spec(num_stages=30, epochs=10)
     store = Store.create(tmp_path)
     threading.Thread(target=stop_when_it_begins, args=(store, spec), daemon=True).start()
-    terms = Terms(time_limit=6.0, pace=Pace(seconds=0.5))
-    assert execute_all([spec], Process(store, device="cpu", jobs=1, terms=terms)) == []
+    options = SweepOptions(time_limit=6.0, interval=CheckpointInterval(seconds=0.5))
+    assert execute_all([spec], Process(store, device="cpu", jobs=1, options=options)) == []
     (failure,) = failures(store, [spec])
     assert failure.reason.startswith("time limit: the run took more than 0.1 minutes")
     assert unfinished(store, [spec], retry_failed=True) == [spec]
@@ -163,7 +163,7 @@ def test_run_over_its_memory_limit_has_failed_and_the_next_is_done(tmp_path):
     store = Store.create(tmp_path)
     # Weights, their first values, gradients and two moments of 6,500^2 floats: 0.8 GiB. A small run takes 0.5 in all.
     specs = [replace(small_spec(), model=MLP(width=6500, num_hidden=2)), small_spec()]
-    assert execute_all(specs, Process(store, device="cpu", jobs=1, terms=Terms(memory_limit=2**30))) == []
+    assert execute_all(specs, Process(store, device="cpu", jobs=1, options=SweepOptions(memory_limit=2**30))) == []
     assert [store.folder(spec).state() for spec in specs] == ["failed", "done"]
     (failure,) = failures(store, specs)
     assert re.match(r"memory limit: the run's process took \d+.\d\d GiB, more than 1 GiB", failure.reason)
@@ -206,8 +206,8 @@ def test_dead_workers_leave_no_descriptors_open(tmp_path):
 
 def test_packed_runs_are_as_many_as_one_gpu_is_to_have_and_it_is_said_that_others_idle(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert Packed.default_jobs(100, device="cuda", terms=Terms(per_gpu=3)) == 3
-    assert Process.default_jobs(100, device="cuda", terms=Terms(per_gpu=3)) == 12
+    assert Packed.default_jobs(100, device="cuda", options=SweepOptions(per_gpu=3)) == 3
+    assert Process.default_jobs(100, device="cuda", options=SweepOptions(per_gpu=3)) == 12
     Packed(Store.create(tmp_path), device="cuda", jobs=0)
     assert "one GPU, and this machine has 4" in capsys.readouterr().err
 
@@ -232,7 +232,8 @@ def test_run_that_failed_since_the_start_is_not_executed_again_unless_retries_we
     store.folder(small_spec()).write_status("failed", reason="planted")
     assert execute_all([small_spec()], engine(store, device="cpu", jobs=1)) == []
     assert [failure.reason for failure in failures(store, [small_spec()])] == ["planted"]
-    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, terms=Terms(retry_failed=True))) == []
+    retrying = engine(store, device="cpu", jobs=1, options=SweepOptions(retry_failed=True))
+    assert execute_all([small_spec()], retrying) == []
     assert store.folder(small_spec()).state() == "done"
 
 

@@ -12,7 +12,7 @@ from supple.methods.activations import UseAID
 from supple_lab.cli import supple
 from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
-from supple_lab.sweep.executor import EngineMissing, Terms
+from supple_lab.sweep.executor import EngineMissing, SweepOptions
 from supple_lab.sweep.local import Inline
 from supple_lab.sweep.ray_engine import Ray
 from supple_lab.sweep.sweep import execute_all, newest_serial
@@ -98,8 +98,8 @@ def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
 
 
 def test_on_a_cluster_that_is_there_all_runs_are_handed_over_at_once():
-    assert Ray.default_jobs(1000, device="cpu", terms=Terms(address="auto")) == 1000
-    assert Ray.default_jobs(1, device="cpu", terms=Terms()) == 1
+    assert Ray.default_jobs(1000, device="cpu", options=SweepOptions(address="auto")) == 1000
+    assert Ray.default_jobs(1, device="cpu", options=SweepOptions()) == 1
 
 
 def test_engines_are_listed_without_importing_ray_or_submitit():

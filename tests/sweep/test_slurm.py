@@ -10,10 +10,10 @@ import pytest
 import slurm_stand_in
 
 from small_runs import small_spec
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.store.store import Store
 from supple_lab.sweep import slurm_engine
-from supple_lab.sweep.executor import EngineMissing, Terms
+from supple_lab.sweep.executor import EngineMissing, SweepOptions
 from supple_lab.sweep.local import Inline
 from supple_lab.sweep.slurm_engine import Slurm
 from supple_lab.sweep.sweep import execute_all, failures
@@ -21,14 +21,14 @@ from supple_lab.sweep.sweep import execute_all, failures
 DRIVER = """
 import sys
 from pathlib import Path
-from supple_lab.run.recorder import Pace
+from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 from supple_lab.sweep.slurm_engine import Slurm
 from supple_lab.sweep.sweep import execute_all
-from supple_lab.sweep.executor import Terms
+from supple_lab.sweep.executor import SweepOptions
 store, spec = Store.create(Path(sys.argv[1])), RunSpec.from_json(sys.argv[2])
-execute_all([spec], Slurm(store, device="cpu", jobs=1, terms=Terms(pace=Pace(seconds=0.2))))
+execute_all([spec], Slurm(store, device="cpu", jobs=1, options=SweepOptions(interval=CheckpointInterval(seconds=0.2))))
 """
 
 
@@ -52,8 +52,8 @@ def test_runs_go_out_as_job_arrays_of_the_size_there_may_be_and_equal_inline_run
     (cluster / "MaxArraySize").write_text("2")
     specs = [small_spec(), small_spec(seed=1), small_spec(num_images=5000)]
     store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
-    terms = Terms(slurm=("partition=short", "time=30"), memory_limit=3 * 2**30)
-    assert execute_all(specs, Slurm(store, device="cpu", jobs=2, terms=terms)) == []
+    options = SweepOptions(slurm=("partition=short", "time=30"), memory_limit=3 * 2**30)
+    assert execute_all(specs, Slurm(store, device="cpu", jobs=2, options=options)) == []
     execute_all(specs, Inline(inline, device="cpu", jobs=1))
     assert records(store, specs[:2]) == records(inline, specs[:2])
     assert [failure.spec for failure in failures(store, specs)] == [specs[2]]
@@ -94,7 +94,7 @@ def test_no_array_is_too_large_and_all_runs_are_in_one(num_runs, places, size, e
 def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
     spec = small_spec(num_stages=30, epochs=20)
     store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
-    with Slurm(store, device="cpu", jobs=1, terms=Terms(pace=Pace(seconds=0.2))) as engine:
+    with Slurm(store, device="cpu", jobs=1, options=SweepOptions(interval=CheckpointInterval(seconds=0.2))) as engine:
         future = engine.submit(spec)
         while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
             time.sleep(0.02)
@@ -140,7 +140,7 @@ def test_job_of_a_killed_driver_goes_on_and_the_same_sweep_again_waits_for_it(tm
 
 def test_what_sbatch_does_not_know_is_refused(tmp_path, cluster):
     with pytest.raises(EngineMissing, match="--slurm: .*partitoin"):
-        Slurm(Store.create(tmp_path / "out"), device="cpu", jobs=1, terms=Terms(slurm=("partitoin=x",)))
+        Slurm(Store.create(tmp_path / "out"), device="cpu", jobs=1, options=SweepOptions(slurm=("partitoin=x",)))
 
 
 def test_machine_without_slurm_is_told_so(monkeypatch):

@@ -9,7 +9,7 @@ from rich.console import Console
 from small_runs import small_spec
 from supple.methods.activations import UseAID
 from supple_lab.run.run import execute
-from supple_lab.store.lock import acquire
+from supple_lab.store.lock import RunLock
 from supple_lab.store.store import Store
 from supple_lab.sweep import view
 from supple_lab.sweep.view import LiveTable, PlainLines, Quiet, look_at, titles_of
@@ -66,7 +66,7 @@ def test_failed_run_that_is_retried_counts_as_work_to_do(store):
 
 def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypatch):
     monkeypatch.setattr(view, "MAX_ROWS", 2)
-    held = acquire(store.folder(SPECS[1]).path)
+    held = RunLock.acquire(store.folder(SPECS[1]).path)
     store.folder(SPECS[1]).write_status("running", progress=0.2, seconds=300.0, accuracy=0.5)
     table = LiveTable(store, SPECS)
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115

@@ -17,7 +17,7 @@ from supple.random import mask_stream
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.run.recorder import Journal, Pace
+from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.supervised import train
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
@@ -132,7 +132,7 @@ def new_journal(store: Store, device: torch.device, *, num_stages: int) -> tuple
     spec = RunSpec(problem=problem, model=MLP(width=128), method=UseAID(), optimizer=Adam(), seed=0)
     run = store.folder(spec)
     run.create(spec)
-    return TakesTurns(run, device, Pace(seconds=1e9, stages=1)), spec
+    return TakesTurns(run, device, CheckpointInterval(seconds=1e9, stages=1)), spec
 
 
 def train_when(turn: threading.Semaphore, spec: RunSpec, journal: Journal) -> None:

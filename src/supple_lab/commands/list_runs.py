@@ -12,8 +12,7 @@ from supple_lab.commands.terminal import print_note, print_table
 from supple_lab.files import StorageError
 from supple_lab.report.remarks import counted
 from supple_lab.rl.games import GAMES
-from supple_lab.store.index import Entry, entries
-from supple_lab.store.run_folder import State
+from supple_lab.store.reading import State, StoredRun
 from supple_lab.store.store import Store
 from supple_lab.sweep.view import in_words
 
@@ -28,7 +27,7 @@ def list_runs(out: Path, wanted_by: Mapping[str, Sequence[object]]) -> int:
     for state in wanted_by["state"]:
         if state not in get_args(State):
             raise registry.UnknownName(registry.no_such("state", str(state), get_args(State)))
-    found = entries(Store.open(out))
+    found = Store.open(out).runs()
     if not found:
         raise StorageError(f"{out} holds no runs. Make some with `supple run STUDY --out {out}`.")
     check_names(found, wanted_by)
@@ -40,13 +39,13 @@ def list_runs(out: Path, wanted_by: Mapping[str, Sequence[object]]) -> int:
     print_runs(wanted)
     print(counts(wanted), file=sys.stderr)  # not among the rows that a pipe carries on
     for entry in found:
-        if entry.is_damaged:
-            path = out / "runs" / entry.run / "spec.json"
+        if "spec.json" in entry.wrong:
+            path = out / "runs" / entry.id / "spec.json"
             print_note(f"{path} is damaged; the command that made the run mends it.")
     return DONE
 
 
-def check_names(found: Sequence[Entry], wanted_by: Mapping[str, Sequence[object]]) -> None:
+def check_names(found: Sequence[StoredRun], wanted_by: Mapping[str, Sequence[object]]) -> None:
     """Refuse a name that is none, rather than show that nothing has it; runs may have names of a plugin's."""
     for filter_name, kinds in NAMED.items():
         there = {getattr(entry, filter_name) for entry in found}
@@ -57,7 +56,7 @@ def check_names(found: Sequence[Entry], wanted_by: Mapping[str, Sequence[object]
                 raise registry.UnknownName(registry.no_such(filter_name, name, sorted(known)))
 
 
-def print_runs(wanted: Sequence[Entry]) -> None:
+def print_runs(wanted: Sequence[StoredRun]) -> None:
     """A table; plain columns where it would be long."""
     if len(wanted) <= ON_ONE_SCREEN:
         print_table(HEADINGS, [row_of(entry) for entry in wanted])
@@ -68,16 +67,16 @@ def print_runs(wanted: Sequence[Entry]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def row_of(entry: Entry) -> tuple[str, ...]:
+def row_of(entry: StoredRun) -> tuple[str, ...]:
     """One run as text."""
     left = "" if entry.seconds_left is None else in_words(entry.seconds_left)
-    accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.3f}"
+    accuracy = "" if "accuracy" not in entry.status else f"{entry.status['accuracy']:.3f}"
     reason = entry.reason if len(entry.reason) <= MAX_REASON else f"{entry.reason[:MAX_REASON]}..."
-    who = (entry.run, entry.method, entry.scenario, entry.dataset, str(entry.seed))
+    who = (entry.id, entry.method, entry.scenario, entry.dataset, str(entry.seed))
     return (*who, entry.state, f"{entry.progress:.0%}", left, accuracy, reason.replace("\n", " "))
 
 
-def counts(wanted: Iterable[Entry]) -> str:
+def counts(wanted: Iterable[StoredRun]) -> str:
     """How many runs stand how."""
     states = Counter(entry.state for entry in wanted)
     by_state = ", ".join(f"{number:,} {state}" for state, number in states.most_common())

@@ -23,11 +23,12 @@ from supple_lab.models.base import Model
 from supple_lab.optimizer import Optimizer
 from supple_lab.precision import Precision, named
 from supple_lab.run.check import check_suitable, remarks
-from supple_lab.run.recorder import Pace
-from supple_lab.run.run import DEFAULT_PACE, execute
+from supple_lab.run.recorder import CheckpointInterval
+from supple_lab.run.run import DEFAULT_INTERVAL, execute
 from supple_lab.spec import Problem, RunSpec
 from supple_lab.store.lock import RunIsBusy, await_silent_holder
-from supple_lab.store.run_folder import Record, RunFolder, State
+from supple_lab.store.reading import Record, State, read_run
+from supple_lab.store.run_folder import RunFolder
 from supple_lab.store.store import Store
 from supple_lab.sweep.sweep import Failure, failures
 from supple_lab.sweep.view import choose_view
@@ -61,8 +62,8 @@ class OneRun(Command):
     """Where to compute. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     out: Path
     """Folder of the runs; this one gets a folder in it, named by its id."""
-    checkpoint_seconds: float = DEFAULT_PACE.seconds
-    checkpoint_stages: int = DEFAULT_PACE.stages
+    checkpoint_seconds: float = DEFAULT_INTERVAL.seconds
+    checkpoint_stages: int = DEFAULT_INTERVAL.stages
     track: tuple[str, ...] = ()
     """Have these programs show the curves while it goes: tensorboard (then: tensorboard --logdir OUT/runs)."""
     quiet: bool = False
@@ -141,11 +142,11 @@ class OneRun(Command):
     def bring_to_end(self, spec: RunSpec, store: Store) -> list[Failure]:
         """Train, showing how it goes."""
         check_data([spec])
-        pace = Pace(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
+        interval = CheckpointInterval(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
         await_silent_holder(store.folder(spec).path, tell=print_note)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
-                execute(spec, store, device=self.device, pace=pace, track=self.track, settled=SETTLED)
+                execute(spec, store, device=self.device, interval=interval, track=self.track, settled=SETTLED)
             except (RunIsBusy, Interrupted) as error:
                 return [Failure(spec, str(error), busy=True)]
             except DataError as error:
@@ -154,11 +155,12 @@ class OneRun(Command):
 
     def print_end(self, folder: RunFolder) -> None:
         """Results stage by stage, how the run ended, and where it is."""
-        records, status = folder.records(), folder.status()
+        stored = read_run(folder.path)
+        records, status = stored.records, stored.status
         if records:
             self.print_results(records)
         reason = f": {status['reason']}" if status["state"] == "diverged" else ""
-        print(f"run {folder.path.name} is {folder.state()}{reason}\nfolder: {folder.path.resolve()}")
+        print(f"run {folder.path.name} is {stored.state}{reason}\nfolder: {folder.path.resolve()}")
 
 
 def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:

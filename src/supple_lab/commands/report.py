@@ -25,8 +25,9 @@ from supple_lab.report.remarks import MAX_NAMED, counted
 from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.load import load_results
-from supple_lab.results.results import Results, Written, id_of, method_of, name_of
+from supple_lab.results.results import Results, Written, method_of, name_of
 from supple_lab.spec import RunSpec
+from supple_lab.store.reading import id_of
 from supple_lab.store.store import Store
 
 Found = TypeVar("Found", bound=Finding)

@@ -21,11 +21,11 @@ from supple_lab.paper.manifest import add_to_manifest
 from supple_lab.paper.study import MAX_SEEDS, Scale, Study, StudyOptions
 from supple_lab.precision import Precision, named
 from supple_lab.run.check import check_suitable, remarks_on_precision
-from supple_lab.run.recorder import Pace, Tracker, TrackerMissing
+from supple_lab.run.recorder import CheckpointInterval, Tracker, TrackerMissing
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.mirror import Mirror
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import EngineMissing, Executor, Terms
+from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
 from supple_lab.sweep.view import choose_view
 
@@ -205,22 +205,22 @@ class Run(Command):
         self, specs: list[RunSpec], store: Store, engine: type[Executor], conditions: dict[str, str]
     ) -> list[Failure]:
         """Execute the runs, showing how they go."""
-        terms = self.terms()
-        jobs = min(self.jobs or engine.default_jobs(len(specs), device=self.device, terms=terms), len(specs))
+        options = self.options()
+        jobs = min(self.jobs or engine.default_jobs(len(specs), device=self.device, options=options), len(specs))
         try:
-            executor = engine(store, device=self.device, jobs=jobs, terms=terms)
+            executor = engine(store, device=self.device, jobs=jobs, options=options)
         except EngineMissing as error:
             raise BadUsage(str(error)) from error
         with choose_view(quiet=self.quiet)(store, specs, conditions):
             return execute_all(specs, executor)
 
-    def terms(self) -> Terms:
+    def options(self) -> SweepOptions:
         """What each run is granted."""
-        return Terms(
+        return SweepOptions(
             per_gpu=self.per_gpu,
             time_limit=None if self.time_limit is None else 60 * self.time_limit,
             memory_limit=None if self.memory_limit is None else int(self.memory_limit * GIB),
-            pace=Pace(seconds=self.checkpoint_seconds),
+            interval=CheckpointInterval(seconds=self.checkpoint_seconds),
             track=self.track,
             address=self.address,
             slurm=self.slurm,

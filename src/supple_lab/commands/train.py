@@ -13,11 +13,11 @@ from supple_lab.models.base import Model
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.run.check import run_size
-from supple_lab.run.run import DEFAULT_PACE
+from supple_lab.run.run import DEFAULT_INTERVAL
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
-from supple_lab.store.run_folder import Record
+from supple_lab.store.reading import Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +49,9 @@ each stage; --metrics adds more."""
     out: Path = Path("out/train")
     data: Path | None = None
     """Folder of the datasets. Default: $SUPPLE_DATA, then a cache folder."""
-    checkpoint_seconds: float = DEFAULT_PACE.seconds
+    checkpoint_seconds: float = DEFAULT_INTERVAL.seconds
     """Write a checkpoint after so many seconds: what a kill costs at most."""
-    checkpoint_stages: int = DEFAULT_PACE.stages
+    checkpoint_stages: int = DEFAULT_INTERVAL.stages
     """Besides, write one after every so many stages; 0: by the clock alone."""
 
     def problem(self) -> Supervised:

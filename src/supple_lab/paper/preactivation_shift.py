@@ -17,7 +17,7 @@ from supple_lab.report.verdict import claim_above, claim_below, claim_difference
 from supple_lab.results.results import Results, RunResult, Sample
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import Supervised
-from supple_lab.store.run_folder import Record
+from supple_lab.store.reading import Record
 
 HISTOGRAM = PreactivationHistogram()
 FIRST, EARLY, LATE = 1, 10, 30  # stages of the paper's figure and of the claims

@@ -18,7 +18,7 @@ def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
     return [
         *_damaged(results.runs),
         *_without_epochs(results.runs),
-        *listed([stray.words() for stray in results.strays], "folders of the store"),
+        *listed([run.words() for run in results.misplaced], "folders of the store"),
         *_not_captured(results.runs),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
         *_other_commits(results.runs),

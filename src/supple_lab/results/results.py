@@ -1,7 +1,5 @@
 """Results: the records of a study's runs, and what is read from them."""
 
-import hashlib
-import json
 import os
 import re
 from collections import Counter
@@ -15,20 +13,14 @@ import numpy as np
 
 from supple_lab import registry
 from supple_lab.data.slice import Slice
+from supple_lab.files import StorageError, WrongContent
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.spec import RunSpec, Supervised
-from supple_lab.store.run_folder import LOGS, Record, State, digest, read_object
+from supple_lab.store.reading import LOGS, Record, State, digest, id_of, read_object
 
 UNKNOWN = "an unknown method"
-NUM_DIGITS = 16  # of a run's id, as RunSpec has it
-CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 Written = dict[str, Any]
-
-
-def id_of(written: Written) -> str:
-    """The id of the run: the hash of the spec's canonical JSON."""
-    return hashlib.sha256(CANONICAL.encode(written).encode()).hexdigest()[:NUM_DIGITS]
 
 
 def name_of(written: Written) -> str:
@@ -46,11 +38,11 @@ RUN_ID = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stray:
-    """A folder that counts for nothing."""
+class MisplacedRun:
+    """A run under another name than its own, or a folder that holds none. It counts for nothing."""
 
     folder: str
-    run: str  # the run whose spec it holds; empty where that cannot be read
+    run: str  # the run whose spec it holds; empty if that cannot be read
     has_original: bool = False
     same_records: bool = False
 
@@ -66,26 +58,26 @@ class Stray:
         )
 
 
-def strays_in(root: Path, wanted: Container[str]) -> tuple[Stray, ...]:
+def misplaced_in(root: Path, wanted: Container[str]) -> tuple[MisplacedRun, ...]:
     """Folders that hold a wanted run under another name, or that have no run's name and cannot be read."""
     try:
         with os.scandir(root / "runs") as found:
             names = sorted(item.name for item in found if item.is_dir() and item.name not in wanted)
     except FileNotFoundError:
         return ()
-    strays = (stray_of(root / "runs", name, wanted) for name in names)
-    return tuple(stray for stray in strays if stray is not None)
+    found_there = (misplaced_run(root / "runs", name, wanted) for name in names)
+    return tuple(run for run in found_there if run is not None)
 
 
-def stray_of(runs: Path, name: str, wanted: Container[str]) -> Stray | None:
-    """What the folder holds; None for a run that nobody asked for, which may lie under its own name."""
+def misplaced_run(runs: Path, name: str, wanted: Container[str]) -> MisplacedRun | None:
+    """What the folder holds; None for a run that was not asked for, which may lie under its own name."""
     written = read_object(runs / name / "spec.json")
     if not written:
-        return None if RUN_ID.fullmatch(name) else Stray(folder=name, run="")
+        return None if RUN_ID.fullmatch(name) else MisplacedRun(folder=name, run="")
     original = runs / id_of(written)
     if original.name not in wanted:
         return None
-    return Stray(
+    return MisplacedRun(
         folder=name,
         run=original.name,
         has_original=original.is_dir(),
@@ -97,7 +89,7 @@ def same_files(one: Path, other: Path) -> bool:
     """Whether both can be read and hold the same."""
     try:
         return digest(one) == digest(other)
-    except OSError:
+    except (StorageError, WrongContent):
         return False
 
 
@@ -241,7 +233,7 @@ class Results:
 
     runs: tuple[RunResult, ...]
     root: Path | None = field(default=None, compare=False)  # the folder of the store they come from
-    strays: tuple[Stray, ...] = field(default=(), compare=False)  # folders among them that count for nothing
+    misplaced: tuple[MisplacedRun, ...] = field(default=(), compare=False)  # folders among them that count for nothing
 
     @property
     def finished(self) -> tuple[RunResult, ...]:

@@ -1,17 +1,15 @@
 """Replay archive: a replay on disk, written piece by piece, each piece once: a checkpoint costs only what is new."""
 
-import hashlib
 import io
 import zlib
 from pathlib import Path
 
 import numpy as np
 
-from supple_lab.files import atomic_write, unreadable
+from supple_lab.files import WrongContent, read_sealed, write_sealed
 from supple_lab.rl.replay import Columns, Replay
 
-MAGIC = b"supple replay 1\n"
-NUM_DIGEST_BYTES = hashlib.sha256().digest_size
+KIND = "replay"
 FRAMES_PER_FILE = 16_384  # 110 MiB of 84x84 frames: what a file needs of memory while it is written or read
 COMPRESSION = 1
 
@@ -79,21 +77,18 @@ def span(path: Path) -> tuple[int, int]:
 
 
 def write_piece(path: Path, content: Columns) -> None:
-    """Write the columns, compressed, with a checksum."""
+    """Write the columns, compressed, with the run's id and a checksum."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **content)
     payload = zlib.compress(buffer.getbuffer(), COMPRESSION)
-    atomic_write(path, b"".join((MAGIC, hashlib.sha256(payload).digest(), payload)))
+    write_sealed(path, payload, kind=KIND, run=path.parent.name)
 
 
 def read_piece(path: Path) -> Columns:
     """The columns that were written, or DamagedReplay; a disk that refuses (StorageError) damages nothing."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise unreadable(error, path) from error
-    header, payload = data[: len(MAGIC) + NUM_DIGEST_BYTES], data[len(MAGIC) + NUM_DIGEST_BYTES :]
-    if header != MAGIC + hashlib.sha256(payload).digest():
-        raise DamagedReplay(f"{path} is damaged (its checksum does not match).")
+        payload = read_sealed(path, kind=KIND, run=path.parent.name)
+    except WrongContent as error:
+        raise DamagedReplay(f"{path} {error}") from error
     with np.load(io.BytesIO(zlib.decompress(payload)), allow_pickle=False) as columns:
         return dict(columns)

@@ -2,7 +2,6 @@
 
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from supple.metrics.observe import observe_sites, undisturbed
 from supple_lab.precision import Numerics
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.replay import Replay, Transitions
-from supple_lab.rl.replay_archive import DamagedReplay, ReplayArchive
+from supple_lab.rl.replay_archive import ReplayArchive
 from supple_lab.run.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input, states_and_worths
 from supple_lab.run.check import Sights, check_playable, sights_of, state_shape
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
@@ -129,8 +128,9 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
     exploration = problem.exploration
     checkpoint = resume(journal, archive, agent.replay)
     if checkpoint is not None:
-        restore_agent_(agent, checkpoint)
-        cursor = DQNCursor(**checkpoint["cursor"])
+        with journal.restoring():
+            restore_agent_(agent, checkpoint)
+            cursor = DQNCursor(**checkpoint["cursor"])
 
     def snapshot() -> dict[str, Any]:
         archive.save(agent.replay)
@@ -162,7 +162,7 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
                 agent.see_(action, step)
                 score, over = step.score, step.over
                 cursor.next_step(score)
-                journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+                journal.write_progress(progress=progress(problem, cursor), stage=cursor.iteration)
 
             values = segment_values(agent, cursor, before)
             check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
@@ -201,7 +201,7 @@ def progress(problem: DQN, cursor: DQNCursor) -> float:
 
 def told(journal: Journal, problem: DQN, cursor: DQNCursor) -> Callable[[], None]:
     """Tell onlookers of an evaluation that it goes on."""
-    return lambda: journal.glance(progress=progress(problem, cursor), stage=cursor.iteration)
+    return lambda: journal.write_progress(progress=progress(problem, cursor), stage=cursor.iteration)
 
 
 def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> dict[str, float]:
@@ -270,14 +270,11 @@ def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
 
 
 def resume(journal: Journal, archive: ReplayArchive, replay: Replay) -> dict[str, Any] | None:
-    """The newest checkpoint whose replay is whole, with the replay filled; None to start from the beginning."""
-    while (checkpoint := journal.resume()) is not None:
-        try:
+    """The newest checkpoint, with the replay filled; None to start from the beginning."""
+    checkpoint = journal.resume()
+    if checkpoint is None:
+        archive.restore_(replay, 0)
+    else:
+        with journal.restoring():
             archive.restore_(replay, checkpoint["num_frames"])
-            return checkpoint
-        except DamagedReplay as error:
-            path = checkpoint_files(journal.folder.path)[-1]
-            print(f"note: {error} The run goes on from before {path.name}.", file=sys.stderr)
-            path.rename(path.with_suffix(".damaged"))
-    archive.restore_(replay, 0)
-    return None
+    return checkpoint

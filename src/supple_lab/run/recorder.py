@@ -15,9 +15,11 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from supple_lab import registry
+from supple_lab.errors import ENDING, Interrupted, Terminated
 from supple_lab.files import StorageError
-from supple_lab.store.checkpoint import write_checkpoint
-from supple_lab.store.run_folder import Record, RunFolder
+from supple_lab.store.checkpoint import UnusableCheckpoint, write_checkpoint
+from supple_lab.store.reading import Record
+from supple_lab.store.run_folder import RunFolder
 
 Kind = Literal["stage", "epoch"]
 
@@ -146,7 +148,7 @@ def in_order(folder: RunFolder) -> list[tuple[Kind, Record]]:
     return sorted(told, key=lambda pair: pair[1]["stage"])
 
 
-SECONDS_BETWEEN_GLANCES = 0.5  # status files are read by people; each write reaches the disk
+SECONDS_BETWEEN_WRITES = 0.5  # status files are read by people; each write reaches the disk
 MAX_SHARE_OF_TIME = 0.05  # that writing checkpoints may take: VGG-16 with Adam's moments is 650 MB
 NOT_CAPTURED = "not all work on the GPU was captured as CUDA graphs, so it took longer: {}"
 
@@ -154,7 +156,7 @@ Snapshot = Callable[[], dict[str, Any]]  # all that the next step depends on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class CheckpointInterval:
     """How often a run writes a checkpoint; changes no number."""
 
     seconds: float = 30.0  # a kill costs at most this much; writing the paper's MLP takes a third of a second
@@ -162,23 +164,27 @@ class Pace:
 
     def __post_init__(self) -> None:
         if not self.seconds >= 0.0 or self.stages < 0:
-            raise ValueError(f"Pace.seconds and Pace.stages are at least 0; got {self.seconds} and {self.stages}.")
+            raise ValueError(
+                f"CheckpointInterval.seconds and .stages are at least 0; got {self.seconds} and {self.stages}."
+            )
 
 
 class Journal:
     """Writes one run's folder on behalf of the loop that trains it."""
 
-    def __init__(self, folder: RunFolder, device: torch.device, pace: Pace, *, track: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: RunFolder, device: torch.device, interval: CheckpointInterval, *, track: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         self.device = device
-        self.pace = pace
+        self.interval = interval
         self.tracking = Tracking(track, folder)
         self._seconds_before = float(folder.status().get("seconds", 0.0))
         self._started = self._last_checkpoint = time.monotonic()
         self._cost = 0.0  # seconds that the last checkpoint took
-        self._last_glance = 0.0
+        self._last_write = 0.0
         self.num_records = self.num_epochs = 0
-        self.facts: dict[str, float | str] = {}  # the last glance
+        self.facts: dict[str, float | str] = {}  # of the last progress
 
     @property
     def seconds(self) -> float:
@@ -203,25 +209,35 @@ class Journal:
         self.tracking.begin()
         return checkpoint
 
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Around what puts a run back to its checkpoint: a content that does not fit is an UnusableCheckpoint."""
+        try:
+            yield
+        except (StorageError, Interrupted, torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception as error:
+            raise UnusableCheckpoint(f"{type(error).__name__}: {error}") from error
+
     def record_stage(self, **values: float) -> None:
         """Add a stage's final results."""
-        self.folder.check_lease()
+        self.folder.check_lock()
         self.folder.stage_log.append(values)
         self.num_records += 1
         self.tracking.record("stage", values)
 
     def record_epoch(self, **values: float) -> None:
         """Add an epoch's final results."""
-        self.folder.check_lease()
+        self.folder.check_lock()
         self.folder.epoch_log.append(values)
         self.num_epochs += 1
         self.tracking.record("epoch", values)
 
-    def glance(self, **facts: float) -> None:
-        """Tell onlookers how far the run is, not too often; facts not given again stay as they were."""
+    def write_progress(self, **facts: float) -> None:
+        """Write progress to status.json at most twice a second; other keys stay."""
         self.facts |= facts
-        if time.monotonic() - self._last_glance >= SECONDS_BETWEEN_GLANCES:
-            self._last_glance = time.monotonic()
+        if time.monotonic() - self._last_write >= SECONDS_BETWEEN_WRITES:
+            self._last_write = time.monotonic()
             self.folder.write_status("running", **self.facts, **self.tracking.facts, seconds=self.seconds)
 
     def note_not_captured(self, what: str, reason: str | None) -> None:
@@ -231,17 +247,20 @@ class Journal:
         told, before = f"{what}: {reason}", str(self.facts.get("not_captured", ""))
         if told not in before:
             self.facts["not_captured"] = f"{before}; {told}" if before else told
-            self._last_glance = 0.0  # the next glance is written
+            self._last_write = 0.0  # the next progress is written
 
     def checkpoint_if_due(self, snapshot: Snapshot) -> None:
         """Write a checkpoint if the last one is old enough."""
-        patience = max(self.pace.seconds, self._cost / MAX_SHARE_OF_TIME) if self.pace.seconds else 0.0
-        if time.monotonic() - self._last_checkpoint >= patience:
+        seconds = self.interval.seconds
+        patience = max(seconds, self._cost / MAX_SHARE_OF_TIME) if seconds else 0.0
+        if ENDING.is_set() or time.monotonic() - self._last_checkpoint >= patience:
             self.checkpoint(snapshot)
+        if ENDING.is_set():
+            raise Terminated(f"terminated; run {self.folder.path.name} wrote a checkpoint")
 
     def checkpoint_after_stage(self, stage: int, snapshot: Snapshot) -> None:
         """Write a checkpoint if it is this stage's turn."""
-        if self.pace.stages and (stage + 1) % self.pace.stages == 0:
+        if self.interval.stages and (stage + 1) % self.interval.stages == 0:
             self.checkpoint(snapshot)
 
     def checkpoint(self, snapshot: Snapshot) -> None:
@@ -250,7 +269,7 @@ class Journal:
         content = snapshot()  # a DQN's first writes the frames of its replay: part of what a checkpoint costs
         self.sync()
         stands_on = self.folder.foundation(self.num_records, self.num_epochs)
-        self.folder.check_lease()
+        self.folder.check_lock()
         about = {"device": self.device.type, "not_captured": self.facts.get("not_captured")}
         write_checkpoint(self.folder.path, {**content, **stands_on, **about})
         self.folder.copy_out_if_possible()

@@ -1,5 +1,6 @@
-"""One run from a spec to a finished folder: choose the loop, hold the lease, say how it ended."""
+"""One run from a spec to a finished folder: choose the loop, hold the lock, say how it ended."""
 
+import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -8,22 +9,23 @@ import torch
 
 from supple.random import mask_stream
 from supple_lab.data.base import DataError
-from supple_lab.errors import BrokenProcess, Interrupted
-from supple_lab.files import StorageError
+from supple_lab.errors import BrokenProcess, Interrupted, at_work
+from supple_lab.files import StorageError, set_aside
 from supple_lab.precision import Numerics
 from supple_lab.provenance import gather_provenance, hardware_of
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.run import dqn, supervised
 from supple_lab.run.capture import graphs_that_end_together, reason_of
-from supple_lab.run.recorder import Journal, Pace
+from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.checkpoint import UnusableCheckpoint, checkpoint_files
 from supple_lab.store.lock import RunIsBusy
-from supple_lab.store.run_folder import State, digests
+from supple_lab.store.reading import State, digests
 from supple_lab.store.store import Store
 from supple_lab.streams import stream_seed
 
-DEFAULT_PACE = Pace()
+DEFAULT_INTERVAL = CheckpointInterval()
 NUM_THREADS = 1  # fixed by the run, never by the engine, so that the numbers do not depend on the engine
 
 
@@ -32,7 +34,7 @@ def execute(
     store: Store,
     *,
     device: str = "cpu",
-    pace: Pace = DEFAULT_PACE,
+    interval: CheckpointInterval = DEFAULT_INTERVAL,
     track: Sequence[str] = (),
     settled: Sequence[State] = ("done",),
 ) -> State:
@@ -43,12 +45,11 @@ def execute(
     from where it is when it is executed again.
     """
     folder = store.folder(spec)
-    folder.create(spec)
-    with folder.held(spec), own_threads():
+    with folder.held(spec), own_threads(), at_work():
         if (state := folder.state()) in settled:
             return state
         progress = folder.status().get("progress", 0.0)
-        journal = Journal(folder, torch.device(device), pace, track=track)
+        journal = Journal(folder, torch.device(device), interval, track=track)
         folder.write_status("running", progress=progress, seconds=journal.seconds)
         with closing(journal.tracking):
             return _bring_to_end(spec, journal)
@@ -75,6 +76,16 @@ def _bring_to_end(spec: RunSpec, journal: Journal) -> State:
 
 
 def _train(spec: RunSpec, journal: Journal) -> None:
+    while True:
+        try:
+            return _train_once(spec, journal)
+        except UnusableCheckpoint as error:  # what it half restored is made again
+            newest = checkpoint_files(journal.folder.path)[-1]
+            print(f"note: run {spec.run_id} cannot go on from {newest.name} ({error}).", file=sys.stderr)
+            set_aside(newest)
+
+
+def _train_once(spec: RunSpec, journal: Journal) -> None:
     masks = torch.Generator(journal.device).manual_seed(stream_seed(spec.seed, "masks"))
     numerics = Numerics.choose(journal.device, spec.precision)
     journal.facts["precision"] = numerics.precision

@@ -21,7 +21,7 @@ from supple_lab.run.evaluate import BATCH_SIZE
 from supple_lab.run.recorder import Journal
 from supple_lab.scenarios.base import Stage, Unsuitable
 from supple_lab.spec import RunSpec
-from supple_lab.store.run_folder import Record
+from supple_lab.store.reading import Record
 from supple_lab.streams import stream
 
 Snapshot = dict[str, Any]
@@ -44,7 +44,7 @@ class Interim:
     def keep(self, state: Snapshot, *, share: float) -> None:
         """Write a checkpoint with the state if one is due, and tell onlookers how far the work is."""
         self._journal.checkpoint_if_due(lambda: {**self._snapshot(), "interim": state})
-        self._journal.glance(progress=self.progress(share))
+        self._journal.write_progress(progress=self.progress(share))
 
 
 FIXED_BY_A_MASK = (AID, DropReLU, ReLUDropout, nn.RReLU)

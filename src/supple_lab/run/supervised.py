@@ -170,9 +170,10 @@ def train_stages(
     scenario, learner = problem.scenario, plasticity.learner
     cursor, checkpoint = Cursor.new(journal.device), journal.resume()
     if checkpoint is not None:
-        check_same_data(checkpoint["facts"], splits.facts)
-        restore_snapshot_(plasticity, masks, checkpoint)
-        cursor = Cursor(**checkpoint["cursor"])
+        with journal.restoring():
+            check_same_data(checkpoint["facts"], splits.facts)
+            restore_snapshot_(plasticity, masks, checkpoint)
+            cursor = Cursor(**checkpoint["cursor"])
     progress = Progress(scenario, splits.facts, subnetworks=problem.subnetworks)
     training = TrainState(plasticity, numerics, masks, cursor.epoch_sums)
     steps = choose_steps(training, num_examples=progress.largest_stage)
@@ -202,13 +203,15 @@ def train_stages(
                     "training steps, which draw other random numbers (masks), if any", steps.why_eager
                 )
                 journal.checkpoint_if_due(snapshot)
-                journal.glance(progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage)
+                journal.write_progress(
+                    progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage
+                )
             values = online(cursor.epoch_sums, len(stage.train))
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
             values |= evaluation.scores(stage.tests)
             journal.note_not_captured("evaluation", evaluation.why_eager)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
-            journal.glance(accuracy=values["online_accuracy"])
+            journal.write_progress(accuracy=values["online_accuracy"])
             cursor.next_epoch(len(stage.train))
 
         interim.progress = partial(progress.of_subnetworks, cursor.stage)

@@ -1,54 +1,49 @@
-"""Checkpoints: all that the next step depends on, in one checksummed file, read without executing code."""
+"""Checkpoints: all that the next step depends on, in one file that says whose it is, read without executing code."""
 
-import hashlib
 import io
-import pickle
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from supple_lab.files import atomic_write, unreadable
+from supple_lab.files import WrongContent, read_sealed, write_sealed
 
-MAGIC = b"supple checkpoint 1\n"
+KIND = "checkpoint"
 NUM_KEPT = 2  # the last one, and the one before in case the last turns out damaged
-NUM_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-class DamagedCheckpoint(Exception):
-    """The file is not what was written: cut short, altered, or not a checkpoint."""
+class UnusableCheckpoint(Exception):
+    """A whole checkpoint of this run that it cannot go on from."""
 
 
 def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
-    """Add a checkpoint to the folder and remove all but the last two."""
+    """Add a checkpoint to the run's folder and remove all but the last two."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
-    payload = buffer.getbuffer()
     serial = max((serial_of(path) for path in checkpoint_files(folder)), default=0) + 1
-    digest = hashlib.sha256(payload).digest()
-    atomic_write(folder / f"checkpoint-{serial:06d}.pt", b"".join((MAGIC, digest, payload)))
+    write_sealed(folder / f"checkpoint-{serial:06d}.pt", buffer.getbuffer(), kind=KIND, run=folder.name)
     for old in checkpoint_files(folder)[:-NUM_KEPT]:
         old.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
-    """The content that was written, on the device, or DamagedCheckpoint.
+    """The content that was written, on the device, or WrongContent.
 
     A disk that refuses (StorageError) or a device without the memory says nothing about the file.
     """
+    payload = read_sealed(path, kind=KIND, run=path.parent.name)
     try:
-        data = path.read_bytes()
-    except IsADirectoryError as error:
-        raise DamagedCheckpoint(f"{path} is a folder, not a checkpoint.") from error
-    except OSError as error:
-        raise unreadable(error, path) from error
-    header, payload = data[: len(MAGIC) + NUM_DIGEST_BYTES], data[len(MAGIC) + NUM_DIGEST_BYTES :]
-    if header != MAGIC + hashlib.sha256(payload).digest():
-        raise DamagedCheckpoint(f"{path} is damaged (its checksum does not match).")
-    try:
-        return torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, EOFError) as error:
-        raise DamagedCheckpoint(f"{path} cannot be read: {error}") from error
+        content = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:  # whatever unpickling a strange file raises
+        if device.type != "cpu":
+            read_checkpoint(path, torch.device("cpu"))
+            raise  # the file is as it should be, and the device is not
+        raise WrongContent(f"cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise WrongContent("is no checkpoint.")
+    return content
 
 
 def checkpoint_files(folder: Path) -> list[Path]:

@@ -44,14 +44,15 @@ class Mirror:
         except ERRORS as error:
             raise _failed("copy to", self._path(folder, ""), error) from error
 
-    def pull(self, folder: Path) -> None:
-        """Bring the run's files here if there is more of the run there."""
+    def pull(self, folder: Path) -> bool:
+        """Bring the run's files here if there is more of the run there; whether there was."""
         try:
             names = self._names(folder)
-            if self._amount(folder, names) > local_amount(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                for name in sorted(names, key=lambda name: (name == STATUS, name.startswith(CHECKPOINT))):
-                    atomic_write(folder / name, self._disk.cat_file(self._path(folder, name)))
+            if self._amount(folder, names) <= local_amount(folder):
+                return False
+            for name in sorted(names, key=lambda name: (name == STATUS, name.startswith(CHECKPOINT))):
+                atomic_write(folder / name, self._disk.cat_file(self._path(folder, name)))
+            return True
         except ERRORS as error:
             raise _failed("read", self._path(folder, ""), error) from error
 

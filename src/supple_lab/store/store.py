@@ -2,15 +2,24 @@
 
 import json
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from supple_lab.files import CHOOSE_FOLDER, StorageError, atomic_write, remove_dead_parts, storage_error
+from supple_lab.files import (
+    CHOOSE_FOLDER,
+    StorageError,
+    WrongContent,
+    atomic_write,
+    read_regular,
+    remove_parts,
+    storage_error,
+)
 from supple_lab.spec import RunSpec
 from supple_lab.store.mirror import Mirror
+from supple_lab.store.reading import StoredRun, read_run
 from supple_lab.store.run_folder import RunFolder
 
-FORMAT = 1
+FORMAT = 2  # 1: statuses without their run's id; its runs stay, but unfinished ones start over
 
 
 class Store:
@@ -29,25 +38,18 @@ class Store:
             raise storage_error(error, root) from error
         if not os.access(root / "runs", os.W_OK | os.X_OK):
             raise StorageError(f"cannot write to {root}. {CHOOSE_FOLDER}")
-        for folder in (root, root / "studies", root / "report"):  # a run's own folder is seen to by whoever holds it
-            remove_dead_parts(folder)
-        if not (root / "format.json").exists():
+        for folder in (root, root / "studies", root / "report"):  # a run's own folder is the business of its holder
+            remove_parts(folder)
+        if not (root / "format.json").exists() or format_of(root) < FORMAT:
             atomic_write(root / "format.json", json.dumps({"format": FORMAT}).encode())
+            with suppress(OSError):
+                (root / "index.sqlite").unlink()  # of format 1
         return cls.open(root, mirror=mirror)
 
     @classmethod
     def open(cls, root: Path, *, mirror: str | None = None) -> "Store":
         """Open an existing folder for reading."""
-        try:
-            written_by = json.loads((root / "format.json").read_bytes())["format"]
-        except FileNotFoundError:
-            what = "holds no runs" if root.exists() else "does not exist, so that it holds no runs"
-            raise StorageError(f"{root} {what}. Make some with `supple run STUDY --out {root}`.") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.') from None
-        if not isinstance(written_by, int):
-            raise StorageError(f'{root / "format.json"} is damaged; it should read {{"format": {FORMAT}}}.')
-        if written_by > FORMAT:
+        if (written_by := format_of(root)) > FORMAT:
             raise StorageError(
                 f"{root} was written by a newer supple (store format {written_by}; this one reads up to {FORMAT}). "
                 "Upgrade supple, or choose another folder with --out DIR."
@@ -58,7 +60,27 @@ class Store:
         """Where the run of this spec lives, whether it exists or not."""
         return RunFolder(self.root / "runs" / spec.run_id, self.mirror)
 
-    def folders(self) -> Iterator[RunFolder]:
-        """Every run there is, in the order of their ids."""
-        for spec_file in sorted((self.root / "runs").glob("*/spec.json")):
-            yield RunFolder(spec_file.parent, self.mirror)
+    def runs(self) -> list[StoredRun]:
+        """Every run there is, as it stands now, by its id."""
+        try:
+            with os.scandir(self.root / "runs") as found:
+                folders = sorted(item.path for item in found if item.is_dir())
+            return [read_run(Path(folder)) for folder in folders]
+        except OSError:  # somebody removed all runs at once, or put something else there
+            return []
+
+
+def format_of(root: Path) -> int:
+    """The format that the store says it has."""
+    path = root / "format.json"
+    try:
+        content = read_regular(path, limit=2**16)
+        written_by = None if content is None else json.loads(content)["format"]
+    except (WrongContent, ValueError, KeyError, TypeError, RecursionError):
+        written_by = "damaged"
+    if written_by is None:
+        what = "holds no runs" if root.exists() else "does not exist, so that it holds no runs"
+        raise StorageError(f"{root} {what}. Make some with `supple run STUDY --out {root}`.")
+    if not isinstance(written_by, int):
+        raise StorageError(f'{path} is damaged; it should read {{"format": {FORMAT}}}.')
+    return written_by

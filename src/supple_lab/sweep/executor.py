@@ -1,32 +1,35 @@
-"""Terms: what a sweep grants each of its runs. None of it changes a number."""
+"""Executor: what brings the runs of a sweep to their end; on options none of which affects results."""
 
 import concurrent.futures
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
 
 import torch
 
 from supple_lab.codec import decode, encode
-from supple_lab.run.recorder import Pace
+from supple_lab.errors import Interrupted, end_process
+from supple_lab.run.recorder import CheckpointInterval
+from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.lock import RunIsBusy
-from supple_lab.store.run_folder import SETTLED, State
+from supple_lab.store.reading import SETTLED, State
 from supple_lab.store.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
-    """The share of a GPU, the time and the memory that a run may have, and where the runs find a cluster."""
+class SweepOptions:
+    """Options of a sweep's runs; none affects results."""
 
     per_gpu: int = 1  # runs at once on one GPU
     time_limit: float | None = None  # seconds for one attempt at a run; what takes longer has failed
     memory_limit: int | None = None  # bytes of a run's process, mapped files not counted; what takes more has failed
-    pace: Pace = field(default_factory=Pace)
+    interval: CheckpointInterval = field(default_factory=CheckpointInterval)
     track: tuple[str, ...] = ()  # names of trackers that are told what a run records
     address: str | None = None  # of a running Ray cluster
     slurm: tuple[str, ...] = ()  # what sbatch is told besides, as NAME=VALUE
@@ -34,7 +37,7 @@ class Terms:
 
     @property
     def has_limits(self) -> bool:
-        """Whether somebody must watch the run's process."""
+        """Whether the run's process must be watched."""
         return self.time_limit is not None or self.memory_limit is not None
 
     @property
@@ -44,28 +47,39 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """Where the runs are, on what they compute, and on what terms."""
+class Job:
+    """Where the runs are, on what they compute, and with which options."""
 
     out: str
     mirror: str | None
     device: str
     jobs: int
-    terms: Terms
+    options: SweepOptions
 
     @classmethod
-    def of(cls, engine: "Executor") -> "Order":
-        """The order that an engine passes on."""
-        store = engine.store
+    def of(cls, engine: "Executor") -> "Job":
+        """The job that an engine passes on."""
+        return cls.on(engine.store, device=engine.device, jobs=engine.jobs, options=engine.options)
+
+    @classmethod
+    def on(cls, store: Store, *, device: str, options: SweepOptions, jobs: int = 1) -> "Job":
+        """For runs of that store."""
         mirror = store.mirror.url if store.mirror else None
-        return cls(
-            out=str(store.root.resolve()), mirror=mirror, device=engine.device, jobs=engine.jobs, terms=engine.terms
-        )
+        return cls(out=str(store.root.resolve()), mirror=mirror, device=device, jobs=jobs, options=options)
+
+    def store(self) -> Store:
+        """The store, opened."""
+        return Store.create(Path(self.out), mirror=self.mirror)
+
+    def execute(self, spec: RunSpec, store: Store) -> State:
+        """Execute one run in this very process."""
+        own = self.options
+        return execute(spec, store, device=self.device, interval=own.interval, track=own.track, settled=own.settled)
 
     @property
     def runs_at_once(self) -> int:
         """That share what one job is given: a GPU, or a core."""
-        return self.terms.per_gpu if self.device == "cuda" else 1
+        return self.options.per_gpu if self.device == "cuda" else 1
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -73,20 +87,43 @@ class Order:
         return content
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> "Order":
-        """The order that was written."""
-        order: Order = decode(cls, content)
-        return order
+    def from_dict(cls, content: dict[str, Any]) -> "Job":
+        """The job that was written."""
+        job: Job = decode(cls, content)
+        return job
+
+
+def answer_of(work: Callable[[], State]) -> dict[str, str]:
+    """How a run ended, or what kept it from being executed, as JSON for the driver.
+
+    A run that was interrupted ends this process: the driver takes it up again in one that nothing happened to.
+    """
+    try:
+        return {"state": work()}
+    except RunIsBusy as busy:
+        return {"busy": str(busy)}
+    except Interrupted as error:
+        end_process(error)
+    except Exception as error:  # the driver tells it, under the run's name
+        return {"error": str(error) or type(error).__name__}
+
+
+def state_in(answer: dict[str, Any]) -> State:
+    """The state that an answer tells of, or its error raised."""
+    if "busy" in answer:
+        raise RunIsBusy(answer["busy"])
+    if "error" in answer:
+        raise RunError(answer["error"])
+    state: State = answer["state"]
+    return state
 
 
 def settle(future: Future[State], answer: dict[str, Any]) -> None:
-    """Hand an answer to whoever waits for the run."""
-    if "state" in answer:
-        future.set_result(answer["state"])
-    elif "busy" in answer:
-        future.set_exception(RunIsBusy(answer["busy"]))
-    else:
-        future.set_exception(RunError(answer["error"]))
+    """Hand an answer to the future that waits for it."""
+    try:
+        future.set_result(state_in(answer))
+    except (RunIsBusy, RunError) as error:
+        future.set_exception(error)
 
 
 class RunError(Exception):
@@ -105,20 +142,20 @@ class Executor(ABC):
     can_limit: ClassVar[bool] = True  # whether a run that exceeds its time or memory can be ended
     is_here: ClassVar[bool] = True  # whether runs compute on this machine, so that its GPUs are what they have
 
-    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
+    def __init__(self, store: Store, *, device: str, jobs: int, options: SweepOptions | None = None) -> None:
         self.store = store
         self.device = device
         self.jobs = jobs
-        self.terms = terms or Terms()
+        self.options = options or SweepOptions()
 
     @classmethod  # noqa: B027
     def check_installed(cls) -> None:
         """Raise EngineMissing where a package that the engine needs is not there."""
 
     @classmethod
-    def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
+    def default_jobs(cls, num_runs: int, *, device: str, options: SweepOptions) -> int:
         """How many runs to have at work where the user does not say: here, as many as this machine has places."""
-        places = torch.cuda.device_count() * terms.per_gpu if device == "cuda" else len(os.sched_getaffinity(0))
+        places = torch.cuda.device_count() * options.per_gpu if device == "cuda" else len(os.sched_getaffinity(0))
         return max(1, min(places, num_runs))
 
     @abstractmethod

@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from supple_lab.errors import Interrupted
+from supple_lab.errors import ENDING, SECONDS_TO_CHECKPOINT, Interrupted
 from supple_lab.spec import RunSpec
-from supple_lab.store.lock import RunIsBusy
-from supple_lab.store.run_folder import SETTLED, State
+from supple_lab.store.reading import SETTLED, State
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Executor, Order, RunError, Terms
+from supple_lab.sweep.executor import Executor, Job, RunError, SweepOptions, state_in
 from supple_lab.sweep.shared_gpu import SharedGPU
 from supple_lab.sweep.sweep import execute_here, persistently
 
@@ -58,15 +58,14 @@ class WatchedWorker:
     """One worker process. It is started at once and serves one run after the other."""
 
     def __init__(
-        self, store: Store, device: str, terms: Terms, *, environment: Mapping[str, str] | None = None
+        self, store: Store, device: str, options: SweepOptions, *, environment: Mapping[str, str] | None = None
     ) -> None:
-        self._terms = terms
+        self._terms = options
         self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        mirror = store.mirror.url if store.mirror else None
-        order = Order(out=str(store.root), mirror=mirror, device=device, jobs=1, terms=terms)
+        job = json.dumps(Job.on(store, device=device, options=options).to_dict())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.worker", json.dumps(order.to_dict())],
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", job],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -83,16 +82,19 @@ class WatchedWorker:
             print(spec.to_json(), file=self._process.stdin, flush=True)
         except BrokenPipeError:
             raise self._died() from None
-        answer = self._answer()
-        if "busy" in answer:
-            raise RunIsBusy(answer["busy"])
-        if "error" in answer:
-            raise RunError(answer["error"])
-        state: State = answer["state"]
-        return state
+        return state_in(self._answer())
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
+
+    def terminate(self) -> None:
+        """Ask the process to write a checkpoint and end."""
+        self._process.terminate()
+
+    def wait(self, seconds: float) -> None:
+        """Until the process has ended, or the time is over."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
 
     def kill(self) -> None:
         """End the process at once; the store is built to bear it."""
@@ -100,7 +102,7 @@ class WatchedWorker:
         self._process.wait()
 
     def close(self) -> None:
-        """End the process and let go of its pipes. Only for whoever hands it runs: others may kill it."""
+        """End the process and let go of its pipes. Only the thread that hands it runs may."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._complaints):
             assert pipe is not None
@@ -120,7 +122,7 @@ class WatchedWorker:
             raise self._died()
         self._is_ready = True
 
-    def _answer(self) -> dict[str, State]:
+    def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         started = time.monotonic()
         while not select.select([self._process.stdout], [], [], SECONDS_BETWEEN_LOOKS)[0]:
@@ -130,7 +132,7 @@ class WatchedWorker:
         line = self._process.stdout.readline()
         if not line:
             raise self._died()
-        answer: dict[str, State] = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def _excess(self, seconds: float) -> str | None:
@@ -189,8 +191,8 @@ class Process(Executor):
 
     name = "process"
 
-    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
-        super().__init__(store, device=device, jobs=jobs, terms=terms)
+    def __init__(self, store: Store, *, device: str, jobs: int, options: SweepOptions | None = None) -> None:
+        super().__init__(store, device=device, jobs=jobs, options=options)
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="worker")  # one hands each worker its runs
         self._own = threading.local()
         self._workers: list[WatchedWorker] = []
@@ -219,6 +221,12 @@ class Process(Executor):
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._stopping = True
+            if ENDING.is_set():  # by SIGTERM: the runs write a checkpoint, all at the same time
+                until = time.monotonic() + SECONDS_TO_CHECKPOINT
+                for worker in self._workers:
+                    worker.terminate()
+                for worker in self._workers:
+                    worker.wait(until - time.monotonic())
             for worker in self._workers:
                 worker.kill()
         self._threads.shutdown()
@@ -252,7 +260,7 @@ class Process(Executor):
                 if not hasattr(self._own, "gpu"):
                     self._own.gpu = next(self._gpus)
                 worker = self._own.worker = WatchedWorker(
-                    self.store, self.device, self.terms, environment=self._environment(self._own.gpu)
+                    self.store, self.device, self.options, environment=self._environment(self._own.gpu)
                 )
                 self._workers.append(worker)
         return worker

@@ -7,6 +7,7 @@ two, and convolutions that other runs compute meanwhile, not captured ones, roun
 the others leave too little memory are eager and draw other masks, which the run says.
 """
 
+import concurrent.futures
 import queue
 import sys
 import threading
@@ -16,14 +17,14 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 import torch
 
-from supple_lab.errors import COMPUTING_THREAD, BrokenProcess
+from supple_lab.errors import COMPUTING_THREAD, ENDING, SECONDS_TO_CHECKPOINT, BrokenProcess
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import MAX_THREADS
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
-from supple_lab.store.run_folder import State
+from supple_lab.store.reading import State
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Executor, RunError, Terms
+from supple_lab.sweep.executor import Executor, RunError, SweepOptions
 from supple_lab.sweep.sweep import execute_here
 
 OWN = threading.local()
@@ -36,11 +37,12 @@ class Packed(Executor):
     name = "packed"
     can_limit = False
 
-    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
-        super().__init__(store, device=device, jobs=min(jobs, MAX_THREADS), terms=terms)
+    def __init__(self, store: Store, *, device: str, jobs: int, options: SweepOptions | None = None) -> None:
+        super().__init__(store, device=device, jobs=min(jobs, MAX_THREADS), options=options)
         self._waiting: queue.Queue[tuple[RunSpec, Future[State]]] = queue.Queue()
         if jobs > MAX_THREADS:
             print(f"note: --engine packed has at most {MAX_THREADS} runs at once, not {jobs}.", file=sys.stderr)
+        self._at_work: set[Future[State]] = set()
         self._broken = ""  # why this process can execute no run any more
         if device == "cuda" and torch.cuda.device_count() > 1:
             print(ONE_GPU.format(torch.cuda.device_count()), file=sys.stderr)
@@ -49,10 +51,10 @@ class Packed(Executor):
             threading.Thread(target=self._serve, daemon=True, name=COMPUTING_THREAD).start()
 
     @classmethod
-    def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
+    def default_jobs(cls, num_runs: int, *, device: str, options: SweepOptions) -> int:
         if device != "cuda":
-            return super().default_jobs(num_runs, device=device, terms=terms)
-        return max(1, min(terms.per_gpu, num_runs))
+            return super().default_jobs(num_runs, device=device, options=options)
+        return max(1, min(options.per_gpu, num_runs))
 
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
@@ -67,12 +69,16 @@ class Packed(Executor):
         with suppress(queue.Empty):
             while True:
                 self._waiting.get_nowait()[1].cancel()
+        if ENDING.is_set():  # by SIGTERM: the runs write a checkpoint
+            concurrent.futures.wait(self._at_work, timeout=SECONDS_TO_CHECKPOINT)
 
     def _serve(self) -> None:
         while True:
             spec, future = self._waiting.get()
             if future.set_running_or_notify_cancel():
+                self._at_work.add(future)
                 self._execute(spec, future)
+                self._at_work.discard(future)
 
     def _execute(self, spec: RunSpec, future: Future[State]) -> None:
         try:

@@ -16,9 +16,9 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 from supple_lab.spec import RunSpec
-from supple_lab.store.run_folder import State
+from supple_lab.store.reading import State
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import EngineMissing, Executor, Order, RunError, Terms, settle
+from supple_lab.sweep.executor import EngineMissing, Executor, Job, RunError, SweepOptions, settle
 
 NUM_CLUSTERS = 3  # that may be lost, with no run ended in between
 SECONDS_TO_JOIN = 30  # for the cluster at an address to answer
@@ -33,15 +33,15 @@ class Ray(Executor):
     name = "ray"
     is_here = False
 
-    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
-        super().__init__(store, device=device, jobs=jobs, terms=terms)
+    def __init__(self, store: Store, *, device: str, jobs: int, options: SweepOptions | None = None) -> None:
+        super().__init__(store, device=device, jobs=jobs, options=options)
         self._guard = threading.Lock()
         self._waiting: dict[str, tuple[RunSpec, Future[State]]] = {}
         self._stopping = False
         self._num_lost = 0
         self._why_not = ""  # where there is no cluster to begin with
         self._connected = threading.Event()  # set in that case too
-        self._start_agent(SECONDS_TO_JOIN if self.terms.address else SECONDS_TO_START)
+        self._start_agent(SECONDS_TO_JOIN if self.options.address else SECONDS_TO_START)
         self._connected.wait()
         if self._why_not:
             raise EngineMissing(self._why_not)
@@ -57,8 +57,8 @@ class Ray(Executor):
             )
 
     @classmethod
-    def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
-        return num_runs if terms.address else super().default_jobs(num_runs, device=device, terms=terms)
+    def default_jobs(cls, num_runs: int, *, device: str, options: SweepOptions) -> int:
+        return num_runs if options.address else super().default_jobs(num_runs, device=device, options=options)
 
     def submit(self, spec: RunSpec) -> Future[State]:
         future: Future[State] = Future()
@@ -91,11 +91,11 @@ class Ray(Executor):
         self._listener.join()
 
     def _start_agent(self, seconds: int) -> None:
-        own = {} if self.terms.address else {"RAY_gcs_rpc_server_reconnect_timeout_s": str(SECONDS_WITHOUT_HEAD)}
-        order = json.dumps(Order.of(self).to_dict())
+        own = {} if self.options.address else {"RAY_gcs_rpc_server_reconnect_timeout_s": str(SECONDS_WITHOUT_HEAD)}
+        job = json.dumps(Job.of(self).to_dict())
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the agent)
         self._agent = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.ray_agent", order, str(seconds)],
+            [sys.executable, "-m", "supple_lab.sweep.remote.ray_agent", job, str(seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -153,7 +153,7 @@ class Ray(Executor):
         self._waiting.clear()
 
     def _no_cluster(self, code: int) -> str:
-        address = self.terms.address
+        address = self.options.address
         if address is None:
             return f"Ray could not start a cluster on this machine: {self._last_words(code)}"
         told = f"no answer in {SECONDS_TO_JOIN} seconds." if code == -signal.SIGALRM else self._last_words(code)

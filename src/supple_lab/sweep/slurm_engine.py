@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from supple_lab.spec import RunSpec
-from supple_lab.store.run_folder import State
+from supple_lab.store.reading import State
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import EngineMissing, Executor, Order, RunError, Terms, settle
+from supple_lab.sweep.executor import EngineMissing, Executor, Job, RunError, SweepOptions, settle
 
 SECONDS_BETWEEN_LOOKS = 2.0  # at the files in which jobs leave their answers
 MAX_TIMES_OUT_OF_TIME = 1000  # a job out of time is queued again: runs are as long as they are
@@ -26,8 +26,8 @@ class Slurm(Executor):
     name = "slurm"
     is_here = False
 
-    def __init__(self, store: Store, *, device: str, jobs: int, terms: Terms | None = None) -> None:
-        super().__init__(store, device=device, jobs=jobs, terms=terms)
+    def __init__(self, store: Store, *, device: str, jobs: int, options: SweepOptions | None = None) -> None:
+        super().__init__(store, device=device, jobs=jobs, options=options)
         self._executor = self._submitit()
         self._places: int = self._executor.parameters["array_parallelism"]  # jobs at once, in all arrays together
         self._guard = threading.Lock()
@@ -44,7 +44,7 @@ class Slurm(Executor):
             raise EngineMissing("the engine slurm needs sbatch and srun: start it where jobs are submitted.")
 
     @classmethod
-    def default_jobs(cls, num_runs: int, *, device: str, terms: Terms) -> int:
+    def default_jobs(cls, num_runs: int, *, device: str, options: SweepOptions) -> int:
         return num_runs
 
     def submit(self, spec: RunSpec) -> Future[State]:
@@ -54,11 +54,11 @@ class Slurm(Executor):
         from supple_lab.sweep.remote.slurm_job import RunsOfAJob  # needs submitit, which not everybody has
 
         futures: dict[str, Future[State]] = {spec.run_id: Future() for spec in specs}
-        order = Order.of(self)
-        arrays = divide(specs, places=self._places, size=order.runs_at_once)
+        job = Job.of(self)
+        arrays = divide(specs, places=self._places, size=job.runs_at_once)
         for index, array in enumerate(arrays):
             share = self._places // len(arrays) + (index < self._places % len(arrays))
-            jobs = [RunsOfAJob(tuple(spec.to_json() for spec in runs), order) for runs in array]
+            jobs = [RunsOfAJob(tuple(spec.to_json() for spec in runs), job) for runs in array]
             self._submit_array(jobs, [{spec.run_id: futures[spec.run_id] for spec in runs} for runs in array], share)
         return list(futures.values())
 
@@ -96,15 +96,15 @@ class Slurm(Executor):
         import submitit
 
         executor = submitit.SlurmExecutor(self.store.root / "slurm", max_num_timeout=MAX_TIMES_OUT_OF_TIME)
-        size = Order.of(self).runs_at_once
+        size = Job.of(self).runs_at_once
         wanted: dict[str, Any] = {"job_name": "supple", "time": DEFAULT_MINUTES, "cpus_per_task": size}
         wanted["array_parallelism"] = max(1, self.jobs // size)
         if self.device == "cuda":
             wanted["gpus_per_node"] = 1
-        if self.terms.memory_limit is not None:
-            wanted["mem"] = f"{size * self.terms.memory_limit // 2**30 + GIB_BESIDES}GB"
+        if self.options.memory_limit is not None:
+            wanted["mem"] = f"{size * self.options.memory_limit // 2**30 + GIB_BESIDES}GB"
         try:
-            executor.update_parameters(**wanted | dict(_named(item) for item in self.terms.slurm))
+            executor.update_parameters(**wanted | dict(_named(item) for item in self.options.slurm))
         except ValueError as error:
             raise EngineMissing(f"--slurm: {error}") from error
         return executor

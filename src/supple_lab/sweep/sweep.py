@@ -3,19 +3,18 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from supple_lab.errors import BrokenProcess, Interrupted
 from supple_lab.files import StorageError
-from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.checkpoint import checkpoint_files, serial_of
-from supple_lab.store.index import entries
-from supple_lab.store.lock import LeaseWatch, RunIsBusy
-from supple_lab.store.run_folder import SETTLED, State
+from supple_lab.store.lock import LockWatch, RunIsBusy
+from supple_lab.store.reading import SETTLED, State
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Executor, RunError
+from supple_lab.sweep.executor import Executor, Job, RunError
 
 NUM_ATTEMPTS = 5  # without a new checkpoint: killed workers are replaced, but a run that kills its own is given up
 
@@ -37,13 +36,8 @@ def persistently(attempt: Callable[[], State], folder: Path, *, is_wanted: Calla
 
 
 def execute_here(spec: RunSpec, engine: Executor) -> State:
-    """Execute the run in this very process, on the engine's terms."""
-    store, device, terms = engine.store, engine.device, engine.terms
-
-    def attempt() -> State:
-        return execute(spec, store, device=device, pace=terms.pace, track=terms.track, settled=terms.settled)
-
-    return persistently(attempt, store.folder(spec).path)
+    """Execute the run in this very process, with the engine's options."""
+    return persistently(lambda: Job.of(engine).execute(spec, engine.store), engine.store.folder(spec).path)
 
 
 def newest_serial(folder: Path) -> int:
@@ -69,8 +63,7 @@ class Failure:
 def unfinished(store: Store, specs: Iterable[RunSpec], *, retry_failed: bool) -> list[RunSpec]:
     """The runs still to be executed; what failed before is tried again only when asked for."""
     settled = ("done",) if retry_failed else SETTLED
-    known = {entry.run for entry in entries(store) if entry.state in settled and not entry.is_damaged}
-    return [spec for spec in specs if spec.run_id not in known]
+    return [spec for spec in specs if store.folder(spec).state() not in settled]
 
 
 def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
@@ -79,21 +72,22 @@ def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
     A run that another process is at work on is waited for, and taken over should that process die.
     """
     for spec in specs:
-        executor.store.folder(spec).create(spec)
+        with suppress(StorageError):  # said when it is this run's turn
+            executor.store.folder(spec).create(spec)
     could_not: list[Failure] = []
-    elsewhere: dict[RunSpec, LeaseWatch] = {}
+    elsewhere: dict[RunSpec, LockWatch] = {}
     with executor:
         futures = dict(zip(executor.submit_all(specs), specs, strict=True))
         while futures or elsewhere:
             for future in list(executor.as_completed(futures, timeout=SECONDS_BETWEEN_LOOKS)):
                 spec = futures.pop(future)
                 if isinstance(error := error_of(future, executor.store, spec), RunIsBusy):
-                    elsewhere[spec] = LeaseWatch(executor.store.folder(spec).path)
+                    elsewhere[spec] = LockWatch(executor.store.folder(spec).path)
                 elif error is not None:
                     could_not.append(Failure(spec, str(error) or type(error).__name__))
             for spec in [spec for spec, watch in elsewhere.items() if watch.broke()]:
                 del elsewhere[spec]
-                if executor.store.folder(spec).state() not in executor.terms.settled:
+                if executor.store.folder(spec).state() not in executor.options.settled:
                     futures[executor.submit(spec)] = spec
             if elsewhere and not futures:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -130,7 +124,6 @@ def exchange(store: Store, specs: Sequence[RunSpec]) -> None:
 def exchange_one(store: Store, spec: RunSpec) -> None:
     """Fetch the run where the mirror has more of it, copy it out where it has less."""
     folder = store.folder(spec)
-    folder.create(spec)
     try:
         with folder.held(spec):
             if store.mirror is not None and store.mirror.lacks(folder.path):

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from supple_lab.spec import RunSpec
-from supple_lab.store.run_folder import SETTLED, State
+from supple_lab.store.lock import is_held
+from supple_lab.store.reading import SETTLED, State, read_status
 from supple_lab.store.store import Store
 
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -29,7 +30,7 @@ ORDER: tuple[State, ...] = ("running", "failed", "diverged", "interrupted", "wai
 
 
 @dataclass(frozen=True)
-class Glance:
+class RunProgress:
     """One run as seen from outside."""
 
     title: str
@@ -54,22 +55,22 @@ class View(ABC):
         self.specs = specs
         self._titles = titles_of(specs, conditions)
         self._at_start = {spec.run_id: look_at(store, spec) for spec in specs}
-        self._settled: dict[str, Glance] = {}
+        self._settled: dict[str, RunProgress] = {}
         self._started = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def look(self) -> list[Glance]:
+    def look(self) -> list[RunProgress]:
         """How every run stands now. Runs that ended since the start are not looked at again."""
         return [self._look_at(spec) for spec in self.specs]
 
-    def seconds_left(self, glances: Sequence[Glance]) -> float | None:
+    def seconds_left(self, runs: Sequence[RunProgress]) -> float | None:
         """An estimate from the rate so far; None before there is one."""
         started = list(self._at_start.values())
-        progress = [1.0 if glance.state in SETTLED else glance.progress for glance in glances]
-        before = [0.0 if glance.state in SETTLED else glance.progress for glance in started]
+        progress = [1.0 if run.state in SETTLED else run.progress for run in runs]
+        before = [0.0 if run.state in SETTLED else run.progress for run in started]
         gained = sum(now - then for now, then in zip(progress, before, strict=True) if now > then)
-        return (time.monotonic() - self._started) * (len(glances) - sum(progress)) / gained if gained > 0 else None
+        return (time.monotonic() - self._started) * (len(runs) - sum(progress)) / gained if gained > 0 else None
 
     def runs_per_hour(self) -> float | None:
         """How many runs ended in an hour, at the rate so far; None before one did."""
@@ -84,13 +85,13 @@ class View(ABC):
         self._ended.set()
         self._thread.join()
 
-    def _look_at(self, spec: RunSpec) -> Glance:
+    def _look_at(self, spec: RunSpec) -> RunProgress:
         if spec.run_id in self._settled:
             return self._settled[spec.run_id]
-        glance = replace(look_at(self.store, spec), title=self._titles[spec.run_id])
-        if glance.state in SETTLED and glance != replace(self._at_start[spec.run_id], title=glance.title):
-            self._settled[spec.run_id] = glance
-        return glance
+        run = replace(look_at(self.store, spec), title=self._titles[spec.run_id])
+        if run.state in SETTLED and run != replace(self._at_start[spec.run_id], title=run.title):
+            self._settled[spec.run_id] = run
+        return run
 
     def _watch(self) -> None:
         cost = 0.0
@@ -101,14 +102,14 @@ class View(ABC):
         self.show(self.look())
 
     @abstractmethod
-    def show(self, glances: Sequence[Glance]) -> None:
+    def show(self, runs: Sequence[RunProgress]) -> None:
         """Tell the onlooker."""
 
 
 class Quiet(View):
     """Says nothing."""
 
-    def show(self, glances: Sequence[Glance]) -> None:
+    def show(self, runs: Sequence[RunProgress]) -> None:
         pass
 
 
@@ -120,14 +121,14 @@ class PlainLines(View):
         self._told: set[str] = set()
         self._last_line = time.monotonic()
 
-    def show(self, glances: Sequence[Glance]) -> None:
-        for run, glance in list(self._settled.items()):
-            if run not in self._told:
-                self._told.add(run)
-                print(f"{glance.title}: {glance.state}{_accuracy(glance)}", flush=True)
+    def show(self, runs: Sequence[RunProgress]) -> None:
+        for run_id, run in list(self._settled.items()):
+            if run_id not in self._told:
+                self._told.add(run_id)
+                print(f"{run.title}: {run.state}{_accuracy(run)}", flush=True)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            print(summary(glances, self.seconds_left(glances), self.runs_per_hour()), flush=True)
+            print(summary(runs, self.seconds_left(runs), self.runs_per_hour()), flush=True)
 
 
 class LiveTable(View):
@@ -145,22 +146,22 @@ class LiveTable(View):
         super().__exit__(kind, error, at)
         self._live.stop()
 
-    def show(self, glances: Sequence[Glance]) -> None:
-        self._live.update(self.table(glances), refresh=True)
+    def show(self, runs: Sequence[RunProgress]) -> None:
+        self._live.update(self.table(runs), refresh=True)
 
-    def table(self, glances: Sequence[Glance]) -> Table:
+    def table(self, runs: Sequence[RunProgress]) -> Table:
         """What is drawn."""
-        caption = summary(glances, self.seconds_left(glances), self.runs_per_hour())
+        caption = summary(runs, self.seconds_left(runs), self.runs_per_hour())
         table = Table(caption=caption, box=None, caption_justify="left")
         for heading in ("run", "state", "progress", "", "left", "online accuracy"):
             table.add_column(heading)
-        for glance in sorted(glances, key=lambda glance: ORDER.index(glance.state))[:MAX_ROWS]:
-            bar = ProgressBar(total=1.0, completed=glance.progress, width=24)
-            left = "" if glance.seconds_left is None else in_words(glance.seconds_left)
-            accuracy = "" if glance.accuracy is None else f"{glance.accuracy:.3f}"
-            table.add_row(Text(glance.title), glance.state, bar, f"{glance.progress:.0%}", left, accuracy)
-        if len(glances) > MAX_ROWS:
-            table.add_row(f"and {len(glances) - MAX_ROWS:,} more", "", "", "", "", "")
+        for run in sorted(runs, key=lambda run: ORDER.index(run.state))[:MAX_ROWS]:
+            bar = ProgressBar(total=1.0, completed=run.progress, width=24)
+            left = "" if run.seconds_left is None else in_words(run.seconds_left)
+            accuracy = "" if run.accuracy is None else f"{run.accuracy:.3f}"
+            table.add_row(Text(run.title), run.state, bar, f"{run.progress:.0%}", left, accuracy)
+        if len(runs) > MAX_ROWS:
+            table.add_row(f"and {len(runs) - MAX_ROWS:,} more", "", "", "", "", "")
         return table
 
 
@@ -171,13 +172,13 @@ def choose_view(*, quiet: bool) -> type[View]:
     return LiveTable if sys.stdout.isatty() else PlainLines
 
 
-def look_at(store: Store, spec: RunSpec) -> Glance:
+def look_at(store: Store, spec: RunSpec) -> RunProgress:
     """Read one run's status."""
-    folder = store.folder(spec)
-    status = folder.status()
-    return Glance(
+    folder = store.folder(spec).path
+    status = read_status(folder)
+    return RunProgress(
         title=title_of(spec),
-        state=folder.state() if status["state"] == "running" else status["state"],
+        state="interrupted" if status["state"] == "running" and not is_held(folder) else status["state"],
         progress=float(status.get("progress", 0.0)),
         accuracy=status.get("accuracy"),
         seconds=float(status.get("seconds", 0.0)),
@@ -199,18 +200,18 @@ def titles_of(specs: Sequence[RunSpec], conditions: Conditions = NO_CONDITIONS) 
     return {run: title if counts[title] == 1 else f"{title} ({run})" for run, title in titles.items()}
 
 
-def summary(glances: Sequence[Glance], seconds_left: float | None, runs_per_hour: float | None) -> str:
+def summary(runs: Sequence[RunProgress], seconds_left: float | None, runs_per_hour: float | None) -> str:
     """Counts, the rate and the time left in one line."""
-    states = [glance.state for glance in glances]
+    states = [run.state for run in runs]
     counts = [f"{states.count(state):,} {state}" for state in ORDER if state in states]
-    progress = sum(glance.progress for glance in glances) / max(len(glances), 1)
+    progress = sum(run.progress for run in runs) / max(len(runs), 1)
     rate = (
         ""
         if runs_per_hour is None
         else f", {runs_per_hour:,.0f} {'run' if round(runs_per_hour) == 1 else 'runs'} an hour"
     )
     left = "" if seconds_left is None or progress >= 1 else f", about {in_words(seconds_left)} left"
-    return f"{len(glances):,} {'run' if len(glances) == 1 else 'runs'}: {', '.join(counts)}; {progress:.0%}{rate}{left}"
+    return f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}: {', '.join(counts)}; {progress:.0%}{rate}{left}"
 
 
 def in_words(seconds: float) -> str:
@@ -221,5 +222,5 @@ def in_words(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _accuracy(glance: Glance) -> str:
-    return "" if glance.accuracy is None else f", online accuracy {glance.accuracy:.3f} in its last epoch"
+def _accuracy(run: RunProgress) -> str:
+    return "" if run.accuracy is None else f", online accuracy {run.accuracy:.3f} in its last epoch"

@@ -18,7 +18,7 @@ import ray
 
 from supple_lab.sweep.remote.ray_task import execute_task
 
-Order = dict[str, Any]  # as the driver wrote it: reading it takes torch, and the agent does without
+Job = dict[str, Any]  # as the driver wrote it: decoding it takes torch, and the agent does without
 
 SECONDS_BETWEEN_LOOKS = 0.05
 NUM_RETRIES = 20  # of a task whose worker or node is lost; one that kills its own worker must not do so for ever
@@ -29,10 +29,10 @@ PASSED_ON = ("SUPPLE_DATA", "SUPPLE_PLUGIN")  # variables that runs need; a clus
 class Agent:
     """Keeps as many tasks in Ray's hands as runs may be at work."""
 
-    def __init__(self, order: Order, answers: TextIO) -> None:
-        self._order = order
+    def __init__(self, job: Job, answers: TextIO) -> None:
+        self._job = job
         self._answers = answers
-        self._task = task_for(order)
+        self._task = task_for(job)
         self._pending: deque[dict[str, str]] = deque()
         self._at_work: dict[Any, str] = {}
 
@@ -41,9 +41,9 @@ class Agent:
         while True:
             while not messages.empty() or not (self._pending or self._at_work):
                 self._obey(messages.get())
-            while self._pending and len(self._at_work) < self._order["jobs"]:
+            while self._pending and len(self._at_work) < self._job["jobs"]:
                 message = self._pending.popleft()
-                self._at_work[self._task.remote(message["spec"], self._order)] = message["run"]
+                self._at_work[self._task.remote(message["spec"], self._job)] = message["run"]
             if self._at_work:
                 for reference in ray.wait(list(self._at_work), timeout=SECONDS_BETWEEN_LOOKS)[0]:
                     self._answer(self._at_work.pop(reference), **result_of(reference))
@@ -62,36 +62,36 @@ class Agent:
         print(json.dumps({"run": run, **content}), file=self._answers, flush=True)
 
 
-def main(order: Order, seconds: int) -> None:
+def main(job: Job, seconds: int) -> None:
     """Serve until the input closes; die of an alarm where no cluster is reached in time."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Ray prints what it likes
     messages: queue.Queue[dict[str, str]] = queue.Queue()
     threading.Thread(target=_read, args=(sys.stdin, messages), daemon=True).start()
     signal.alarm(seconds)  # the kernel keeps it, whatever Ray's own code does: it tries for more than three minutes
-    connect(order)
+    connect(job)
     signal.alarm(0)
     print(json.dumps({"connected": True}), file=answers, flush=True)
-    Agent(order, answers).serve(messages)
+    Agent(job, answers).serve(messages)
 
 
-def connect(order: Order) -> None:
+def connect(job: Job) -> None:
     """Join the cluster that was named, or start one with as many places as runs may be at work."""
-    address = order["terms"]["address"]
+    address = job["options"]["address"]
     if address:
         place: dict[str, Any] = {"address": address}
     else:
-        place = {"address": "local", "num_cpus": order["jobs"], "include_dashboard": False}
+        place = {"address": "local", "num_cpus": job["jobs"], "include_dashboard": False}
     passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {"env_vars": {"OMP_NUM_THREADS": "1", **passed_on}}
     ray.init(**place, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
 
 
-def task_for(order: Order) -> Any:
+def task_for(job: Job) -> Any:
     """The remote function with what a run takes: one core, and its share of a GPU."""
     wanted: dict[str, Any] = {"num_cpus": 1, "max_retries": NUM_RETRIES}
-    if order["device"] == "cuda":
-        wanted["num_gpus"] = 1 / order["terms"]["per_gpu"]
+    if job["device"] == "cuda":
+        wanted["num_gpus"] = 1 / job["options"]["per_gpu"]
     return ray.remote(**wanted)(execute_task)
 
 

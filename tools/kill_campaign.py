@@ -1,0 +1,388 @@
+"""Kill campaign: kills runs at random, and says whether each, resumed, equals the run that nothing happened to.
+
+    PYTHONPATH=tests python tools/kill_campaign.py --kills 500 --seed 1   # --only 17 repeats one case
+    PYTHONPATH=tests python tools/kill_campaign.py --kills 500 --out /dev/shm/kills
+
+A case is one or two runs of some method. They are killed up to three times, in one of the ways below, and then brought
+to their end. Processes are forked after the imports, so that a case takes a second.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from small_games import chain_spec
+from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from supple.methods.base import Method
+from supple_lab import registry
+from supple_lab.run.check import check_suitable
+from supple_lab.run.recorder import CheckpointInterval
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store import lock, run_folder
+from supple_lab.store.checkpoint import checkpoint_files
+from supple_lab.store.run_folder import RecordLog
+from supple_lab.store.store import Store
+from supple_lab.sweep import local, sweep
+from supple_lab.sweep.executor import Job, SweepOptions
+from supple_lab.sweep.local import Inline, Process
+from supple_lab.sweep.remote import worker
+
+SECONDS_TO_HANG = 120.0  # on a machine where a whole run takes one
+LOGS = ("records.jsonl", "epochs.jsonl")
+OPERATIONS = ("open", "replace", "rename", "unlink", "fsync", "pwrite", "ftruncate", "mkdir")
+INTERVALS = (
+    CheckpointInterval(seconds=0.0),
+    CheckpointInterval(seconds=0.05),
+    CheckpointInterval(seconds=1e9, stages=1),
+)
+
+
+@dataclass
+class Case:
+    """Runs that are killed, in a store of their own."""
+
+    chance: random.Random
+    store: Store
+    specs: list[RunSpec]
+    seconds: float  # that the runs take, unbroken
+    log: Path
+    num_kills: int = 0
+
+    def options(self) -> SweepOptions:
+        return SweepOptions(interval=self.chance.choice(INTERVALS))
+
+    def execute(self, interval: CheckpointInterval) -> None:
+        for spec in self.specs:
+            assert execute(spec, self.store, interval=interval) == "done"
+
+    def kill_later(self, *pids: int) -> None:
+        """Kill these processes, at some time in as long as the runs take."""
+        time.sleep(self.chance.uniform(0.0, 1.3 * self.seconds))
+        for pid in pids:
+            self.count(ended(pid, kill=True))
+
+    def count(self, code: int) -> None:
+        self.num_kills += code == -signal.SIGKILL
+
+
+def in_time(case: Case) -> None:
+    """At any moment."""
+    case.kill_later(forked(partial(case.execute, case.options().interval), case.log))
+
+
+def before_an_operation(case: Case) -> None:
+    """Right before something happens to a file."""
+    number = case.chance.randrange(1, 300)
+
+    def work() -> None:
+        countdown = itertools.count(number, -1)
+
+        def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+            def operation(*arguments: Any, **options: Any) -> Any:
+                if next(countdown) == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return original(*arguments, **options)
+
+            return operation
+
+        for name in OPERATIONS:
+            setattr(os, name, counted(getattr(os, name)))
+        run_folder.open = counted(open)  # type: ignore[attr-defined]
+        case.execute(interval)
+
+    interval = case.options().interval
+    case.count(ended(forked(work, case.log)))
+
+
+def in_a_write(case: Case) -> None:
+    """With a line or a part half written; besides, a newest checkpoint may be cut, as by a power cut."""
+    number, share, in_log = case.chance.randrange(1, 40), case.chance.random(), case.chance.random() < 0.5
+    interval = case.options().interval
+
+    def work() -> None:
+        countdown = itertools.count(number, -1)
+        append, fsync = RecordLog.append, os.fsync
+
+        def torn_line(log: RecordLog, record: dict[str, Any]) -> None:
+            if next(countdown) > 0:
+                return append(log, record)
+            line = run_folder.line_of(record)
+            with open(log.path, "ab") as file:
+                file.write(line[: int(share * len(line))])
+            return os.kill(os.getpid(), signal.SIGKILL)
+
+        def torn_part(file: int) -> None:
+            if next(countdown) > 0:
+                return fsync(file)
+            os.ftruncate(file, int(share * os.fstat(file).st_size))
+            return os.kill(os.getpid(), signal.SIGKILL)
+
+        if in_log:
+            RecordLog.append = torn_line  # type: ignore[method-assign]
+        else:
+            os.fsync = torn_part  # type: ignore[assignment]
+        case.execute(interval)
+
+    case.count(ended(forked(work, case.log)))
+    for spec in case.specs:
+        if case.chance.random() < 0.3:
+            for path in checkpoint_files(case.store.folder(spec).path)[-1:]:
+                os.truncate(path, int(case.chance.random() * path.stat().st_size))
+
+
+def one_of_two_drivers(case: Case) -> None:
+    """One of two processes that bring the same runs to their end; the other goes on, or takes over."""
+    pids = [forked(partial(drive, case, Inline, case.options()), case.log) for _ in range(2)]
+    case.kill_later(pids[0])
+    if code := ended(pids[1]):
+        raise AssertionError(f"the other driver ended with {code}")
+
+
+def a_worker(case: Case) -> None:
+    """The process that executes a run for a driver, which starts another one."""
+    driver = forked(partial(drive, case, Process, case.options()), case.log)
+    until = time.monotonic() + case.chance.uniform(0.0, 1.3 * case.seconds)
+    while time.monotonic() < until:
+        time.sleep(0.005)
+    for spec in case.specs:
+        pid = case.store.folder(spec).status().get("pid")
+        if case.store.folder(spec).state() == "running" and isinstance(pid, int) and parent_of(pid) == driver:
+            os.kill(pid, signal.SIGKILL)
+            case.num_kills += 1
+    if code := ended(driver):
+        raise AssertionError(f"the driver ended with {code}")
+
+
+def a_driver(case: Case) -> None:
+    """The process that hands runs to workers, which end with it."""
+    case.kill_later(forked(partial(drive, case, Process, case.options()), case.log))
+
+
+WAYS = (in_time, before_an_operation, in_a_write, one_of_two_drivers, a_worker, a_driver)
+SHARES = (25, 30, 20, 9, 8, 8)
+
+
+def drive(case: Case, engine: type[Inline] | type[Process], options: SweepOptions) -> None:
+    """Bring the runs to their end as `supple run` does."""
+    could_not = sweep.execute_all(case.specs, engine(case.store, device="cpu", jobs=2, options=options))
+    assert not could_not, could_not
+
+
+class ForkedWorker:
+    """A worker process as subprocess.Popen would start it, but without its imports."""
+
+    def __init__(self, command: Sequence[str], *, stderr: Any, **_: Any) -> None:
+        (inside, to_it), (from_it, outside) = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                for number, place in ((inside, 0), (outside, 1), (stderr.fileno(), 2)):
+                    os.dup2(number, place)
+                os.closerange(3, 1024)
+                sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+                worker.main(Job.from_dict(json.loads(command[-1])))
+            finally:
+                os._exit(1)
+        os.close(inside)
+        os.close(outside)
+        self.stdin, self.stdout = os.fdopen(to_it, "w"), os.fdopen(from_it)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._wait(0)
+        assert code is not None
+        return code
+
+    def _wait(self, how: int) -> int | None:
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, how)
+            except ChildProcessError:  # another thread was first
+                pid, status = self.pid, 0
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def terminate(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+
+def forked(work: Callable[[], None], log: Path) -> int:
+    """The id of a process that does the work and writes what it says to the log."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 3
+    try:
+        number = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        os.dup2(number, 1)
+        os.dup2(number, 2)
+        local.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": ForkedWorker})  # type: ignore[assignment]
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(pid: int, *, kill: bool = False) -> int:
+    """The exit code of the process, or minus its signal; one that hangs is killed, and said."""
+    if kill:
+        os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + SECONDS_TO_HANG
+    while time.monotonic() < until:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise AssertionError("it hung")
+
+
+def parent_of(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def chosen_specs(chance: random.Random) -> list[RunSpec]:
+    """One run, or two, of any method: supervised, or a game."""
+    method = chance.choice(sorted(registry.known(Method).items()))[1]()
+    seed = chance.randrange(3)
+    if chance.random() < 0.2 and suits(chain_spec(method)):
+        spec = chain_spec(method, seed=seed)
+    elif chance.random() < 0.4:
+        spec = replace(small_scenario_spec(chance.choice(SMALL_SCENARIOS), method), seed=seed)
+    else:
+        spec = small_spec(method, seed=seed)
+    return [spec, replace(spec, seed=seed + 3)][: chance.choice((1, 1, 2))]
+
+
+def suits(spec: RunSpec) -> bool:
+    try:
+        check_suitable(spec, device="cpu")
+    except Exception:
+        return False
+    return True
+
+
+class Campaign:
+    """Cases one after the other, each with random numbers of its own."""
+
+    def __init__(self, seed: int, out: Path) -> None:
+        self.seed = seed
+        self.out = out
+        self.unbroken = Store.create(out / "unbroken")
+        self.seconds: dict[str, float] = {}
+        self.kills: Counter[str] = Counter()
+        self.methods: Counter[str] = Counter()
+        self.num_cases = 0
+        self.failures: list[str] = []
+
+    def run(self, *, num_kills: int) -> None:
+        """Go on with further cases until there were so many kills in all."""
+        while self.kills.total() < num_kills:
+            self.run_case(self.num_cases)
+
+    def run_case(self, index: int) -> None:
+        """One case; what went wrong is kept, with its store."""
+        chance = random.Random(f"{self.seed} {index}")
+        (way,) = chance.choices(WAYS, SHARES)
+        folder = self.out / f"case-{index:05d}"
+        specs = chosen_specs(chance)
+        case = Case(chance, Store.create(folder), specs, sum(map(self.seconds_of, specs)), folder / "said.txt")
+        try:
+            for _ in range(chance.randint(1, 3)):
+                way(case)
+            if code := ended(forked(partial(drive, case, Inline, case.options()), case.log)):
+                raise AssertionError(f"the last process ended with {code}")
+            self.compare(case)
+            shutil.rmtree(folder)
+        except AssertionError as error:
+            said = case.log.read_text()[-1500:] if case.log.exists() else ""
+            self.failures.append(
+                f"seed {self.seed}, case {index}, {way.__name__}, {specs[0].method.name}: {error}\n{said}"
+            )
+        self.num_cases += 1
+        self.kills[way.__name__] += case.num_kills
+        self.methods[specs[0].method.name] += case.num_kills
+
+    def seconds_of(self, spec: RunSpec) -> float:
+        """How long the run takes unbroken, which is found out once."""
+        if spec.run_id not in self.seconds:
+            started = time.monotonic()
+            work = partial(execute, spec, self.unbroken, interval=INTERVALS[0])
+            assert ended(forked(lambda: print(work()), self.out / "unbroken.txt")) == 0
+            assert self.unbroken.folder(spec).state() == "done", (self.out / "unbroken.txt").read_text()[-1500:]
+            self.seconds[spec.run_id] = time.monotonic() - started
+        return self.seconds[spec.run_id]
+
+    def compare(self, case: Case) -> None:
+        """The runs are done, bit for bit as they are unbroken, and nothing is left that should not be."""
+        for spec in case.specs:
+            folder, expected = case.store.folder(spec).path, self.unbroken.folder(spec).path
+            assert case.store.folder(spec).state() == "done", case.store.folder(spec).status()
+            for name in LOGS:
+                assert (folder / name).read_bytes() == (expected / name).read_bytes(), f"{name} differs"
+            left = [path.name for path in folder.iterdir() if path.name == lock.NAME or path.name.endswith(".part")]
+            assert not left, left
+
+    def summary(self) -> str:
+        by_way = ", ".join(f"{number} {way}" for way, number in sorted(self.kills.items()))
+        return (
+            f"seed {self.seed}: {self.kills.total()} kills in {self.num_cases} cases ({by_way}), "
+            f"{len(self.methods)} methods, {len(self.failures)} failures"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", type=int, help="one case alone, by its number")
+    parser.add_argument("--out", type=Path, help="where the runs are; default: a folder that is removed")
+    asked = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
+    os.environ["SUPPLE_COMMIT"] = "campaign"  # or each run would ask git
+    with tempfile.TemporaryDirectory() as folder:
+        campaign = Campaign(seed, asked.out or Path(folder))
+        print(f"seed {seed}", flush=True)
+        if asked.only is not None:
+            campaign.run_case(asked.only)
+        for number in range(50, asked.kills + 50, 50) if asked.only is None else []:
+            campaign.run(num_kills=min(number, asked.kills))
+            print(campaign.summary(), flush=True)
+    print("\n".join([*campaign.failures, campaign.summary()]))
+    return 1 if campaign.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
