@@ -15,6 +15,7 @@ import supple
 from supple import AID, Learner, attach
 from supple.learner import PATIENCE
 from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
+from written import holding
 
 METHODS = [
     L2(strength=0.1),
@@ -330,12 +331,9 @@ def test_method_that_traces_and_saw_no_inputs_says_what_to_do():
         optimizer.step()
 
 
+@holding(lambda: {"net": network()})
 class Outer(nn.Module):
     """Takes the inputs of a network by name, with a scalar beside them."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = network()
 
     def forward(self, *, x, scale=1.0):
         return self.net(x) * scale

@@ -11,7 +11,7 @@ from torch import nn
 import networks
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, conversion_report, convert
 from supple.activations import ACTIVATIONS
-from written import network_of
+from written import holding, network_of
 
 # For each network: the shape of its input, how many activations it calls in training, and whether its class must stay.
 NETWORKS = {
@@ -34,12 +34,9 @@ DRAWING = (networks.FunctionalNet, networks.DropPathNet)
 every_network = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 
 
+@holding(lambda: {"inplace": False})
 class Rectifier(nn.Module):
     """ReLU under another name, which draws no random numbers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inplace = False
 
     def forward(self, x):
         return torch.relu_(x) if self.inplace else torch.relu(x)
@@ -254,11 +251,8 @@ def test_copied_and_pickled_transformer_layers_keep_their_activation(model):
 
 
 def test_a_function_given_back_leaves_no_activation_behind_in_a_class_that_sets_its_own_state():
+    @holding(lambda: {"act": F.relu})
     class Restored(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.act = F.relu
-
         def __setstate__(self, state):
             super().__setstate__(state)
 

@@ -11,15 +11,12 @@ from torch.utils.checkpoint import checkpoint
 import networks
 from supple import AID, conversion_report, convert
 from supple.convert.call_sites import CallSites
-from written import network_of
+from written import holding, network_of
 
 
+@holding(lambda: {"weight": nn.Parameter(torch.ones(()))})
 class Scale(nn.Module):
     """An activation with a parameter, by which one sees who was called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(()))
 
     def forward(self, x):
         return torch.relu(x) * self.weight

@@ -9,6 +9,7 @@ from torch import nn
 from supple import attach
 from supple.methods import CBP, DASH, L2Init, ReDo, UseAID, Vanilla
 from timm_shim import declare_operators
+from written import holding
 
 declare_operators()
 pytest.importorskip("transformers", reason="transformers is not installed (pip install .[integrations])")
@@ -20,11 +21,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput  # noqa: E402
 from supple.integrations.transformers import PlasticityCallback  # noqa: E402
 
 
+@holding(lambda: {"net": network()})
 class Classifier(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = network()
-
     def forward(self, x, labels=None):
         logits = self.net(x)
         loss = None if labels is None else F.cross_entropy(logits, labels)

@@ -11,6 +11,7 @@ from by_hand import chain, copied_state, learner_of, three_units, train_step, un
 from supple.learner import Learner
 from supple.methods import CBP
 from supple.units import UnitGraph
+from written import holding
 
 
 def still(model):
@@ -113,12 +114,9 @@ def test_a_forward_counts_for_one_step_alone():
         method.after_step(learner, state)
 
 
+@holding(lambda: {"parts": nn.ModuleList(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for _ in range(2))})
 class Heads(nn.Module):
     """Two hidden layers side by side, of which a forward takes one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts = nn.ModuleList(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for _ in range(2))
 
     def forward(self, x, taken=(0, 1)):
         return sum(self.parts[number](x) for number in taken)

@@ -12,6 +12,7 @@ from by_hand import copied_state
 from supple import Learner
 from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.dash import alignment
+from written import holding
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-23, 1e-25, 1e-38])
@@ -21,11 +22,8 @@ def test_dash_cosine_does_not_depend_on_the_size_of_the_gradient(scale):
     assert torch.allclose(alignment(direction * scale, weight), expected, atol=2e-2 if scale < 1e-37 else 1e-6)
 
 
+@holding(lambda: {"first": nn.Linear(4, 8), "second": nn.Linear(8, 8), "act": nn.ReLU(), "out": nn.Linear(8, 3)})
 class TwoInputs(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.act, self.out = nn.Linear(4, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)
-
     def forward(self, x, shift):
         return self.out(self.act(self.second(self.first(x) + shift)))
 
