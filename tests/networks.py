@@ -78,13 +78,8 @@ class VGG(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 4, 3, 1, 1),
-            nn.BatchNorm2d(4),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(2, 2),
-            nn.Conv2d(4, 8, 3, 1, 1),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(2, 2),
+            *(nn.Conv2d(3, 4, 3, 1, 1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2, 2)),
+            *(nn.Conv2d(4, 8, 3, 1, 1), nn.ReLU(inplace=True), nn.MaxPool2d(2, 2)),
         )
         self.avgpool = nn.AdaptiveAvgPool2d((2, 2))
         self.classifier = nn.Sequential(nn.Linear(32, 8), nn.ReLU(True), nn.Linear(8, 3))

@@ -45,25 +45,11 @@ class InOrder(Trainer):
 
 def train(callback, folder, *, epochs=4, trainer=InOrder, resume=None, model=None, others=(), **options):
     model = Classifier() if model is None else model
-    args = TrainingArguments(
-        output_dir=str(folder),
-        num_train_epochs=epochs,
-        per_device_train_batch_size=8,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        weight_decay=0.0,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        **{"max_grad_norm": CLIP, "save_strategy": "no"} | options,
-    )
-    own = trainer(
-        model,
-        args,
-        train_dataset=Examples(),
-        callbacks=[callback, *others],
-        optimizers=(torch.optim.Adam(model.parameters(), lr=RATE), None),
-    )
+    fixed = {"learning_rate": RATE, "lr_scheduler_type": "constant", "weight_decay": 0.0, "max_grad_norm": CLIP}
+    fixed |= {"per_device_train_batch_size": 8, "report_to": [], "use_cpu": True, "disable_tqdm": True}
+    args = TrainingArguments(str(folder), num_train_epochs=epochs, **fixed | {"save_strategy": "no"} | options)
+    optimizers = torch.optim.Adam(model.parameters(), lr=RATE), None
+    own = trainer(model, args, train_dataset=Examples(), callbacks=[callback, *others], optimizers=optimizers)
     own.train(resume_from_checkpoint=resume)
     return model, own
 
