@@ -163,15 +163,6 @@ def test_an_inplace_relu_whose_input_is_read_again_is_left_if_the_activation_can
     assert torch.equal(converted(x), expected)
 
 
-def test_an_optimizer_made_before_conversion_goes_on_working():
-    model = networks.FunctionalNet()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    before = [p.detach().clone() for p in model.parameters()]
-    convert(model, AID(p=0.9))(torch.randn(networks.IMAGE)).sum().backward()
-    optimizer.step()
-    assert all(not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
-
-
 def test_new_activations_follow_the_mode_of_the_model():
     model = convert(networks.AuxiliaryNet().eval(), AID(p=0.9))
     assert not any(module.training for module in model.modules())

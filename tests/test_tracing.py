@@ -150,15 +150,6 @@ def test_a_shortcut_padded_with_channels_enters_the_sum():
     assert graph["act2"].sums_in
 
 
-@pytest.mark.parametrize(
-    ("network", "site", "dim"),
-    [("mlp", "1", 1), ("cnn", "1", 1), ("transformer", "mlp.1", 2), ("convnext", "act", 3), ("resnet", "act", 1)],
-)
-def test_the_dimension_of_the_units_is_found(network, site, dim):
-    build, shape, _ = NETWORKS[network]
-    assert trace_units(build(), torch.randn(shape))[site].unit_dim == dim
-
-
 # -- what lies around a site
 
 

@@ -121,26 +121,6 @@ def test_cbp_budget_reaches_one_in_the_step_that_arithmetic_says():
         assert before.shape == state["age.1"].shape
 
 
-def test_s_ewc_in_float64_is_exact():
-    theta = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
-    model = nn.Module()
-    model.register_parameter("theta", theta)
-    learner = Learner(model, torch.optim.SGD([theta], lr=0.1))
-    method = SEWC(strength=3.0)
-    state = method.init(learner)
-    mean = fisher = 0.0
-    for step in range(1, 200):
-        theta.grad = (2 * theta).detach()
-        g, value = theta.grad.item(), theta.item()
-        mean, fisher = 0.999 * mean + 0.001 * value, 0.999 * fisher + 0.001 * g * g
-        correction = 1 - 0.999**step
-        expected = g + 3.0 * (fisher / correction) * (value - mean / correction)
-        method.after_backward(learner, state)
-        assert theta.grad.item() == pytest.approx(expected, rel=1e-11)
-        learner.optimizer.step()
-        method.after_step(learner, state)
-
-
 def test_integer_parameters_are_left_by_shrink_and_perturb():
     model = nn.Linear(2, 2)
     model.register_parameter("count", nn.Parameter(torch.tensor(3), requires_grad=False))
