@@ -6,14 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from written import holding
 
+
+@holding(lambda: {"fc1": nn.Linear(6, 8), "fc2": nn.Linear(8, 8), "fc3": nn.Linear(8, 3), "act": nn.ReLU()})
 class MLP(nn.Module):
     """One ReLU module, used after every layer but the last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2, self.fc3 = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
-        self.act = nn.ReLU()
 
     def forward(self, x):
         return self.fc3(self.act(self.fc2(self.act(self.fc1(x)))))
@@ -80,13 +78,8 @@ class VGG(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 4, 3, 1, 1),
-            nn.BatchNorm2d(4),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(2, 2),
-            nn.Conv2d(4, 8, 3, 1, 1),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(2, 2),
+            *(nn.Conv2d(3, 4, 3, 1, 1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2, 2)),
+            *(nn.Conv2d(4, 8, 3, 1, 1), nn.ReLU(inplace=True), nn.MaxPool2d(2, 2)),
         )
         self.avgpool = nn.AdaptiveAvgPool2d((2, 2))
         self.classifier = nn.Sequential(nn.Linear(32, 8), nn.ReLU(True), nn.Linear(8, 3))
@@ -122,12 +115,9 @@ def drop_path(x, drop_prob: float, training: bool):
     return x / keep_prob * mask
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "fc2": nn.Linear(6, 6), "head": nn.Linear(6, 3)})
 class DropPathNet(nn.Module):
     """A residual net with a functional drop_path and functional ReLUs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2, self.head = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
 
     def forward(self, x):
         x = x + drop_path(F.relu(self.fc1(x)), 0.5, self.training)
@@ -135,12 +125,9 @@ class DropPathNet(nn.Module):
         return self.head(x)
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "fc2": nn.Linear(6, 3)})
 class MaskedNet(nn.Module):
     """An optional tensor and an optional flag that its forward branches on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(6, 6), nn.Linear(6, 3)
 
     def forward(self, x, mask=None, scale: bool = False):
         x = F.relu(self.fc1(x))
@@ -151,13 +138,9 @@ class MaskedNet(nn.Module):
         return self.fc2(x)
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "fc2": nn.Linear(6, 3), "act": nn.ReLU()})
 class BranchingNet(nn.Module):
     """Control flow on the data: torch.fx cannot trace it. It has a ReLU child and a functional ReLU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(6, 6), nn.Linear(6, 3)
-        self.act = nn.ReLU()
 
     def forward(self, x):
         x = self.act(self.fc1(x))
@@ -200,13 +183,9 @@ class FunctionAttributeNet(nn.Module):
         return self.fc3(self.act(self.fc2(self.act(self.fc1(x)))))
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "aux": nn.Linear(6, 6), "head": nn.Linear(6, 3), "act": nn.ReLU()})
 class AuxiliaryNet(nn.Module):
     """Calls its ReLU, and F.relu, at one place more in training than in evaluation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.aux, self.head = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
-        self.act = nn.ReLU()
 
     def forward(self, x):
         if self.training:
@@ -214,13 +193,9 @@ class AuxiliaryNet(nn.Module):
         return self.head(F.relu(self.act(self.fc1(x))))
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "fc2": nn.Linear(6, 6), "fc3": nn.Linear(6, 3), "act": nn.ReLU(inplace=True)})
 class OverwritingNet(nn.Module):
     """Relies on ReLU having written into its input: the skip connection carries rectified values."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2, self.fc3 = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
-        self.act = nn.ReLU(inplace=True)
 
     def forward(self, x):
         x = self.fc1(x)
@@ -248,13 +223,9 @@ class Encoder(nn.Module):
         return self.head(self.encoder(x[:, None])[:, 0])
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "fc2": nn.Linear(6, 3), "seen": []})
 class StoringNet(nn.Module):
     """Keeps its features in an attribute, which a trace would not."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(6, 6), nn.Linear(6, 3)
-        self.seen = []
 
     def forward(self, x):
         self.features = F.relu(self.fc1(x))
@@ -262,12 +233,9 @@ class StoringNet(nn.Module):
         return self.fc2(self.features)
 
 
+@holding(lambda: {"fc": nn.Linear(6, 3)})
 class OrderedOutputNet(nn.Module):
     """Returns an OrderedDict, of which a trace would make a dict."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc = nn.Linear(6, 3)
 
     def forward(self, x):
         return OrderedDict(out=F.relu(self.fc(x)))
@@ -276,12 +244,9 @@ class OrderedOutputNet(nn.Module):
 VECTOR, IMAGE = (5, 6), (2, 3, 13, 13)
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "fc2": nn.Linear(6, 3)})
 class InForwardNet(nn.Module):
     """Makes its ReLU and its pool where it uses them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(6, 6), nn.Linear(6, 3)
 
     def forward(self, x):
         x = nn.MaxPool1d(3, 1, 1)(nn.ReLU()(self.fc1(x)))
@@ -302,25 +267,18 @@ class HiddenListNet(nn.Module):
         return x
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "fc2": nn.Linear(6, 3), "relu": nn.ReLU(), "gelu": nn.GELU()})
 class TwoActivationsNet(nn.Module):
     """ReLU and GELU, each as a module and as a function."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(6, 6), nn.Linear(6, 3)
-        self.relu, self.gelu = nn.ReLU(), nn.GELU()
 
     def forward(self, x):
         x = F.gelu(self.relu(self.fc1(x)))
         return self.fc2(self.gelu(F.relu(x)))
 
 
+@holding(lambda: {"fc": nn.Linear(6, 6)})
 class AssertingNet(nn.Module):
     """Asserts a shape; here, where pytest does not rewrite assertions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc = nn.Linear(6, 6)
 
     def forward(self, x):
         assert x.dim() == 2, "a batch of vectors"

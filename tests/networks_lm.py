@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from written import holding
+
 
 class Conv1D(nn.Module):
     """As in transformers: the weight is (inputs, outputs)."""
@@ -90,12 +92,9 @@ class TwoGates(Gated):
         return self.down(self.act(self.gate(x)) * self.other(self.up(x)))
 
 
+@holding(lambda: {"gate_up": nn.Linear(6, 14), "act": nn.SiLU(), "down": nn.Linear(7, 6)})
 class Fused(nn.Module):
     """Gate and up are halves of one layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate_up, self.act, self.down = nn.Linear(6, 14), nn.SiLU(), nn.Linear(7, 6)
 
     def forward(self, x):
         gate, up = self.gate_up(x).chunk(2, dim=-1)

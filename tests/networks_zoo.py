@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from written import holding
+
 
 def mlp(activation=nn.ReLU, width: int = 7) -> nn.Module:
     first, second = activation(), activation()
@@ -188,11 +190,8 @@ class OwnActivations(nn.Module):
         def forward(self, x):
             return torch.cat([x.relu(), (-x).relu()], 1)
 
+    @holding(lambda: {"scale": nn.Parameter(torch.ones(5))})
     class Scale(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones(5))
-
         def forward(self, x):
             return x * self.scale + 1
 
@@ -295,49 +294,36 @@ class NormsOfTheirOwn(nn.Module):
         return self.head(self.act4(self.norms(self.fc4(x))))
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "act": nn.ReLU(), "fc2": nn.Linear(6, 6)})
 class ReadPast(nn.Module):
     """The first layer feeds an activation, and a shortcut around it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.act, self.fc2 = nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6)
 
     def forward(self, x):
         x = self.fc1(x)
         return x + self.fc2(self.act(x))
 
 
+@holding(lambda: {"fc": nn.Linear(6, 8), "act": nn.ReLU(), "head": nn.Linear(4, 3)})
 class Maxout(nn.Module):
     """Units compete in pairs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc, self.act, self.head = nn.Linear(6, 8), nn.ReLU(), nn.Linear(4, 3)
 
     def forward(self, x):
         x = self.act(self.fc(x))
         return self.head(torch.maximum(x[:, :4], x[:, 4:]))
 
 
+@holding(lambda: {"fc": nn.Linear(6, 8), "act": nn.ReLU(), "head": nn.Linear(8, 3)})
 class Jitter(nn.Module):
     """Draws from Python's random numbers and from torch's in evaluation mode, too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc, self.act, self.head = nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
 
     def forward(self, x):
         x = self.act(self.fc(x * random.random() + torch.randn_like(x)))
         return self.head(x)
 
 
+@holding(lambda: {"fc": nn.Linear(6, 8), "act": nn.ReLU(), "first": nn.Linear(4, 3), "second": nn.Linear(4, 3)})
 class Halves(nn.Module):
     """Half of the units go to one layer, half to another."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc, self.act = nn.Linear(6, 8), nn.ReLU()
-        self.first, self.second = nn.Linear(4, 3), nn.Linear(4, 3)
 
     def forward(self, x):
         first, second = self.act(self.fc(x)).chunk(2, dim=1)

@@ -29,29 +29,55 @@ OTHERS = st.one_of(
 )
 
 
-class RenewalTraining:
-    """``frozen`` parameters get no gradient; ``foreign`` ones do, but the optimizer does not hold them."""
+class OracleTraining:
+    """A network under an optimizer in torch, and beside it the oracle's own weights and optimizer state.
 
-    def __init__(self, network: Network, method: Method, optimizer: dict, *, frozen: set[str], foreign: set[str]):
-        self.network, self.method, self.unit = network, method, network.unit
+    ``frozen`` parameters get no gradient; ``foreign`` ones do, but the optimizer does not hold them; those of the
+    ``second_group`` have half the rate and a decay.
+    """
+
+    def __init__(
+        self, network: Network, optimizer: dict, *, frozen: set[str], foreign: set[str], second_group: set[str]
+    ):
+        self.network, self.unit, self.foreign = network, network.unit, foreign
         self.model = network.module()
         self.named = dict(self.model.named_parameters())
         for name in frozen:
             self.named[name].requires_grad_(False)
         kind, options = optimizer["kind"], {key: value for key, value in optimizer.items() if key != "kind"}
-        held = [parameter for name, parameter in self.named.items() if name not in foreign]
-        halves = [{"params": held[::2]}, {"params": held[1::2], "lr": 0.5 * options["lr"]}]
-        self.optimizer = getattr(torch.optim, kind)([half for half in halves if half["params"]], **options)
-        slower = {id(parameter) for parameter in held[1::2]}
-        self.learner = Learner(self.model, self.optimizer, example_input=network.inputs(2))
-        self.trained = set(self.named) - frozen - foreign
+        other = {"lr": 0.5 * options["lr"], "weight_decay": 0.03}
+        first = [p for name, p in self.named.items() if name not in second_group | foreign]
+        groups = [{"params": first}, {"params": [self.named[name] for name in sorted(second_group)], **other}]
+        self.optimizer = getattr(torch.optim, kind)([group for group in groups if group["params"]], **options)
         self.initial = {name: exact(p, self.unit) for name, p in self.named.items()}
         self.oracles = {
-            name: getattr(optimizers, kind)(
-                theta.copy(), **{**options, "lr": options["lr"] * (0.5 if id(self.named[name]) in slower else 1.0)}
-            )
+            name: getattr(optimizers, kind)(theta.copy(), **options | (other if name in second_group else {}))
             for name, theta in self.initial.items()
         }
+
+    def compare(self) -> None:
+        """Weights and moments agree with the oracle's; what is not trained is as it was at first."""
+        for name, parameter in self.named.items():
+            self.agree(name, parameter, self.oracles[name].theta)
+            for moment in self.oracles[name].moments:
+                own = self.optimizer.state.get(parameter, {}).get(moment)
+                if own is not None:
+                    self.agree(f"{moment} of {name}", own, getattr(self.oracles[name], moment))
+
+    def agree(self, what: str, computed: Tensor, expected: Rounded) -> None:
+        wrong = difference(computed.detach().double().numpy(), expected, tiny=self.network.tiny)
+        assert not wrong, f"{what}: {wrong}"
+
+
+class RenewalTraining(OracleTraining):
+    """With the units that a method may renew."""
+
+    def __init__(self, network: Network, method: Method, optimizer: dict, *, frozen: set[str], foreign: set[str]):
+        held = [name for name, _ in network.module().named_parameters() if name not in foreign]
+        super().__init__(network, optimizer, frozen=frozen, foreign=foreign, second_group=set(held[1::2]))
+        self.method = method
+        self.learner = Learner(self.model, self.optimizer, example_input=network.inputs(2))
+        self.trained = set(self.named) - frozen - foreign
         columns = {name: module.weight.shape[1] for name, module in self.model.named_modules() if has_matrix(module)}
         around = renewable_units(network.parts, columns)
         self.units = [u for u in around if {f"{u.producer}.weight", f"{u.consumer}.weight"} <= self.trained]
@@ -104,19 +130,6 @@ class RenewalTraining:
         assert np.isin(fresh, self.initial[name].value).all(), f"fresh entries of {name} are none of its initial ones"
         self.oracles[name].theta[mask] = fresh
         self.oracles[name].renew_(mask, mode)
-
-    def compare(self) -> None:
-        """Weights and moments agree with the oracle's; what is not trained is as it was at first."""
-        for name, parameter in self.named.items():
-            self.agree(name, parameter, self.oracles[name].theta)
-            for moment in self.oracles[name].moments:
-                own = self.optimizer.state.get(parameter, {}).get(moment)
-                if own is not None:
-                    self.agree(f"{moment} of {name}", own, getattr(self.oracles[name], moment))
-
-    def agree(self, what: str, computed: Tensor, expected: Rounded) -> None:
-        wrong = difference(computed.detach().double().numpy(), expected, tiny=self.network.tiny)
-        assert not wrong, f"{what}: {wrong}"
 
     def statistics(self) -> dict[str, Tensor]:
         """The running statistics of all norms."""

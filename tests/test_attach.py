@@ -15,6 +15,7 @@ import supple
 from supple import AID, Learner, attach
 from supple.learner import PATIENCE
 from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
+from written import holding
 
 METHODS = [
     L2(strength=0.1),
@@ -43,6 +44,7 @@ def batches(num, seed=1):
 
 DATA = batches(24)
 STAGES = DATA[:12], DATA[12:]
+CLIP = 0.05  # below the norm of every gradient here, so that it matters what is clipped
 
 
 def adam(model, **options):
@@ -102,7 +104,7 @@ def backward(model, optimizer, plasticity, x, y):
 def clipped(model, optimizer, plasticity, x, y):
     loss = backward(model, optimizer, plasticity, x, y)
     plasticity.edit_gradients()
-    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    nn.utils.clip_grad_norm_(model.parameters(), CLIP)
     return loss
 
 
@@ -166,15 +168,15 @@ def test_methods_in_a_list_act_in_their_order():
 
 @every_method
 def test_penalties_come_before_clipping(method):
-    model, _ = by_hand(method, clip=0.5)
-    assert_same(model, attached(method, clip_norm=0.5)[0])
+    model, _ = by_hand(method, clip=CLIP)
+    assert_same(model, attached(method, clip_norm=CLIP)[0])
     assert_same(model, attached(method, step=clipped_in_the_loop)[0])
     assert_same(model, attached(method, step=clipped_in_a_closure)[0])
 
 
 @every_method
 @pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("clip", [pytest.param(None, marks=pytest.mark.slow), 0.5])
+@pytest.mark.parametrize("clip", [pytest.param(None, marks=pytest.mark.slow), CLIP])
 def test_scaled_gradients_are_edited_without_their_scale(method, fused, clip):
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=10**6)
 
@@ -330,12 +332,9 @@ def test_method_that_traces_and_saw_no_inputs_says_what_to_do():
         optimizer.step()
 
 
+@holding(lambda: {"net": network()})
 class Outer(nn.Module):
     """Takes the inputs of a network by name, with a scalar beside them."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = network()
 
     def forward(self, *, x, scale=1.0):
         return self.net(x) * scale

@@ -11,7 +11,7 @@ from torch import nn
 import networks
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, conversion_report, convert
 from supple.activations import ACTIVATIONS
-from written import network_of
+from written import holding, network_of
 
 # For each network: the shape of its input, how many activations it calls in training, and whether its class must stay.
 NETWORKS = {
@@ -34,12 +34,9 @@ DRAWING = (networks.FunctionalNet, networks.DropPathNet)
 every_network = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 
 
+@holding(lambda: {"inplace": False})
 class Rectifier(nn.Module):
     """ReLU under another name, which draws no random numbers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inplace = False
 
     def forward(self, x):
         return torch.relu_(x) if self.inplace else torch.relu(x)
@@ -166,15 +163,6 @@ def test_an_inplace_relu_whose_input_is_read_again_is_left_if_the_activation_can
     assert torch.equal(converted(x), expected)
 
 
-def test_an_optimizer_made_before_conversion_goes_on_working():
-    model = networks.FunctionalNet()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    before = [p.detach().clone() for p in model.parameters()]
-    convert(model, AID(p=0.9))(torch.randn(networks.IMAGE)).sum().backward()
-    optimizer.step()
-    assert all(not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
-
-
 def test_new_activations_follow_the_mode_of_the_model():
     model = convert(networks.AuxiliaryNet().eval(), AID(p=0.9))
     assert not any(module.training for module in model.modules())
@@ -254,11 +242,8 @@ def test_copied_and_pickled_transformer_layers_keep_their_activation(model):
 
 
 def test_a_function_given_back_leaves_no_activation_behind_in_a_class_that_sets_its_own_state():
+    @holding(lambda: {"act": F.relu})
     class Restored(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.act = F.relu
-
         def __setstate__(self, state):
             super().__setstate__(state)
 

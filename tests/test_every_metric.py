@@ -78,19 +78,6 @@ def test_metrics_give_finite_numbers_and_change_nothing(network_name):
     assert all(module.training for module in network.modules())
 
 
-@every_network
-@pytest.mark.parametrize("batch_size", [1, 5, 36])
-def test_batching_of_the_probe_does_not_matter(network_name, batch_size):
-    network, initial, inputs = trained(network_name)
-    network.double()  # so that the forward itself does not depend on the batch either
-    whole = observe(network, inputs.double(), initial=initial)
-    split = observe(network, inputs.double(), initial=initial, batch_size=batch_size)
-    for metric in METRICS:
-        assert metric.measure(split) == pytest.approx(metric.measure(whole), rel=1e-9, abs=1e-9), metric.name
-    for site, other in zip(whole.sites, split.sites, strict=True):
-        assert torch.allclose(site.kept_rows, other.kept_rows, rtol=0, atol=1e-12)
-
-
 def count_hooks(network):
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in network.modules())
 

@@ -57,32 +57,36 @@ def test_convert_timm(capsys):
     assert "loss" in printed
 
 
-def test_lora_aid():
-    require("peft", "transformers")
-    assert main_of("lora_aid")(num_steps=2)
+# What each example needs, its arguments, and a look at what it gives.
+WITH_LIBRARIES = {
+    "lora_aid": ("peft transformers", {"num_steps": 2}, bool),
+    "lightning_callback": (
+        *("lightning", {"num_stages": 2, "num_epochs": 1, "folder": "."}),
+        lambda callback: callback.plasticity.stage == 1,
+    ),
+    "transformers_callback": (
+        *("transformers accelerate", {"num_epochs": 1, "num_sentences": 64}),
+        lambda callback: callback.plasticity.num_steps == 2,
+    ),
+    "avalanche_plugin": (
+        *("avalanche", {"num_stages": 2, "num_epochs": 1}),
+        lambda plugin: plugin.plasticity.stage == 1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITH_LIBRARIES)
+def test_example_with_a_library(name, tmp_path, monkeypatch):
+    packages, arguments, holds = WITH_LIBRARIES[name]
+    require(*packages.split())
+    monkeypatch.chdir(tmp_path)
+    assert holds(main_of(name)(**arguments))
 
 
 @pytest.mark.parametrize(("name", "num_timesteps"), [("dqn", 1100), ("ppo", 2048)])
 def test_sb3_aid(name, num_timesteps):
     require("stable_baselines3")
-    callback = main_of("sb3_aid")(name, num_timesteps, num_episodes=1)
-    assert callback.plasticity.num_steps > 0
-
-
-def test_lightning_callback(tmp_path):
-    require("lightning")
-    callback = main_of("lightning_callback")(num_stages=2, num_epochs=1, folder=str(tmp_path))
-    assert callback.plasticity.stage == 1
-
-
-def test_transformers_callback():
-    require("transformers", "accelerate")
-    assert main_of("transformers_callback")(num_epochs=1, num_sentences=64).plasticity.num_steps == 2
-
-
-def test_avalanche_plugin():
-    require("avalanche")
-    assert main_of("avalanche_plugin")(num_stages=2, num_epochs=1).plasticity.stage == 1
+    assert main_of("sb3_aid")(name, num_timesteps, num_episodes=1).plasticity.num_steps > 0
 
 
 def supple(*arguments):

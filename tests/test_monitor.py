@@ -16,6 +16,7 @@ from supple import AID, Monitor, ReLUDropout, convert
 from supple.metrics.observe import observe
 from supple.metrics.units import SaturatedShare
 from supple.units import trace_units
+from written import holding
 
 
 def train(network, monitor, inputs, *, num_steps=1):
@@ -155,11 +156,8 @@ def test_agent_whose_methods_call_its_parts_has_one_row_per_layer_over_all_sampl
 
 
 def test_recomputed_forward_of_a_checkpoint_is_counted_once():
+    @holding(lambda: {"body": nn.Sequential(nn.Linear(6, 8), nn.ReLU()), "head": nn.Linear(8, 3)})
     class Checkpointed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body, self.head = nn.Sequential(nn.Linear(6, 8), nn.ReLU()), nn.Linear(8, 3)
-
         def forward(self, x):
             return self.head(checkpoint(self.body, x, use_reentrant=False))
 

@@ -15,6 +15,7 @@ import networks_zoo as zoo
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, convert
 from supple.layers import Identity
 from supple.units import Consumer, UntraceableModel, columns_of, trace_units
+from written import holding
 
 VECTOR, IMAGE, TOKENS, MAP = (5, 6), (2, 3, 14, 14), (2, 4, 6), (2, 6, 5, 5)
 
@@ -147,15 +148,6 @@ def test_a_shortcut_padded_with_channels_enters_the_sum():
     assert names_around(model, graph["act"]) == ("conv", None, ["conv1"])
     assert (graph["act"].sums_out, graph["act"].unclear) == (True, "")
     assert graph["act2"].sums_in
-
-
-@pytest.mark.parametrize(
-    ("network", "site", "dim"),
-    [("mlp", "1", 1), ("cnn", "1", 1), ("transformer", "mlp.1", 2), ("convnext", "act", 3), ("resnet", "act", 1)],
-)
-def test_the_dimension_of_the_units_is_found(network, site, dim):
-    build, shape, _ = NETWORKS[network]
-    assert trace_units(build(), torch.randn(shape))[site].unit_dim == dim
 
 
 # -- what lies around a site
@@ -343,11 +335,8 @@ def test_a_wrapped_model_is_traced_under_the_wrappers_names(wrap, prefix):
 
 
 def test_a_model_of_several_inputs_takes_a_tuple():
+    @holding(lambda: {"fc1": nn.Linear(6, 5), "act": nn.ReLU(), "fc2": nn.Linear(7, 3)})
     class Joined(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc1, self.act, self.fc2 = nn.Linear(6, 5), nn.ReLU(), nn.Linear(7, 3)
-
         def forward(self, x, y):
             return self.fc2(torch.cat([y, self.act(self.fc1(x))], 1))
 

@@ -16,6 +16,7 @@ from supple.methods import ReDo
 from supple.metrics.observe import observe
 from supple.metrics.weights import DeadGradientShare
 from supple.units import UntraceableModel, trace_units
+from written import holding
 
 TOKENS, MAP = (2, 4, 6), (2, 6, 5, 5)
 # For each network its input; the layers that feed its one site, then the layer that reads it.
@@ -84,12 +85,9 @@ def test_products_whose_other_factor_is_not_the_units_own_are_left_with_the_reas
 # -- inputs and outputs
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 5), "act": nn.ReLU(), "fc2": nn.Linear(5, 3)})
 class Named(nn.Module):
     """Takes its inputs by name and gives a dict."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.act, self.fc2 = nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)
 
     def forward(self, *, x, shift=None, scaled=False):
         h = self.act(self.fc1(x if shift is None else x + shift))

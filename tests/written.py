@@ -33,3 +33,18 @@ def class_of(body, **attributes):
                 setattr(self, name, value)
 
     return Made
+
+
+def holding(parts):
+    """Decorate a module class: every instance holds what ``parts()`` gives."""
+
+    def decorated(cls):
+        def __init__(self):
+            nn.Module.__init__(self)
+            for name, part in parts().items():
+                setattr(self, name, part)
+
+        cls.__init__ = __init__
+        return cls
+
+    return decorated

@@ -1,6 +1,5 @@
 """ReLUs that make the denominator of a linear attention stay."""
 
-import torch
 from torch import nn
 
 from supple import AID, conversion_report, convert
@@ -28,14 +27,3 @@ def test_the_kernel_of_an_attention_stays_and_is_reported_and_the_rest_is_swappe
     assert [(entry.where, entry.what, "denominator" in entry.how) for entry in report.left] == [
         ("kernel_func", "ReLU", True)
     ]
-
-
-def test_what_a_converted_attention_gives_lies_within_its_values():
-    torch.manual_seed(0)
-    model, x = convert(LinearAttention(), AID(0.9)), torch.randn(20, 6, 4)
-    values = []
-    model.qkv.register_forward_hook(lambda _, __, output: values.append(output.chunk(3, dim=-1)[2]))
-    means = model(x)
-    (value,) = values
-    assert (means <= value.amax(dim=1, keepdim=True).clamp_min(0) + 1e-6).all()
-    assert (means >= value.amin(dim=1, keepdim=True).clamp_max(0) - 1e-6).all()

@@ -11,6 +11,7 @@ from supple.methods import ReDo
 from supple.metrics.observe import observe
 from supple.unchanged import evaluation_mode, kept_tensors
 from supple.units import UntraceableModel, trace_units
+from written import holding
 
 
 class Adapted(nn.Linear):
@@ -108,12 +109,9 @@ def test_adapter_is_taken_out_of_a_model_that_cannot_be_traced():
     assert torch.equal(model[0].weight, before["0.weight"])
 
 
+@holding(lambda: {"part": nn.Linear(3, 3)})
 class Root(nn.Module):
     """Overrides train(), as many networks do to keep a norm in evaluation mode."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.part = nn.Linear(3, 3)
 
     def train(self, mode=True):
         return super().train(mode)

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.functional import relu
 
 from supple import AID, conversion_report, convert
+from written import holding
 
 ACTIVATE = functools.partial(F.relu, inplace=True)
 NAME = "relu"
@@ -114,12 +115,9 @@ def test_a_method_that_forward_calls_and_one_that_it_does_not_are_both_replaced_
     assert len(conversion_report(convert(model, AID(0.9))).swapped) == 2
 
 
+@holding(lambda: {"first": nn.Linear(4, 4), "last": nn.Linear(4, 4)})
 class Base(nn.Module):
     """Its forward calls one method by name and one by getattr."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
 
     def act(self, x):
         return F.relu(x)
@@ -136,20 +134,14 @@ class Heir(Base):
         return super().forward(x) * 2
 
 
+@holding(lambda: {"layer": nn.Linear(4, 4)})
 class Encoder(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
     def encode(self, x):
         return F.relu(self.layer(x))
 
 
+@holding(lambda: {"part": Encoder()})
 class Caller(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.part = Encoder()
-
     def forward(self, x):
         return self.part.encode(x)
 

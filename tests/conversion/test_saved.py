@@ -73,11 +73,6 @@ def test_the_file_holds_plain_data_and_tensors_alone(tmp_path):
     ]
 
 
-def test_a_plain_state_dict_loads_into_a_plain_model_without_a_word():
-    # Why save_converted exists: the keys are the same.
-    networks.MLP().load_state_dict(convert(networks.MLP(), AID(p=0.9)).state_dict())
-
-
 def test_a_class_of_ones_own_is_asked_for_by_name():
     model = convert(networks.MLP(), Scaled(3.0))
     with pytest.raises(ValueError, match=r"classes=\(Scaled,\)"):

@@ -32,16 +32,8 @@ def dataset(targets=None) -> AvalancheDataset:
 
 
 def strategy(model, *plugins):
-    return Naive(
-        model=model,
-        optimizer=adam(model),
-        criterion=F.cross_entropy,
-        train_mb_size=8,
-        train_epochs=2,
-        device="cpu",
-        plugins=list(plugins),
-        evaluator=EvaluationPlugin(),
-    )
+    sizes = {"train_mb_size": 8, "train_epochs": 2, "device": "cpu", "evaluator": EvaluationPlugin()}
+    return Naive(model=model, optimizer=adam(model), criterion=F.cross_entropy, plugins=list(plugins), **sizes)
 
 
 def learn(model, plugin, experiences, *others):

@@ -183,19 +183,3 @@ def test_forward_wrapped_for_mixed_precision_is_traced_and_stays_wrapped():
     assert [layer.resettable for layer in trace_units(model, TOKENS)] == [True, True]
     assert vars(model)["forward"] is wrapped
     accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-
-
-def test_cbp_renews_units_of_a_language_model_in_a_trainer(tmp_path):
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
-    from supple.integrations.transformers import PlasticityCallback
-
-    torch.manual_seed(0)
-    model = llama()
-    data = [{"input_ids": ids, "labels": ids} for ids in torch.randint(50, (8, 6))]
-    options = {"report_to": [], "disable_tqdm": True, "save_strategy": "no", "use_cpu": True, "bf16": True}
-    arguments = transformers.TrainingArguments(str(tmp_path), max_steps=4, per_device_train_batch_size=4, **options)
-    callback = PlasticityCallback(CBP(replacement_rate=0.05, maturity=1), monitor_every=2)
-    transformers.Trainer(model, arguments, train_dataset=data, callbacks=[callback]).train()
-    for block in model.model.layers:
-        assert 0 < sum(not column.any() for column in block.mlp.down_proj.weight.t()) < NUM_HIDDEN
-    assert "model.layers.0.mlp.gate_proj" in {row.name for row in callback.monitor.readings["train"].layers}

@@ -171,11 +171,7 @@ def test_dora_and_models_without_lora_are_refused():
 
 
 def test_attention_whose_adapter_peft_merges_at_every_forward_is_refused():
-    class Attention(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attn = nn.MultiheadAttention(8, 2)
-
-    model = get_peft_model(Attention(), LoraConfig(r=2, target_modules=["attn"]))
+    attention = nn.ModuleDict({"attn": nn.MultiheadAttention(8, 2)})
+    model = get_peft_model(attention, LoraConfig(r=2, target_modules=["attn"]))
     with pytest.raises(ValueError, match="cannot serve nn.MultiheadAttention"):
         put_aid_in_lora(model, AID())

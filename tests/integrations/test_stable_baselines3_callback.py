@@ -106,10 +106,8 @@ def test_callback_acts_at_every_update_of_ppo_and_a2c(kind, name):
 def test_gradients_of_ppo_are_edited_before_they_are_clipped():
     """With a penalty alone as gradient, clipping after the edit bounds each step of plain SGD by the limit."""
     options = {"net_arch": [16, 16], "optimizer_class": torch.optim.SGD}
-    model = PPO(
-        "MlpPolicy", "CartPole-v1", policy_kwargs=options, seed=0, device="cpu", n_steps=32, batch_size=32, n_epochs=1,
-        max_grad_norm=1e-3, learning_rate=1.0,
-    )  # fmt: skip
+    sizes = {"n_steps": 32, "batch_size": 32, "n_epochs": 1, "max_grad_norm": 1e-3, "learning_rate": 1.0}
+    model = PPO("MlpPolicy", "CartPole-v1", policy_kwargs=options, seed=0, device="cpu", **sizes)
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.policy.parameters()])
     model.learn(32, callback=PlasticityCallback(Large()))
     after = torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
@@ -126,23 +124,13 @@ class Large(type(METHODS["vanilla"])):
 
 @pytest.mark.parametrize("build", [dqn, ppo])
 def test_aid_acts_in_evaluation_mode_and_learns_in_training_mode(build):
-    model = build(activation=functools.partial(AID, p=0.9))
-    acting, learning = [], []
-
-    def note(module, args, output):
-        (learning if torch.is_grad_enabled() else acting).append((module.training, id(module)))
-
-    own = {id(m) for m in model.policy.modules() if isinstance(m, AID)}
+    model, modes = build(activation=functools.partial(AID, p=0.9)), set()
     for module in model.policy.modules():
         if isinstance(module, AID):
-            module.register_forward_hook(note)
+            module.register_forward_hook(lambda own, *_: modes.add((torch.is_grad_enabled(), own.training)))
     model.learn(200)
     model.predict(np.zeros(4, dtype=np.float32))
-    assert own
-    assert acting
-    assert not any(training for training, _ in acting)
-    assert learning
-    assert all(training for training, _ in learning)
+    assert modes == {(False, False), (True, True)}
 
 
 def test_saved_model_with_aid_loads_and_acts_the_same(tmp_path):
@@ -223,12 +211,14 @@ def test_updates_are_edited_and_counted_once_after_an_interrupt():
     assert len(edits) == callback.plasticity.num_steps == model._n_updates > 60
 
 
-def test_metrics_go_to_the_logger():
-    model = dqn()
+def test_metrics_go_to_the_logger_named_by_the_part_they_are_of():
+    model, critic = dqn(), sac()
     callback = PlasticityCallback(monitor_every=10)
     model.learn(200, callback=callback, log_interval=10_000)
     assert "plasticity/train/q_net.0/dormant" in model.logger.name_to_value
     assert "dormant" in callback.monitor.report()
+    critic.learn(60, callback=[PlasticityCallback(monitor_every=10, part=part) for part in ("actor", "critic")])
+    assert "plasticity/critic/train/qf0.0/dormant" in critic.logger.name_to_value
 
 
 def test_memory_comes_back_in_a_new_callback():
@@ -242,13 +232,6 @@ def test_memory_comes_back_in_a_new_callback():
     model.learn(50, callback=second, reset_num_timesteps=False)
     assert second.plasticity.num_steps == int(second.plasticity.states[0]["step.q_net.0.weight"]) == 55
     assert torch.equal(second.plasticity.learner.initial["q_net.0.weight"], saved["initial"]["q_net.0.weight"])
-
-
-def test_units_of_both_branches_of_an_actor_critic_are_found():
-    policy = ppo(activation=nn.ReLU).policy
-    learner = Learner(ActorAndCritic(policy), policy.optimizer, example_input=torch.zeros(2, 4))
-    branches = [f"policy.mlp_extractor.{branch}_net.{i}" for branch in ("policy", "value") for i in (1, 3)]
-    assert sorted(layer.name for layer in learner.units) == branches
 
 
 def sac(kind=SAC, **options):
@@ -282,33 +265,25 @@ def test_one_part_alone_has_a_method_and_the_other_trains_as_before(kind):
     assert callback.plasticity.num_acts == [callback.plasticity.num_steps]
 
 
-class PlainTD3(TD3):
-    """TD3 with the methods attached by hand to the optimizers that it steps."""
-
-    def use(self, method):
-        actor, critic = self.policy.actor, self.policy.critic
-        inputs = torch.zeros(2, 3), torch.zeros(2, 1)
-        self.attached = [
-            attach(actor, actor.optimizer, method, example_input=inputs[0]),
-            attach(critic, critic.optimizer, method, example_input=inputs),
-        ]
-
-
 @pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp"])
 def test_callback_trains_td3_as_attached_methods_do(name):
     model, method = sac(TD3), METHODS[name]
     model.learn(80, callback=[PlasticityCallback(method, part=part) for part in ("actor", "critic")])
-    plain = sac(PlainTD3)
-    plain.use(method)
+    plain, inputs = sac(TD3), (torch.zeros(2, 3), torch.zeros(2, 1))
+    for part, example in ((plain.actor, inputs[0]), (plain.critic, inputs)):
+        attach(part, part.optimizer, method, example_input=example)
     plain.learn(80)
     assert same_weights(model.actor, plain.actor)
     assert same_weights(model.critic, plain.critic)
 
 
 def test_units_of_actor_and_critic_are_found():
-    model = sac()
+    policy = ppo(activation=nn.ReLU).policy
+    learner = Learner(ActorAndCritic(policy), policy.optimizer, example_input=torch.zeros(2, 4))
+    branches = [f"policy.mlp_extractor.{branch}_net.{i}" for branch in ("policy", "value") for i in (1, 3)]
+    assert sorted(layer.name for layer in learner.units) == branches
     parts = {part: PlasticityCallback(METHODS["cbp"], part=part) for part in ("actor", "critic")}
-    model.learn(35, callback=list(parts.values()))
+    sac().learn(35, callback=list(parts.values()))
     found = {part: sorted(layer.name for layer in own.plasticity.learner.units) for part, own in parts.items()}
     assert found["actor"] == ["actor.latent_pi.1", "actor.latent_pi.3"]
     assert found["critic"] == ["qf0.1", "qf0.3", "qf1.1", "qf1.3"]
@@ -325,12 +300,6 @@ def test_without_a_method_actor_and_critic_are_watched(kind):
     alone = sac(kind)
     alone.learn(60)
     assert same_weights(model.policy, alone.policy)
-
-
-def test_metrics_of_parts_are_named_by_them():
-    model = sac()
-    model.learn(60, callback=[PlasticityCallback(monitor_every=10, part=part) for part in ("actor", "critic")])
-    assert "plasticity/critic/train/qf0.0/dormant" in model.logger.name_to_value
 
 
 def test_a_method_without_a_part_is_refused_where_two_optimizers_train():

@@ -9,6 +9,7 @@ from torch import nn
 from supple import attach
 from supple.methods import CBP, DASH, L2Init, ReDo, UseAID, Vanilla
 from timm_shim import declare_operators
+from written import holding
 
 declare_operators()
 pytest.importorskip("transformers", reason="transformers is not installed (pip install .[integrations])")
@@ -20,11 +21,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput  # noqa: E402
 from supple.integrations.transformers import PlasticityCallback  # noqa: E402
 
 
+@holding(lambda: {"net": network()})
 class Classifier(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = network()
-
     def forward(self, x, labels=None):
         logits = self.net(x)
         loss = None if labels is None else F.cross_entropy(logits, labels)
@@ -47,25 +45,11 @@ class InOrder(Trainer):
 
 def train(callback, folder, *, epochs=4, trainer=InOrder, resume=None, model=None, others=(), **options):
     model = Classifier() if model is None else model
-    args = TrainingArguments(
-        output_dir=str(folder),
-        num_train_epochs=epochs,
-        per_device_train_batch_size=8,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        weight_decay=0.0,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        **{"max_grad_norm": CLIP, "save_strategy": "no"} | options,
-    )
-    own = trainer(
-        model,
-        args,
-        train_dataset=Examples(),
-        callbacks=[callback, *others],
-        optimizers=(torch.optim.Adam(model.parameters(), lr=RATE), None),
-    )
+    fixed = {"learning_rate": RATE, "lr_scheduler_type": "constant", "weight_decay": 0.0, "max_grad_norm": CLIP}
+    fixed |= {"per_device_train_batch_size": 8, "report_to": [], "use_cpu": True, "disable_tqdm": True}
+    args = TrainingArguments(str(folder), num_train_epochs=epochs, **fixed | {"save_strategy": "no"} | options)
+    optimizers = torch.optim.Adam(model.parameters(), lr=RATE), None
+    own = trainer(model, args, train_dataset=Examples(), callbacks=[callback, *others], optimizers=optimizers)
     own.train(resume_from_checkpoint=resume)
     return model, own
 

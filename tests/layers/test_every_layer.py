@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from supple import AID, DropReLU, IntervalDropout, ReLUDropout
+from written import holding
 
 NAN, INF = float("nan"), float("inf")
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -28,12 +29,9 @@ def layers(*, inplace: bool = False) -> list[nn.Module]:
     ]
 
 
+@holding(lambda: {"layers": nn.ModuleList(layers())})
 class SideBySide(nn.Module):
     """All four on one input, so that one compilation or export serves them all."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers())
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         return tuple(layer(x) for layer in self.layers)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from by_hand import chain, copied_state, learner_of, three_units, train_step, unit_layer
+from by_hand import chain, copied_state, learner_of, three_units, train_step
 from supple.learner import Learner
 from supple.methods import CBP
-from supple.units import UnitGraph
+from written import holding
 
 
 def still(model):
@@ -113,12 +113,9 @@ def test_a_forward_counts_for_one_step_alone():
         method.after_step(learner, state)
 
 
+@holding(lambda: {"parts": nn.ModuleList(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for _ in range(2))})
 class Heads(nn.Module):
     """Two hidden layers side by side, of which a forward takes one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts = nn.ModuleList(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for _ in range(2))
 
     def forward(self, x, taken=(0, 1)):
         return sum(self.parts[number](x) for number in taken)
@@ -230,13 +227,6 @@ def test_residual_units_are_replaced_along_the_main_path_on_request():
     assert model.conv2.weight.all()
     assert not model.fc.weight.any()
     assert model.bn2.running_mean.tolist() == [0.0] * 4
-
-
-def test_network_it_cannot_serve_is_refused_with_reason_and_way_out():
-    learner = still(three_units())
-    learner.units = UnitGraph((unit_layer(learner.model, 1, sums_in=True, producer=None),), ())
-    with pytest.raises(ValueError, match="^CBP makes single .*'1': a residual sum .* Use a method that needs no units"):
-        CBP().init(learner)
 
 
 def test_first_record_of_a_layer_lies_on_the_device_of_the_network():

@@ -12,6 +12,7 @@ from by_hand import copied_state
 from supple import Learner
 from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.dash import alignment
+from written import holding
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-23, 1e-25, 1e-38])
@@ -21,11 +22,8 @@ def test_dash_cosine_does_not_depend_on_the_size_of_the_gradient(scale):
     assert torch.allclose(alignment(direction * scale, weight), expected, atol=2e-2 if scale < 1e-37 else 1e-6)
 
 
+@holding(lambda: {"first": nn.Linear(4, 8), "second": nn.Linear(8, 8), "act": nn.ReLU(), "out": nn.Linear(8, 3)})
 class TwoInputs(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.act, self.out = nn.Linear(4, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)
-
     def forward(self, x, shift):
         return self.out(self.act(self.second(self.first(x) + shift)))
 
@@ -121,26 +119,6 @@ def test_cbp_budget_reaches_one_in_the_step_that_arithmetic_says():
         method.after_step(learner, state)
         assert (state["age.1"] == 0).sum() == 1  # 0.02 of 50 mature units
         assert before.shape == state["age.1"].shape
-
-
-def test_s_ewc_in_float64_is_exact():
-    theta = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
-    model = nn.Module()
-    model.register_parameter("theta", theta)
-    learner = Learner(model, torch.optim.SGD([theta], lr=0.1))
-    method = SEWC(strength=3.0)
-    state = method.init(learner)
-    mean = fisher = 0.0
-    for step in range(1, 200):
-        theta.grad = (2 * theta).detach()
-        g, value = theta.grad.item(), theta.item()
-        mean, fisher = 0.999 * mean + 0.001 * value, 0.999 * fisher + 0.001 * g * g
-        correction = 1 - 0.999**step
-        expected = g + 3.0 * (fisher / correction) * (value - mean / correction)
-        method.after_backward(learner, state)
-        assert theta.grad.item() == pytest.approx(expected, rel=1e-11)
-        learner.optimizer.step()
-        method.after_step(learner, state)
 
 
 def test_integer_parameters_are_left_by_shrink_and_perturb():

@@ -1,7 +1,5 @@
 """DASH: factors computed by hand, and a network that stays as it is until the end."""
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -29,14 +27,6 @@ def test_rows_are_scaled_by_their_cosine_with_the_descent_direction():
     # cosines of the rows with (3, 4), (0, -5), (4, 3): 0.6, -1 (so the floor), 24/25
     expected = torch.tensor([[0.6, 0.0], [0.0, 0.6], [2.88, 3.84]])
     torch.testing.assert_close(model.weight.detach(), expected)
-
-
-def test_gradients_of_batches_are_averaged_with_the_newest_at_alpha():
-    model, learner = one_layer([[1.0, 0.0]])
-    batches = [(torch.eye(2), torch.tensor([[-8.0], [0.0]])), (torch.eye(2), torch.tensor([[0.0], [-9.0]]))]
-    DASH(alpha=0.4, floor=0.0).begin_stage(learner, {}, batches, 1)
-    # G = 0.6 * 0.4 * (8, 0) + 0.4 * (0, 9) = (1.92, 3.6)
-    assert model.weight[0].tolist() == pytest.approx([1.92 / math.hypot(1.92, 3.6), 0.0], rel=1e-6)
 
 
 class KernelsAsOutput(nn.Module):

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from oracles import optimizers, penalties, shrinking
+from oracles import penalties, shrinking
 from oracles.networks import Activation, Conv, Linear, named_parts
-from oracles.rounding import Rounded, difference
+from oracles.rounding import Rounded
 from property_settings import examples
 from random_networks import Network, exact, networks
+from renewal_training import OracleTraining
 from supple import Learner
 from supple.methods import DASH, L2, SEWC, FullReset, L2Init, Method, ShrinkPerturb
 
@@ -33,32 +34,14 @@ OPTIMIZERS = st.one_of(
 )
 
 
-class Training:
-    """A network under a method in torch, and beside it the oracle's own weights and optimizer state."""
+class Training(OracleTraining):
+    """With a method in torch."""
 
     def __init__(self, network: Network, method: Method, optimizer: dict, **names: set[str]):
-        """``names``: parameters that are frozen, that another optimizer has (foreign), that are in a second group."""
-        self.network, self.method = network, method
-        frozen, foreign, second_group = names["frozen"], names["foreign"], names["second_group"]
-        self.model = network.module()
-        self.named = dict(self.model.named_parameters())
-        for name in frozen:
-            self.named[name].requires_grad_(False)
-        kind, options = optimizer["kind"], {key: v for key, v in optimizer.items() if key != "kind"}
-        groups = [
-            {"params": [p for name, p in self.named.items() if name not in second_group | foreign]},
-            {"params": [self.named[name] for name in second_group], "lr": 0.5 * options["lr"], "weight_decay": 0.03},
-        ]
-        groups = [group for group in groups if group["params"]]
-        self.optimizer = getattr(torch.optim, kind)(groups, **options)
-        self.foreign = foreign
+        super().__init__(network, optimizer, **names)
+        self.method = method
         self.learner = Learner(self.model, self.optimizer, loss=nn.functional.cross_entropy)
-        self.theta_0 = {name: exact(p, network.unit) for name, p in self.named.items()}
         self.buffers_0 = {name: b.clone() for name, b in self.model.named_buffers()}
-        self.oracles = {}
-        for name, theta in self.theta_0.items():
-            other = {"lr": 0.5 * options["lr"], "weight_decay": 0.03} if name in second_group else {}
-            self.oracles[name] = getattr(optimizers, kind)(theta.copy(), **{**options, **other})
         self.state = method.init(self.learner)
 
     def batch(self, number: int) -> tuple[Tensor, Tensor]:
@@ -72,36 +55,24 @@ class Training:
         """A step of both; ``edited`` is what the oracle makes of a gradient, given name and gradient."""
         self.optimizer.zero_grad()
         self.loss(self.model, self.batch(number)).backward()
-        raw = {name: exact(p.grad, self.network.unit) for name, p in self.named.items() if p.grad is not None}
+        raw = {name: exact(p.grad, self.unit) for name, p in self.named.items() if p.grad is not None}
         self.method.after_backward(self.learner, self.state)
         for name, gradient in raw.items():
             if name in self.foreign:
                 assert torch.equal(self.named[name].grad.double(), torch.tensor(gradient.value)), name
                 continue
             gradient = edited(name, gradient)
-            self.compare(f"gradient of {name}", self.named[name].grad, gradient)
+            self.agree(f"gradient of {name}", self.named[name].grad, gradient)
             self.oracles[name].step(gradient)
         self.optimizer.step()
         self.method.after_step(self.learner, self.state)
-        self.compare_weights()
+        self.compare()
 
     @property
     def own(self) -> dict:
         """The oracles of the parameters that the optimizer trains."""
         trained = {name for name, parameter in self.named.items() if parameter.requires_grad}
         return {name: oracle for name, oracle in self.oracles.items() if name in trained - self.foreign}
-
-    def compare_weights(self) -> None:
-        for name, parameter in self.named.items():
-            self.compare(name, parameter, self.oracles[name].theta)
-            for moment in self.oracles[name].moments:
-                own = self.optimizer.state[parameter].get(moment)
-                if own is not None:
-                    self.compare(f"{moment} of {name}", own, getattr(self.oracles[name], moment))
-
-    def compare(self, what: str, computed: Tensor, expected: Rounded) -> None:
-        wrong = difference(computed.detach().double().numpy(), expected, tiny=self.network.tiny)
-        assert not wrong, f"{what}: {wrong}"
 
 
 @st.composite
@@ -129,7 +100,7 @@ def test_l2_adds_its_penalty_to_every_trained_parameter(training):
 @examples(12)
 @given(training=trainings(st.builds(L2Init, strength=STRENGTHS)))
 def test_l2_init_pulls_every_trained_parameter_to_its_start(training):
-    strength, start = training.method.strength, training.theta_0
+    strength, start = training.method.strength, training.initial
     for number in range(NUM_STEPS):
         training.step(number, lambda n, g: penalties.l2_init(g, training.oracles[n].theta, start[n], strength))
 
@@ -147,7 +118,7 @@ SEWCS = st.builds(
 def test_s_ewc_holds_every_parameter_near_the_mean_of_its_values_since_its_first_gradient(training):
     method = training.method
     options = {key: getattr(method, key) for key in ("strength", "mean_decay", "fisher_decay")}
-    traces = {name: penalties.StreamingEWC(theta, **options) for name, theta in training.theta_0.items()}
+    traces = {name: penalties.StreamingEWC(theta, **options) for name, theta in training.initial.items()}
     for number in range(NUM_STEPS):
         if number == 2:  # those that were frozen begin here
             training.model.requires_grad_(True)
@@ -170,10 +141,10 @@ def test_shrink_perturb_mixes_every_parameter_with_its_start_and_leaves_the_buff
             buffers = {name: b.clone() for name, b in training.model.named_buffers()}
             training.method.begin_stage(training.learner, training.state, [training.batch(number)], 1)
             for name, own in training.own.items():
-                own.theta = shrinking.shrink_perturb(own.theta, training.theta_0[name], training.method.shrink)
+                own.theta = shrinking.shrink_perturb(own.theta, training.initial[name], training.method.shrink)
                 if training.method.clear_moments:
                     own.forget_()
-            training.compare_weights()
+            training.compare()
             assert all(torch.equal(b, buffers[name]) for name, b in training.model.named_buffers())
         training.step(number, unedited)
 
@@ -186,9 +157,9 @@ def test_full_reset_goes_on_as_from_the_start(training):
             buffers = {name: b.clone() for name, b in training.model.named_buffers()}
             training.method.begin_stage(training.learner, training.state, [training.batch(number)], 1)
             for name, own in training.own.items():
-                own.theta = training.theta_0[name].copy()
+                own.theta = training.initial[name].copy()
                 own.forget_()
-            training.compare_weights()
+            training.compare()
             for name, buffer in training.model.named_buffers():
                 beside = {n for n in training.named if n.rpartition(".")[0] == name.rpartition(".")[0]}
                 stays = beside and not beside & set(training.own)  # its norm is not the optimizer's
@@ -216,13 +187,13 @@ def test_dash_shrinks_each_weight_vector_by_its_cosine_with_the_descent_directio
                 twin.zero_grad()
                 training.loss(twin, batch).backward()
                 for name in shrunk:
-                    gradients[name].append(exact(dict(twin.named_parameters())[name].grad, training.network.unit))
+                    gradients[name].append(exact(dict(twin.named_parameters())[name].grad, training.unit))
             buffers = {name: b.clone() for name, b in training.model.named_buffers()}
             method.begin_stage(training.learner, training.state, data, 1)
             for name in shrunk:
                 towards = shrinking.direction(gradients[name], method.alpha)
                 training.oracles[name].theta = shrinking.dash(training.oracles[name].theta, towards, method.floor)
-            training.compare_weights()
+            training.compare()
             assert all(torch.equal(b, buffers[name]) for name, b in training.model.named_buffers())
         training.step(number, unedited)
 

@@ -13,6 +13,7 @@ from supple import AID
 from supple.learner import Learner
 from supple.methods import CBP, DASH, ReDo
 from supple.units import UntraceableModel
+from written import holding
 
 ONES = [(torch.ones(4, 2), torch.zeros(4))]  # the units of three_units give 2, 1, 0 on it: scores 2, 1, 0
 
@@ -162,12 +163,9 @@ def test_network_without_hidden_units_is_refused_at_once(cls):
         cls().init(learner)
 
 
+@holding(lambda: {"fc1": nn.Linear(6, 6), "act": nn.ReLU(), "fc2": nn.Linear(6, 3)})
 class Branching(nn.Module):
     """Decides by its values which way to go: there is no one graph."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.act, self.fc2 = nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)
 
     def forward(self, x):
         x = self.act(self.fc1(x))

@@ -86,20 +86,6 @@ def test_cbp_renews_all_that_a_unit_owns_and_its_entries_take_the_steps_of_their
     assert (largest_error < bound) == (moments == "per_entry")
 
 
-def test_renewal_takes_a_units_part_out_of_the_output_and_nothing_else(network):
-    model, _, _ = network
-    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0), example_input=inputs())
-    method = CBP(replacement_rate=0.3, maturity=0)
-    state, x, expected = method.init(learner), inputs(), copy.deepcopy(model)
-    model(x)
-    method.after_step(learner, state)
-    units = (state["age.act"] == 0).nonzero().flatten().tolist()
-    assert len(units) == 2
-    unit_rows(expected.get_submodule("down" if isinstance(model, lm.Gated) else "proj"))[:, units] = 0.0
-    with torch.no_grad():
-        assert torch.equal(model.eval()(x), expected.eval()(x))
-
-
 @pytest.mark.parametrize("utility", ["contribution", "adaptable_contribution"])
 def test_utility_is_of_the_product_that_the_next_layer_reads(network, utility):
     model, producers, consumer = network
