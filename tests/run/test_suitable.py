@@ -21,7 +21,7 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
-from supple_lab.run.check import check_suitable, extent_of, remarks
+from supple_lab.run.check import check_suitable, remarks, run_size
 from supple_lab.scenarios.base import Scenario, Unsuitable
 from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.continual import ContinualFull
@@ -100,15 +100,15 @@ def test_tf32_is_a_gpu_s_business():
     check_suitable(spec_of(Stationary(), precision="tf32"), device="cuda")
 
 
-def test_extent_of_the_papers_random_label_run():
+def test_size_of_the_papers_random_label_run():
     spec = spec_of(RandomLabel(), dataset=MNIST(), model=MLP())
-    extent = extent_of(spec, spec.problem)
-    assert (extent.num_parameters, extent.num_stages, extent.num_steps) == (9_594_010, 200, 500_000)
+    size = run_size(spec, spec.problem)
+    assert (size.num_parameters, size.num_stages, size.num_steps) == (9_594_010, 200, 500_000)
 
 
 def test_extent_counts_stages_that_grow():
     spec = spec_of(ContinualFull(num_stages=2, epochs=3, batch_size=100))
-    assert extent_of(spec, spec.problem).num_steps == 3 * (8 + 16)
+    assert run_size(spec, spec.problem).num_steps == 3 * (8 + 16)
 
 
 def test_remarks_name_what_may_not_be_meant():

@@ -15,7 +15,7 @@ from supple_lab.data.files import use_folder
 from supple_lab.models.base import Model
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
-from supple_lab.run.check import extent_of
+from supple_lab.run.check import run_size
 from supple_lab.run.run import DEFAULT_PACE
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.random_label import RandomLabel
@@ -75,10 +75,10 @@ each stage; --metrics adds more."""
             use_folder(self.data)
 
     def size_of(self, spec: RunSpec) -> str:
-        extent = extent_of(spec, self.problem())
+        size = run_size(spec, self.problem())
         return (
-            f"{type(spec.model).__name__}, {extent.num_parameters:,} parameters; "
-            f"{extent.num_stages:,} {'stage' if extent.num_stages == 1 else 'stages'}, {extent.num_steps:,} steps"
+            f"{type(spec.model).__name__}, {size.num_parameters:,} parameters; "
+            f"{size.num_stages:,} {'stage' if size.num_stages == 1 else 'stages'}, {size.num_steps:,} steps"
         )
 
     def print_results(self, records: Sequence[Record]) -> None:

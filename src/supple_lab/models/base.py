@@ -81,14 +81,9 @@ def at_least(smallest: int, model: Model, *names: str) -> None:
             raise ValueError(f"{type(model).__name__}.{name} must be at least {smallest}; got {getattr(model, name)}.")
 
 
-def expansion_of(activation: nn.Module) -> int:
-    """How many values the activation gives for each it takes."""
-    return getattr(activation, "expansion", 1)
-
-
 def halved(width: int, activation: Activation) -> int:
     """The width of a layer whose activation may concatenate: divided, so that what follows stays as wide (3.7)."""
-    expansion = expansion_of(activation())
+    expansion = getattr(activation(), "expansion", 1)
     if width % expansion:
         raise ValueError(
             f"a width of {width} cannot be divided by {expansion} for a concatenating activation; choose a multiple."
@@ -97,5 +92,5 @@ def halved(width: int, activation: Activation) -> int:
 
 
 def pool_after(activation: Activation) -> nn.Module:
-    """Halves height and width: by the mean where large values are not the important ones, else by the maximum."""
+    """Halves height and width: by the mean if large values are not the important ones, else by the maximum."""
     return AveragePool2d(2) if averages_pools(activation()) else nn.MaxPool2d(2)

@@ -1,8 +1,7 @@
-"""Probe gradients: what metrics that read ``.grad`` are shown in the laboratory, the gradient of the loss on the probe.
+"""Evaluation: a network's scores, and the gradients that metrics are shown.
 
-What training left there would not do: no checkpoint holds it, and captured steps leave none. The gradient here is that
-of the mean loss at the weights of now in evaluation mode, without what a method adds or clipping takes, so a run that
-goes on from a checkpoint has the same.
+Metrics that read ``.grad`` see the gradient of the mean loss on the probe, in evaluation mode, without what a method
+adds or clipping takes. What training left there would not do: no checkpoint holds it, and captured steps leave none.
 """
 
 import contextlib
