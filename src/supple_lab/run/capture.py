@@ -13,8 +13,6 @@ Pool = tuple[int, int]  # torch's name for a graph's memory
 NUM_REHEARSALS = 3  # as torch's documentation advises: libraries choose their algorithms and workspaces in the first
 ONE_CAPTURE = threading.Lock()  # runs may share a GPU, each in a thread of its own
 MAX_THREADS = 32  # that capture in one process: so many streams of a priority does torch have
-
-
 MOVED = "something it reads or writes has moved in memory since it was captured"
 
 
