@@ -1,7 +1,4 @@
-"""Average-pool whose backward pass on a GPU costs what it writes: where windows tile the image, it is an upsampling.
-
-torch's own backward of an average-pool takes 3.7 times as long as that of a max-pool (bfloat16, channels last, H200).
-"""
+"""Model: an architecture as data, and the layers that the paper's networks share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,7 +13,10 @@ from supple.fields import Checked
 
 
 class AveragePool2d(nn.AvgPool2d):
-    """``nn.AvgPool2d`` in all but speed."""
+    """``nn.AvgPool2d``, whose backward pass on a GPU is an upsampling if windows tile the image.
+
+    torch's own takes 3.7 times as long as that of a max-pool (bfloat16, channels last, H200).
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """The mean of each window."""

@@ -98,7 +98,7 @@ class AtariEnvironment(Environment):
         frame, ended = self._frame(), self._emulator.game_over(with_truncation=False)
         terminal = ended or (self.preset.life_loss_is_terminal and self._lost_a_life())
         self._game_is_over = ended or self._num_steps >= self.preset.max_steps
-        if terminal and not self._game_is_over:  # now, since it can end the game, whose score is then told here
+        if terminal and not self._game_is_over:  # now, since it can end the game, whose score belongs to this step
             self._advance(self._actions[0])  # one idle step, as CleanRL does
             self._start_episode()
         return Step(

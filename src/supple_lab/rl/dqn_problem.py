@@ -106,7 +106,7 @@ class DQN(Problem):
                 f"DQN.boundary_period counts updates, at replay ratio {self.replay_ratio:g} at least "
                 f"{math.ceil(self.replay_ratio)}: a step has at most one boundary; got {self.boundary_period}."
             )
-        _ = self.exploration  # raises where its fields are wrong
+        _ = self.exploration  # raises if its fields are wrong
 
     @property
     def num_records(self) -> int:

@@ -124,14 +124,9 @@ class Evaluation:
         """Sum up what is right and what is lost, batch by batch."""
         self.sums.zero_()
         for indices in torch.arange(len(examples), device=self.sums.device).split(BATCH_SIZE):
-            self.sums.add_(batch_sums(self.model, examples, indices, self.numerics))
-
-
-def batch_sums(model: nn.Module, examples: Examples, indices: Tensor, numerics: Numerics) -> Tensor:
-    """Number correct and sum of losses."""
-    inputs, labels = examples.batch(indices)
-    with numerics.forward():
-        logits = model(inputs)
-    num_correct = (logits.argmax(dim=1) == labels).sum()
-    loss = F.cross_entropy(logits.float(), labels, reduction="sum")
-    return torch.stack((num_correct.double(), loss.double()))
+            inputs, labels = examples.batch(indices)
+            with self.numerics.forward():
+                logits = self.model(inputs)
+            num_correct = (logits.argmax(dim=1) == labels).sum()
+            loss = F.cross_entropy(logits.float(), labels, reduction="sum")
+            self.sums.add_(torch.stack((num_correct.double(), loss.double())))

@@ -164,7 +164,7 @@ def relabelled(examples: Examples, num_classes: int, *, seed: int, stage: int, n
 
 
 def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics: Numerics, work: ResumableWork) -> None:
-    """Train all copies for the stage's epochs, each on its column of the labels; go on where a kill came between."""
+    """Train all copies for the stage's epochs, each on its column of the labels; go on after a kill."""
     parameters = copies.weights_KIO + copies.biases_K1O
     optimizer = spec.optimizer.build(parameters)
     first_epoch = 0

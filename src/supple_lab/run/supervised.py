@@ -148,7 +148,11 @@ def train_stages(
     zeros = torch.zeros(2, dtype=torch.float64, device=journal.device)
     cursor, checkpoint = Cursor(zeros, zeros.clone()), journal.resume()
     if checkpoint is not None:
-        check_same_data(checkpoint["facts"], splits.facts)
+        if checkpoint["facts"] != (facts := asdict(splits.facts)):  # partial datasets may grow
+            raise StorageError(
+                f"the run began on other data ({checkpoint['facts']}) than there is now ({facts}), and is not the same "
+                "run any more. Put the data back, or choose another folder with --out DIR."
+            )
         restore_snapshot_(plasticity, masks, checkpoint)
         cursor = Cursor(**checkpoint["cursor"])
     progress = Progress(scenario, splits.facts, subnetworks=problem.subnetworks)
@@ -198,15 +202,6 @@ def train_stages(
             plasticity.end_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end"))
         cursor.next_stage()
         journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
-
-
-def check_same_data(before: dict[str, Any], now: Facts) -> None:
-    """Refuse to go on with other data than the run began with; partial datasets may grow."""
-    if before != (told := asdict(now)):
-        raise StorageError(
-            f"the run began on other data ({before}) than there is now ({told}), and is not the same run any more. "
-            "Put the data back, or choose another folder with --out DIR."
-        )
 
 
 def check_finite(loss: float, when: str) -> None:
