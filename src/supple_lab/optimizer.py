@@ -27,10 +27,10 @@ class Optimizer(Checked, ABC):
 
     @abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """A fresh optimizer over the parameters, whose steps can be captured where these are on a GPU."""
+        """A fresh optimizer over the parameters, whose steps can be captured if these are on a GPU."""
 
     def renewed(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """One as it is before its first step: the same one where that is zeros, so that captured steps stay good."""
+        """One as it is before its first step: the same one if that is zeros, so that captured steps stay good."""
         own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if not starts_from_zeros(optimizer):
             return self.build(own)

@@ -13,12 +13,12 @@ Precision = Literal["default", "fp32", "tf32", "bf16"]  # default: fp32 on a CPU
 
 
 def named(precision: Precision, *, device: str) -> Precision:
-    """The precision as a spec should have it: default where it is the device's own, so that a run has one name."""
+    """The precision as a spec should have it: default if it is the device's own, so that a run has one name."""
     return "default" if precision == default_on(torch.device(device)) else precision
 
 
 def default_on(device: torch.device) -> Precision:
-    """What a device computes in unless told otherwise."""
+    """What a device computes in by default."""
     return "tf32" if device.type == "cuda" else "fp32"
 
 
@@ -31,7 +31,7 @@ class Numerics:
 
     @classmethod
     def choose(cls, device: torch.device, precision: Precision) -> "Numerics":
-        """The device's own default where the spec leaves it open."""
+        """The device's own default if the spec leaves it open."""
         return cls(device, default_on(device) if precision == "default" else precision)
 
     def place(self, model: nn.Module) -> nn.Module:

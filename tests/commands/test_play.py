@@ -23,7 +23,7 @@ from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain, Shuffled
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
-from supple_lab.run.check import sights_of
+from supple_lab.run.check import game_info
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.checkpoint import checkpoint_files
@@ -44,9 +44,9 @@ SMALL = (
 @pytest.fixture
 def no_ale(monkeypatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    sights_of.cache_clear()
+    game_info.cache_clear()
     yield
-    sights_of.cache_clear()
+    game_info.cache_clear()
 
 
 def obey(line: str) -> int:

@@ -10,6 +10,7 @@ from supple_lab.data.download import obtain, whole
 from supple_lab.data.files import Archive
 
 FOLDER = "cifar-10-batches-bin"
+CONTENT = b"the archive"
 
 
 def tar_of(contents: dict[str, bytes]) -> bytes:
@@ -91,3 +92,22 @@ def test_files_that_have_come_are_not_asked_for_again(server, tmp_path):
     server.files["/t10k-labels-idx1-ubyte.gz"] = last
     assert obtain(dataset, tmp_path, quiet).facts == dataset.facts
     assert [len(behaviour.asked) for behaviour in served.values()] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        (b"torn", "a file lies there, but it has 4 bytes, not 11\n"),
+        (b"the ARCHIVE", f"a file lies there, but it has the md5 {md5(b'the ARCHIVE')}, not {md5(CONTENT)}\n"),
+        (None, ""),
+    ],
+    ids=["of another size", "of another content", "not there"],
+)
+def test_what_is_wrong_with_a_file_put_there_by_hand_is_told(tmp_path, found, fault):
+    archive = Archive(path="a.tar.gz", urls=("http://127.0.0.1:1/a",), length=len(CONTENT), md5=md5(CONTENT))
+    if found is not None:
+        (tmp_path / "a.tar.gz").write_bytes(found)
+    with pytest.raises(DataError) as caught:
+        obtain(expecting(SmallCIFAR10, archives=(archive,))(), tmp_path, lambda *_: None)
+    assert fault in str(caught.value)
+    assert ("lies there" in str(caught.value)) == bool(fault)

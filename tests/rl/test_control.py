@@ -10,7 +10,7 @@ from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
 from supple_lab.rl.chain import Chain, Shuffled
 from supple_lab.run.agent import Agent, network_input
-from supple_lab.run.dqn import contest, new_agent
+from supple_lab.run.dqn import evaluate_agent, new_agent
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 
@@ -66,7 +66,7 @@ def test_dqn_reaches_the_optimum_of_the_chain(tmp_path, method, tolerance):
 def test_an_evaluation_at_epsilon_1_scores_what_random_actions_do(tmp_path):
     spec = chain_spec(evaluation_epsilon=1.0, evaluation_steps=5000)
     agent = new_agent(spec, spec.problem, tmp_path, torch.Generator(), device=CPU)
-    told = contest(agent, seed=0, iteration=0, tell=lambda: None)
+    told = evaluate_agent(agent, seed=0, iteration=0, note_step=lambda: None)
     share = chance_at_random()
     assert abs(told["score"] - share) <= 5 * math.sqrt(share * (1 - share) / told["num_games"])
 
@@ -76,7 +76,7 @@ def test_a_single_game_has_no_deviation(tmp_path, num_games):
     game = Chain(num_places=1, num_actions=2)  # at epsilon 1 a game lasts three steps at most
     spec = chain_spec(game=game, evaluation_epsilon=1.0, evaluation_steps=1 if num_games == 1 else 4)
     agent = new_agent(spec, spec.problem, tmp_path, torch.Generator(), device=CPU)
-    told = contest(agent, seed=0, iteration=0, tell=lambda: None)
+    told = evaluate_agent(agent, seed=0, iteration=0, note_step=lambda: None)
     assert (told["num_games"] == 1) == (num_games == 1)
     assert ("score_deviation" in told) == (num_games > 1)
 

@@ -8,7 +8,7 @@ from small_games import CPU, chain_spec
 from supple.methods.activations import UseAID
 from supple.random import mask_stream
 from supple_lab.rl.base import Step
-from supple_lab.run.agent import NUM_AT_BOUNDARY, Agent, Remembered, network_input
+from supple_lab.run.agent import NUM_AT_BOUNDARY, Agent, ReplayBatches, network_input
 from supple_lab.run.capture import addresses_of
 from supple_lab.run.dqn import new_agent
 from supple_lab.run.step import tensors_of, weights_of
@@ -45,7 +45,7 @@ def test_a_method_is_shown_states_with_what_actions_there_are_worth(tmp_path):
     agent = agent_of(tmp_path, chain_spec(discount=0.8))
     see_episodes(agent, 8)
     agent.learn_(stream(0, "replay", 0))  # so that the target network is another than the network
-    shown = list(Remembered(agent, seed=5, boundary=3))
+    shown = list(ReplayBatches(agent, seed=5, boundary=3))
     assert sum(len(states) for states, _ in shown) == NUM_AT_BOUNDARY
     draws, num_ends = stream(5, "boundary", 3), 0
     for states, action_and_worth in shown[:4]:

@@ -153,22 +153,13 @@ class TestOnAGpu:
         assert torch.equal(weights(training), before)
         assert steps.why_eager is None
 
+    @pytest.mark.parametrize("many_at_once", [False, True], ids=["one at once", "many at once"])
     @pytest.mark.parametrize("name", ["aid", "dropout", "rrelu", "cbp", "shrink_perturb", "full_reset", "redo", "dash"])
-    def test_packed_runs_equal_the_runs_alone(self, tmp_path, name):
-        scenario = ContinualFull(num_stages=3, epochs=2, batch_size=128)
-        specs = [dataclasses.replace(small_scenario_spec(scenario, METHODS[name]()), seed=seed) for seed in range(4)]
-        alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
-        for spec in specs:
-            assert execute(spec, alone, device="cuda") == "done"
-        with Packed(together, device="cuda", jobs=4) as engine:
-            assert [future.result() for future in engine.submit_all(specs)] == ["done"] * 4
-        assert_captured(alone, *specs)
-        assert_captured(together, *specs)
-        for spec in specs:
-            assert alone.folder(spec).epochs() == together.folder(spec).epochs()
-
-    def test_packed_runs_that_take_many_steps_at_once_equal_the_runs_alone(self, tmp_path):
-        specs = [small_spec(METHODS[name](), seed=seed, num_images=1000) for name in ("aid", "cbp") for seed in (0, 1)]
+    def test_packed_runs_equal_the_runs_alone(self, tmp_path, name, many_at_once):
+        specs = [small_spec(METHODS[name](), seed=seed, num_images=1000) for seed in range(4)]
+        if not many_at_once:
+            scenario = ContinualFull(num_stages=3, epochs=2, batch_size=128)
+            specs = [dataclasses.replace(small_scenario_spec(scenario, spec.method), seed=spec.seed) for spec in specs]
         alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
         for spec in specs:
             assert execute(spec, alone, device="cuda") == "done"
@@ -409,15 +400,3 @@ def test_method_that_replaces_or_extends_its_state_cannot_be_captured_and_keeps_
     with pytest.raises(RuntimeError, match="in the place of its state"), without_trace(training):
         eager.take((torch.arange(32),))
     assert {name: part.item() for name, part in training.method_state.items()} == {"count": 5.0}
-
-
-def test_packed_runs_on_a_cpu_equal_the_runs_alone(tmp_path):
-    specs = [small_spec(METHODS[name](), seed=seed) for name in ("aid", "rrelu") for seed in range(2)]
-    alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
-    for spec in specs:
-        execute(spec, alone)
-    with Packed(together, device="cpu", jobs=3) as engine:
-        for future in [engine.submit(spec) for spec in specs]:
-            assert future.result() == "done"
-    for spec in specs:
-        assert alone.folder(spec).epochs() == together.folder(spec).epochs()

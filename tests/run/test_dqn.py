@@ -23,7 +23,7 @@ from supple_lab.rl.dqn_problem import Exploration
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
 from supple_lab.run import dqn
-from supple_lab.run.check import Sights, check_suitable, sights_of
+from supple_lab.run.check import GameInfo, check_suitable, game_info
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
@@ -111,7 +111,7 @@ def test_epsilon_follows_the_steps_of_the_run_through_all_iterations(tmp_path, m
 def test_every_segment_and_evaluation_has_games_of_its_own(tmp_path, monkeypatch):
     seeds, start = [], Chain.start
     monkeypatch.setattr(Chain, "start", lambda game, seed: seeds.append(seed) or start(game, seed))
-    sights_of(Chain())  # starts a game unless it has before
+    game_info(Chain())  # starts a game unless it has before
     seeds.clear()
     spec = chain_spec()
     folder = finished(tmp_path, spec).folder(spec)
@@ -200,17 +200,17 @@ def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
 def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_nothing(tmp_path, monkeypatch):
     """As docs/atari.md says, where checkpoints are as frequent as they can be."""
     spec, store = chain_spec(UseAID()), Store.create(tmp_path / "broken")
-    unbroken, original = finished(tmp_path / "unbroken", spec), dqn.contest
+    unbroken, original = finished(tmp_path / "unbroken", spec), dqn.evaluate_agent
 
     def killed(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dqn, "contest", killed)
+    monkeypatch.setattr(dqn, "evaluate_agent", killed)
     with pytest.raises(KeyboardInterrupt):
         execute(spec, store, interval=AT_EVERY_SEGMENT)
     num_played = len(store.folder(spec).epochs())
     assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
-    monkeypatch.setattr(dqn, "contest", original)
+    monkeypatch.setattr(dqn, "evaluate_agent", original)
     started, start = [], Chain.start
     monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
     assert execute(spec, store) == "done"
@@ -253,9 +253,9 @@ def test_frames_of_a_run_on_every_core_leave_most_of_the_memory_free(tmp_path, m
     num_cores, pages_per_core = 8, 1000
     machine = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": num_cores * pages_per_core, "SC_NPROCESSORS_ONLN": num_cores}
     monkeypatch.setattr(os, "sysconf", machine.__getitem__)
-    sights = Sights((64, 64), 4)  # a frame is a page
+    info = GameInfo((64, 64), 4)  # a frame is a page
     for capacity, is_in_file in ((pages_per_core // 4, False), (pages_per_core // 4 + 1, True)):
-        dqn.new_replay(replace(ON_CHAIN, capacity=capacity), sights, tmp_path, device=torch.device("cpu"))
+        dqn.new_replay(replace(ON_CHAIN, capacity=capacity), info, tmp_path, device=torch.device("cpu"))
         assert dqn.frames_file(tmp_path).exists() == is_in_file
 
 
@@ -370,8 +370,8 @@ def test_evaluation_does_not_disturb_training(tmp_path):
 
 
 def test_recorded_metrics_are_those_of_the_states_that_the_probe_stream_draws(tmp_path, monkeypatch):
-    agents, original = [], dqn.contest
-    monkeypatch.setattr(dqn, "contest", lambda agent, **told: agents.append(agent) or original(agent, **told))
+    agents, original = [], dqn.evaluate_agent
+    monkeypatch.setattr(dqn, "evaluate_agent", lambda agent, **told: agents.append(agent) or original(agent, **told))
     spec = chain_spec(UseAID(relu_prob=0.9), seed=2)
     last = finished(tmp_path, spec).folder(spec).records()[-1]
     agent = agents[-1]  # nothing changed it, or its memory, since

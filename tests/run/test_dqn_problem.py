@@ -18,8 +18,8 @@ from supple_lab.models.mlp import MLP
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain, Shuffled
-from supple_lab.rl.dqn_problem import DQN
-from supple_lab.run.check import check_suitable, remarks_on, sights_of
+from supple_lab.rl.dqn_problem import DQN, Exploration
+from supple_lab.run.check import check_suitable, game_info, remarks_on
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
 
@@ -27,9 +27,9 @@ from supple_lab.spec import RunSpec
 @pytest.fixture
 def no_ale(monkeypatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    sights_of.cache_clear()
+    game_info.cache_clear()
     yield
-    sights_of.cache_clear()
+    game_info.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -133,3 +133,17 @@ def test_games_that_may_outlast_an_evaluation_or_a_segment_are_remarked_on():
     capped = replace(paper, game=Atari(title="Breakout", max_steps=500), evaluation_steps=500, steps_per_segment=500)
     assert not remarks_on(capped, Vanilla())
     assert not remarks_on(ON_CHAIN, Vanilla())
+
+
+def test_epsilon_is_one_then_falls_linearly_to_the_floor():
+    exploration = Exploration(num_random_steps=20_000, num_decay_steps=250_000, floor=0.01)
+    assert [exploration.epsilon(step) for step in (0, 19_999, 20_000)] == [1.0, 1.0, 1.0]
+    assert exploration.epsilon(20_000 + 125_000) == pytest.approx((1 + 0.01) / 2)
+    assert exploration.epsilon(270_000) == pytest.approx(0.01)
+    assert exploration.epsilon(2_500_000) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("fields", [{"floor": 1.5}, {"num_random_steps": -1}, {"num_decay_steps": 0}])
+def test_impossible_schedules_are_refused(fields):
+    with pytest.raises(ValueError, match="Exploration"):
+        Exploration(**fields)

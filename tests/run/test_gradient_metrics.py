@@ -122,8 +122,8 @@ def test_unit_that_no_image_of_the_probe_reaches_counts_as_dead():
 
 
 def test_recorded_norm_of_a_dqn_run_is_that_of_its_loss_on_the_probe(tmp_path, monkeypatch):
-    agents, original = [], dqn.contest
-    monkeypatch.setattr(dqn, "contest", lambda agent, **told: agents.append(agent) or original(agent, **told))
+    agents, original = [], dqn.evaluate_agent
+    monkeypatch.setattr(dqn, "evaluate_agent", lambda agent, **told: agents.append(agent) or original(agent, **told))
     spec = with_metrics(chain_spec(UseAID(relu_prob=0.9), target_mode="train"), GradientNorm())
     last = finished(tmp_path, spec).folder(spec).records()[-1]
     agent = agents[-1]  # nothing changed it, or its memory, since

@@ -10,9 +10,10 @@ from supple.learner import PATIENCE
 from supple.methods.shrink_perturb import ShrinkPerturb
 from supple.methods.vanilla import Vanilla
 from supple.metrics.observe import observe
+from supple.random import ONE_AT_A_TIME
 from supple_lab.data.digits import Digits
 from supple_lab.precision import Numerics
-from supple_lab.run.network import new_learner
+from supple_lab.run.network import attach_method, new_learner
 from test_default_generator import Crossing, StopsInForward
 
 CPU = Numerics(torch.device("cpu"), "fp32")
@@ -47,8 +48,23 @@ def test_default_stream_is_not_moved():
 
 
 def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
-    method = ShrinkPerturb()
-    learner = new_learner(small_spec(method), Digits().load(CPU.device), CPU)
+    spec = small_spec(ShrinkPerturb())
+    plasticity = attach_method(spec, new_learner(spec, Digits().load(CPU.device), CPU))
     for _ in range(PATIENCE + 1):
-        method.after_step(learner, {})
+        plasticity.optimizer.step()
+    assert plasticity.num_steps > PATIENCE
     assert not recwarn.list
+
+
+def test_no_other_thread_draws_a_network_while_a_method_is_attached(monkeypatch):
+    taken = []
+
+    def init(self, learner):
+        thread = threading.Thread(target=lambda: taken.append(ONE_AT_A_TIME.acquire(blocking=False)))
+        thread.start()
+        thread.join()
+        return {}
+
+    monkeypatch.setattr(Vanilla, "init", init)
+    attach_method(small_spec(), new_learner(small_spec(), Digits().load(CPU.device), CPU))
+    assert taken == [False]

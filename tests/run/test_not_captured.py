@@ -129,7 +129,7 @@ def test_resumed_dqn_run_says_it_of_the_segments_before(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Agent, "why_eager", [REASON])
-        patch.setattr(dqn, "contest", killed)
+        patch.setattr(dqn, "evaluate_agent", killed)
         with pytest.raises(KeyboardInterrupt):
             execute(spec, store, interval=AT_EVERY_STEP)
     assert execute(spec, store) == "done"

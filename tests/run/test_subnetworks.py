@@ -28,7 +28,7 @@ from supple_lab.run.run import execute
 from supple_lab.run.step import TrainState, training_step
 from supple_lab.run.subnetworks import (
     Copies,
-    Interim,
+    ResumableWork,
     accuracies,
     check_subnetworks,
     draws_at_random,
@@ -57,7 +57,7 @@ def spec_with_subnetworks(method=None, **options):
     return dataclasses.replace(spec, problem=dataclasses.replace(spec.problem, subnetworks=NUMBER))
 
 
-class NoInterim:
+class NoWork:
     """Work that nobody interrupts."""
 
     def take(self):
@@ -122,7 +122,7 @@ def test_batched_copies_equal_copies_trained_one_by_one(method):
         dataclasses.replace(stage, train=examples, milestones=(1,)),
         index=1,
         numerics=CPU,
-        interim=NoInterim(),
+        work=NoWork(),
     )
     widths = [layer.out_features for layer in learner.model if isinstance(layer, torch.nn.Linear)][:-1]
     drawn = uniforms(widths, seed=0, stage=1, number=NUMBER)
@@ -166,7 +166,7 @@ def test_a_copy_that_diverged_has_no_accuracy_and_takes_nothing_from_the_others(
         copies = double_copies(spec, learner)
         with torch.no_grad():
             copies.weights_KIO[0][1] *= weight
-        train_(copies, spec, dataclasses.replace(stage, train=examples), index=1, numerics=CPU, interim=NoInterim())
+        train_(copies, spec, dataclasses.replace(stage, train=examples), index=1, numerics=CPU, work=NoWork())
         reached.append(accuracies(copies, examples, CPU))
     whole, broken = reached
     assert None not in whole
@@ -177,7 +177,7 @@ def test_a_run_whose_subnetworks_diverged_says_so_and_the_report_has_no_number_f
     spec = spec_with_subnetworks(UseDropout(), num_stages=2)
     spec = dataclasses.replace(spec, optimizer=SGD(learning_rate=1e30))
     learner, stage = beginning(spec)
-    values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, interim=NoInterim())
+    values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, work=NoWork())
     assert set(values.values()) == {None}
     log = RecordLog(tmp_path / "records.jsonl")
     log.append({"stage": 0, "subnetwork_accuracy": 0.5})
@@ -262,7 +262,7 @@ def test_parent_is_untouched_and_two_calls_are_equal(method):
     gradients = [parameter.grad.clone() for parameter in learner.model.parameters()]
     features = {site: value.clone() for site, value in learner.features.items()}
     before = flat(take_snapshot(plasticity, masks))
-    values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, interim=NoInterim())
+    values = subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, work=NoWork())
     for one, other in zip(before, flat(take_snapshot(plasticity, masks)), strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
     for parameter, gradient in zip(learner.model.parameters(), gradients, strict=True):
@@ -271,7 +271,7 @@ def test_parent_is_untouched_and_two_calls_are_equal(method):
     assert features.keys() == learner.features.keys()
     assert len(features) == 2
     assert all(torch.equal(features[site], value) for site, value in learner.features.items())
-    assert subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, interim=NoInterim()) == values
+    assert subnetwork_values(spec, learner, stage, index=1, number=NUMBER, numerics=CPU, work=NoWork()) == values
 
 
 def test_copies_learn_their_labels_and_the_record_holds_each_and_their_mean(tmp_path):
@@ -306,7 +306,7 @@ def test_kill_in_the_middle_of_the_subnetworks_costs_no_more_than_elsewhere(tmp_
     spec = spec_with_subnetworks(UseDropout(), epochs=4, optimizer=optimizer)
     unbroken, broken = Store.create(tmp_path / "unbroken"), Store.create(tmp_path / "broken")
     assert execute(spec, unbroken) == "done"
-    original, kept = Interim.keep, []
+    original, kept = ResumableWork.keep, []
 
     def limited(self, state, *, share):
         original(self, state, share=share)
@@ -314,7 +314,7 @@ def test_kill_in_the_middle_of_the_subnetworks_costs_no_more_than_elsewhere(tmp_
         if len(kept) == 6:  # the second of four epochs at the end of the second stage
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Interim, "keep", limited)
+    monkeypatch.setattr(ResumableWork, "keep", limited)
     with pytest.raises(KeyboardInterrupt):
         execute(spec, broken, interval=CheckpointInterval(seconds=0.0))
     assert execute(spec, broken) == "done"

@@ -100,7 +100,7 @@ def test_tf32_is_a_gpu_s_business():
     check_suitable(spec_of(Stationary(), precision="tf32"), device="cuda")
 
 
-def test_extent_of_the_papers_random_label_run():
+def test_size_of_the_papers_random_label_run():
     spec = spec_of(RandomLabel(), dataset=MNIST(), model=MLP())
     size = run_size(spec, spec.problem)
     assert (size.num_parameters, size.num_stages, size.num_steps) == (9_594_010, 200, 500_000)

@@ -189,3 +189,19 @@ def test_class_incremental_stage_without_images_is_refused_by_its_classes():
     scenario = ClassIncremental(num_stages=10, epochs=1)
     with pytest.raises(Unsuitable, match=r"classes \[\d\], learned in stage 1, have 0 training and 3 test images"):
         [scenario.stage(0, splits, seed) for seed in range(20)]
+
+
+def test_random_label_keeps_its_images_and_changes_labels_from_stage_to_stage(digits):
+    scenario = RandomLabel(num_images=500)
+    first, second = (scenario.stage(k, digits, 0).train for k in (0, 1))
+    assert torch.equal(first.images_NCHW, second.images_NCHW)
+    # Independent uniform labels agree on a tenth of the images: 50, five sigma is 33.5.
+    assert abs((first.labels_N == second.labels_N).sum().item() - 50) < 34
+
+
+def test_random_labels_are_per_image_and_uniform(digits):
+    labels = RandomLabel().stage(0, digits, 0).train.labels_N
+    counts = torch.bincount(labels, minlength=10)
+    assert (counts - 160).abs().max() < 5 * (1600 * 0.1 * 0.9) ** 0.5
+    truth = digits.train.subset(torch.arange(1600)).labels_N
+    assert (labels == truth).float().mean() < 0.15  # not a relabelling of classes

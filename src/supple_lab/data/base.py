@@ -35,7 +35,7 @@ class Examples:
         return images.sub_(self.mean_C11).div_(self.std_C11), self.labels_N[indices]
 
     def first(self, number: int) -> "Examples":
-        """The first examples; all where there are no more."""
+        """The first examples; all if there are no more."""
         return replace(self, images_NCHW=self.images_NCHW[:number], labels_N=self.labels_N[:number])
 
     def subset(self, indices: Tensor) -> "Examples":
@@ -105,7 +105,7 @@ class Dataset(Checked, ABC):
         """What the dataset is like, known without its files."""
 
     def check_here(self) -> None:
-        """Raise DataError where the dataset needs files and there are none; whether they are whole, `load` finds."""
+        """Raise DataError if the dataset needs files and there are none; whether they are whole, `load` finds."""
 
     @abstractmethod
     def load(self, device: torch.device) -> Splits:

@@ -147,7 +147,7 @@ def unzip(file: Path, into: str) -> None:
 
 
 def move_into(source: Path, target: Path) -> None:
-    """Move a tree over another: whole folders where the target has none, else file by file; nothing else is touched."""
+    """Move a tree over another: whole folders if the target has none, else file by file; nothing else is touched."""
     for path in sorted(source.iterdir()):
         final = target / path.name
         if path.is_dir() and final.is_dir():

@@ -78,7 +78,7 @@ class Listing:
     files: tuple[str, ...]
     labels: tuple[int, ...]
     num_train: int
-    fingerprint: str  # changes when a file comes, goes, or is written anew
+    fingerprint: str  # changes when a file comes, goes, or is written again
 
     @property
     def num_test(self) -> int:
@@ -148,7 +148,7 @@ def _val(folder: Path, label_of: dict[str, int]) -> Iterator[tuple[os.DirEntry, 
 
 
 def _entries(folder: Path) -> list[os.DirEntry]:
-    """What a folder holds, in the order of names, hidden files left out; nothing where there is no such folder."""
+    """What a folder holds, in the order of names, hidden files left out; nothing if there is no such folder."""
     try:
         with os.scandir(folder) as entries:
             return sorted((e for e in entries if not e.name.startswith(".")), key=lambda entry: entry.name)

@@ -1,7 +1,4 @@
-"""Average-pool whose backward pass on a GPU costs what it writes: where windows tile the image, it is an upsampling.
-
-torch's own backward of an average-pool takes 3.7 times as long as that of a max-pool (bfloat16, channels last, H200).
-"""
+"""Model: an architecture as data, and the layers that the paper's networks share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,7 +13,10 @@ from supple.fields import Checked
 
 
 class AveragePool2d(nn.AvgPool2d):
-    """``nn.AvgPool2d`` in all but speed."""
+    """``nn.AvgPool2d``, whose backward pass on a GPU is an upsampling if windows tile the image.
+
+    torch's own takes 3.7 times as long as that of a max-pool (bfloat16, channels last, H200).
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """The mean of each window."""
@@ -81,14 +81,9 @@ def at_least(smallest: int, model: Model, *names: str) -> None:
             raise ValueError(f"{type(model).__name__}.{name} must be at least {smallest}; got {getattr(model, name)}.")
 
 
-def expansion_of(activation: nn.Module) -> int:
-    """How many values the activation gives for each it takes."""
-    return getattr(activation, "expansion", 1)
-
-
 def halved(width: int, activation: Activation) -> int:
     """The width of a layer whose activation may concatenate: divided, so that what follows stays as wide (3.7)."""
-    expansion = expansion_of(activation())
+    expansion = getattr(activation(), "expansion", 1)
     if width % expansion:
         raise ValueError(
             f"a width of {width} cannot be divided by {expansion} for a concatenating activation; choose a multiple."
@@ -97,5 +92,5 @@ def halved(width: int, activation: Activation) -> int:
 
 
 def pool_after(activation: Activation) -> nn.Module:
-    """Halves height and width: by the mean where large values are not the important ones, else by the maximum."""
+    """Halves height and width: by the mean if large values are not the important ones, else by the maximum."""
     return AveragePool2d(2) if averages_pools(activation()) else nn.MaxPool2d(2)

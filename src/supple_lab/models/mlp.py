@@ -42,10 +42,13 @@ class MLP(Model):
         return nn.Sequential(*layers, self.linear(num_features, num_classes, gain=1.0))
 
     def linear(self, num_inputs: int, num_outputs: int, *, gain: float) -> nn.Linear:
-        """A layer, initialised as the field says."""
-        if self.init == "torch":
-            return nn.Linear(num_inputs, num_outputs)
-        return kaiming_linear(num_inputs, num_outputs, gain=gain)
+        """A layer, initialised as the field says: torch's own, or Kaiming-uniform by fan-in with zero biases."""
+        linear = nn.Linear(num_inputs, num_outputs)
+        if self.init == "kaiming":
+            bound = gain * math.sqrt(3.0 / num_inputs)
+            nn.init.uniform_(linear.weight, -bound, bound)
+            nn.init.zeros_(linear.bias)
+        return linear
 
     def width_for(self, expansion: int, *, num_inputs: int, num_classes: int) -> int:
         """The width of the hidden layers under an activation of this expansion."""
@@ -65,12 +68,3 @@ class MLP(Model):
 
 
 GAINS = {nn.Tanh: 5 / 3, nn.Sigmoid: 1.0, Identity: 1.0}  # as nn.init.calculate_gain has them; others: ReLU's
-
-
-def kaiming_linear(num_inputs: int, num_outputs: int, *, gain: float) -> nn.Linear:
-    """Kaiming-uniform weights by fan-in, zero biases: the initialisation of Dohare et al., whom the paper follows."""
-    linear = nn.Linear(num_inputs, num_outputs)
-    bound = gain * math.sqrt(3.0 / num_inputs)
-    nn.init.uniform_(linear.weight, -bound, bound)
-    nn.init.zeros_(linear.bias)
-    return linear

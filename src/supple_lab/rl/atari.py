@@ -88,7 +88,7 @@ class AtariEnvironment(Environment):
         self._game_is_over = True
 
     def reset(self) -> Frame:
-        while self._game_is_over:  # more than once where a game's first steps end it
+        while self._game_is_over:  # more than once if a game's first steps end it
             self._start_game()
         return self._frame()
 
@@ -98,8 +98,9 @@ class AtariEnvironment(Environment):
         frame, ended = self._frame(), self._emulator.game_over(with_truncation=False)
         terminal = ended or (self.preset.life_loss_is_terminal and self._lost_a_life())
         self._game_is_over = ended or self._num_steps >= self.preset.max_steps
-        if terminal and not self._game_is_over:  # now, since it can end the game, whose score is then told here
-            self._start_next_life()
+        if terminal and not self._game_is_over:  # now, since it can end the game, whose score belongs to this step
+            self._advance(self._actions[0])  # one idle step, as CleanRL does
+            self._start_episode()
         return Step(
             frame,
             reward=max(-1.0, min(1.0, reward)),
@@ -116,11 +117,6 @@ class AtariEnvironment(Environment):
                 self._score += self._emulator.act(IDLE)
         for screen in self._last_two:
             self._emulator.getScreenGrayscale(screen)
-        self._start_episode()
-
-    def _start_next_life(self) -> None:
-        """One idle step, as CleanRL does."""
-        self._advance(self._actions[0])
         self._start_episode()
 
     def _start_episode(self) -> None:
@@ -163,16 +159,11 @@ def new_emulator(title: str, *, sticky: float, seed: int) -> Any:
     emulator = ALEInterface()
     emulator.setInt("random_seed", seed % MAX_SEED)
     emulator.setFloat("repeat_action_probability", sticky)
-    rom = roms.get_rom_path(rom_name(title))
+    rom = roms.get_rom_path(re.sub(r"(?<!^)(?=[A-Z])", "_", title).lower())  # MsPacman is ms_pacman
     if rom is None:
         raise UnknownName(no_such("Atari game", title, GAMES))
     emulator.loadROM(rom)
     return emulator
-
-
-def rom_name(title: str) -> str:
-    """The emulator's name for a game: MsPacman is ms_pacman."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", title).lower()
 
 
 def area_resize() -> Any:

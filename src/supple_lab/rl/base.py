@@ -15,7 +15,7 @@ class Step(NamedTuple):
     """What an action led to."""
 
     frame: Frame
-    reward: float  # what the learner is paid; where the game's points are too large, clipped
+    reward: float  # what the learner is paid; clipped if the game's points are too large
     terminal: bool  # nothing more can be earned in this episode: its value ends here
     truncated: bool  # the episode was cut off while more could be earned: its value goes on
     score: float | None  # the points of the whole game, unclipped, once the game is over

@@ -41,9 +41,7 @@ class ChainEnvironment(Environment):
     """A frame is a row of pixels with a 1 where the player stands; ones, since not every network rescales bytes."""
 
     def __init__(self, chain: Chain) -> None:
-        self.chain = chain
-        self.num_actions = chain.num_actions
-        self.frame_shape = (1, chain.num_places)
+        self.chain, self.num_actions, self.frame_shape = chain, chain.num_actions, (1, chain.num_places)
         self.max_steps = 3 * chain.num_places
 
     def reset(self) -> Frame:
@@ -77,9 +75,7 @@ class ShuffledEnvironment(Environment):
     """Passes everything on but the rewards."""
 
     def __init__(self, inner: Environment, seed: int) -> None:
-        self.inner = inner
-        self.num_actions = inner.num_actions
-        self.frame_shape = inner.frame_shape
+        self.inner, self.num_actions, self.frame_shape = inner, inner.num_actions, inner.frame_shape
         self._stream = np.random.default_rng(seed)
         self._rewards = [0.0]  # before there are any, nothing is paid
 

@@ -1,4 +1,4 @@
-"""Exploration: how often DQN acts at random, a function of the steps taken, so that a resumed run needs no memory."""
+"""DQN as a problem: its settings, and how often it acts at random."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ from supple_lab.spec import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """Always at first, then linearly less often down to a floor (Dopamine's schedule; the paper gives the floor)."""
+    """Always at first, then linearly less often down to a floor (Dopamine's schedule; the paper gives the floor).
+
+    A function of the steps taken, so that a resumed run needs no memory.
+    """
 
     num_random_steps: int = 20_000  # the paper's initial collect steps
     num_decay_steps: int = 250_000
@@ -42,7 +45,7 @@ METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), 
 
 @dataclass(frozen=True, kw_only=True)
 class DQN(Problem):
-    """Steps are the agent's, four frames each in Atari. Defaults are the paper's, or where it is silent Dopamine's.
+    """Steps are the agent's, four frames each in Atari. Defaults are the paper's, or Dopamine's if it is silent.
 
     An iteration of training is followed by an evaluation. It is played in segments, each by a new environment that is
     made from the run's seed and the segment's number; a run can stop and go on between two of them. A segment, and so
@@ -71,7 +74,15 @@ class DQN(Problem):
     metrics: tuple[Metric, ...] = METRICS  # measured at the end of each iteration
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
+        for name in (  # num_random_steps, too: an update needs a step to learn from
+            *("num_iterations", "steps_per_iteration", "steps_per_segment", "evaluation_steps", "batch_size"),
+            *(
+                "num_random_steps",
+                "target_period",
+                "boundary_period",
+                "num_stacked",
+            ),
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"DQN.{name} must be at least 1; got {getattr(self, name)}.")
         for name in ("evaluation_epsilon", "discount"):
@@ -95,7 +106,7 @@ class DQN(Problem):
                 f"DQN.boundary_period counts updates, at replay ratio {self.replay_ratio:g} at least "
                 f"{math.ceil(self.replay_ratio)}: a step has at most one boundary; got {self.boundary_period}."
             )
-        _ = self.exploration  # raises where its fields are wrong
+        _ = self.exploration  # raises if its fields are wrong
 
     @property
     def num_records(self) -> int:
@@ -120,16 +131,3 @@ class DQN(Problem):
         """Of a run whose iterations end on the dot; games that last longer add some."""
         num_steps = self.num_iterations * self.steps_per_iteration
         return math.floor(self.replay_ratio * max(0, num_steps - self.num_random_steps))
-
-
-COUNTS = (
-    "num_iterations",
-    "steps_per_iteration",
-    "steps_per_segment",
-    "evaluation_steps",
-    "num_random_steps",  # an update needs a step to learn from
-    "target_period",
-    "boundary_period",
-    "batch_size",
-    "num_stacked",
-)

@@ -1,4 +1,4 @@
-"""Frames in a memory-mapped file: more than the memory of a host can hold, paged in by the operating system."""
+"""Replay: the steps that DQN learns from, with their frames on the device or in a memory-mapped file."""
 
 import math
 import os
@@ -15,7 +15,7 @@ from supple_lab.rl.base import Frame
 
 
 def mapped_frames(file: Path, shape: tuple[int, ...]) -> Tensor:
-    """Zeroed bytes in a new file of their own, its space reserved: a disk that fills up later would kill the run."""
+    """Zeroed bytes in a new file, paged in by the system; its space is reserved, or a full disk would kill the run."""
     try:
         with open(file, "wb") as new:
             os.posix_fallocate(new.fileno(), 0, math.prod(shape))

@@ -54,7 +54,7 @@ class ReplayArchive:
         self.num_saved = self._num_saved_before = num_added
 
     def clear(self) -> None:
-        """Remove all files: the run is over, or starts anew."""
+        """Remove all files: the run is over, or starts over."""
         for path in pieces(self.folder):
             path.unlink(missing_ok=True)
         self.num_saved = self._num_saved_before = 0

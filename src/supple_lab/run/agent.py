@@ -1,4 +1,4 @@
-"""The loss of DQN (Mnih et al. 2015): Huber, between the value of what was done and what it turned out to be worth."""
+"""The agent of DQN (Mnih et al. 2015): its loss, the frames that it sees, acting and learning."""
 
 import copy
 import random
@@ -21,7 +21,9 @@ from supple_lab.streams import stream
 
 
 def q_loss(values_BA: Tensor, next_values_BA: Tensor, transitions: Transitions, *, discount: float) -> Tensor:
-    """Mean over the batch. ``next_values_BA`` are the target network's; a terminal step has no next value."""
+    """Huber, between the value of what was done and what it turned out to be worth; the mean over the batch.
+
+    ``next_values_BA`` are the target network's; a terminal step has no next value."""
     return huber(values_BA, transitions.action_B, worth(next_values_BA, transitions, discount=discount))
 
 
@@ -115,11 +117,11 @@ class Agent:
         theirs, ours = self.target.state_dict(), self.network.state_dict()
         torch._foreach_copy_(list(theirs.values()), list(ours.values()))
 
-    def cross_boundary_(self, data: "Remembered") -> None:
+    def cross_boundary_(self, data: "ReplayBatches") -> None:
         """Let the method do what it does between two stages; the optimizer and the target network stay."""
         plasticity = self.training.plasticity
         plasticity.end_stage(data)
-        plasticity.stage = data.boundary - 1  # the number that begin_stage counts on; updates may have passed several
+        plasticity.stage = data.boundary - 1  # which begin_stage counts on
         plasticity.begin_stage(data)
         for graph in self._graphs:
             graph.recheck_addresses()
@@ -160,7 +162,7 @@ class Agent:
 
 
 @dataclass(frozen=True)
-class Remembered:
+class ReplayBatches:
     """What a method is shown at a boundary: steps from the replay, as states and what actions there are worth."""
 
     agent: Agent
@@ -184,7 +186,7 @@ def states_and_worths(steps: Transitions, next_values_BA: Tensor, *, discount: f
 
 
 def loss_on_worth(values_BA: Tensor, action_and_worth_B2: Tensor) -> Tensor:
-    """The learner's loss, for methods that take gradients of their own: on what ``Remembered`` shows."""
+    """The learner's loss, for methods that take gradients of their own: on what ``ReplayBatches`` shows."""
     action_B, worth_B = action_and_worth_B2.unbind(dim=1)
     return huber(values_BA, action_B.long(), worth_B)
 

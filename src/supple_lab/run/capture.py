@@ -13,8 +13,6 @@ Pool = tuple[int, int]  # torch's name for a graph's memory
 NUM_REHEARSALS = 3  # as torch's documentation advises: libraries choose their algorithms and workspaces in the first
 ONE_CAPTURE = threading.Lock()  # runs may share a GPU, each in a thread of its own
 MAX_THREADS = 32  # that capture in one process: so many streams of a priority does torch have
-
-
 MOVED = "something it reads or writes has moved in memory since it was captured"
 
 
@@ -104,7 +102,7 @@ def graphs_that_end_together() -> Iterator[None]:
 
 
 def end_graphs() -> None:
-    """End all that this thread has recorded; whoever holds one of these graphs or its pool has let go of it before.
+    """End all that this thread has recorded; no holder uses one of these graphs or its pool any more.
 
     With one graph torch 2.12 and later free the cuBLAS workspaces of its capture stream, which the other graphs of the
     stream go on writing to. So none ends without the others. What is recorded next takes a pool of its own: torch has
@@ -161,7 +159,7 @@ def rehearse(work: Callable[[], None], stream: torch.cuda.Stream) -> None:
 def capture(work: Callable[[], None], generators: Sequence[torch.Generator], *, pool: Pool) -> torch.cuda.CUDAGraph:
     """The graph of the work, captured on the current stream.
 
-    Not by torch.cuda.graph: where a capture cannot be ended, that one leaves its stream the current one.
+    Not by torch.cuda.graph: if a capture cannot be ended, that one leaves its stream the current one.
     """
     graph = registered(generators)
     torch.cuda.synchronize()
@@ -198,7 +196,7 @@ def registered(generators: Sequence[torch.Generator]) -> torch.cuda.CUDAGraph:
 
 
 def mend(generators: Sequence[torch.Generator], pool: Pool) -> None:
-    """Make good what torch leaves open where a capture cannot be ended, or the process' later captures suffer.
+    """Make good what torch leaves open if a capture cannot be ended, or the process' later captures suffer.
 
     Its allocator goes on setting memory aside for the pool (from torch 2.13 on it does not, and says so), and keeps the
     failed graph's claim on it; others' claims on a shared pool stand. Up to 2.12 all generators of the graph, the

@@ -1,4 +1,4 @@
-"""Suitable: whether the parts of a run go together, asked before anything is loaded or written."""
+"""Whether the parts of a run go together, checked before anything is loaded or written."""
 
 import dataclasses
 import math
@@ -81,16 +81,14 @@ def run_size(spec: RunSpec, problem: Supervised) -> RunSize:
 
 def remarks(spec: RunSpec, *, device: str) -> list[str]:
     """What is allowed, but may not be what was meant."""
-    found = remarks_on_precision(spec.precision, device=device)
-    if (
-        isinstance(spec.problem, Supervised)
-        and spec.problem.scenario.num_stages == 1
-        and acts_between_stages(spec.method)
-    ):
-        found.append(
-            f"{spec.method.name} acts between stages, and there is only one: the run trains as vanilla does. "
-            f"Choose a scenario with more stages to see what {spec.method.name} does."
-        )
+    found, method = remarks_on_precision(spec.precision, device=device), spec.method
+    if isinstance(spec.problem, Supervised) and spec.problem.scenario.num_stages == 1:
+        inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
+        if method.acts_in("begin_stage", "end_stage") and not inside:
+            found.append(
+                f"{method.name} acts between stages, and there is only one: the run trains as vanilla does. "
+                f"Choose a scenario with more stages to see what {method.name} does."
+            )
     if isinstance(spec.problem, DQN):
         found += remarks_on(spec.problem, spec.method)
     return found
@@ -106,12 +104,6 @@ def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
     ]
 
 
-def acts_between_stages(method: Method) -> bool:
-    """Whether the method does something between stages and nothing inside one."""
-    inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
-    return method.acts_in("begin_stage", "end_stage") and not inside
-
-
 def check_images(model: Model, dataset: Dataset) -> None:
     """Refuse images that the network cannot read."""
     if isinstance(model, NatureDQN):
@@ -119,14 +111,15 @@ def check_images(model: Model, dataset: Dataset) -> None:
             "nature_dqn reads frames of bytes and divides them by 255, but these images come normalised. "
             "Choose another model: mlp, cnn, resnet18 or vgg16."
         )
-    shape = dataset.facts.image_shape
-    if min(shape[1:]) >= model.smallest_image:
-        return
-    larger = "larger digits (--dataset.image 3x32x32)" if isinstance(dataset, Digits) else "a dataset of larger images"
-    raise Unsuitable(
-        f"{model.name} needs images of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
-        f"{dataset.name} are {shown(shape)}. Choose {larger}, or a model that takes any size: mlp, resnet18."
-    )
+    shape, smallest = dataset.facts.image_shape, model.smallest_image
+    if min(shape[1:]) < smallest:
+        larger = (
+            "larger digits (--dataset.image 3x32x32)" if isinstance(dataset, Digits) else "a dataset of larger images"
+        )
+        raise Unsuitable(
+            f"{model.name} needs images of at least {smallest}x{smallest} pixels, but those of {dataset.name} are "
+            f"{shown(shape)}. Choose {larger}, or a model that takes any size: mlp, resnet18."
+        )
 
 
 @cache
@@ -139,44 +132,39 @@ def smallest_batch(scenario: Scenario, facts: Facts) -> int:
 @cache
 def num_parameters(model: Model, method: Method, facts: Facts, num_images: int) -> int:
     """Parameters of the network; Unsuitable if it cannot be built, or cannot train on such a batch."""
-    network = blank_network(model, method, image_shape=facts.image_shape, num_classes=facts.num_classes)
+    shape = facts.image_shape
+    network = blank_network(model, method, image_shape=shape, num_classes=facts.num_classes)
     if num_images == 1 and any(isinstance(module, nn.BatchNorm2d) for module in network.modules()):
-        check_batch_of_one(network, model, facts.image_shape)
+        try:
+            network.train()(torch.zeros(1, *shape, device="meta"))
+        except ValueError as error:  # of a batch norm that would take the variance of one number
+            raise Unsuitable(
+                f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on "
+                f"one image of {shown(shape)}. Choose another batch_size, or a model without batch norm: mlp, cnn."
+            ) from error
     return size_of(network)
 
 
-def check_batch_of_one(network: nn.Module, model: Model, shape: Shape) -> None:
-    """Refuse a batch of one image where a batch norm would take the variance of one number."""
-    try:
-        network.train()(torch.zeros(1, *shape, device="meta"))
-    except ValueError as error:
-        raise Unsuitable(
-            f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on one "
-            f"image of {shown(shape)}. Choose another batch_size, or a model without batch norm: mlp, cnn."
-        ) from error
-
-
-class Sights(NamedTuple):
-    """What a player of the game has to do with."""
+class GameInfo(NamedTuple):
+    """What a game shows and takes."""
 
     frame_shape: tuple[int, int]
     num_actions: int
 
 
 @cache
-def sights_of(game: Game) -> Sights:
-    """Found out by starting the game; Unsuitable where it cannot be started here."""
+def game_info(game: Game) -> GameInfo:
+    """Found out by starting the game; Unsuitable if it cannot be started here."""
     try:
         environment = game.start(0)
     except ModuleNotFoundError as error:
         raise Unsuitable(str(error)) from error
-    return Sights(environment.frame_shape, environment.num_actions)
+    return GameInfo(environment.frame_shape, environment.num_actions)
 
 
 def check_playable(spec: RunSpec, problem: DQN) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
-    sights = sights_of(problem.game)
-    check_network(spec, problem, sights)
+    check_network(spec, problem)
     if spec.method.acts_in("begin_stage", "end_stage") and problem.num_updates < problem.boundary_period:
         raise Unsuitable(
             f"{spec.method.name} acts every {problem.boundary_period:,} updates, and the run has about "
@@ -197,7 +185,7 @@ def outruns_target(problem: DQN) -> bool:
 
 
 def longer_period(problem: DQN) -> str:
-    """The way out, where boundaries come too often; the study has no such option."""
+    """The way out if boundaries come too often; the study has no such option."""
     num_updates = math.ceil(problem.target_period * problem.replay_ratio)
     return f"Use `supple play` with a --boundary-period of many times {num_updates:,} updates."
 
@@ -222,40 +210,33 @@ def remarks_on(problem: DQN, method: Method) -> list[str]:
             f"an iteration of {problem.steps_per_iteration:,} steps is followed by an evaluation of "
             f"{problem.evaluation_steps:,}. Choose a smaller --evaluation-steps to save time."
         )
-    return found + remarks_on_cap(problem)
-
-
-def remarks_on_cap(problem: DQN) -> list[str]:
-    """Segments and evaluations end with a game; that games may outlast a segment of the default length is no news."""
     game = innermost(problem.game)
-    if not isinstance(game, Atari):
-        return []
-    num_steps = game.rules.max_steps
-    segment = min(problem.steps_per_segment, problem.steps_per_iteration)
-    shorter = []
-    if problem.evaluation_steps < num_steps:
-        shorter.append(f"an evaluation ({problem.evaluation_steps:,})")
-    if segment < min(num_steps, DQN.steps_per_segment):
-        shorter.append(f"a segment of training ({segment:,})")
-    if not shorter:
-        return []
-    return [
-        f"a game may last {num_steps:,} steps, more than {' and '.join(shorter)}, and is played to its end. "
-        "Choose a smaller --game.max-steps to bound what that takes."
-    ]
+    if isinstance(game, Atari):  # segments and evaluations end with a game
+        most, shorter = game.rules.max_steps, []
+        segment = min(problem.steps_per_segment, problem.steps_per_iteration)
+        if problem.evaluation_steps < most:
+            shorter.append(f"an evaluation ({problem.evaluation_steps:,})")
+        if segment < min(most, DQN.steps_per_segment):  # the default's games outlast it, too
+            shorter.append(f"a segment of training ({segment:,})")
+        if shorter:
+            found.append(
+                f"a game may last {most:,} steps, more than {' and '.join(shorter)}, and is played to its end. "
+                "Choose a smaller --game.max-steps to bound what that takes."
+            )
+    return found
 
 
-def check_network(spec: RunSpec, problem: DQN, sights: Sights) -> None:
+def check_network(spec: RunSpec, problem: DQN) -> None:
     """Refuse a network that cannot read the frames, or cannot be built with the method's activation."""
-    model = spec.model
+    model, (height, width) = spec.model, game_info(problem.game).frame_shape
     if isinstance(innermost(problem.game), Atari) and not isinstance(model, NatureDQN):
         raise Unsuitable(
             f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
         )
-    if min(sights.frame_shape) < model.smallest_image:
+    if min(height, width) < model.smallest_image:
         raise Unsuitable(
             f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
-            f"{problem.game.name} are {sights.frame_shape[0]}x{sights.frame_shape[1]}. Choose another model, as mlp."
+            f"{problem.game.name} are {height}x{width}. Choose another model, as mlp."
         )
     num_weights(spec, problem)
 
@@ -269,10 +250,10 @@ def innermost(game: Game) -> Game:
 
 def num_weights(spec: RunSpec, problem: DQN) -> int:
     """Parameters of the network; Unsuitable if it cannot be built."""
-    num_actions = sights_of(problem.game).num_actions
+    num_actions = game_info(problem.game).num_actions
     return size_of(blank_network(spec.model, spec.method, image_shape=state_shape(problem), num_classes=num_actions))
 
 
 def state_shape(problem: DQN) -> Shape:
     """Of what the network sees: frames, height, width."""
-    return (problem.num_stacked, *sights_of(problem.game).frame_shape)
+    return (problem.num_stacked, *game_info(problem.game).frame_shape)

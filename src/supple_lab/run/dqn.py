@@ -1,4 +1,4 @@
-"""DQN cursor: where in a DQN run we are, between two segments, and the sums of the iteration so far."""
+"""The DQN loop: segments of play and learning, an evaluation after each iteration, and where a run is."""
 
 import os
 import random
@@ -10,14 +10,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from supple.learner import Batch, Learner
+from supple.learner import Batch
 from supple.metrics.observe import observe_sites, undisturbed
 from supple_lab.precision import Numerics
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.rl.replay_archive import ReplayArchive
-from supple_lab.run.agent import FORMAT, Agent, Remembered, loss_on_worth, network_input, states_and_worths
-from supple_lab.run.check import Sights, check_playable, sights_of, state_shape
+from supple_lab.run.agent import (
+    FORMAT,
+    Agent,
+    ReplayBatches,
+    loss_on_worth,
+    network_input,
+    states_and_worths,
+)
+from supple_lab.run.check import GameInfo, check_playable, game_info, state_shape
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
 from supple_lab.run.network import attach_method, learner_of, new_network, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
@@ -59,7 +66,7 @@ NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose r
 
 
 def metric_values(agent: Agent, *, seed: int, iteration: int) -> dict[str, float]:
-    """The problem's metrics on the network of now."""
+    """The problem's metrics on the network of now, on states drawn from the replay."""
     replay, learner = agent.replay, agent.training.learner
     probe = replay.sample(min(NUM_PROBED, replay.num_transitions), stream(seed, "probe", iteration))
     states = network_input(probe.stack_BSHW)
@@ -80,7 +87,7 @@ def learned_from(agent: Agent, probe: Transitions) -> Iterator[Batch]:
         yield states_and_worths(steps, next_values_BA, discount=agent.problem.discount)
 
 
-def contest(agent: Agent, *, seed: int, iteration: int, tell: Callable[[], None]) -> dict[str, float]:
+def evaluate_agent(agent: Agent, *, seed: int, iteration: int, note_step: Callable[[], None]) -> dict[str, float]:
     """Play whole games, in evaluation mode, until the steps are over; changes nothing that training depends on."""
     problem, stack = agent.problem, agent.stack
     environment = problem.game.start(stream_seed(seed, "evaluation", iteration))
@@ -95,16 +102,17 @@ def contest(agent: Agent, *, seed: int, iteration: int, tell: Callable[[], None]
         num_steps, score, over = num_steps + 1, step.score, step.over
         if score is not None:
             scores.append(score)
-        tell()
+        note_step()
     spread = {"score_deviation": float(np.std(scores, ddof=1))} if len(scores) > 1 else {}
     return {"score": float(np.mean(scores)), **spread, "num_games": len(scores)}
 
 
+FRAMES_FILE = "frames.bytes"  # for frames that do not fit the memory
 MAX_SHARE_OF_MEMORY = 0.25  # that frames may take if each core has a run; more go to a file in the run's folder
 
 
 def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator) -> None:
-    """Play and learn to the end, and keep frames on disk for as long alone as somebody may go on from them."""
+    """Play and learn to the end; frames are kept on disk only as long as a run may go on from them."""
     check_playable(spec, problem)
     archive = ReplayArchive(journal.folder.path)
     try:
@@ -116,7 +124,7 @@ def train(spec: RunSpec, problem: DQN, journal: Journal, masks: torch.Generator)
         archive.clear()
         raise
     finally:
-        frames_file(archive.folder).unlink(missing_ok=True)
+        (archive.folder / FRAMES_FILE).unlink(missing_ok=True)
 
 
 def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: ReplayArchive) -> None:
@@ -136,12 +144,17 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
         archive.save(agent.replay)
         return {**take_agent(agent), "cursor": vars(cursor)}
 
+    def note_progress() -> None:
+        part = min(cursor.steps_of_iteration / problem.steps_per_iteration, 1.0)  # a long last game does not count
+        share = min((cursor.iteration + part) / problem.num_iterations, 1.0)
+        journal.write_progress(progress=share, stage=cursor.iteration)
+
     while cursor.iteration < problem.num_iterations:
-        while steps_left(problem, cursor) > 0:
+        while (num_left := problem.steps_per_iteration - cursor.steps_of_iteration) > 0:
             environment = problem.game.start(stream_seed(spec.seed, "environment", cursor.segment))
             chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
             draws = stream(spec.seed, "replay", cursor.segment)
-            before, num_due = vars(cursor).copy(), min(problem.steps_per_segment, steps_left(problem, cursor))
+            before, num_due = vars(cursor).copy(), min(problem.steps_per_segment, num_left)
             score, over = None, True
             agent.training.sums.zero_()
             while score is None or cursor.num_steps - before["num_steps"] < num_due:
@@ -156,13 +169,13 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
                     agent.copy_to_target_()
                 boundary, num_since = divmod(cursor.num_updates, problem.boundary_period)
                 if num_since < num_new:  # after the copy, which is of the network before the method changes it
-                    agent.cross_boundary_(Remembered(agent, spec.seed, boundary))
+                    agent.cross_boundary_(ReplayBatches(agent, spec.seed, boundary))
                 note_why_eager(agent, journal)
                 step = environment.step(action)
                 agent.see_(action, step)
                 score, over = step.score, step.over
                 cursor.next_step(score)
-                journal.write_progress(progress=progress(problem, cursor), stage=cursor.iteration)
+                note_progress()
 
             values = segment_values(agent, cursor, before)
             check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (iteration {cursor.iteration})")
@@ -170,9 +183,14 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
             cursor.segment += 1
             journal.checkpoint_if_due(snapshot)
 
-        values = contest(agent, seed=spec.seed, iteration=cursor.iteration, tell=told(journal, problem, cursor))
+        values = evaluate_agent(agent, seed=spec.seed, iteration=cursor.iteration, note_step=note_progress)
         note_why_eager(agent, journal)
-        values |= iteration_values(agent, cursor, seed=spec.seed)
+        values |= {
+            "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,
+            "num_steps": cursor.num_steps,
+            "num_updates": cursor.num_updates,
+            **metric_values(agent, seed=spec.seed, iteration=cursor.iteration),
+        }
         journal.record_stage(stage=cursor.iteration, **values)
         cursor.next_iteration()
         journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
@@ -188,22 +206,6 @@ def note_why_eager(agent: Agent, journal: Journal) -> None:
         journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", reason)
 
 
-def steps_left(problem: DQN, cursor: DQNCursor) -> int:
-    """Of the iteration."""
-    return problem.steps_per_iteration - cursor.steps_of_iteration
-
-
-def progress(problem: DQN, cursor: DQNCursor) -> float:
-    """The share of the run that is done; a long last game does not count."""
-    part = min(cursor.steps_of_iteration / problem.steps_per_iteration, 1.0)
-    return min((cursor.iteration + part) / problem.num_iterations, 1.0)
-
-
-def told(journal: Journal, problem: DQN, cursor: DQNCursor) -> Callable[[], None]:
-    """Tell onlookers of an evaluation that it goes on."""
-    return lambda: journal.write_progress(progress=progress(problem, cursor), stage=cursor.iteration)
-
-
 def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> dict[str, float]:
     """What the segment's games and updates were like; of what there was none, nothing is said."""
     num_updates = cursor.num_updates - before["num_updates"]
@@ -215,46 +217,26 @@ def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> d
     return values
 
 
-def iteration_values(agent: Agent, cursor: DQNCursor, *, seed: int) -> dict[str, float]:
-    """The iteration's training games, how far it got, and the metrics on states drawn from the replay."""
-    return {
-        "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,
-        "num_steps": cursor.num_steps,
-        "num_updates": cursor.num_updates,
-        **metric_values(agent, seed=seed, iteration=cursor.iteration),
-    }
-
-
 def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator, *, device: torch.device) -> Agent:
     """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
-    sights, numerics = sights_of(problem.game), Numerics.choose(device, spec.precision)
-    plasticity = attach_method(spec, new_q_learner(spec, problem, numerics))
+    info, numerics, shape = game_info(problem.game), Numerics.choose(device, spec.precision), state_shape(problem)
+    model = new_network(spec, numerics, image_shape=shape, num_classes=info.num_actions)
+    model = model.to(memory_format=FORMAT)  # type: ignore[call-overload]
+    example = torch.zeros(2, *shape, device=device)
+    plasticity = attach_method(spec, learner_of(spec, model, example_input=example, loss=loss_on_worth))
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
     training = TrainState(plasticity, numerics, masks, sums)
-    replay = new_replay(problem, sights, folder, device=device)
-    return Agent(training, problem, replay, num_actions=sights.num_actions)
+    replay = new_replay(problem, info, folder, device=device)
+    return Agent(training, problem, replay, num_actions=info.num_actions)
 
 
-def new_q_learner(spec: RunSpec, problem: DQN, numerics: Numerics) -> Learner:
-    """The network in training: from stacked frames to a value for each action."""
-    shape, num_actions = state_shape(problem), sights_of(problem.game).num_actions
-    model = new_network(spec, numerics, image_shape=shape, num_classes=num_actions)
-    model = model.to(memory_format=FORMAT)  # type: ignore[call-overload]
-    example = torch.zeros(2, *shape, device=numerics.device)
-    return learner_of(spec, model, example_input=example, loss=loss_on_worth)
-
-
-def new_replay(problem: DQN, sights: Sights, folder: Path, *, device: torch.device) -> Replay:
-    """Room for the frames: on the GPU, in memory, or in a file where they would take too much of a core's share."""
-    num_bytes = problem.capacity * sights.frame_shape[0] * sights.frame_shape[1]
+def new_replay(problem: DQN, info: GameInfo, folder: Path, *, device: torch.device) -> Replay:
+    """Room for the frames: on the GPU, in memory, or in a file if they would take too much of a core's share."""
+    num_bytes = problem.capacity * info.frame_shape[0] * info.frame_shape[1]
     memory_of_core = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / os.sysconf("SC_NPROCESSORS_ONLN")
-    file = frames_file(folder) if device.type == "cpu" and num_bytes > MAX_SHARE_OF_MEMORY * memory_of_core else None
-    return Replay(problem.capacity, sights.frame_shape, num_stacked=problem.num_stacked, device=device, file=file)
-
-
-def frames_file(folder: Path) -> Path:
-    """Where frames are that do not fit the memory."""
-    return folder / "frames.bytes"
+    is_large = num_bytes > MAX_SHARE_OF_MEMORY * memory_of_core
+    file = folder / FRAMES_FILE if device.type == "cpu" and is_large else None
+    return Replay(problem.capacity, info.frame_shape, num_stacked=problem.num_stacked, device=device, file=file)
 
 
 def take_agent(agent: Agent) -> dict[str, Any]:

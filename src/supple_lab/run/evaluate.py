@@ -1,8 +1,7 @@
-"""Probe gradients: what metrics that read ``.grad`` are shown in the laboratory, the gradient of the loss on the probe.
+"""Evaluation: a network's scores, and the gradients that metrics are shown.
 
-What training left there would not do: no checkpoint holds it, and captured steps leave none. The gradient here is that
-of the mean loss at the weights of now in evaluation mode, without what a method adds or clipping takes, so a run that
-goes on from a checkpoint has the same.
+Metrics that read ``.grad`` see the gradient of the mean loss on the probe, in evaluation mode, without what a method
+adds or clipping takes. What training left there would not do: no checkpoint holds it, and captured steps leave none.
 """
 
 import contextlib
@@ -125,14 +124,9 @@ class Evaluation:
         """Sum up what is right and what is lost, batch by batch."""
         self.sums.zero_()
         for indices in torch.arange(len(examples), device=self.sums.device).split(BATCH_SIZE):
-            self.sums.add_(batch_sums(self.model, examples, indices, self.numerics))
-
-
-def batch_sums(model: nn.Module, examples: Examples, indices: Tensor, numerics: Numerics) -> Tensor:
-    """Number correct and sum of losses."""
-    inputs, labels = examples.batch(indices)
-    with numerics.forward():
-        logits = model(inputs)
-    num_correct = (logits.argmax(dim=1) == labels).sum()
-    loss = F.cross_entropy(logits.float(), labels, reduction="sum")
-    return torch.stack((num_correct.double(), loss.double()))
+            inputs, labels = examples.batch(indices)
+            with self.numerics.forward():
+                logits = self.model(inputs)
+            num_correct = (logits.argmax(dim=1) == labels).sum()
+            loss = F.cross_entropy(logits.float(), labels, reduction="sum")
+            self.sums.add_(torch.stack((num_correct.double(), loss.double())))

@@ -1,4 +1,4 @@
-"""Snapshot: a learner, its method's state and its random streams, as one dict that a checkpoint can hold."""
+"""The network of a run: built, in training with its method attached, and as a snapshot for checkpoints."""
 
 from collections.abc import Callable
 from typing import Any

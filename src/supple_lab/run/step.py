@@ -87,7 +87,9 @@ class CapturedSteps:
     def begin_stage(self, examples: Examples) -> None:
         """Train on these examples from now on."""
         if self.examples is None:
-            self.examples = with_room(examples, self.num_examples)
+            images, labels = examples.images_NCHW, examples.labels_N
+            room = images.new_zeros(self.num_examples, *images.shape[1:])
+            self.examples = replace(examples, images_NCHW=room, labels_N=labels.new_zeros(self.num_examples))
         self.examples.images_NCHW[: len(examples)].copy_(examples.images_NCHW)
         self.examples.labels_N[: len(examples)].copy_(examples.labels_N)
         for graph, _ in self.graphs.values():
@@ -141,13 +143,6 @@ class CapturedSteps:
             self.training.learner.optimizer.zero_grad(set_to_none=True)
 
 
-def with_room(examples: Examples, number: int) -> Examples:
-    """Empty examples of the same kind, that many."""
-    images, labels = examples.images_NCHW, examples.labels_N
-    room = images.new_zeros(number, *images.shape[1:])
-    return replace(examples, images_NCHW=room, labels_N=labels.new_zeros(number))
-
-
 def tensors_of(training: TrainState) -> list[Tensor]:
     """All that a step reads and changes: weights, buffers, the optimizer's and the method's state, the sums."""
     optimizer = training.learner.optimizer
@@ -174,9 +169,9 @@ def without_trace(training: TrainState) -> Iterator[None]:
     RuntimeError if the optimizer's state before its first step is not known to be zeros, or if the method has put
     something else in the place of its state, or added to it: no graph would do that again.
     """
-    optimizer = type(training.learner.optimizer).__name__
-    if not starts_from_zeros(training.learner.optimizer):
-        raise RuntimeError(f"what {optimizer} remembers before its first step is not known to be zeros")
+    if not starts_from_zeros(optimizer := training.learner.optimizer):
+        name = type(optimizer).__name__
+        raise RuntimeError(f"what {name} remembers before its first step is not known to be zeros")
     kept = [(tensor, tensor.detach().clone()) for tensor in tensors_of(training)]
     streams = [(generator, generator.get_state()) for generator in generators_of(training)]
     of_method, replaced = dict(training.method_state), False

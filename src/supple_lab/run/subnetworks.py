@@ -1,4 +1,4 @@
-"""Interim: long work inside a stage's end, kept at checkpoints, so that a kill there costs no more than elsewhere."""
+"""Subnetworks: copies of an MLP with fixed masks, trained at a stage's end on labels of their own."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ from supple_lab.streams import stream
 Snapshot = dict[str, Any]
 
 
-class Interim:
-    """Where the work was when the last checkpoint was written, and how to keep where it is now."""
+class ResumableWork:
+    """Long work inside a stage's end, kept at checkpoints, so that a kill there costs no more than elsewhere."""
 
     def __init__(self, journal: Journal, snapshot: Callable[[], Snapshot], checkpoint: Snapshot | None) -> None:
         self._journal = journal
@@ -37,12 +37,12 @@ class Interim:
         self.progress: Callable[[float], float] = lambda share: 0.0  # of the run, by the share of this work
 
     def take(self) -> Snapshot | None:
-        """What was kept, once; None where the work is to begin."""
+        """What was kept, once; None if the work is to begin."""
         kept, self._kept = self._kept, None
         return kept
 
     def keep(self, state: Snapshot, *, share: float) -> None:
-        """Write a checkpoint with the state if one is due, and tell onlookers how far the work is."""
+        """Write a checkpoint with the state if one is due, and the run's progress."""
         self._journal.checkpoint_if_due(lambda: {**self._snapshot(), "interim": state})
         self._journal.write_progress(progress=self.progress(share))
 
@@ -77,7 +77,7 @@ def draws_at_random(site: nn.Module) -> bool:
 
 
 def subnetwork_values(
-    spec: RunSpec, learner: Learner, stage: Stage, *, index: int, number: int, numerics: Numerics, interim: Interim
+    spec: RunSpec, learner: Learner, stage: Stage, *, index: int, number: int, numerics: Numerics, work: ResumableWork
 ) -> Record:
     """What copies of the learner's network as it is now come to on labels of their own: mean accuracy, and each.
 
@@ -85,7 +85,7 @@ def subnetwork_values(
     """
     copies = Copies.of(learner.model, spec.method.activation(), seed=spec.seed, stage=index, number=number)
     examples = relabelled(stage.train, copies.num_classes, seed=spec.seed, stage=index, number=number)
-    train_(copies, spec, replace(stage, train=examples), index=index, numerics=numerics, interim=interim)
+    train_(copies, spec, replace(stage, train=examples), index=index, numerics=numerics, work=work)
     reached = accuracies(copies, examples, numerics)
     each = {f"subnetwork_accuracy_{copy:02d}": accuracy for copy, accuracy in enumerate(reached)}
     known = [accuracy for accuracy in reached if accuracy is not None]
@@ -163,12 +163,12 @@ def relabelled(examples: Examples, num_classes: int, *, seed: int, stage: int, n
     return examples.relabelled(labels_KN.T.contiguous())
 
 
-def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics: Numerics, interim: Interim) -> None:
-    """Train all copies for the stage's epochs, each on its column of the labels; go on where a kill came between."""
+def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics: Numerics, work: ResumableWork) -> None:
+    """Train all copies for the stage's epochs, each on its column of the labels; go on after a kill."""
     parameters = copies.weights_KIO + copies.biases_K1O
     optimizer = spec.optimizer.build(parameters)
     first_epoch = 0
-    if (kept := interim.take()) is not None:
+    if (kept := work.take()) is not None:
         first_epoch = kept["epoch"]
         optimizer.load_state_dict(kept["optimizer"])
         with torch.no_grad():
@@ -189,7 +189,7 @@ def train_(copies: Copies, spec: RunSpec, stage: Stage, *, index: int, numerics:
             "optimizer": optimizer.state_dict(),
             "parameters": [p.detach() for p in parameters],
         }
-        interim.keep(state, share=(epoch + 1) / stage.epochs)
+        work.keep(state, share=(epoch + 1) / stage.epochs)
 
 
 @torch.no_grad()

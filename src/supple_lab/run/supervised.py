@@ -1,4 +1,4 @@
-"""Cursor: where in a supervised run we are, and the sums of the epoch and the stage so far."""
+"""The supervised loop: stages, epochs and steps of a run, what it records, and where it is."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from supple_lab.run.evaluate import PROBE_BATCH_SIZE, Evaluation, measure_on_pro
 from supple_lab.run.network import attach_method, new_learner, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
 from supple_lab.run.step import TrainState, choose_steps
-from supple_lab.run.subnetworks import Interim, check_subnetworks, subnetwork_values
+from supple_lab.run.subnetworks import ResumableWork, check_subnetworks, subnetwork_values
 from supple_lab.scenarios.base import Scenario, Stage
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.streams import stream
@@ -38,17 +38,6 @@ class Cursor:
     epoch: int = 0
     step: int = 0  # batches of this epoch that are done
     num_seen: int = 0  # images of the stage's whole epochs so far
-
-    @classmethod
-    def new(cls, device: torch.device) -> "Cursor":
-        """At the beginning of a run."""
-        zeros = torch.zeros(2, dtype=torch.float64, device=device)
-        return cls(zeros, zeros.clone())
-
-    @property
-    def at_start_of_stage(self) -> bool:
-        """Whether nothing of the stage was trained on yet."""
-        return self.epoch == self.step == 0
 
     def next_epoch(self, num_images: int) -> None:
         """The epoch is over."""
@@ -72,17 +61,13 @@ def online(sums: Tensor, num_seen: int) -> dict[str, float]:
 
 
 class Progress:
-    """Counts steps, for stages differ in length: the last stage of continual full has ten times those of the first."""
+    """Counts steps, because stages differ in length: the last of continual full has ten times those of the first."""
 
     def __init__(self, scenario: Scenario, facts: Facts, *, subnetworks: int = 0) -> None:
         self._sizes = [scenario.size(index, facts) for index in range(scenario.num_stages)]
         self._subnetworks = subnetworks  # copies trained at a stage's end for as many steps each
         self._before = [0, *accumulate(size.num_steps * (1 + subnetworks) for size in self._sizes)]
-
-    @property
-    def largest_stage(self) -> int:
-        """Training images of the largest stage."""
-        return max(size.num_images for size in self._sizes)
+        self.largest_stage = max(size.num_images for size in self._sizes)  # in training images
 
     def at(self, stage: int, epoch: int, step: int) -> float:
         """The share done when these stages, epochs and steps are."""
@@ -99,7 +84,7 @@ NUM_PROBED = 2000  # images of the stage that metrics see: enough for a rank of 
 
 
 def stage_end_values(
-    training: TrainState, spec: RunSpec, stage: Stage, *, cursor: Cursor, evaluation: Evaluation, interim: Interim
+    training: TrainState, spec: RunSpec, stage: Stage, *, cursor: Cursor, evaluation: Evaluation, work: ResumableWork
 ) -> dict[str, float]:
     """All values of a stage's record, measured before any method acts on its end."""
     problem, learner = spec.problem, training.learner
@@ -109,16 +94,14 @@ def stage_end_values(
     evaluation.forget("train")
     is_last = cursor.stage + 1 == problem.scenario.num_stages
     if problem.metrics and (is_last or cursor.stage % problem.metrics_every == 0):
-        values |= metric_values(training, problem.metrics, probe(stage, spec.seed))
+        # A fixed sample of the stage's images, because some datasets lie sorted by class.
+        order = torch.randperm(len(stage.train), generator=stream(spec.seed, "probe"))[:NUM_PROBED]
+        probe = stage.train.batch(order.to(stage.train.labels_N.device))
+        values |= metric_values(training, problem.metrics, probe)
     if problem.subnetworks:
+        number, numerics = problem.subnetworks, training.numerics
         values |= subnetwork_values(
-            spec,
-            learner,
-            stage,
-            index=cursor.stage,
-            number=problem.subnetworks,
-            numerics=training.numerics,
-            interim=interim,
+            spec, learner, stage, index=cursor.stage, number=number, numerics=numerics, work=work
         )
     return values
 
@@ -130,12 +113,6 @@ def metric_values(training: TrainState, metrics: Sequence[Metric], probe: tuple[
         observation = observe(learner.model, images, initial=learner.initial)
     batches = zip(images.split(PROBE_BATCH_SIZE), labels.split(PROBE_BATCH_SIZE), strict=True)
     return measure_on_probe(metrics, observation, training=training, batches=batches)
-
-
-def probe(stage: Stage, seed: int) -> tuple[Tensor, Tensor]:
-    """Images and labels for the metrics: a fixed sample of the stage's, for some datasets lie sorted by class."""
-    order = torch.randperm(len(stage.train), generator=stream(seed, "probe"))[:NUM_PROBED]
-    return stage.train.batch(order.to(stage.train.labels_N.device))
 
 
 class Diverged(Exception):
@@ -168,10 +145,15 @@ def train_stages(
 ) -> None:
     """Train from wherever the run is to its end."""
     scenario, learner = problem.scenario, plasticity.learner
-    cursor, checkpoint = Cursor.new(journal.device), journal.resume()
+    zeros = torch.zeros(2, dtype=torch.float64, device=journal.device)
+    cursor, checkpoint = Cursor(zeros, zeros.clone()), journal.resume()
     if checkpoint is not None:
         with journal.restoring():
-            check_same_data(checkpoint["facts"], splits.facts)
+            if checkpoint["facts"] != (facts := asdict(splits.facts)):  # partial datasets may grow
+                raise StorageError(
+                    f"the run began on other data ({checkpoint['facts']}) than there is now ({facts}), and is not the "
+                    "same run any more. Put the data back, or choose another folder with --out DIR."
+                )
             restore_snapshot_(plasticity, masks, checkpoint)
             cursor = Cursor(**checkpoint["cursor"])
     progress = Progress(scenario, splits.facts, subnetworks=problem.subnetworks)
@@ -182,10 +164,10 @@ def train_stages(
     def snapshot() -> dict[str, Any]:
         return {**take_snapshot(plasticity, masks), "cursor": vars(cursor), "facts": asdict(splits.facts)}
 
-    interim = Interim(journal, snapshot, checkpoint)
+    work = ResumableWork(journal, snapshot, checkpoint)
     while cursor.stage < scenario.num_stages:
         stage = scenario.stage(cursor.stage, splits, spec.seed)
-        if cursor.stage > 0 and cursor.at_start_of_stage:
+        if cursor.stage > 0 and cursor.epoch == cursor.step == 0:
             if scenario.fresh_optimizer:
                 plasticity.optimizer = spec.optimizer.renewed(learner.optimizer)
             plasticity.stage = cursor.stage - 1  # which begin_stage counts on
@@ -214,8 +196,8 @@ def train_stages(
             journal.write_progress(accuracy=values["online_accuracy"])
             cursor.next_epoch(len(stage.train))
 
-        interim.progress = partial(progress.of_subnetworks, cursor.stage)
-        values = stage_end_values(training, spec, stage, cursor=cursor, evaluation=evaluation, interim=interim)
+        work.progress = partial(progress.of_subnetworks, cursor.stage)
+        values = stage_end_values(training, spec, stage, cursor=cursor, evaluation=evaluation, work=work)
         journal.note_not_captured("evaluation", evaluation.why_eager)
         check_finite(values["train_loss"], f"after the last step of stage {cursor.stage}")
         journal.record_stage(stage=cursor.stage, **values)
@@ -223,15 +205,6 @@ def train_stages(
             plasticity.end_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end"))
         cursor.next_stage()
         journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
-
-
-def check_same_data(before: dict[str, Any], now: Facts) -> None:
-    """Refuse to go on with other data than the run began with; partial datasets may grow."""
-    if before != (told := asdict(now)):
-        raise StorageError(
-            f"the run began on other data ({before}) than there is now ({told}), and is not the same run any more. "
-            "Put the data back, or choose another folder with --out DIR."
-        )
 
 
 def check_finite(loss: float, when: str) -> None:

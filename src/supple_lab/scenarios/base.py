@@ -46,11 +46,6 @@ class Stage:
     milestones: tuple[int, ...] = ()  # epochs before which the learning rate falls to a tenth
     num_scored: int | None = None  # of the first training images, at the end of the stage; None: all
 
-    @property
-    def size(self) -> Size:
-        """The stage's work."""
-        return Size(len(self.train), self.epochs, self.batch_size)
-
     def learning_rate_factor(self, epoch: int) -> float:
         """What the learning rate is multiplied by in an epoch, counted from 0."""
         return DECAY ** sum(epoch >= milestone for milestone in self.milestones)
@@ -68,7 +63,7 @@ class Scenario(Checked, ABC):
 
     @abstractmethod
     def size(self, index: int, facts: Facts) -> Size:
-        """How much work the stage at the index is, known without the data (exact where classes are of equal size)."""
+        """How much work the stage at the index is, known without the data (exact if classes are of equal size)."""
 
     @abstractmethod
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:

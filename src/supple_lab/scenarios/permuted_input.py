@@ -1,4 +1,4 @@
-"""Permuted input (paper section 5.1.1): the same images and labels, whose pixels are shuffled anew at each stage."""
+"""Permuted input (paper section 5.1.1): the same images and labels, whose pixels are shuffled again at each stage."""
 
 from dataclasses import dataclass, replace
 

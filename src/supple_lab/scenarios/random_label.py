@@ -1,4 +1,4 @@
-"""Random label (paper section 5.1.1): one fixed set of images, whose labels are drawn anew at each stage."""
+"""Random label (paper section 5.1.1): one fixed set of images, whose labels are drawn again at each stage."""
 
 from dataclasses import dataclass
 
