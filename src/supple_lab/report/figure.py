@@ -34,15 +34,11 @@ class Estimate:
     statistic: str = "mean"  # what the line is
     band_words: str = "± one std"  # what the band is
     edges: tuple[str, str] = ("mean − std", "mean + std")  # what low and high are
+    bootstrap: Ends | None = None  # the 95% interval of a mean over seeds, if it is known
 
     @property
     def has_band(self) -> bool:
         return bool(np.isfinite(self.low).any())
-
-    @property
-    def bootstrap(self) -> Ends | None:
-        """None: what the band is, was decided where it was computed."""
-        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,7 +91,8 @@ def _every_point(step: int, curve: Line) -> Line:
     if isinstance(curve, Curve):
         return replace(curve, x=curve.x[kept], values=curve.values[:, kept])
     parts: dict[str, np.ndarray] = {name: getattr(curve, name)[kept] for name in ("x", "middle", "low", "high")}
-    return replace(curve, **parts)  # type: ignore[arg-type]
+    bootstrap = tuple(ends[kept] for ends in curve.bootstrap) if curve.bootstrap else None
+    return replace(curve, **parts, bootstrap=bootstrap)  # type: ignore[arg-type]
 
 
 MAX_ROWS = 500  # of a list of runs, about 300 bytes each; the JSON beside the page has them all
@@ -188,6 +189,7 @@ def _panel_view(figure: Figure, place: int, columns: int) -> View:
     drawn = {}
     for use, width in widths.items():
         height = HEIGHTS[len(figure.panels) > 1, width > MEDIUM_WIDTH] + COLOUR_BAR * isinstance(panel, HeatMap)
+        height *= max(1.0, width / wide) if alike else 1.0
         salt = f"{figure.name} {place} {use}"
         drawn[use] = inline_svg(panel, looks, pixels=(width, height), salt=salt, tips=tips)
     first = next(iter(drawn.values()))
