@@ -3,27 +3,36 @@
     python tools/remake_report.py supervised trainability
 
 Runs that the study would not order today, because their method has changed since, count as not run. A report has no
-logs of epochs. If a figure needs them, all figures stay as they are.
+logs of epochs: panels that need them are drawn again from the numbers in the published page.
 """
 
+import json
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
+from typing import Any
 
-from publish_report import LINK_TO_MARKDOWN, RESULTS, files_of, publish
+import numpy as np
+from publish_report import RESULTS, publish
 from store_from_report import read_report, store_from_reports
 
 from supple_lab import registry
 from supple_lab.commands.report import make_report
 from supple_lab.paper.study import Study
-from supple_lab.report.figure import NO_EPOCHS, StudyReport
+from supple_lab.report.colours import LOOKS
+from supple_lab.report.figure import NO_EPOCHS, AnyPanel, Estimate, Panel, StudyReport
 
-NUMBERS = (".json", ".csv", ".tex")
-FIGURES = re.compile(r"<figure id=.*</figure>", re.DOTALL)
-DATA = re.compile(r'<script type="application/json" id="data">.*?</script>', re.DOTALL)  # of the figures
-NO_LOGS = re.compile(r"[^<>]*epochs\.jsonl is not there[^<]*")
-INSTEAD = "The figures were drawn when the runs were made, from logs of epochs that are not part of this report."
+FIGURE = re.compile(r'<figure id="(.*?)".*?</figure>', re.DOTALL)
+ENTRY = re.compile(r"<button [^>]*--ink-light:(#\w+)[^>]*>.*?</svg>(.*?)</button>", re.DOTALL)
+PANEL = re.compile(r'<h2>(.*?)</h2>\s*<p class="y-label">(.*?)</p>')
+DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+NO_LOGS = re.compile(r'(<p class="notice remark">)[^<>]*epochs\.jsonl is not there[^<]*')
+INSTEAD = r"\1What is drawn over epochs comes from logs that are not part of this report."
+Place = tuple[str, str, str]  # of a panel: the figure's name, its own title, and that of its vertical axis
 
 
 def main() -> None:
@@ -33,34 +42,61 @@ def main() -> None:
 
 
 def remake(results: Path) -> None:
-    """Make the report in the folder again, from its own JSON."""
-    study = registry.find(Study, results.name)()
+    """Make the report in the folder again, from its own JSON and page."""
+    study, page = registry.find(Study, results.name)(), results / f"{results.name}.html"
+    known = dict(curves_in(page.read_text("utf-8")))
+    draw = study.draw
+    study.draw = lambda *given: with_curves(draw(*given), known)  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         store_from_reports([read_report(results / f"{study.name}.json")], out)
-        report, _ = make_report(study, out)
-        if needs_epochs(report):
-            update_numbers(out, results)
-        else:
-            publish(out, study.name, results)
+        make_report(study, out)
+        publish(out, study.name, results)
+    page.write_text(NO_LOGS.sub(INSTEAD, page.read_text("utf-8")), "utf-8")
 
 
-def needs_epochs(report: StudyReport) -> bool:
-    """Whether a figure would be drawn from logs that are not there."""
-    return any(panel.nothing == NO_EPOCHS for figure in report.figures for panel in figure.panels)
+def curves_in(page: str) -> Iterator[tuple[Place, tuple[Estimate, ...]]]:
+    """The curves of each panel of a page, from the numbers that it shows under the pointer."""
+    (data,) = DATA.findall(page)
+    for figure, panels in zip(FIGURE.finditer(page), json.loads(data), strict=True):
+        legend = [(ink, unescape(label).strip()) for ink, label in ENTRY.findall(figure[0])]
+        for (title, y_label), panel in zip(PANEL.findall(figure[0]), panels, strict=True):
+            told = sorted(panel.get("curves", ()), key=lambda curve: curve["entry"])  # or the legend changes its order
+            place = (unescape(figure[1]), unescape(title), unescape(y_label))
+            yield place, tuple(curve_of(curve, *legend[curve["entry"]]) for curve in told)
 
 
-def update_numbers(out: Path, results: Path) -> None:
-    """Take over the numbers and the page, but for its figures."""
-    name = f"{results.name}.html"
-    page, old = ((folder / name).read_text("utf-8") for folder in (out / "report", results))
-    for part in (FIGURES, DATA):
-        (drawn,) = part.findall(old)
-        page = part.sub(lambda _, drawn=drawn: drawn, page)
-    for path in files_of(out, results.name):
-        if path.suffix in NUMBERS:
-            (results / path.name).write_bytes(path.read_bytes())
-    (results / name).write_text(LINK_TO_MARKDOWN.sub("", NO_LOGS.sub(INSTEAD, page)), "utf-8")
+def curve_of(told: dict[str, Any], ink: str, label: str) -> Estimate:
+    """A curve as it was drawn; its colour says which method it is of."""
+    names = ("x", "middle", "low", "high", "lower", "upper")
+    numbers = {name: np.array(told[name], dtype=float) for name in names if name in told}
+    nothing = np.full(len(numbers["x"]), np.nan)
+    return Estimate(
+        method=next(method for method, look in LOOKS.items() if look.light == ink),
+        label=label,
+        x=numbers["x"],
+        middle=numbers["middle"],
+        low=numbers.get("low", nothing),
+        high=numbers.get("high", nothing),
+        n=told["n"],
+        statistic=told["line"],
+        band_words=told["band"],
+        bootstrap=(numbers["lower"], numbers["upper"]) if "lower" in numbers else None,
+    )
+
+
+def with_curves(report: StudyReport, known: dict[Place, tuple[Estimate, ...]]) -> StudyReport:
+    """The report with known curves in the panels that would be drawn from logs."""
+
+    def filled(panel: AnyPanel, figure: str) -> AnyPanel:
+        curves = known.get((figure, panel.title, panel.y_label), ())
+        return replace(panel, curves=curves) if isinstance(panel, Panel) and panel.nothing == NO_EPOCHS else panel
+
+    figures = (
+        replace(figure, panels=tuple(filled(panel, figure.name) for panel in figure.panels))
+        for figure in report.figures
+    )
+    return replace(report, figures=tuple(figures))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from samples import CLAIM, TABLE, bars, curve, figure, panel, study_report
 
-from supple_lab.report.asked import only_asked
 from supple_lab.report.figure import StudyReport
+from supple_lab.report.write import only_asked
 
 NOT_RUN = replace(CLAIM, claim="Another.", verdict="not run", measured="", interval=None, n=0)
 

@@ -451,8 +451,8 @@ def test_page_with_all_runs_done_mentions_nothing_missing():
 
 
 def test_page_of_a_large_study_stays_under_two_megabytes():
-    curves = [curve(f"m{i}", f"method {i}", num_seeds=8, num_positions=200) for i in range(18)]
-    large = tuple(figure(*(panel(*curves) for _ in range(8)), name=f"figure_{i}") for i in range(2))
+    curves = [curve(f"m{i}", f"method {i}", num_seeds=8, num_positions=800) for i in range(18)]
+    large = tuple(figure(*(panel(*curves) for _ in range(2)), name=f"figure_{i}") for i in range(2))
     labels = {"condition": "permuted input, SGD 0.003", "facts": {"versions": {"supple": "0.1.0"}}}
     runs = tuple(
         run(UseAID(relu_prob=seed / 3000), seed=seed, state="failed", reason=f"{seed} " * 20, **labels)
@@ -464,6 +464,14 @@ def test_page_of_a_large_study_stays_under_two_megabytes():
     tables = (replace(TABLE, header=("a",) * 10, rows=rows),)
     text = render(*large, results=Results(runs), claims=claims, tables=tables)
     assert 300_000 < len(text.encode()) <= MAX_BYTES == 2_000_000
+
+
+def test_a_page_that_would_be_too_large_shows_fewer_points(monkeypatch):
+    long = figure(panel(*(curve(f"m{i}", f"method {i}", num_positions=500) for i in range(6))))
+    whole = render(long)
+    monkeypatch.setattr("supple_lab.report.page.MAX_BYTES", len(whole) - 1)
+    assert "one point in" not in whole
+    assert "The page shows one point in 2." in render(long)
 
 
 def test_thinning_keeps_the_last_point_and_says_so():

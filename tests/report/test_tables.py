@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from samples import CLAIM, TABLE, run
 
 import supple_lab
@@ -21,6 +22,7 @@ from supple_lab.report.tables import (
     comma_separated,
     latex,
     markdown,
+    minus,
     printed_claims,
 )
 from supple_lab.results.intervals import SEED, bootstrap_interval, format_mean
@@ -216,3 +218,21 @@ def test_bootstrap_intervals_stand_in_brackets_in_markdown_and_latex_and_in_colu
     assert relu == ["ReLU", "0.400", "", "", "0.1"]
     assert all("95% percentile bootstrap interval" in text(table).replace("\\%", "%") for text in (markdown, latex))
     assert "bootstrap" not in markdown(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("-0.1", "−0.1"),
+        ("-0.021 [-0.025, -0.019] (n = 3)", "−0.021 [−0.025, −0.019] (n = 3)"),
+        ("from -2500 to (-3)", "from −2500 to (−3)"),
+        ("-3.7e-16: smallest", "−3.7e-16: smallest"),
+    ],
+)
+def test_every_negative_number_has_a_true_minus(text, shown):
+    assert minus(text) == shown
+
+
+@pytest.mark.parametrize("text", ["1e-05", "ResNet-18", "warm-start", "--seeds 3", "sections 5.1-5.2", "a - b", ""])
+def test_other_hyphens_stay(text):
+    assert minus(text) == text

@@ -20,10 +20,11 @@ from supple_lab.paper.manifest import Manifest, read_manifest, studies_in
 from supple_lab.paper.register import dated
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.report.asked import only_asked
+from supple_lab.paper.study import Order, Study
 from supple_lab.report.figure import Finding, StudyReport
 from supple_lab.report.remarks import MAX_NAMED, counted
 from supple_lab.report.study_json import ReportInfo
-from supple_lab.report.write import write_report
+from supple_lab.report.write import only_asked, write_report
 from supple_lab.results.load import load_results
 from supple_lab.results.results import Results, Written, method_of, name_of
 from supple_lab.spec import RunSpec

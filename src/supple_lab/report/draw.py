@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, SymmetricalLogLocator
 
-from supple_lab.report.colours import Look, Marker
+from supple_lab.report.colours import MARKERS, Look, Marker
 from supple_lab.report.figure import (
     AnyPanel,
     Bars,
@@ -47,18 +47,7 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,  # text stays text: it can be searched and edited
     "svg.fonttype": "none",
 }
-SHAPES: dict[Marker, str] = {
-    "circle": "o",
-    "square": "s",
-    "up": "^",
-    "down": "v",
-    "diamond": "D",
-    "plus": "P",
-    "cross": "X",
-    "star": "*",
-    "left": "<",
-    "right": ">",
-}
+SHAPES: dict[Marker, str] = dict(zip(MARKERS, "os^vDPX*<>", strict=True))
 SIZES: dict[Marker, float] = {"star": 8.0, "plus": 6.2, "cross": 6.2, "up": 5.4, "down": 5.4, "left": 5.4, "right": 5.4}
 MARGIN = 0.05  # of the data's own range, above and below
 EDGE = 0.015  # at the sides of curves and above a given range: half a line
@@ -174,10 +163,9 @@ def _draw_levels_(canvas: Canvas, levels: tuple[Level, ...], lines: tuple[Line, 
 
 def calmest_end(curves: tuple[Line, ...], value: float) -> str:
     """'left' or 'right': the end of a horizontal line at the value where the curves leave most room for a word."""
-    rooms = [
-        min((abs(float(curve.middle[end]) - value) for curve in curves if len(curve.x)), default=0.0) for end in (0, -1)
-    ]
-    return "left" if rooms[0] >= rooms[1] else "right"
+    drawn = [curve.middle for curve in curves if len(curve.x)]
+    left, right = (min((abs(float(line[end]) - value) for line in drawn), default=0.0) for end in (0, -1))
+    return "left" if left >= right else "right"
 
 
 def _draw_curves_(canvas: Canvas, panel: Panel, looks: Looks) -> None:

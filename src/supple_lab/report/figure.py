@@ -1,5 +1,6 @@
 """Panels as data: curves, bars, distributions and heat maps, before anything decides how they look."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,11 @@ from supple_lab.results.intervals import SEED, bootstrap_interval, bootstrap_int
 
 Scale = Literal["linear", "log", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
 Band = Literal["range", "deviation", "interval"]  # lowest to highest seed, one standard deviation, 95% of the mean
+BANDS: dict[Band, tuple[str, str, str]] = {  # the band in words, and its edges
+    "range": ("lowest to highest", "lowest", "highest"),
+    "deviation": ("± one std", "mean − std", "mean + std"),
+    "interval": ("95% interval", "95% from", "95% to"),
+}
 Range = tuple[float, float]
 NOTHING_YET = "no finished runs yet"  # what an empty panel says
 NO_EPOCHS = "finished runs, but no logs of epochs"  # as where a store was made of a report
@@ -34,15 +40,11 @@ class Estimate:
     statistic: str = "mean"  # what the line is
     band_words: str = "± one std"  # what the band is
     edges: tuple[str, str] = ("mean − std", "mean + std")  # what low and high are
+    bootstrap: Ends | None = None  # the 95% interval of a mean over seeds, if it is known
 
     @property
     def has_band(self) -> bool:
         return bool(np.isfinite(self.low).any())
-
-    @property
-    def bootstrap(self) -> Ends | None:
-        """None: what the band is, was decided where it was computed."""
-        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,24 +78,19 @@ class Curve:
 
     @property
     def low(self) -> np.ndarray:
-        """The lower edge of the band."""
         return self._edges_of_band[0]
 
     @property
     def high(self) -> np.ndarray:
-        """The upper edge of the band."""
         return self._edges_of_band[1]
 
     @property
     def edges(self) -> tuple[str, str]:
-        """What the edges of the band are."""
-        names = {"range": ("lowest", "highest"), "deviation": ("mean − std", "mean + std")}
-        return names.get(self.band, ("95% from", "95% to"))
+        return BANDS[self.band][1:]
 
     @property
     def band_words(self) -> str:
-        """What the band is."""
-        return {"range": "lowest to highest", "deviation": "± one std", "interval": "95% interval"}[self.band]
+        return BANDS[self.band][0]
 
     @cached_property
     def bootstrap(self) -> Ends | None:
@@ -129,43 +126,47 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
-    """Curves on one set of axes."""
-
+class _PanelWithAxes(ABC):
     title: str
     x_label: str
     y_label: str
-    curves: tuple[Line, ...]
     levels: tuple[Level, ...] = ()
-    nothing: str = NOTHING_YET  # said where there are no curves
     y_range: Range | None = None
+    nothing: str = NOTHING_YET  # said if there is nothing to draw
+
+    @property
+    @abstractmethod
+    def entries(self) -> "Sequence[Line | Histogram]":
+        """All that has a place in the legend."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.entries
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel(_PanelWithAxes):
+    """Curves on one set of axes."""
+
+    curves: tuple[Line, ...]
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to draw yet."""
-        return not self.curves
+    def entries(self) -> tuple[Line, ...]:
+        return self.curves
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
+class Bars(_PanelWithAxes):
     """Groups of bars with error bars: at each position one bar a method."""
 
-    nothing: ClassVar[str] = NOTHING_YET
-
-    title: str
-    x_label: str
-    y_label: str
     positions: tuple[str, ...]  # names of the groups, from left to right
     bars: tuple[Line, ...]  # the x of each are places in positions, counted from 0
-    levels: tuple[Level, ...] = ()
-    y_range: Range | None = None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to draw yet."""
-        return not self.bars
+    def entries(self) -> tuple[Line, ...]:
+        return self.bars
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,23 +183,15 @@ class Histogram:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distribution:
+class Distribution(_PanelWithAxes):
     """Histograms on their sides, at several positions, with their quartiles marked."""
 
-    nothing: ClassVar[str] = NOTHING_YET
-
-    title: str
-    x_label: str
-    y_label: str
     histograms: tuple[Histogram, ...]  # positions appear in the order in which they are first named
-    levels: tuple[Level, ...] = ()
-    y_range: Range | None = None
     y_scale: Scale = "linear"
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to draw yet."""
-        return not self.histograms
+    def entries(self) -> tuple[Histogram, ...]:
+        return self.histograms
 
     @property
     def positions(self) -> tuple[str, ...]:
@@ -211,6 +204,7 @@ class HeatMap:
     """A mean over seeds in each cell of a grid, as colour and as text."""
 
     nothing: ClassVar[str] = NOTHING_YET
+    entries: ClassVar[tuple[Line, ...]] = ()
 
     title: str
     x_label: str
@@ -224,7 +218,6 @@ class HeatMap:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to draw yet."""
         return not any(len(cell) for row in self.samples for cell in row)
 
     @cached_property
@@ -248,11 +241,7 @@ class HeatMap:
 
 
 AnyPanel = Panel | Bars | Distribution | HeatMap
-
-
 Key = tuple[str, str]  # method and label
-NUM_MARKERS = 9  # a curve's markers are a key to the legend, not its data points
-MAX_STRONG_BANDS = 6  # more of them at full strength cover the lines
 
 
 def key_of(entry: Line | Histogram) -> Key:
@@ -260,36 +249,15 @@ def key_of(entry: Line | Histogram) -> Key:
     return entry.method, entry.label
 
 
-def entries_of(panel: AnyPanel) -> tuple[Line | Histogram, ...]:
-    """All that has a place in the legend."""
-    if isinstance(panel, Panel):
-        return panel.curves
-    if isinstance(panel, Bars):
-        return panel.bars
-    return panel.histograms if isinstance(panel, Distribution) else ()
-
-
 def legend_of(figure: "Figure") -> dict[Key, Look]:
     """A look per entry, in the order of appearance; a method's further entries differ in dashes and marker."""
-    keys = dict.fromkeys(key_of(entry) for panel in figure.panels for entry in entries_of(panel))
     repeats: Counter[str] = Counter()
-    looks = {}
-    for method, label in keys:
-        looks[method, label] = look_of_repeat(method, repeats[method])
-        repeats[method] += 1
+    looks: dict[Key, Look] = {}
+    for key in (key_of(entry) for panel in figure.panels for entry in panel.entries):
+        if key not in looks:
+            looks[key] = look_of_repeat(key[0], repeats[key[0]])
+            repeats[key[0]] += 1
     return looks
-
-
-def marked_positions(curve: Line) -> list[int]:
-    """Evenly spread positions that carry a marker, first and last among them; all of them for dots."""
-    number = len(curve.x)
-    spread = number if curve.dots else min(number, NUM_MARKERS)
-    return np.unique(np.linspace(0, number - 1, spread).round().astype(int)).tolist()
-
-
-def band_strength(num_curves: int) -> float:
-    """How opaque a band is."""
-    return 0.16 if num_curves <= MAX_STRONG_BANDS else 0.07
 
 
 Verdict = Literal["holds", "fails", "not decided", "not run"]
@@ -306,7 +274,7 @@ class Figure:
     columns: int = 3  # at most; fewer where there are fewer panels
 
     def filled(self) -> "Figure":
-        """The panels that show anything, with a word on the others; all of them where none does."""
+        """The panels that show anything, with a word on the others; all of them if none does."""
         drawn = tuple(panel for panel in self.panels if not panel.is_empty)
         if len(drawn) in (0, len(self.panels)):
             return self
@@ -314,15 +282,11 @@ class Figure:
         left_out: dict[str, dict[str, None]] = {}
         for panel in self.panels:
             if panel.is_empty:
+                why = "nothing of it has been run" if panel.nothing == NOTHING_YET else f"there are {panel.nothing}"
                 name = f"{panel.title} ({panel.y_label})" if panel.title in titles else panel.title
-                left_out.setdefault(panel.nothing, {})[name] = None
-        words = (f" Left out, for {why_empty(said)}: {', '.join(names)}." for said, names in left_out.items())
+                left_out.setdefault(why, {})[name] = None
+        words = (f" Left out, for {why}: {', '.join(names)}." for why, names in left_out.items())
         return replace(self, caption=self.caption + "".join(words), panels=drawn)
-
-
-def why_empty(said: str) -> str:
-    """What a panel that has nothing to show says, as a clause."""
-    return "nothing of it has been run" if said == NOTHING_YET else f"there are {said}"
 
 
 @dataclass(frozen=True, kw_only=True)

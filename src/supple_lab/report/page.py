@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from supple_lab.provenance import Provenance
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
+from supple_lab.report.draw import cells
 from supple_lab.report.figure import (
     ClaimRow,
     Curve,
@@ -25,7 +26,7 @@ from supple_lab.report.figure import (
     Verdict,
     legend_of,
 )
-from supple_lab.report.panel_values import tips_of, values_of
+from supple_lab.report.panel_values import tip_of, values_of
 from supple_lab.report.picture import inline_svg
 from supple_lab.report.remarks import remarks
 from supple_lab.report.study_json import (
@@ -46,20 +47,13 @@ from supple_lab.report.tables import ABSENT, caption_of, ends_of, minus, show_in
 from supple_lab.results.results import Results
 from supple_lab.results.select import distinctions
 
-HERE = Path(__file__).parent
-
 
 @cache
 def template(name: str) -> Template:
-    """One of the files."""
-    return _environment().get_template(name)
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    """One of the files beside this one."""
+    files = FileSystemLoader(Path(__file__).parent)
+    options: Any = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=files, **options).get_template(name)
 
 
 MAX_POINTS = 6_000  # of all curves together, in each of which 9 have markers
@@ -91,7 +85,8 @@ def _every_point(step: int, curve: Line) -> Line:
     if isinstance(curve, Curve):
         return replace(curve, x=curve.x[kept], values=curve.values[:, kept])
     parts: dict[str, np.ndarray] = {name: getattr(curve, name)[kept] for name in ("x", "middle", "low", "high")}
-    return replace(curve, **parts)  # type: ignore[arg-type]
+    bootstrap = tuple(ends[kept] for ends in curve.bootstrap) if curve.bootstrap else None
+    return replace(curve, **parts, bootstrap=bootstrap)  # type: ignore[arg-type]
 
 
 MAX_ROWS = 500  # of a list of runs, about 300 bytes each; the JSON beside the page has them all
@@ -184,10 +179,11 @@ def _panel_view(figure: Figure, place: int, columns: int) -> View:
     wide = (FULL_WIDTH - COLUMN_GAP * (columns - 1)) / columns
     alike = 0.8 < PHONE_WIDTH / wide < 1.25
     widths = {"": math.sqrt(wide * PHONE_WIDTH)} if alike else {"wide": wide, "narrow": PHONE_WIDTH}
-    tips = tips_of(panel) if isinstance(panel, HeatMap) else ()
+    tips = [tip_of(panel, cell) for cell in cells(panel)] if isinstance(panel, HeatMap) else ()
     drawn = {}
     for use, width in widths.items():
         height = HEIGHTS[len(figure.panels) > 1, width > MEDIUM_WIDTH] + COLOUR_BAR * isinstance(panel, HeatMap)
+        height *= max(1.0, width / wide) if alike else 1.0
         salt = f"{figure.name} {place} {use}"
         drawn[use] = inline_svg(panel, looks, pixels=(width, height), salt=salt, tips=tips)
     first = next(iter(drawn.values()))
@@ -204,22 +200,13 @@ def _panel_view(figure: Figure, place: int, columns: int) -> View:
 
 
 def _table_view(info: ReportInfo, table: Table) -> View:
-    rows = [[(minus(cell), _brackets(cell)) for cell in row] for row in table.rows[:MAX_ROWS]]
+    rows = [[(minus(cell), minus(" to ".join(ends_of(cell) or ()))) for cell in row] for row in table.rows[:MAX_ROWS]]
     return {"table": table, "stem": info.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
 
 
-def _brackets(cell: str) -> str:
-    ends = ends_of(cell)
-    return f"[{' to '.join(map(minus, ends))}]" if ends else ""
-
-
 def _claim_view(row: ClaimRow) -> View:
-    return {
-        **_finding_view(row),
-        "row": row,
-        "is_grouped": any(part.parts for part in row.parts),
-        "runs": row.runs[:MAX_RUNS_OF_A_CLAIM],
-    }
+    is_grouped = any(part.parts for part in row.parts)
+    return {**_finding_view(row), "row": row, "is_grouped": is_grouped, "runs": row.runs[:MAX_RUNS_OF_A_CLAIM]}
 
 
 def _finding_view(found: Finding) -> View:

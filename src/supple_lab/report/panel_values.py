@@ -78,10 +78,8 @@ def values_of(panel: AnyPanel, looks: Looks, *, x_range: Range, y_range: Range) 
 
 def lines_of(panel: Panel | Bars | Distribution) -> tuple[Line, ...]:
     """The panel's lines; those of a distribution are the medians, between the other quartiles."""
-    if isinstance(panel, Panel):
-        return panel.curves
-    if isinstance(panel, Bars):
-        return panel.bars
+    if not isinstance(panel, Distribution):
+        return panel.entries
     groups: dict[Key, list[Histogram]] = {}
     for histogram in panel.histograms:
         groups.setdefault(key_of(histogram), []).append(histogram)
@@ -145,12 +143,8 @@ def _line_data(line: Line, entry: int, decimals: int | None) -> dict[str, Any]:
     }
 
 
-def tips_of(panel: HeatMap) -> list[str]:
-    """What is said of each cell under the pointer, in lines."""
-    return [_tip(panel, cell) for cell in cells(panel)]
-
-
-def _tip(panel: HeatMap, cell: Cell) -> str:
+def tip_of(panel: HeatMap, cell: Cell) -> str:
+    """What is said of the cell under the pointer, in lines."""
     place = f"{panel.y_label} {panel.rows[cell.row]}, {panel.x_label} {panel.columns[cell.column]}"
     sample = panel.samples[cell.row][cell.column]
     if not cell.shade:

@@ -95,54 +95,49 @@ def missing_words(results: Results) -> str:
 
 
 def missing_groups(results: Results) -> list[View]:
-    """Runs that are not done, together where they differ in nothing but the seed."""
+    """Runs that are not done, together if they differ in nothing but the seed."""
     groups: dict[tuple[tuple[str, str], ...], list[RunResult]] = {}
     settings = distinctions(results)
     for run in results.missing:
-        told = {
+        words = {
             "method": run.called,
             "settings": settings[run.spec.run_id],
             "place": f", {run.condition}" if run.condition else f" on {dataset_of(run.spec)}",
             "state": STATES[run.state],
             "reason": run.reason,
         }
-        groups.setdefault(tuple(told.items()), []).append(run)
-    return [{**dict(told), "seeds": seeds_of(members), "num_runs": len(members)} for told, members in groups.items()]
-
-
-def seeds_of(runs: Sequence[RunResult]) -> str:
-    """The runs' seeds, each once."""
-    return ", ".join(str(seed) for seed in sorted({run.spec.seed for run in runs}))
+        groups.setdefault(tuple(words.items()), []).append(run)
+    return [
+        {
+            **dict(words),
+            "seeds": ", ".join(map(str, sorted({run.spec.seed for run in members}))),
+            "num_runs": len(members),
+        }
+        for words, members in groups.items()
+    ]
 
 
 def progress_bars(results: Results) -> list[View]:
-    """How the runs of each method on each dataset stand, where not all are done."""
-    groups = results.group_by(lambda spec: (spec.method.name, dataset_of(spec)))
-    return [_progress_bar(dataset, group) for (_, dataset), group in groups.items() if group.missing]
-
-
-def _progress_bar(dataset: str, results: Results) -> View:
-    counts = Counter(run.state for run in results.runs)
-    total = len(results.runs)
-    parts = [
-        {"state": state, "words": words, "number": counts[state], "percent": round(100 * counts[state] / total, 2)}
-        for state, words in STATES.items()
-        if counts[state]
-    ]
-    name = f"{results.runs[0].called} on {dataset}"
-    return {"name": name, "parts": parts, "words": ", ".join(f"{part['number']} {part['words']}" for part in parts)}
+    """How the runs of each method on each dataset stand, if not all are done."""
+    bars = []
+    for (_, dataset), group in results.group_by(lambda spec: (spec.method.name, dataset_of(spec))).items():
+        counts = {state: sum(run.state == state for run in group.runs) for state in STATES}
+        parts = [
+            {"state": state, "percent": round(100 * number / len(group.runs), 2)}
+            for state, number in counts.items()
+            if number
+        ]
+        words = ", ".join(f"{number} {STATES[state]}" for state, number in counts.items() if number)
+        if group.missing:
+            bars.append({"name": f"{group.runs[0].called} on {dataset}", "parts": parts, "words": words})
+    return bars
 
 
 def trained_on(runs: Sequence[RunResult]) -> str:
     """The devices and the hardware that the runs name, most used first."""
-    places = Counter(
-        ": ".join(part for part in (run.device, str(run.facts.get("hardware", ""))) if part)
-        for run in runs
-        if run.device
-    )
-    return "; ".join(
-        f"{place} ({counted(number)})" if len(places) > 1 else place for place, number in places.most_common()
-    )
+    named = [(run.device, str(run.facts.get("hardware", ""))) for run in runs if run.device]
+    places = Counter(": ".join(filter(None, place)) for place in named).most_common()
+    return "; ".join(f"{place} ({counted(number)})" if len(places) > 1 else place for place, number in places)
 
 
 def precision_of(run: RunResult) -> str:
@@ -157,9 +152,9 @@ def precision_of(run: RunResult) -> str:
 
 def precisions_of(runs: Sequence[RunResult]) -> str:
     """The precisions of the runs, most used first; more than one is counted."""
-    found = Counter(precision for run in runs if (precision := precision_of(run)))
-    counts = {name: f", {counted(number)}" for name, number in found.most_common()}
-    return "; ".join(f"{ROUNDINGS.get(name, name)}{count if len(found) > 1 else ''}" for name, count in counts.items())
+    found = Counter(precision for run in runs if (precision := precision_of(run))).most_common()
+    counts = {name: f", {counted(number)}" if len(found) > 1 else "" for name, number in found}
+    return "; ".join(f"{ROUNDINGS.get(name, name)}{count}" for name, count in counts.items())
 
 
 def commits_of(runs: Sequence[RunResult]) -> str:
@@ -197,7 +192,9 @@ def study_json(info: ReportInfo, results: Results, *, report: StudyReport, prove
         "runs": lines(_run(run) for run in results.runs),
         "series": "[" + ",\n".join(points for points in map(_series, results.runs) if points) + "]",
         "claims": lines(asdict(claim) for claim in report.claims),
-        "missing": lines(_missing(run, settings[run.spec.run_id]) for run in results.missing),
+        "missing": lines(
+            {**_identity(run), "settings": settings[run.spec.run_id], "reason": run.reason} for run in results.missing
+        ),
     }
     return "{\n" + ",\n".join(f'"{name}": {text}' for name, text in parts.items()) + "\n}\n"
 
@@ -235,10 +232,6 @@ def _run(run: RunResult) -> Json:
     }
 
 
-def _missing(run: RunResult, settings: str) -> Json:
-    return {**_identity(run), "settings": settings, "reason": run.reason}
-
-
 def _identity(run: RunResult) -> Json:
     return {
         "id": run.spec.run_id,
@@ -253,18 +246,14 @@ def _identity(run: RunResult) -> Json:
 def _series(run: RunResult) -> str:
     """A run's points, one after the other. (Written by hand: over thousands of runs, half the encoder's time.)"""
     head = f'{{"run": "{run.spec.run_id}", "metric": '
+    name = cache(encoded)
     return ", ".join(
-        f'{head}{_name(metric)}, "stage": {stage}, "value": {_rounded(value)}}}'
+        f'{head}{name(metric)}, "stage": {stage}, "value": {_rounded(value)}}}'
         for record in run.records
         for stage in [_number(record.get("stage"))]
         for metric, value in record.items()
         if metric != "stage"
     )
-
-
-@cache
-def _name(metric: str) -> str:
-    return encoded(metric)
 
 
 def _rounded(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Minus: the true sign in numbers that are shown to people; files for programs keep the hyphen."""
+"""Tables as Markdown, LaTeX and CSV. What people read has a true minus sign; files for programs keep the hyphen."""
 
 import csv
 import io
@@ -100,33 +100,22 @@ def _latex_pages(columns: str, named: tuple[str, str], header: Iterable[str], ro
 
 def comma_separated(table: Table) -> str:
     """The header and the rows, the cells as they are; a column with intervals is followed by their two ends."""
-    wide = [any(interval_of(row[column]) for row in table.rows) for column in range(len(table.header))]
-    header = [name for title, has in zip(table.header, wide, strict=True) for name in _titles(title)[: 3 if has else 1]]
-    rows = [
-        [text for cell, has in zip(row, wide, strict=True) for text in _texts(cell)[: 3 if has else 1]]
-        for row in table.rows
-    ]
+    columns: list[list[str]] = []
+    for place, title in enumerate(table.header):
+        cells = [row[place] for row in table.rows]
+        columns.append([title, *cells])
+        if any(map(ends_of, cells)):
+            for end, side in enumerate(("from", "to")):
+                columns.append(
+                    [f"{title}: 95% bootstrap {side}", *((ends_of(cell) or ("", ""))[end] for cell in cells)]
+                )
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
     return file.getvalue()
 
 
-def _titles(title: str) -> tuple[str, str, str]:
-    return title, f"{title}: 95% bootstrap from", f"{title}: 95% bootstrap to"
-
-
-def _texts(cell: str) -> tuple[str, str, str]:
-    low, high = ends_of(cell) or ("", "")
-    return cell, low, high
-
-
-def interval_of(cell: str) -> tuple[float, float] | None:
-    """The bootstrap interval of the mean that the cell shows; None for a single seed, and for any other text."""
-    return cell.interval if isinstance(cell, FormattedMean) else None
-
-
 def ends_of(cell: str) -> tuple[str, str] | None:
-    """Both ends of the cell's interval as text, to as many decimals as its mean; None where it has no interval."""
+    """Both ends of a mean's bootstrap interval, to as many decimals; None for a single seed and for other text."""
     if not isinstance(cell, FormattedMean) or cell.interval is None:
         return None
     low, high = (f"{end:.{cell.decimals}f}" for end in cell.interval)
@@ -135,32 +124,32 @@ def ends_of(cell: str) -> tuple[str, str] | None:
 
 def caption_of(table: Table) -> str:
     """The caption, and what the brackets are where there are any."""
-    has_intervals = any(interval_of(cell) for row in table.rows for cell in row)
+    has_intervals = any(ends_of(cell) for row in table.rows for cell in row)
     return f"{table.caption} {IN_BRACKETS}" if has_intervals else table.caption
 
 
 def column_kinds(table: Table) -> list[Kind]:
     """What each column holds, which decides how it is set: numbers to the right, prose in lines that wrap."""
-    return [_kind(column) for column in zip(*(table.rows or (table.header,)), strict=True)]
-
-
-def _kind(cells: tuple[str, ...]) -> Kind:
-    if all(NUMBER.fullmatch(cell) for cell in cells):
-        return "number"
-    return "prose" if max(map(len, cells)) > LONGEST_WORD else "word"
+    columns = zip(*(table.rows or (table.header,)), strict=True)
+    return [
+        "number"
+        if all(NUMBER.fullmatch(cell) for cell in column)
+        else "prose"
+        if max(map(len, column)) > LONGEST_WORD
+        else "word"
+        for column in columns
+    ]
 
 
 def best_of_columns(values: np.ndarray, *, columns: Sequence[int]) -> frozenset[Place]:
     """Places of the highest number of each column of (rows, len(columns)) values; `columns`: where they stand in the
     table. All that are equal to it are best; a column without numbers, or of equal ones, has none."""
-    return frozenset((row, column) for place, column in enumerate(columns) for row in _best(values[:, place]))
-
-
-def _best(column: np.ndarray) -> list[int]:
-    numbers = column[np.isfinite(column)]
-    if not len(numbers) or (len(numbers) > 1 and np.ptp(numbers) == 0):
-        return []
-    return np.flatnonzero(column == numbers.max()).tolist()
+    best: set[Place] = set()
+    for column, given in zip(columns, values.T, strict=True):
+        numbers = given[np.isfinite(given)]
+        if len(numbers) == 1 or (len(numbers) and np.ptp(numbers)):
+            best |= {(row, column) for row in np.flatnonzero(given == numbers.max()).tolist()}
+    return frozenset(best)
 
 
 def show_interval(interval: tuple[float, float] | None) -> str:
@@ -240,21 +229,21 @@ def printed_claims(claims: Sequence[ClaimRow], *, notes: Sequence[str] = ()) -> 
         name="claims",
         caption=caption_with(notes),
         header=("claim", "the paper says", "measured", "verdict"),
-        rows=tuple((row.claim, _said(row), _measured(row), _decided(row)) for row in claims),
+        rows=tuple(
+            (
+                row.claim,
+                f"{row.paper} ({row.section})" if row.section else row.paper,
+                _measured(row),
+                f"{row.verdict} (rule set {row.after_data})" if row.after_data else row.verdict,
+            )
+            for row in claims
+        ),
     )
-
-
-def _decided(row: ClaimRow) -> str:
-    return f"{row.verdict} (rule set {row.after_data})" if row.after_data else row.verdict
-
-
-def _said(row: ClaimRow) -> str:
-    return f"{row.paper} ({row.section})" if row.section else row.paper
 
 
 def _measured(row: ClaimRow) -> str:
     interval = f"95% interval {show_interval(row.interval)}" if row.interval else ""
-    return "; ".join(part for part in (row.brief, interval, f"n = {row.n}" if row.n else "") if part) or ABSENT
+    return "; ".join(filter(None, (row.brief, interval, f"n = {row.n}" if row.n else ""))) or ABSENT
 
 
 def selection_of(row: ClaimRow, notes: Sequence[str]) -> str:
@@ -269,7 +258,6 @@ def on_reported_seeds(notes: Sequence[str]) -> bool:
 
 def caption_with(notes: Sequence[str]) -> str:
     """The caption, and what the notes say that a verdict must not be read without."""
-    selected = [SELECTED] if on_reported_seeds(notes) else []
-    number = "A note" if len(notes) == 1 else f"{len(notes)} notes"
-    told = [f"{number} on the study's page tell{'s' * (len(notes) == 1)} what differs from the paper."] if notes else []
-    return " ".join([CAPTION, *selected, *told])
+    selected = SELECTED if on_reported_seeds(notes) else ""
+    tell = "A note on the study's page tells" if len(notes) == 1 else f"{len(notes)} notes on the study's page tell"
+    return " ".join(filter(None, (CAPTION, selected, f"{tell} what differs from the paper." if notes else "")))

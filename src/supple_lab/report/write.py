@@ -12,7 +12,7 @@ from supple_lab.report.overview import card_json, card_of, cards_in, overview
 from supple_lab.report.page import page
 from supple_lab.report.picture import picture_files
 from supple_lab.report.study_json import ReportInfo, study_json
-from supple_lab.report.tables import claims_table, printed_claims
+from supple_lab.report.tables import ABSENT, claims_table, printed_claims
 from supple_lab.results.results import Results
 
 
@@ -43,20 +43,46 @@ def report_files(info: ReportInfo, *, results: Results, report: StudyReport) -> 
         yield from ((f"{stem}.{ending}", content) for ending, content in picture_files(figure).items())
     for table in report.tables:
         yield from _table_files(info.stem(table.name), table)
-    yield from _claims_files(info, report)
+    notes = (*info.notes, *report.notes)
+    whole, printed = (table(report.claims, notes=notes) for table in (claims_table, printed_claims))
+    yield from _table_files(info.stem(whole.name), whole, on_paper=printed)
     text = study_json(info, results, report=report, provenance=provenance)
     yield f"{info.study}.json", text.encode()
     yield f"{info.study}.html", page(info, results, report=report, provenance=provenance).encode()
     yield f"cards/{info.study}.json", card_json(card_of(info, results, report)).encode()
 
 
-def _claims_files(info: ReportInfo, report: StudyReport) -> Iterator[tuple[str, bytes]]:
-    notes = (*info.notes, *report.notes)
-    whole, printed = (table(report.claims, notes=notes) for table in (claims_table, printed_claims))
-    yield from _table_files(info.stem(whole.name), whole, on_paper=printed)
-
-
 def _table_files(stem: str, table: Table, *, on_paper: Table | None = None) -> Iterator[tuple[str, bytes]]:
     yield f"{stem}.md", tables.markdown(table).encode()
     yield f"{stem}.tex", tables.latex(on_paper or table, label=stem).encode()
     yield f"{stem}.csv", tables.comma_separated(table).encode()
+
+
+COUNTS = ("n", "seeds")  # headers of columns that count runs
+
+
+def only_asked(report: StudyReport) -> StudyReport:
+    """The report without claims that nothing was run for, empty panels, and rows, columns and tables of dashes.
+
+    A claim that some of its conditions were run for keeps all of them: without the others it is not decided.
+    """
+    return replace(
+        report,
+        figures=tuple(
+            replace(figure, panels=tuple(panel for panel in figure.panels if not panel.is_empty) or figure.panels)
+            for figure in report.figures
+        ),
+        tables=tuple(table for table in map(_with_values, report.tables) if table.rows),
+        claims=tuple(row for row in report.claims if row.verdict != "not run"),
+    )
+
+
+def _with_values(table: Table) -> Table:
+    counts = [place for place, name in enumerate(table.header) if name in COUNTS]
+    rows = [
+        place
+        for place, row in enumerate(table.rows)
+        if set(row[1:]) != {ABSENT} and all(row[count] != "0" for count in counts)
+    ]
+    columns = [place for place in range(len(table.header)) if any(table.rows[row][place] != ABSENT for row in rows)]
+    return table.part(rows=rows, columns=columns)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from pathlib import Path
@@ -95,24 +95,20 @@ def same_files(one: Path, other: Path) -> bool:
 
 def dataset_of(spec: RunSpec) -> str:
     """The dataset's name, a slice with that of what it is cut from; without a dataset, the game's or the problem's."""
-    problem = spec.problem
-    if isinstance(problem, DQN):
-        return getattr(problem.game, "title", problem.game.name)
-    if not isinstance(problem, Supervised):
-        return problem.name
-    dataset = problem.dataset
-    return f"slice of {dataset.of.name}" if isinstance(dataset, Slice) else dataset.name
-
-
-def scenario_of(spec: RunSpec) -> str:
-    """The scenario's name; for a problem without one, the problem's own."""
-    return spec.problem.scenario.name if isinstance(spec.problem, Supervised) else spec.problem.name
+    match spec.problem:
+        case DQN(game=game):
+            return getattr(game, "title", game.name)
+        case Supervised(dataset=Slice(of=whole)):
+            return f"slice of {whole.name}"
+        case Supervised(dataset=dataset):
+            return dataset.name
+    return spec.problem.name
 
 
 FIELDS: dict[str, Callable[[RunSpec], Any]] = {
     "method": lambda spec: spec.method.name,
     "dataset": dataset_of,
-    "scenario": scenario_of,
+    "scenario": lambda spec: (spec.problem.scenario if isinstance(spec.problem, Supervised) else spec.problem).name,
     "model": lambda spec: spec.model.name,
     "optimizer": lambda spec: spec.optimizer.name,
     "learning_rate": lambda spec: spec.optimizer.learning_rate,
@@ -220,6 +216,10 @@ class RunResult:
         """The method as the page calls it."""
         return self.label or self.spec.method.name
 
+    def by_stage(self, metric: str) -> dict[int, float]:
+        """The metric by the stages that recorded it."""
+        return {record.get("stage", 0): record[metric] for record in self.records if metric in record}
+
     def values(self, metric: str) -> np.ndarray:
         """The metric at each stage that recorded it, in order; not a number at each stage after a divergence."""
         recorded = [record[metric] for record in self.records if metric in record]
@@ -284,14 +284,18 @@ class Results:
 
     def stages(self, metric: str) -> np.ndarray:
         """The stages of the matrix' columns, counted as the records count them."""
-        return np.array(_columns(_tables(self.drawn, metric), self.drawn))
+        stages = sorted({stage for run in self.drawn for stage in run.by_stage(metric)})
+        # If no run is done, a last column without values stands for what never came, or [:, -1] would pass for the end.
+        cut_off = bool(stages) and not any(run.state == "done" for run in self.drawn)
+        return np.array([*stages, stages[-1] + 1] if cut_off else stages)
 
     def matrix(self, metric: str) -> np.ndarray:
         """Drawn runs by stages; not a number where a run has no value, as in the last column for one that diverged."""
-        tables = _tables(self.drawn, metric)
-        columns = _columns(tables, self.drawn)
-        rows = [[table.get(column, np.nan) for column in columns] for table in tables]
-        return np.array(rows, dtype=float).reshape(len(tables), len(columns))
+        stages = self.stages(metric).tolist()
+        rows = [
+            [values.get(stage, np.nan) for stage in stages] for values in (run.by_stage(metric) for run in self.drawn)
+        ]
+        return np.array(rows, dtype=float).reshape(len(rows), len(stages))
 
     def epoch_matrix(self, metric: str) -> np.ndarray:
         """Drawn runs by epochs, all stages one after the other; reads every run's log of epochs."""
@@ -301,11 +305,11 @@ class Results:
 
     def final(self, metric: str) -> Sample:
         """The metric at the last stage that recorded it, one number an ended run."""
-        return self.sample(lambda run: end_of(run.values(metric), -1))
+        return self.sample(lambda run: float([np.nan, *run.values(metric)][-1]))  # older versions recorded less
 
     def first(self, metric: str) -> Sample:
         """The metric at the first stage that recorded it, one number an ended run."""
-        return self.sample(lambda run: end_of(run.values(metric), 0))
+        return self.sample(lambda run: float([*run.values(metric), np.nan][0]))
 
     def stage_mean(self, metric: str) -> Sample:
         """The metric's mean over stages, one number an ended run."""
@@ -318,19 +322,3 @@ class Results:
             seeds=tuple(run.spec.seed for run in self.ended),
             runs=tuple(run.spec.run_id for run in self.ended),
         )
-
-
-def end_of(values: np.ndarray, place: int) -> float:
-    """The value at that place; not a number where a run (of an older version) did not record any."""
-    return float(values[place]) if len(values) else float("nan")
-
-
-def _tables(runs: Sequence[RunResult], metric: str) -> list[dict[int, float]]:
-    return [{record.get("stage", 0): record[metric] for record in run.records if metric in record} for run in runs]
-
-
-def _columns(tables: Sequence[dict[int, float]], runs: Sequence[RunResult]) -> list[int]:
-    # Where no run is done, a last column without values stands for what never came, or [:, -1] would pass for the end.
-    stages = sorted({stage for table in tables for stage in table})
-    cut_off = bool(stages) and not any(run.state == "done" for run in runs)
-    return [*stages, stages[-1] + 1] if cut_off else stages

@@ -1,45 +1,46 @@
-"""Distinctions: the settings by which a run differs from others of its method under the same condition, in words."""
+"""Selection of hyperparameters, and the settings that set a run apart from others of its method, in words."""
 
 import dataclasses
-import json
 import math
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from supple_lab.results.results import Results, RunResult
+from supple_lab.results.results import Results
 from supple_lab.spec import RunSpec, encode
+
+Settings = dict[str, object]
 
 
 def distinctions(results: Results) -> dict[str, str]:
-    """What sets each run apart, by its id; empty for one whose method has one configuration there."""
-    groups: dict[Hashable, list[RunResult]] = {}
+    """What sets each run apart from others of its method under the same condition, by its id."""
+    groups: dict[Hashable, list[RunSpec]] = {}
     for run in results.runs:
-        groups.setdefault((run.condition, run.spec.method.name), []).append(run)
-    return {name: words for runs in groups.values() for name, words in _within(runs)}
-
-
-def _within(runs: list[RunResult]) -> Iterable[tuple[str, str]]:
-    """Each run's id and words, among runs of one method under one condition."""
-    specs = {_configuration(run.spec): run.spec for run in runs}  # few: encoding every run's takes time
-    settings = {key: settings_of(spec) for key, spec in specs.items()}
-    every, names = list(settings.values()), dict.fromkeys(name for own in settings.values() for name in own)
-    differing = [name for name in names if any(own.get(name) != every[0].get(name) for own in every)]
-    words = {
-        key: ", ".join(_setting(name, own[name]) for name in differing if name in own) for key, own in settings.items()
-    }
-    return ((run.spec.run_id, words[_configuration(run.spec)]) for run in runs)
+        groups.setdefault((run.condition, run.spec.method.name), []).append(run.spec)
+    found: dict[str, str] = {}
+    for specs in groups.values():
+        different = {_configuration(spec): spec for spec in specs}  # few: encoding every run's takes time
+        words = dict(zip(different, _distinctions([settings_of(spec) for spec in different.values()]), strict=True))
+        found |= {spec.run_id: words[_configuration(spec)] for spec in specs}
+    return found
 
 
 def _configuration(spec: RunSpec) -> Hashable:
     return spec.method, spec.optimizer, spec.precision
 
 
-def _setting(name: str, value: object) -> str:
+def _distinctions(every: Sequence[Settings]) -> list[str]:
+    """Of each configuration, the settings in which they differ."""
+    names = dict.fromkeys(name for settings in every for name in settings)
+    differing = [name for name in names if any(other.get(name) != every[0].get(name) for other in every)]
+    return [", ".join(_in_words(name, own[name]) for name in differing if name in own) for own in every]
+
+
+def _in_words(name: str, value: object) -> str:
     part, _, field = name.rpartition(".")
-    return setting_in_words(part if field == "kind" else field or part, value)
+    return setting_in_words(part if field == "kind" else field, value)
 
 
 Rule = Literal["final", "stage_mean"]
@@ -85,24 +86,24 @@ def select(
     configurations with the most ended runs are compared; one with a diverged run comes last.
     """
     configurations = _configurations(results)
-    choosing = {
-        name: runs if selection_seeds is None else runs.where(lambda spec: spec.seed in selection_seeds)
-        for name, runs in configurations.items()
-    }
-    most = max((len(runs.ended) for runs in choosing.values()), default=0)
-    scores = {name: _score(runs, metric, rule) for name, runs in choosing.items() if len(runs.ended) == most > 0}
-    best = max(scores, key=lambda name: scores[name]) if scores else None
+    choosing = [
+        runs if selection_seeds is None else runs.where(lambda spec: spec.seed in selection_seeds)
+        for runs in configurations
+    ]
+    most = max((len(runs.ended) for runs in choosing), default=0)
+    scores = {i: _score(runs, metric, rule) for i, runs in enumerate(choosing) if len(runs.ended) == most > 0}
+    best = max(scores, key=lambda place: scores[place]) if scores else None
     chosen = configurations[best] if best is not None else Results(())
-    reported = chosen if selection_seeds is None else chosen.where(lambda spec: spec.seed not in selection_seeds)
+    settings = _distinctions([settings_of(runs.runs[0].spec) for runs in configurations])
     return Selection(
-        chosen=reported,
-        settings=_distinction(best, list(configurations)) if best is not None else "",
+        chosen=chosen if selection_seeds is None else chosen.where(lambda spec: spec.seed not in selection_seeds),
+        settings=settings[best] if best is not None else "",
         score=scores[best] if best is not None else math.nan,
         num_configurations=len(configurations),
         num_compared=len(scores),
         rule=rule,
         metric=metric,
-        selection_seeds=tuple(sorted({run.spec.seed for runs in choosing.values() for run in runs.ended})),
+        selection_seeds=tuple(sorted({run.spec.seed for runs in choosing for run in runs.ended})),
         on_reported_seeds=selection_seeds is None,
     )
 
@@ -112,7 +113,7 @@ def _score(results: Results, metric: str, rule: Rule) -> float:
     return mean if math.isfinite(mean) else -math.inf
 
 
-def _configurations(results: Results) -> dict[str, Results]:
+def _configurations(results: Results) -> list[Results]:
     """The runs by all of their spec but the seed."""
     kinds = {(spec.problem, spec.model, spec.method.name) for spec in (run.spec for run in results.runs)}
     if len(kinds) > 1:
@@ -120,11 +121,10 @@ def _configurations(results: Results) -> dict[str, Results]:
             "a selection is among configurations of one method on one problem with one model; "
             f"got {len(kinds)} such kinds. Narrow the results down with where() or group_by()."
         )
-    alike = results.group_by(lambda spec: (spec.method, spec.optimizer, spec.precision))  # or each run's is encoded
-    return {json.dumps(settings_of(runs.runs[0].spec), sort_keys=True): runs for runs in alike.values()}
+    return list(results.group_by(_configuration).values())
 
 
-def settings_of(spec: RunSpec) -> dict[str, object]:
+def settings_of(spec: RunSpec) -> Settings:
     """All that a method is tuned by, flat: "method.relu_prob", "optimizer.learning_rate"."""
     fields = [field.name for field in dataclasses.fields(spec) if field.name not in ("seed", "problem", "model")]
     parts = {name: encode(getattr(spec, name)) for name in fields}
@@ -133,13 +133,6 @@ def settings_of(spec: RunSpec) -> dict[str, object]:
         for name, part in parts.items()
         for key, value in (part.items() if isinstance(part, dict) else [("", part)])
     }
-
-
-def _distinction(chosen: str, configurations: list[str]) -> str:
-    """The chosen one's settings that differ between configurations."""
-    ours, all_settings = json.loads(chosen), [json.loads(text) for text in configurations]
-    differing = {name: value for name, value in ours.items() if any(other.get(name) != value for other in all_settings)}
-    return ", ".join(setting_in_words(name.rpartition(".")[2], value) for name, value in differing.items())
 
 
 def setting_in_words(name: str, value: Any) -> str:
