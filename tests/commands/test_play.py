@@ -114,7 +114,8 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--method aid", "--game"),
+        ("--method aid", "--game must be given. One of Seaquest"),
+        ("--game=", "no game named ''."),
         ("--game Brekout", "no game named 'Brekout'. Did you mean 'Breakout'?"),
         ("--game atari --game.title Pogn", "no Atari game named 'Pogn'. Did you mean 'Pong'?"),
         ("--game Pong --game.title Breakout", "--game.title"),

@@ -29,6 +29,7 @@ from supple_lab.results.results import Results, Written, id_of, method_of, name_
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 
+MEANINGLESS = "Smoke scale: the numbers mean nothing."
 Found = TypeVar("Found", bound=Finding)
 
 
@@ -95,7 +96,8 @@ def make_report(study: Study, out: Path) -> tuple[Drawing, Path]:
     if len(asked) < len(grid):
         drawing = only_asked(drawing)
     if order.scale == "smoke":
-        drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
+        tables = tuple(replace(table, caption=f"{table.caption} {MEANINGLESS}") for table in drawing.tables)
+        drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)), tables=tables)
     about = About(
         study=study.name,
         title=study.title,
