@@ -20,6 +20,7 @@ from supple_lab.rl.games import GAMES
 ORDER = ("run", "train", "play", "report", "list", "bench", "data")  # of the help; others follow
 DESCRIPTION = "The laboratory of supple: run the experiments of the AID paper, and report what came out."
 NAMES = {"methods": "method", "engine": "engine", "track": "tracker", "metrics": "metric"}  # options whose values are
+PLACES = ("out", "data", "json", "plugin", "mirror")  # options that name a file or folder
 PARTS: dict[str, dict[str, str | None]] = {  # the parts that a command has options for, and the default of each
     "run": {"method": None, "optimizer": None},
     "train": {
@@ -96,6 +97,8 @@ def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
                 check_field(head, name, flag)
         elif flag and flag not in flags:
             raise registry.UnknownName(registry.no_such("option", flag, flags))
+        elif head in PLACES and [""] in times:
+            raise UserError(f"{flag} takes the name of a file or folder; got ''.")
         elif head in NAMES or (head in parts and command != "run"):
             for name in (name for values in times for name in values if name != "all"):
                 check_part(NAMES.get(head, head), name)
@@ -116,7 +119,7 @@ def check_field(kind: str, name: str | None, flag: str) -> None:
     field = flag.split(".")[1].replace("-", "_")
     if entry is not None and field not in entry.fields:
         known = [f"--{kind}.{one.replace('_', '-')}" for one in entry.fields]
-        raise registry.UnknownName(registry.no_such(f"option of {name}", flag, known))
+        raise registry.UnknownName(registry.no_such(f"option of {name}", flag, known or ["none"]))
 
 
 def check_subject(command: str, first: str = "", second: str = "") -> None:

@@ -109,6 +109,8 @@ def _name_in(node: ast.ClassDef) -> str | None:
 
 def _fields_in(node: ast.ClassDef) -> list[str]:
     """The fields that are options."""
+    if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        return []
     annotated = [one for one in node.body if isinstance(one, ast.AnnAssign)]
     kinds = {ast.unparse(one.target): ast.unparse(one.annotation) for one in annotated}
     return [name for name, kind in kinds.items() if not any(word in kind for word in NO_OPTION)]

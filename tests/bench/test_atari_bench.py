@@ -25,7 +25,7 @@ def test_every_candidate_is_reported_against_our_relu_run(monkeypatch):
 
 
 def test_stock_wrappers_show_the_frame_that_we_show():
-    stock, _ = atari.peoples_environment().reset(seed=0)
+    stock, _ = atari.baseline_environment().reset(seed=0)
     ours = Atari(title=atari.GAME).start(0).reset()
     assert stock.shape == (4, 84, 84)
     np.testing.assert_allclose(np.asarray(stock)[-1].astype(int), ours.astype(int), atol=1)

@@ -21,13 +21,13 @@ from supple_lab.bench.training import (
     Case,
     ListingAID,
     a_turn,
+    baseline_step,
     batches_of_loader,
     batches_on_device,
     bench_case,
     candidates,
     our_steps,
     packed_steps,
-    peoples_step,
     with_memory,
 )
 from supple_lab.models.mlp import MLP
@@ -50,7 +50,7 @@ def test_an_epoch_of_batches_has_every_image_once_between_zero_and_one(make):
 def test_the_loop_people_write_learns_and_leaves_flags_as_they_were(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     batch = next(batches_on_device(CASE, CPU))
-    step = peoples_step(CASE, itertools.repeat(batch), CPU, history := [])
+    step = baseline_step(CASE, itertools.repeat(batch), CPU, history := [])
     assert {step() for _ in range(300)} == {1}
     loss, accuracy = np.mean(history[-100:], axis=0)  # masks are drawn
     assert np.mean(history[:10], axis=0)[0] > 1.6  # ln 10 is 2.3
@@ -137,7 +137,7 @@ def test_networks_have_as_many_outputs_as_their_dataset_has_classes():
     case = Case("many classes", MLP(width=8), (1, 8, 8), 4, num_classes=30)
     assert case.splits(CPU).train.labels_N.max() >= 20  # a hundred labels are all below it with (2/3)^100 = 3e-18
     batch = next(batches_on_device(case, CPU))
-    peoples_step(case, itertools.repeat(batch), CPU, history := [])()
+    baseline_step(case, itertools.repeat(batch), CPU, history := [])()
     assert history[0][0] > 2.9  # ln 30 is 3.4, ln 10 is 2.3
 
 

@@ -49,7 +49,7 @@ def no_ale(monkeypatch):
     game_info.cache_clear()
 
 
-def obey(line: str) -> int:
+def exit_code(line: str) -> int:
     """The exit code of `supple play LINE`, whether our own or the argument parser's."""
     try:
         return supple(["play", *line.split()])
@@ -101,7 +101,7 @@ def test_metrics_are_chosen_by_name():
 
 def test_help_tells_what_every_field_means(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    assert obey("--game Pong --method redo --help") == 0
+    assert exit_code("--game Pong --method redo --help") == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for own in dataclasses.fields(DQN):
         option = own.name.replace("_", "-")
@@ -114,7 +114,8 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--method aid", "--game"),
+        ("--method aid", "--game must be given. One of Seaquest"),
+        ("--game=", "no game named ''."),
         ("--game Brekout", "no game named 'Brekout'. Did you mean 'Breakout'?"),
         ("--game atari --game.title Pogn", "no Atari game named 'Pogn'. Did you mean 'Pong'?"),
         ("--game Pong --game.title Breakout", "--game.title"),
@@ -142,20 +143,20 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert obey(line) == 2
+    assert exit_code(line) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("no_ale")
 def test_atari_without_ale_py_is_refused_with_the_way_to_install_it(capsys, tmp_path):
-    assert obey(f"--game Breakout --out {tmp_path / 'out'}") == 2
+    assert exit_code(f"--game Breakout --out {tmp_path / 'out'}") == 2
     assert "pip install -e '.[rl]' in a checkout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_path, capsys):
-    assert obey(f"{SMALL} --method aid --out {tmp_path}") == 0
+    assert exit_code(f"{SMALL} --method aid --out {tmp_path}") == 0
     first = capsys.readouterr().out
     num_parameters = (2 * 6 + 1) * 64 + 65 * 64 + 65 * 4
     assert (
@@ -172,7 +173,7 @@ def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_pa
     for record, line in zip(folder.records(), lines[:2], strict=True):
         values = ("num_steps", "score", "train_score", "srank", "dormant_ratio")
         assert [float(cell) for cell in line.split()[1:]] == pytest.approx([record[name] for name in values], abs=0.005)
-    assert obey(f"{SMALL} --method aid --out {tmp_path}") == 0
+    assert exit_code(f"{SMALL} --method aid --out {tmp_path}") == 0
     again = capsys.readouterr().out
     assert "finished before" in again
     assert first.partition("after each")[2] == again.partition("after each")[2]
@@ -192,7 +193,7 @@ def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
     folder = Store.open(out).folder(spec)
     assert checkpoints
     assert folder.state() == "interrupted"
-    assert obey(f"{many} --out {out}") == 0
+    assert exit_code(f"{many} --out {out}") == 0
     execute(spec, unbroken := Store.create(tmp_path / "unbroken"))
     for log in ("stage_log", "epoch_log"):
         broken, whole = (getattr(store.folder(spec), log).path for store in (Store.open(out), unbroken))
@@ -204,7 +205,7 @@ def test_a_run_that_learns_nothing_or_mostly_evaluates_is_remarked_on(tmp_path, 
     line = SMALL.replace("--num-random-steps 60", "--num-random-steps 400").replace("--evaluation-steps 40", "")
     line = line.replace("--num-iterations 2", "--num-iterations 1").replace("--steps-per-iteration 150", "")
     line += " --steps-per-iteration 20 --evaluation-steps 30"
-    assert obey(f"{line} --quiet --out {tmp_path}") == 0
+    assert exit_code(f"{line} --quiet --out {tmp_path}") == 0
     told = capsys.readouterr().err
     assert "the first 400 steps are random and the run has about 20: nothing is learned" in told
     assert "20 steps is followed by an evaluation of 30" in told

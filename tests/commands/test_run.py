@@ -1,10 +1,15 @@
 """supple run: what it refuses, and that engines, limits and mirrors are at one's command."""
 
+import json
+
 import pytest
 
+from supple.methods.activations import UseAID
 from supple_lab import registry
 from supple_lab.cli import supple
 from supple_lab.commands.run import Run
+from supple_lab.paper.quickstart import Quickstart
+from supple_lab.paper.study import StudyOptions
 from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
 from supple_lab.sweep.executor import Executor
@@ -37,6 +42,12 @@ def test_help_names_every_engine(capsys):
         (["--engine", "slurm", "--slurm", "gpu"], "--slurm takes NAME=VALUE, such as partition=gpu; got 'gpu'."),
         (["--out", "s3://bucket/out"], "--out is a folder of this machine; "),
         (["--mirror", "nosuch://x"], "cannot use nosuch://x as a mirror"),
+        (["--out", ""], "--out takes the name of a file or folder; got ''."),
+        (["--method.relu-prob", "x"], "--method.relu-prob must be a number; got 'x'."),
+        (["--method.relu-prob=1.5"], "UseAID.relu_prob is the probability of the ReLU branch, in [0, 1]; got 1.5."),
+        (["--optimizer.learning-rate", "nan"], "optimizer.learning_rate must be a finite number; got nan."),
+        (["--optimizer.momentum", "1"], "no option named '--optimizer.momentum'."),
+        (["--method.relu-prob", "0.5", "--search"], "--search runs every setting, and --method.relu-prob sets one."),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
@@ -44,6 +55,30 @@ def test_what_cannot_be_is_refused_with_a_sentence(arguments, sentence, capsys, 
     assert supple([*SMOKE, *arguments]) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_fields_are_set_for_methods_that_are_named_alone(capsys):
+    assert supple(["run", "quickstart", "--method.relu-prob", "0.5"]) == 2
+    assert "--method.relu-prob sets a field of methods; name them with --methods." in capsys.readouterr().err
+    order = StudyOptions(scale="smoke", methods=("aid",), changes=(("method.relu-prob", "0.5"),))
+    for asked, others in ((order, set()), (order.whole(), {"vanilla", "dropout"})):
+        methods = {spec.method.name: spec.method for spec in Quickstart().specs(asked)}
+        assert methods.pop("aid") == UseAID(relu_prob=0.5)
+        assert set(methods) == others
+
+
+def test_a_study_with_a_changed_method_is_run_reported_and_another_grid(tmp_path, capsys):
+    command = [*SMOKE, "--engine", "inline", "--out", str(tmp_path)]
+    assert supple([*command, "--method.relu-prob", "0.5", "--optimizer.learning-rate=2e-3"]) == 0
+    told = capsys.readouterr().out
+    assert "device: cpu (torch sees no CUDA GPU here)\n" in told
+    assert told.count("Smoke scale: the numbers mean nothing.") == 1
+    (run,) = json.loads((tmp_path / "report" / "quickstart.json").read_text())["runs"]
+    assert (run["spec"]["method"]["relu_prob"], run["spec"]["optimizer"]["learning_rate"]) == (0.5, 2e-3)
+    assert supple([*command, "--quiet"]) == 0
+    told = capsys.readouterr()
+    assert "another grid of this study (changes" in told.err
+    assert "device: " not in told.out
 
 
 def test_engine_that_is_not_installed_is_refused_before_anything_is_written(capsys, tmp_path, monkeypatch):

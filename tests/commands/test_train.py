@@ -37,7 +37,7 @@ SMALL = (
 SMALL_STATIONARY = "--scenario stationary --scenario.epochs 1 --scenario.milestones --model.width 16"
 
 
-def obey(line: str) -> int:
+def exit_code(line: str) -> int:
     """The exit code of `supple train LINE`, whether our own or the argument parser's."""
     try:
         return supple(["train", *line.split()])
@@ -102,7 +102,7 @@ def test_every_method_and_scenario_is_found_by_name_at_its_defaults(method, scen
 
 
 def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):
-    assert obey("--method cbp --scenario stationary --dataset slice --help") == 0
+    assert exit_code("--method cbp --scenario stationary --dataset slice --help") == 0
     text = capsys.readouterr().out
     for option in ("--method NAME", "--method.replacement-rate", "--scenario.milestones", "--dataset.of NAME"):
         assert option in text
@@ -112,7 +112,7 @@ def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):
 
 
 def test_command_without_arguments_is_help(capsys):
-    assert obey("") == 0
+    assert exit_code("") == 0
     assert "usage: supple train" in capsys.readouterr().out
 
 
@@ -125,6 +125,16 @@ def test_command_without_arguments_is_help(capsys):
         ("--method aid --method.relu-prob 1.2", "UseAID.relu_prob is the probability of the ReLU branch, in [0, 1]"),
         ("--method l2 --method.strength nan", "method.strength must be a finite number; got nan."),
         ("--method vanilla --method.relu-prob 0.5", "--method.relu-prob"),
+        ("--method l2 --method.strength 1e308", "method.strength must be a number of at most 1e+36; got 1e+308."),
+        ("--method l2 --method.strength inf", "method.strength must be a finite number; got inf."),
+        ("--method=", "no method named ''."),
+        ("--model.width 1e23", "--model.width must be a whole number; got '1e23'."),
+        ("--model.width 100000000000000000000000", "model.width must be a number that 64 bits can hold"),
+        ("--model.width=", "--model.width must be a whole number; got ''."),
+        ("--seed 3 --seed 4", "--seed is given 2 times"),
+        ("--out=", "--out takes the name of a file or folder; got ''."),
+        ("--device gpu", "device is one of auto, cpu, cuda; got 'gpu'."),
+        ("aid", "supple train takes options alone, such as --method aid; got 'aid'."),
         ("--scenario.batch-size 0", "RandomLabel.batch_size must be at least 1; got 0."),
         ("--dataset slice --dataset.of digits", "Slice.num_train is between 1 and 1,600 for digits"),
         ("--model cnn", "at least 16x16 pixels, but those of digits are 1x8x8. Choose larger digits (--dataset.image"),
@@ -140,13 +150,13 @@ def test_command_without_arguments_is_help(capsys):
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert obey(line) == 2
+    assert exit_code(line) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 def test_size_progress_accuracies_and_folder_are_told(tmp_path, capsys):
-    assert obey(f"{SMALL} --method aid --out {tmp_path}") == 0
+    assert exit_code(f"{SMALL} --method aid --out {tmp_path}") == 0
     text = capsys.readouterr().out
     run_id = small_spec(UseAID()).run_id
     num_parameters = 65 * 16 + 17 * 16 + 17 * 10
@@ -159,10 +169,10 @@ def test_size_progress_accuracies_and_folder_are_told(tmp_path, capsys):
 
 
 def test_finished_run_is_told_again_and_not_run_again(tmp_path, capsys):
-    assert obey(f"{SMALL} --out {tmp_path}") == 0
+    assert exit_code(f"{SMALL} --out {tmp_path}") == 0
     first = capsys.readouterr().out
     stamp = (records := tmp_path / "runs" / small_spec().run_id / "records.jsonl").stat().st_mtime_ns
-    assert obey(f"{SMALL} --out {tmp_path}") == 0
+    assert exit_code(f"{SMALL} --out {tmp_path}") == 0
     again = capsys.readouterr().out
     assert "finished before" in again
     assert first.partition("accuracy at the end")[2] == again.partition("accuracy at the end")[2]
@@ -171,7 +181,7 @@ def test_finished_run_is_told_again_and_not_run_again(tmp_path, capsys):
 
 def test_of_many_stages_the_first_and_the_last_are_shown(tmp_path, capsys):
     many = SMALL.replace("--scenario.num-stages 3", "--scenario.num-stages 20").replace("epochs 2", "epochs 1")
-    assert obey(f"{many} --out {tmp_path} --quiet") == 0
+    assert exit_code(f"{many} --out {tmp_path} --quiet") == 0
     table = capsys.readouterr().out.partition("accuracy at the end of each stage (online: over all of it)\n")[2]
     assert [line.split()[0] for line in table.splitlines()[1:9]] == ["1", "2", "...", "16", "17", "18", "19", "20"]
 
@@ -189,7 +199,7 @@ def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
     folder = Store.open(out).folder(spec)
     assert checkpoints
     assert folder.state() == "interrupted"
-    assert obey(f"{many} --out {out}") == 0
+    assert exit_code(f"{many} --out {out}") == 0
     execute(spec, unbroken := Store.create(tmp_path / "unbroken"))
     assert folder.records() == unbroken.folder(spec).records()
     assert len(folder.records()) == 40
@@ -199,18 +209,18 @@ def test_missing_data_is_named_and_the_run_is_tried_again(tmp_path, capsys, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SUPPLE_DATA", "set back after the test")
     line = f"--dataset mnist --model.width 8 --data {tmp_path / 'data'} --out {tmp_path / 'out'}"
-    assert obey(line) == 2
+    assert exit_code(line) == 2
     assert "mnist is not here" in (error := capsys.readouterr().err)
     assert str(tmp_path / "data") in error
-    assert obey(line) == 2
+    assert exit_code(line) == 2
     assert "mnist is not here" in capsys.readouterr().err
 
 
 def test_diverged_run_is_told_with_the_reason_and_not_run_again(tmp_path, capsys):
     line = f"{SMALL_STATIONARY} --optimizer sgd --optimizer.learning-rate 1e30 --out {tmp_path}"
-    assert obey(line) == 0
+    assert exit_code(line) == 0
     assert "is diverged: the loss became" in capsys.readouterr().out
-    assert obey(line) == 0
+    assert exit_code(line) == 0
     assert "diverged before" in capsys.readouterr().out
 
 
@@ -219,10 +229,10 @@ def test_run_held_by_another_is_left_to_it(tmp_path, capsys):
     folder = Store.create(tmp_path).folder(spec)
     folder.create(spec)
     with folder.held(spec):
-        assert obey(f"{SMALL} --out {tmp_path}") == 1
+        assert exit_code(f"{SMALL} --out {tmp_path}") == 1
     assert "not finished here" in capsys.readouterr().err
 
 
 def test_method_that_has_nothing_to_do_is_remarked_on(tmp_path, capsys):
-    assert obey(f"{SMALL_STATIONARY} --method shrink_perturb --out {tmp_path}") == 0
+    assert exit_code(f"{SMALL_STATIONARY} --method shrink_perturb --out {tmp_path}") == 0
     assert "note: shrink_perturb acts between stages, and there is only one" in capsys.readouterr().err

@@ -95,5 +95,8 @@ def test_run_whose_process_died_is_interrupted_and_not_running(store):
 
 def test_runs_of_the_same_name_are_told_apart_by_their_id():
     assert titles_of(SPECS[:2]) == {SPECS[0].run_id: "aid, seed 0", SPECS[1].run_id: "vanilla, seed 3"}
+    conditions = {SPECS[0].run_id: "MLP", SPECS[1].run_id: "CNN"}
+    assert list(titles_of(SPECS[:2], conditions).values()) == ["aid, seed 0, MLP", "vanilla, seed 3, CNN"]
+    assert titles_of(SPECS[:1], {SPECS[0].run_id: "MLP"}) == {SPECS[0].run_id: "aid, seed 0"}
     alike = [small_spec(), small_spec(num_images=256)]
     assert sorted(titles_of(alike).values()) == sorted(f"vanilla, seed 0 ({spec.run_id})" for spec in alike)

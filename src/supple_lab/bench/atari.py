@@ -60,8 +60,8 @@ def bench_atari(device: torch.device, *, seconds_per_case: float) -> Iterator[At
     works: dict[str, Work] = {
         "ReLU": our_step(device, Vanilla()),
         "AID": our_step(device, UseAID(relu_prob=0.99)),
-        "CleanRL's style, ReLU": peoples_step(device, nn.ReLU),
-        "CleanRL's style, AID by the paper's listing": peoples_step(device, ListingAID),
+        "CleanRL's style, ReLU": baseline_step(device, nn.ReLU),
+        "CleanRL's style, AID by the paper's listing": baseline_step(device, ListingAID),
     }
     timings = take_turns(works, device=device, seconds=len(works) * seconds_per_case)
     for name, timing in timings.items():
@@ -168,10 +168,10 @@ def added_to_environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def peoples_step(device: torch.device, activation: Callable[[], nn.Module]) -> Callable[[], None]:
+def baseline_step(device: torch.device, activation: Callable[[], nn.Module]) -> Callable[[], None]:
     """Gymnasium's stock wrappers, a replay of whole stacks, operator after operator."""
     torch.manual_seed(0)
-    environment = peoples_environment()
+    environment = baseline_environment()
     num_actions = environment.action_space.n
     shape = (CAPACITY, 4, 84, 84)
     states, next_states = np.zeros(shape, dtype=np.uint8), np.zeros(shape, dtype=np.uint8)
@@ -220,7 +220,7 @@ def peoples_step(device: torch.device, activation: Callable[[], nn.Module]) -> C
     return step
 
 
-def peoples_environment() -> Any:
+def baseline_environment() -> Any:
     """The game with gymnasium's own preprocessing, by the same rules as ours."""
     try:
         import ale_py

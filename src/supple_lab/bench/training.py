@@ -118,8 +118,8 @@ def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Steps
     steps: dict[str, Callable[[], Steps]] = {
         "ReLU": lambda: our_steps(case, device, Vanilla()),
         "AID": lambda: our_steps(case, device, UseAID()),
-        PEOPLE: lambda: peoples_step(case, batches_on_device(case, device), device, []),
-        WITH_LOADER: lambda: peoples_step(case, batches_of_loader(case, device), device, []),
+        PEOPLE: lambda: baseline_step(case, batches_on_device(case, device), device, []),
+        WITH_LOADER: lambda: baseline_step(case, batches_of_loader(case, device), device, []),
     }
     if device.type == "cuda" and case in LARGE_CASES:
         steps |= {
@@ -220,7 +220,7 @@ def batches_of_loader(case: Case, device: torch.device) -> Pairs:
         yield inputs.to(device), labels.to(device)
 
 
-def peoples_step(case: Case, batches: Pairs, device: torch.device, history: list[tuple[float, float]]) -> Steps:
+def baseline_step(case: Case, batches: Pairs, device: torch.device, history: list[tuple[float, float]]) -> Steps:
     """Adam as it comes, the paper's listing, loss and accuracy noted after every step, any order of sums."""
     torch.manual_seed(0)
     model = case.model.build(ListingAID, image_shape=case.image_shape, num_classes=case.num_classes).to(device)

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,15 +56,7 @@ class Bench(Command):
         self.check()
         torch.set_num_threads(self.threads)
         print(kernels.describe())
-        benches: dict[str, Callable[[], Sequence[Any]]] = {
-            "atari": self.atari_rows,
-            "kernels": self.kernel_rows,
-            "monitor": self.monitor_rows,
-            "report": self.report_rows,
-            "training": self.training_rows,
-            "sweep": self.sweep_rows,
-        }
-        rows = benches[self.what]()
+        rows: Sequence[Any] = getattr(self, f"{self.what}_rows")()
         if self.json is not None:
             atomic_write(self.json, json.dumps(self.content(rows), indent=1).encode())
         return DONE
@@ -83,8 +75,8 @@ class Bench(Command):
         if self.json is not None:
             check_place(self.json)
 
-    def kernel_rows(self) -> list[Row]:
-        """Time the operators, telling of each case as it is done, and show the table."""
+    def kernels_rows(self) -> list[Row]:
+        """Time the operators: a line a case, a column a candidate, the ratio to F.relu with its quartiles."""
         device = torch.device(self.device)
         rows: list[Row] = []
         for row in bench_kernels(device, seconds_per_case=self.seconds, only=self.only):
@@ -95,24 +87,42 @@ class Bench(Command):
             rows += bench_graph(device, seconds=self.seconds)
         if not rows:
             raise BadUsage(f"no case has {self.only!r} in its title; titles look like '2^20, float32, forward'.")
-        print_rows(rows)
+        names = list(dict.fromkeys(row.candidate for row in rows))
+        cells = {(row.case, row.candidate): spread(row.ratio, row.ratio_quartiles) for row in rows}
+        cells |= {(row.case, "F.relu"): f"{row.microseconds:.1f} us" for row in rows if row.candidate == "F.relu"}
+        lines = [
+            (case, *(cells.get((case, name), "") for name in names)) for case in dict.fromkeys(row.case for row in rows)
+        ]
+        print_table(("time over F.relu", *names), lines)
         return rows
 
     def atari_rows(self) -> list[AtariRow]:
-        """Time whole steps of DQN runs, and show the table."""
+        """Time whole steps of DQN runs."""
         try:
             rows = list(bench_atari(torch.device(self.device), seconds_per_case=self.seconds))
         except ModuleNotFoundError as error:
             raise BadUsage(str(error)) from error
-        header = ("run", "candidate", "environment steps a second", "time over our ReLU run", "turns")
-        print_table(header, [show_atari(row) for row in rows])
+        lines = [
+            (
+                row.case,
+                row.candidate,
+                f"{row.steps_per_second:,.1f}",
+                spread(row.ratio, row.ratio_quartiles),
+                str(row.turns),
+            )
+            for row in rows
+        ]
+        print_table(("run", "candidate", "environment steps a second", "time over our ReLU run", "turns"), lines)
         return rows
 
     def monitor_rows(self) -> list[MonitorRow]:
-        """Time steps with and without a reading, and show the table."""
+        """Time steps with and without a reading."""
         rows = list(bench_monitor(torch.device(self.device), seconds_per_case=self.seconds))
-        header = ("network", "step", "a reading, in steps", f"cost every {DEFAULT_EVERY} steps", "turns")
-        print_table(header, [show_monitor(row) for row in rows])
+        lines = []
+        for row in rows:
+            reading = spread(row.reading_over_step, row.reading_quartiles)
+            lines.append((row.case, f"{row.milliseconds:.1f} ms", reading, f"{row.cost:.2%}", str(row.turns)))
+        print_table(("network", "step", "a reading, in steps", f"cost every {DEFAULT_EVERY} steps", "turns"), lines)
         return rows
 
     def report_rows(self) -> list[ReportRow]:
@@ -127,22 +137,29 @@ class Bench(Command):
         return rows
 
     def training_rows(self) -> list[TrainingRow | GrowthRow]:
-        """Time whole steps, and late stages against early ones, and show both."""
+        """Time whole steps, and late stages against early ones."""
         device = torch.device(self.device)
         rows = list(bench_training(device, seconds_per_case=self.seconds, only=self.only))
-        if rows:
-            header = ("step", "candidate", "time", "over our ReLU step", "memory", "turns")
-            print_table(header, [show_training(row) for row in rows])
         growth = [bench_growth(device)] if self.only in GROWTH else []
-        if growth:
-            print_table(("stages", "late over early", "memory gained"), [show_growth(row) for row in growth])
         if not rows and not growth:
             look = f"titles look like 'MLP 3x2000, batch 64' or '{GROWTH}'"
             raise BadUsage(f"no case has {self.only!r} in its title; {look}.")
+        lines = []
+        for row in rows:
+            memory = "" if row.megabytes is None else f"{row.megabytes:.0f} MB"
+            ratio = spread(row.ratio, row.ratio_quartiles)
+            lines.append((row.case, row.candidate, f"{row.milliseconds:.3f} ms", ratio, memory, str(row.turns)))
+        if rows:
+            print_table(("step", "candidate", "time", "over our ReLU step", "memory", "turns"), lines)
+        for one in growth:
+            gpu = one.gpu_megabytes_gained
+            memory = f"{one.megabytes_gained:.1f} MB" + ("" if gpu is None else f", on the GPU {gpu:.1f} MB")
+            ratio = spread(one.late_over_early, one.quartiles, digits=3)
+            print_table(("stages", "late over early", "memory gained"), [(one.case, ratio, memory)])
         return [*rows, *growth]
 
     def sweep_rows(self) -> list[SweepRow]:
-        """Time whole sweeps, with runs of at least ten seconds, and show what each engine costs."""
+        """Time whole sweeps, with runs of at least ten seconds: what each engine costs."""
         rows: list[SweepRow] = []
         for row in bench_sweep(seconds_per_run=max(self.seconds, SECONDS_PER_RUN), only=self.only):
             if isinstance(row, NotMeasured):
@@ -151,30 +168,33 @@ class Bench(Command):
                 print(f"measured: {row.engine}", flush=True)
                 rows.append(row)
         header = ("engine", "workers", "sweeps", "runs", "a run", "wall time", "start", "overhead a run", "efficiency")
-        print_table(header, [show_sweep(row) for row in rows])
+        lines = []
+        for row in rows:
+            counts = (str(row.workers), str(row.sweeps), str(row.runs))
+            times = (f"{row.wall_seconds:.1f} s", f"{row.start_seconds:.1f} s", f"{row.overhead_per_run:.2f} s")
+            a_run = f"{spread(row.seconds_per_run, row.seconds_range, digits=1)} s"
+            lines.append((row.engine, *counts, a_run, *times, spread(row.efficiency, row.efficiency_range)))
+        print_table(header, lines)
         return rows
 
     def content(self, rows: Sequence[Any]) -> dict[str, object]:
         """What the JSON file holds."""
         provenance = gather_provenance()
+        # How float32 matrix products of a training step round, on both sides of every comparison; bf16 is named.
+        matmul = Numerics.choose(torch.device(self.device), "default").precision
+        rounding = {"matmul": matmul} if self.what == "training" else {}
         return {
             "benchmark": self.what,
             "device": self.device,
             "gpu": torch.cuda.get_device_name() if self.device == "cuda" else None,
             "threads": self.threads,
-            **self.rounding(),
+            **rounding,
             "kernels": kernels.describe(),
             "commit": provenance.commit,
             "versions": provenance.versions,
             "machine": provenance.machine,
             "rows": [asdict(row) for row in rows],
         }
-
-    def rounding(self) -> dict[str, object]:
-        """How float32 matrix products of a training step round, on both sides of every comparison; bf16 is named."""
-        if self.what != "training":
-            return {}
-        return {"matmul": Numerics.choose(torch.device(self.device), "default").precision}
 
 
 def check_place(path: Path) -> None:
@@ -190,65 +210,9 @@ def check_place(path: Path) -> None:
         raise BadUsage(f"cannot write --json {path}: {error.strerror}. {way_out}") from error
 
 
-def print_rows(rows: list[Row]) -> None:
-    """One line per case, one column per candidate: the ratio to F.relu with its quartiles."""
-    names = list(dict.fromkeys(row.candidate for row in rows))
-    by_case: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        by_case.setdefault(row.case, {})[row.candidate] = row
-    lines = [(case, *(show(found.get(name)) for name in names)) for case, found in by_case.items()]
-    print_table(("time over F.relu", *names), lines)
-
-
-def show(row: Row | None) -> str:
-    """A ratio with its quartiles; F.relu itself as time."""
-    if row is None:
+def spread(middle: float | None, bounds: tuple[float, float] | None, *, digits: int = 2) -> str:
+    """A number with its bounds in brackets; nothing if it was not measured."""
+    if middle is None or bounds is None:
         return ""
-    if row.candidate == "F.relu":
-        return f"{row.microseconds:.1f} us"
-    low, high = row.ratio_quartiles
-    return f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
-
-
-def show_atari(row: AtariRow) -> tuple[str, ...]:
-    """One candidate as text."""
-    ratio = ""
-    if row.ratio is not None and row.ratio_quartiles is not None:
-        low, high = row.ratio_quartiles
-        ratio = f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
-    return row.case, row.candidate, f"{row.steps_per_second:,.1f}", ratio, str(row.turns)
-
-
-def show_monitor(row: MonitorRow) -> tuple[str, ...]:
-    """One case as text."""
-    low, high = row.reading_quartiles
-    reading = f"{row.reading_over_step:.2f} [{low:.2f}, {high:.2f}]"
-    return row.case, f"{row.milliseconds:.1f} ms", reading, f"{row.cost:.2%}", str(row.turns)
-
-
-def show_training(row: TrainingRow) -> tuple[str, ...]:
-    """One candidate of a case as text."""
-    low, high = row.ratio_quartiles
-    memory = "" if row.megabytes is None else f"{row.megabytes:.0f} MB"
-    ratio = f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
-    return row.case, row.candidate, f"{row.milliseconds:.3f} ms", ratio, memory, str(row.turns)
-
-
-def show_growth(row: GrowthRow) -> tuple[str, ...]:
-    """The comparison as text."""
-    low, high = row.quartiles
-    memory = f"{row.megabytes_gained:.1f} MB"
-    if row.gpu_megabytes_gained is not None:
-        memory += f", on the GPU {row.gpu_megabytes_gained:.1f} MB"
-    return row.case, f"{row.late_over_early:.3f} [{low:.3f}, {high:.3f}]", memory
-
-
-def show_sweep(row: SweepRow) -> tuple[str, ...]:
-    """One engine as text."""
-    shortest, longest = row.seconds_range
-    a_run = f"{row.seconds_per_run:.1f} [{shortest:.1f}, {longest:.1f}] s"
-    times = [f"{seconds:.1f} s" for seconds in (row.wall_seconds, row.start_seconds)]
-    worst, best = row.efficiency_range
-    efficiency = f"{row.efficiency:.2f} [{worst:.2f}, {best:.2f}]"
-    counts = (str(row.workers), str(row.sweeps), str(row.runs))
-    return row.engine, *counts, a_run, *times, f"{row.overhead_per_run:.2f} s", efficiency
+    low, high = bounds
+    return f"{middle:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

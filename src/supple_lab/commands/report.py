@@ -20,7 +20,6 @@ from supple_lab.paper.manifest import Manifest, read_manifest, studies_in
 from supple_lab.paper.register import dated
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.report.asked import only_asked
-from supple_lab.paper.study import Order, Study
 from supple_lab.report.figure import Finding, StudyReport
 from supple_lab.report.remarks import MAX_NAMED, counted
 from supple_lab.report.study_json import ReportInfo
@@ -31,6 +30,7 @@ from supple_lab.spec import RunSpec
 from supple_lab.store.reading import id_of
 from supple_lab.store.store import Store
 
+MEANINGLESS = "Smoke scale: the numbers mean nothing."
 Found = TypeVar("Found", bound=Finding)
 
 
@@ -48,26 +48,25 @@ class Report(Command):
         given = Path(self.study)
         if self.out is None and given.is_dir():
             return report_all(given)
-        study = (registry.find(Study, self.study) if self.out else study_or_no_folder(self.study))()
+        if self.out is None and os.sep in self.study:
+            what = "is a file" if given.exists() else "does not exist"
+            way_out = "Name the folder of the runs, or a study: supple report STUDY."
+            raise StorageError(f"the folder {self.study} {what}. {way_out}")
+        study = registry.find(Study, self.study)()
         print_drawing(*make_report(study, self.out or default_out(study)))
         return DONE
-
-
-def study_or_no_folder(name: str) -> type[Study]:
-    """The study of that name; else what is wrong with the name of a study, or of a folder that is not there."""
-    if os.sep in name:
-        what = "is a file" if Path(name).exists() else "does not exist"
-        raise StorageError(f"the folder {name} {what}. Name the folder of the runs, or a study: supple report STUDY.")
-    try:
-        return registry.find(Study, name)
-    except registry.UnknownName as error:
-        raise registry.UnknownName(f"there is no folder {name} here, and {error}") from None
 
 
 def report_all(out: Path) -> int:
     """The report of every study in the folder; one that cannot be made is told, and the others are made."""
     Store.open(out)  # or StorageError, once
-    names = studies_in(out) or [_no_study(out)]
+    names = studies_in(out)
+    if not names:
+        raise StorageError(
+            f"{out} holds no study, and a report is made of one: supple run STUDY --out {out}. Runs that lie there are "
+            f"kept, and those that are done are not run again. Runs of `supple train` and "
+            f"`supple play` are shown by `supple list runs --out {out}`, and their curves by --track tensorboard."
+        )
     untold = []
     for name in names:
         try:
@@ -91,13 +90,15 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
     asked = [spec for spec in grid if spec.run_id in ordered]
     results = load_results(store, asked, conditions=conditions_of(study, order), methods=LABELS)
     if grid and all(run.state == "waiting" for run in results.runs):
-        raise StorageError(no_run_of(study, manifest, out))
+        again = manifest.commands[-1] if manifest.commands else f"supple run {study.name} --out {out}"
+        raise StorageError(f"{out} holds no run of {study.name}: none of those ordered has begun. Begin them: {again}")
     drawing = study.draw(results, order)
     drawing = replace(drawing, claims=tuple(map(dated, drawing.claims)))
     if len(asked) < len(grid):
         drawing = only_asked(drawing)
     if order.scale == "smoke":
-        drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)))
+        tables = tuple(replace(table, caption=f"{table.caption} {MEANINGLESS}") for table in drawing.tables)
+        drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)), tables=tables)
     about = ReportInfo(
         study=study.name,
         title=study.title,
@@ -119,12 +120,6 @@ def print_drawing(drawing: StudyReport, page: Path) -> None:
     for table in drawing.tables:
         print_table(table.header, table.rows, title=table.caption)
     print(f"page: {page.resolve()}")
-
-
-def no_run_of(study: Study, manifest: Manifest, out: Path) -> str:
-    """What to do about an order none of whose runs lies in the folder."""
-    again = manifest.commands[-1] if manifest.commands else f"supple run {study.name} --out {out}"
-    return f"{out} holds no run of {study.name}: none of those ordered has begun. Begin them: {again}"
 
 
 def strangers_in(manifest: Manifest, grid: Iterable[RunSpec], *, unknown: Collection[str] = ()) -> list[Written]:
@@ -206,11 +201,3 @@ def undecided(row: Found) -> Found:
 def default_out(study: Study) -> Path:
     """Where a study's runs go unless told otherwise."""
     return Path("out") / study.name
-
-
-def _no_study(out: Path) -> str:
-    raise StorageError(
-        f"{out} holds no study, and a report is made of one: supple run STUDY --out {out}. Runs that lie there are "
-        f"kept, and those that are done are not run again. Runs of `supple train` and "
-        f"`supple play` are shown by `supple list runs --out {out}`, and their curves by --track tensorboard."
-    )

@@ -1,0 +1,151 @@
+"""One codec: values are checked by their annotation and never converted, and errors name the path."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from small_runs import small_spec
+from supple.methods.activations import UseAID
+from supple.methods.base import Method
+from supple.methods.full_reset import FullReset
+from supple.methods.l2 import L2
+from supple.methods.vanilla import Vanilla
+from supple_lab.codec import decode, encode, from_arguments, with_options
+from supple_lab.commands.base import grouped
+from supple_lab.errors import UserError
+from supple_lab.spec import RunSpec
+
+SPEC = small_spec(FullReset(built_with=UseAID(relu_prob=0.7))).to_dict()
+
+
+def changed(path: str, value: object) -> str:
+    """The JSON of a spec with another value at the path."""
+    content = json.loads(json.dumps(SPEC))
+    *way, last = path.split(".")
+    part = content
+    for name in way:
+        part = part[name]
+    part[last] = value
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("method.built_with.relu_prob", "0.7", "method.built_with.relu_prob must be a number; got '0.7', a str."),
+        ("method.built_with.relu_prob", float("nan"), "method.built_with.relu_prob must be a finite number; got nan."),
+        (
+            "method.built_with.relu_prob",
+            1e308,
+            "method.built_with.relu_prob must be a number of at most 1e+36; got 1e+308",
+        ),
+        ("model.width", 16.0, "model.width must be a whole number; got 16.0, a float."),
+        ("model.width", True, "model.width must be a whole number; got True, a bool."),
+        ("model.width", 2**63, "model.width must be a number that 64 bits can hold"),
+        ("problem.scenario.gone", 1, "problem.scenario: no field named 'gone'. Known: num_stages"),
+        ("method", None, "method must be a Method; got None."),
+        ("method", [1], "method must be a Method; got [1], a list."),
+        ("method", {}, "method.kind must be text; got None."),
+        ("method.kind", 7, "method.kind must be text; got 7, an int."),
+        ("method.kind", ["aid"], "method.kind must be text; got ['aid'], a list."),
+        ("method.kind", "", "no method named ''."),
+        ("problem.metrics", [{"kind": "dormnt"}], "no metric named 'dormnt'. Did you mean 'dormant'?"),
+        ("precision", "half", "precision is one of default, fp32, tf32, bf16; got 'half'."),
+    ],
+)
+def test_wrong_values_are_named_by_their_path(path, value, sentence):
+    with pytest.raises((TypeError, ValueError, LookupError)) as caught:
+        RunSpec.from_json(changed(path, value))
+    assert sentence in str(caught.value)
+
+
+def test_what_is_missing_and_what_is_nested_beyond_bounds_is_said():
+    with pytest.raises(TypeError, match=r"^seed is missing\.$"):
+        decode(RunSpec, {name: value for name, value in SPEC.items() if name != "seed"})
+    deep: object = None
+    for _ in range(5000):
+        deep = {"kind": "full_reset", "built_with": deep}
+    with pytest.raises(ValueError, match="nested too deeply"):
+        RunSpec.from_json('{"method":' * 5000 + "1" + "}" * 5000)
+    with pytest.raises(RecursionError):
+        decode(Method, deep)
+
+
+def test_a_whole_number_stays_one_where_a_number_is_wanted():
+    assert (read := decode(L2, {"strength": 1})) == L2(strength=1)
+    assert json.dumps(encode(read)) == '{"kind": "l2", "strength": 1}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """What a command may be made of."""
+
+    method: Method = field(default_factory=lambda: UseAID(relu_prob=0.6))
+    inner: Method | None = None
+    count: int | None = 3
+    """How many."""
+    places: tuple[float, ...] = (0.5,)
+    quiet: bool = False
+    careful: bool = True  # unless told otherwise
+    out: Path = Path("out")
+
+
+def read(line: str) -> Whole:
+    whole: Whole = decode(Whole, from_arguments(Whole, grouped(line.split()))[0])
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("", Whole()),
+        ("--method aid", Whole()),  # the default's own fields
+        ("--method aid --method.relu-prob 1", Whole(method=UseAID(relu_prob=1.0))),
+        ("--method full_reset --method.built-with vanilla", Whole(method=FullReset(built_with=Vanilla()))),
+        ("--inner l2 --inner.strength 1e-2", Whole(inner=L2(strength=1e-2))),
+        ("--inner none --count none", Whole(count=None)),
+        ("--count 4 --places 1 2.5 --quiet --no-careful", Whole(count=4, places=(1.0, 2.5), quiet=True, careful=False)),
+        ("--places --out a/b", Whole(places=(), out=Path("a/b"))),
+    ],
+)
+def test_options_spell_fields_and_parts(line, wanted):
+    assert read(line) == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--count x", "--count must be a whole number or None; got 'x'."),
+        ("--count " + "9" * 5000, "--count must be a whole number or None; got '999"),
+        ("--count 1 2", "--count takes one value; got '1 2'."),
+        ("--count", "--count takes one value; got ''."),
+        ("--places 1 x", "--places must be a number; got 'x'."),
+        ("--quiet yes", "--quiet takes no value; got 'yes'."),
+        ("--method.built-with vanilla", "no option named '--method.built-with'."),
+        ("--method", "no method named ''."),
+    ],
+)
+def test_options_that_spell_nothing_are_refused(line, sentence):
+    with pytest.raises(UserError) as caught:
+        read(line)
+    assert sentence in str(caught.value)
+
+
+def test_help_says_what_the_source_says():
+    text = from_arguments(Whole, {"--help": []})[1]
+    assert "--count INT|none" in text
+    assert "How many. (default: 3)" in text
+    assert "--no-careful" in text
+    assert "unless told otherwise" in text
+    assert "--method.relu-prob FLOAT" in text
+    assert "(default: 0.6)" in text
+
+
+def test_fields_of_a_part_are_changed_by_options():
+    part = with_options(FullReset(built_with=UseAID(relu_prob=0.6)), {}, prefix="--method.")
+    assert part == FullReset(built_with=UseAID(relu_prob=0.6))
+    assert with_options(L2(), {"--method.strength": [["0.5"]]}, prefix="--method.") == L2(strength=0.5)
+    with pytest.raises(UserError, match=r"method\.strength must be a finite number; got nan"):
+        with_options(L2(), {"--method.strength": [["nan"]]}, prefix="--method.")
