@@ -20,6 +20,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,8 @@ def renamed(chance: random.Random, path: Path, _: Path) -> None:
     """The whole folder copied, or moved, to another name."""
     place = path.parent.with_name(chance.choice(("copy", "0" * 16, "é")))
     if not place.exists() and path.parent.name not in ("runs", "out"):
-        chance.choice((shutil.copytree, shutil.move))(path.parent, place)
+        with suppress(shutil.Error):  # a pipe is not copied
+            chance.choice((shutil.copytree, shutil.move))(path.parent, place)
 
 
 CHANGES: tuple[Callable[[random.Random, Path, Path], None], ...] = (
@@ -203,7 +205,7 @@ class Fuzz:
         code = ended(pid)
         self.codes[code] += 1
         text = said.read_text(errors="replace")
-        assert "Traceback (most recent call last)" not in text, "a traceback"
+        assert 'File "' not in text, "a traceback"
         assert code in (0, 1, 2), f"exit code {code}"
         if not out.exists():
             return

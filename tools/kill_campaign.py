@@ -3,30 +3,27 @@
     PYTHONPATH=tests python tools/kill_campaign.py --kills 500 --seed 1   # --only 17 repeats one case
     PYTHONPATH=tests python tools/kill_campaign.py --kills 500 --out /dev/shm/kills
 
-A case is one or two runs of some method. They are killed up to three times, in one of the ways below, and then brought
+A case is one or two runs of some method. They are killed up to six times, in one of the ways below, and then brought
 to their end. Processes are forked after the imports, so that a case takes a second.
 """
 
 import argparse
 import itertools
-import json
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+from forked import ended, forked
 from small_games import chain_spec
 from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
 from supple.methods.base import Method
@@ -39,12 +36,10 @@ from supple_lab.store import lock, run_folder
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.run_folder import RecordLog
 from supple_lab.store.store import Store
-from supple_lab.sweep import local, sweep
-from supple_lab.sweep.executor import Job, SweepOptions
+from supple_lab.sweep import sweep
+from supple_lab.sweep.executor import SweepOptions
 from supple_lab.sweep.local import Inline, Process
-from supple_lab.sweep.remote import worker
 
-SECONDS_TO_HANG = 120.0  # on a machine where a whole run takes one
 LOGS = ("records.jsonl", "epochs.jsonl")
 OPERATIONS = ("open", "replace", "rename", "unlink", "fsync", "pwrite", "ftruncate", "mkdir")
 INTERVALS = (
@@ -74,9 +69,10 @@ class Case:
 
     def kill_later(self, *pids: int) -> None:
         """Kill these processes, at some time in as long as the runs take."""
-        time.sleep(self.chance.uniform(0.0, 1.3 * self.seconds))
+        time.sleep(self.chance.uniform(0.0, self.seconds))
         for pid in pids:
-            self.count(ended(pid, kill=True))
+            os.kill(pid, signal.SIGKILL)
+            self.count(ended(pid))
 
     def count(self, code: int) -> None:
         self.num_kills += code == -signal.SIGKILL
@@ -186,87 +182,6 @@ def drive(case: Case, engine: type[Inline] | type[Process], options: SweepOption
     assert not could_not, could_not
 
 
-class ForkedWorker:
-    """A worker process as subprocess.Popen would start it, but without its imports."""
-
-    def __init__(self, command: Sequence[str], *, stderr: Any, **_: Any) -> None:
-        (inside, to_it), (from_it, outside) = os.pipe(), os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                for number, place in ((inside, 0), (outside, 1), (stderr.fileno(), 2)):
-                    os.dup2(number, place)
-                os.closerange(3, 1024)
-                sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
-                worker.main(Job.from_dict(json.loads(command[-1])))
-            finally:
-                os._exit(1)
-        os.close(inside)
-        os.close(outside)
-        self.stdin, self.stdout = os.fdopen(to_it, "w"), os.fdopen(from_it)
-        self.returncode: int | None = None
-
-    def poll(self) -> int | None:
-        return self._wait(os.WNOHANG)
-
-    def wait(self, timeout: float | None = None) -> int:
-        code = self._wait(0)
-        assert code is not None
-        return code
-
-    def _wait(self, how: int) -> int | None:
-        if self.returncode is None:
-            try:
-                pid, status = os.waitpid(self.pid, how)
-            except ChildProcessError:  # another thread was first
-                pid, status = self.pid, 0
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def terminate(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGTERM)
-
-
-def forked(work: Callable[[], None], log: Path) -> int:
-    """The id of a process that does the work and writes what it says to the log."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 3
-    try:
-        number = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        os.dup2(number, 1)
-        os.dup2(number, 2)
-        local.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": ForkedWorker})  # type: ignore[assignment]
-        work()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def ended(pid: int, *, kill: bool = False) -> int:
-    """The exit code of the process, or minus its signal; one that hangs is killed, and said."""
-    if kill:
-        os.kill(pid, signal.SIGKILL)
-    until = time.monotonic() + SECONDS_TO_HANG
-    while time.monotonic() < until:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError("it hung")
-
-
 def workers_of(driver: int, case: Case) -> set[int]:
     """The driver's processes that execute runs now."""
     folders = [case.store.folder(spec) for spec in case.specs]
@@ -331,7 +246,7 @@ class Campaign:
         specs = chosen_specs(chance)
         case = Case(chance, Store.create(folder), specs, sum(map(self.seconds_of, specs)), folder / "said.txt")
         try:
-            for _ in range(chance.randint(1, 3)):
+            for _ in range(chance.randint(1, 6)):
                 way(case)
             if code := ended(forked(partial(drive, case, Inline, case.options()), case.log)):
                 raise AssertionError(f"the last process ended with {code}")
