@@ -136,21 +136,6 @@ def test_stopping_ends_the_workers(tmp_path):
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_cancelled_runs_are_given_up_and_the_next_is_executed(tmp_path):
-    store = Store.create(tmp_path)
-    with Process(store, device="cpu", jobs=1) as engine:
-        first, second, third = engine.submit_all([LONG, impossible_spec(), small_spec()])
-        pid_at_work(store, LONG)
-        assert engine.cancel(second)
-        assert engine.cancel(first)
-        assert third.result() == "done"
-        assert "stays resumable" in str(first.exception())
-        assert second.cancelled()
-    assert store.folder(LONG).state() == "interrupted"
-    assert store.folder(impossible_spec()).state() == "waiting"
-
-
-@pytest.mark.usefixtures("forked_workers")
 def test_hanging_run_has_failed_by_its_time_limit_and_a_retry_continues_it(tmp_path):
     spec = small_spec(num_stages=30, epochs=10)
     store = Store.create(tmp_path)
