@@ -64,22 +64,22 @@ def remove_parts(folder: Path, *, older_than: float = SECONDS_TO_DEATH) -> None:
                 (folder / name).unlink(missing_ok=True)
 
 
-def read_regular(path: Path, *, limit: int) -> bytes | None:
+def read_regular(path: Path | str, *, limit: int) -> bytes | None:
     """The file; None if there is none; WrongContent if it is no regular file or larger than any that we write."""
-    number = open_regular(path)
-    if number is None:
+    if (number := open_regular(path)) is None:
         return None
-    with open(number, "rb", buffering=0) as file:
+    try:
         size = os.fstat(number).st_size
         if size > limit:
             raise WrongContent(f"has {size:,} bytes, more than any that a run writes.")
-        try:
-            return file.readall()
-        except OSError as error:
-            raise unreadable(error, path) from error
+        return os.read(number, size)
+    except OSError as error:
+        raise unreadable(error, path) from error
+    finally:
+        os.close(number)
 
 
-def open_regular(path: Path) -> int | None:
+def open_regular(path: Path | str) -> int | None:
     """Descriptor of a regular file; never waits, whatever lies there."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -135,7 +135,7 @@ def _header(payload: bytes | memoryview, *, kind: str, run: str) -> bytes:
     return f"supple {kind} 2 {run} {len(payload)} {hashlib.sha256(payload).hexdigest()}\n".encode()
 
 
-def unreadable(error: OSError, path: Path) -> StorageError:
+def unreadable(error: OSError, path: Path | str) -> StorageError:
     """That a file which is there could not be read this time; it is left as it is."""
     return StorageError(f"cannot read {path}: {error.strerror}. It was left as it is; the same command tries again.")
 

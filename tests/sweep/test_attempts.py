@@ -15,7 +15,7 @@ from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 from supple_lab.sweep import sweep
-from supple_lab.sweep.executor import RunError, SweepOptions
+from supple_lab.sweep.executor import Job, RunError, SweepOptions
 from supple_lab.sweep.local import Inline, WatchedWorker, execute_persistently
 from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.sweep import execute_all, newest_serial
@@ -73,7 +73,8 @@ def workers(tmp_path):
         plugin.write_text(code)
         if not started or not started[-1].is_alive():
             environment = {"SUPPLE_PLUGIN": str(plugin)}
-            started.append(WatchedWorker(store, "cpu", EVERY_STAGE, environment=environment))
+            job = Job.of(Inline(store, device="cpu", jobs=1, options=EVERY_STAGE))
+            started.append(WatchedWorker(job, environment=environment))
         return started[-1]
 
     start.started = started

@@ -2,13 +2,11 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
+from types import SimpleNamespace
 
-import pytest
-
+from forked import ended, forked
 from small_runs import small_spec
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
@@ -17,43 +15,17 @@ from supple_lab.store.lock import RunLock
 from supple_lab.store.store import Store
 from supple_lab.sweep import sweep
 from supple_lab.sweep.executor import SweepOptions
-from supple_lab.sweep.local import Inline
+from supple_lab.sweep.local import Inline, Process
 from supple_lab.sweep.sweep import execute_all
 
-DRIVER = """
-import sys
-from pathlib import Path
-from supple_lab.run.recorder import CheckpointInterval
-from supple_lab.spec import RunSpec
-from supple_lab.store.store import Store
-from supple_lab.sweep.local import Process
-from supple_lab.sweep.sweep import execute_all
-from supple_lab.sweep.executor import SweepOptions
-store = Store.create(Path(sys.argv[1]))
-specs = [RunSpec.from_json(text) for text in sys.argv[2:]]
-engine = Process(store, device="cpu", jobs=1, options=SweepOptions(interval=CheckpointInterval(seconds=0.2)))
-failed = execute_all(specs, engine)
-sys.exit(str(failed) if failed else 0)
-"""
-
-RUN = """
-import sys
-from pathlib import Path
-from supple_lab.run.recorder import CheckpointInterval
-from supple_lab.run.run import execute
-from supple_lab.spec import RunSpec
-from supple_lab.store.store import Store
-execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), interval=CheckpointInterval(seconds=0.5))
-"""
-WITHOUT_LOCK = """
-from types import SimpleNamespace
-from supple_lab.store.lock import RunLock
-RunLock.acquire = lambda folder: SimpleNamespace(check=lambda: None, release=lambda: None)
-"""
+OPTIONS = SweepOptions(interval=CheckpointInterval(seconds=0.2))
 
 
 def start_driver(store, specs):
-    return subprocess.Popen([sys.executable, "-c", DRIVER, str(store.root), *(spec.to_json() for spec in specs)])
+    def drive():
+        assert execute_all(specs, Process(store, device="cpu", jobs=1, options=OPTIONS)) == []
+
+    return forked(drive, store.root / "said.txt")
 
 
 def contents(store, specs):
@@ -71,12 +43,11 @@ def test_two_drivers_end_well_and_give_the_numbers_of_one(tmp_path):
     specs = [small_spec(seed=seed, num_stages=6, epochs=10) for seed in range(4)]
     store = Store.create(tmp_path / "shared")
     drivers = [start_driver(store, specs), start_driver(store, specs[::-1])]
-    assert [driver.wait() for driver in drivers] == [0, 0]
+    assert [ended(driver) for driver in drivers] == [0, 0]
     assert contents(store, specs) == unbroken(tmp_path / "alone", specs)
     assert not list(tmp_path.rglob("lock"))
 
 
-@pytest.mark.slow
 def test_second_driver_takes_over_from_a_killed_one(tmp_path):
     spec = small_spec(num_stages=15, epochs=20)
     store = Store.create(tmp_path / "shared")
@@ -84,9 +55,9 @@ def test_second_driver_takes_over_from_a_killed_one(tmp_path):
     while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
         time.sleep(0.01)
     second = start_driver(store, [spec])
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    assert second.wait() == 0
+    os.kill(first, signal.SIGKILL)
+    assert ended(first) == -signal.SIGKILL
+    assert ended(second) == 0
     assert contents(store, [spec]) == unbroken(tmp_path / "alone", [spec])
 
 
@@ -129,11 +100,12 @@ def test_run_of_a_silent_machine_is_taken_over_and_the_old_holder_stops_writing(
     expected = unbroken(tmp_path / "alone", [spec])
     store = Store.create(tmp_path / "shared")
     old = start_holder(store, spec)
-    os.kill(old.pid, signal.SIGSTOP)
+    os.kill(old, signal.SIGSTOP)
     options = SweepOptions(interval=CheckpointInterval(seconds=0.5))
     assert execute_all([spec], Inline(store, device="cpu", jobs=1, options=options)) == []
-    os.kill(old.pid, signal.SIGCONT)
-    assert b"was taken over by another process" in old.communicate()[1]
+    os.kill(old, signal.SIGCONT)
+    assert ended(old) == 3
+    assert "was taken over by another process" in (store.root / "said.txt").read_text()
     assert contents(store, [spec]) == expected
     assert store.folder(spec).state() == "done"
 
@@ -145,17 +117,20 @@ def start_holder(store, spec):
     return holder
 
 
-def start_run(store, spec, *, first=""):
-    command = [sys.executable, "-c", first + RUN, str(store.root), spec.to_json()]
-    return subprocess.Popen(command, stderr=subprocess.PIPE)
+def start_run(store, spec, *, is_locked=True):
+    def work():
+        if not is_locked:
+            RunLock.acquire = lambda folder: SimpleNamespace(check=lambda: None, release=lambda: None)
+        execute(spec, store, interval=CheckpointInterval(seconds=0.5))
+
+    return forked(work, store.root / "said.txt")
 
 
-@pytest.mark.slow
 def test_two_processes_that_run_a_run_at_once_leave_one_whole_run(tmp_path):
     """No lock is kept at all: the worst that can happen."""
     spec = small_spec(num_stages=6, epochs=6)
     store = Store.create(tmp_path / "shared")
-    for twin in [start_run(store, spec, first=WITHOUT_LOCK) for _ in range(2)]:
-        twin.communicate()
+    for twin in [start_run(store, spec, is_locked=False) for _ in range(2)]:
+        ended(twin)
     assert execute(spec, store) == "done"  # continues what the two left
     assert contents(store, [spec]) == unbroken(tmp_path / "alone", [spec])

@@ -19,7 +19,6 @@ from supple_lab.paper.compare import LABELS
 from supple_lab.paper.manifest import Manifest, read_manifest, studies_in
 from supple_lab.paper.register import dated
 from supple_lab.paper.study import Study, StudyOptions
-from supple_lab.report.asked import only_asked
 from supple_lab.report.figure import Finding, StudyReport
 from supple_lab.report.remarks import MAX_NAMED, counted
 from supple_lab.report.study_json import ReportInfo

@@ -99,21 +99,22 @@ class StoredRun:
 def read_run(folder: Path) -> StoredRun:
     """The run in that folder, verified. Whatever lies there, it raises nothing and never waits."""
     wrong: dict[str, str] = {}
+    place, run = str(folder), folder.name  # pathlib would take a quarter of the time
     try:
-        spec = _read_spec(folder, wrong)
-        status = _read_status(folder, wrong)
-        log, _ = (_read_log(folder / name, status, wrong) for name in LOGS)
+        spec = _read_spec(place, run, wrong)
+        status = _read_status(place, run, wrong)
+        log, _ = (_read_log(place, name, status, wrong) for name in LOGS)
     except StorageError as error:
-        return StoredRun(folder.name, {}, WAITING, "waiting", {}, error)
+        return StoredRun(run, {}, WAITING, "waiting", {}, error)
     if status is WAITING and log and "status.json" not in wrong:
         wrong["status.json"] = "is missing, though it has records."
-    return StoredRun(folder.name, spec, status, _state(folder, status, wrong), wrong, None, log)
+    return StoredRun(run, spec, status, _state(folder, status, wrong), wrong, None, log)
 
 
 def read_status(folder: Path) -> Json:
     """What was last said of the run; a run that was never started, or whose status is not its own, is waiting."""
     try:
-        return _read_status(folder, {})
+        return _read_status(str(folder), folder.name, {})
     except StorageError:
         return WAITING
 
@@ -129,7 +130,7 @@ def read_object(path: Path) -> Json:
 def read_epochs(folder: Path, status: Json) -> list[Record]:
     """The run's log of epochs, or WrongContent."""
     wrong: dict[str, str] = {}
-    content = _read_log(folder / LOGS[1], status, wrong)
+    content = _read_log(str(folder), LOGS[1], status, wrong)
     if wrong:
         raise WrongContent(f"{LOGS[1]} {wrong[LOGS[1]]}")
     return records_in(content)
@@ -171,7 +172,7 @@ def records_in(content: bytes) -> list[Record]:
     return records
 
 
-def _object(path: Path) -> Json:
+def _object(path: Path | str) -> Json:
     content = read_regular(path, limit=MAX_OBJECT)
     try:
         found = {} if content is None else json.loads(content)
@@ -182,18 +183,18 @@ def _object(path: Path) -> Json:
     return found
 
 
-def _read_spec(folder: Path, wrong: dict[str, str]) -> Json:
+def _read_spec(folder: str, run: str, wrong: dict[str, str]) -> Json:
     with suppress(WrongContent, RecursionError):
-        spec = _object(folder / "spec.json")
-        if id_of(spec) == folder.name:
+        spec = _object(f"{folder}/spec.json")
+        if id_of(spec) == run:
             return spec
     wrong["spec.json"] = "is missing, damaged or that of another run."
     return {}
 
 
-def _read_status(folder: Path, wrong: dict[str, str]) -> Json:
+def _read_status(folder: str, run: str, wrong: dict[str, str]) -> Json:
     try:
-        status = _object(folder / "status.json")
+        status = _object(f"{folder}/status.json")
     except WrongContent:
         status = {"state": None}
     if not status:
@@ -201,7 +202,7 @@ def _read_status(folder: Path, wrong: dict[str, str]) -> Json:
     if status.get("state") not in get_args(State):
         wrong["status.json"] = "cannot be read: it is damaged, or another version of supple wrote it."
         return WAITING
-    if status.get("run", folder.name) != folder.name:  # stores of format 1 do not say
+    if status.get("run", run) != run:  # stores of format 1 do not say
         wrong["status.json"] = "is that of another run."
         return WAITING
     numbers = {name: status[name] for name in NUMBERS if _is_number(status.get(name))}
@@ -217,16 +218,16 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and -MAX_NUMBER <= value <= MAX_NUMBER
 
 
-def _read_log(path: Path, status: Json, wrong: dict[str, str]) -> bytes:
+def _read_log(folder: str, name: str, status: Json, wrong: dict[str, str]) -> bytes:
     """The log as far as it is believed; empty if it is wrong."""
     try:
-        content = read_regular(path, limit=MAX_LOG) or b""
+        content = read_regular(f"{folder}/{name}", limit=MAX_LOG) or b""
     except WrongContent as error:
-        wrong[path.name] = str(error)
+        wrong[name] = str(error)
         return b""
-    believed, why = _believed(path.name, content, status)
+    believed, why = _believed(name, content, status)
     if why:
-        wrong[path.name] = why
+        wrong[name] = why
     return believed
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,6 +60,11 @@ class Store:
     def folder(self, spec: RunSpec) -> RunFolder:
         """Where the run of this spec lives, whether it exists or not."""
         return RunFolder(self.root / "runs" / spec.run_id, self.mirror)
+
+    def folders(self) -> Iterator[RunFolder]:
+        """The folder of every run that has a spec, in the order of their ids."""
+        for spec_file in sorted((self.root / "runs").glob("*/spec.json")):
+            yield RunFolder(spec_file.parent, self.mirror)
 
     def runs(self) -> list[StoredRun]:
         """Every run there is, as it stands now, by its id."""

@@ -1,10 +1,9 @@
 """Executor: what brings the runs of a sweep to their end; on options none of which affects results."""
 
-import concurrent.futures
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -59,13 +58,14 @@ class Job:
     @classmethod
     def of(cls, engine: "Executor") -> "Job":
         """The job that an engine passes on."""
-        return cls.on(engine.store, device=engine.device, jobs=engine.jobs, options=engine.options)
-
-    @classmethod
-    def on(cls, store: Store, *, device: str, options: SweepOptions, jobs: int = 1) -> "Job":
-        """For runs of that store."""
-        mirror = store.mirror.url if store.mirror else None
-        return cls(out=str(store.root.resolve()), mirror=mirror, device=device, jobs=jobs, options=options)
+        store, mirror = engine.store, engine.store.mirror
+        return cls(
+            out=str(store.root.resolve()),
+            mirror=mirror.url if mirror else None,
+            device=engine.device,
+            jobs=engine.jobs,
+            options=engine.options,
+        )
 
     def store(self) -> Store:
         """The store, opened."""
@@ -165,19 +165,6 @@ class Executor(ABC):
     def submit_all(self, specs: Sequence[RunSpec]) -> list[Future[State]]:
         """Submit several runs, which an engine may send on together."""
         return [self.submit(spec) for spec in specs]
-
-    def as_completed(self, futures: Iterable[Future[State]], timeout: float | None = None) -> Iterator[Future[State]]:
-        """The futures as they end; those that have ended when the timeout (seconds) is over, where there is one."""
-        waiting = set(futures)
-        while waiting:
-            ended, waiting = concurrent.futures.wait(waiting, timeout=timeout, return_when=FIRST_COMPLETED)
-            yield from ended
-            if timeout is not None:
-                return
-
-    def cancel(self, future: Future[State]) -> bool:
-        """Give up the run, which stays resumable; whether it could be given up."""
-        return future.cancel()
 
     def stop(self) -> None:  # noqa: B027
         """Give up what has not finished; it stays resumable."""

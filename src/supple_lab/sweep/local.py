@@ -57,15 +57,12 @@ class LimitReached(Exception):
 class WatchedWorker:
     """One worker process. It is started at once and serves one run after the other."""
 
-    def __init__(
-        self, store: Store, device: str, options: SweepOptions, *, environment: Mapping[str, str] | None = None
-    ) -> None:
-        self._terms = options
+    def __init__(self, job: Job, *, environment: Mapping[str, str] | None = None) -> None:
+        self._options = job.options
         self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        job = json.dumps(Job.on(store, device=device, options=options).to_dict())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.worker", job],
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", json.dumps(job.to_dict())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -136,7 +133,7 @@ class WatchedWorker:
         return answer
 
     def _excess(self, seconds: float) -> str | None:
-        time_limit, memory_limit = self._terms.time_limit, self._terms.memory_limit
+        time_limit, memory_limit = self._options.time_limit, self._options.memory_limit
         if time_limit is not None and seconds > time_limit:
             return f"time limit: the run took more than {time_limit / 60:g} minutes"
         if memory_limit is not None and (used := own_bytes(self._process.pid)) > memory_limit:
@@ -196,26 +193,13 @@ class Process(Executor):
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="worker")  # one hands each worker its runs
         self._own = threading.local()
         self._workers: list[WatchedWorker] = []
-        self._specs: dict[Future[State], RunSpec] = {}
-        self._at_work: dict[RunSpec, WatchedWorker] = {}
-        self._given_up: set[RunSpec] = set()
         self._gpus = itertools.cycle(visible_gpus()) if device == "cuda" else itertools.repeat(None)
         self._shared = SharedGPU() if device == "cuda" and jobs > len(visible_gpus()) else None
         self._stopping = False
         self._lock = threading.Lock()  # over stopping and the list of workers: none may start after the stop
 
     def submit(self, spec: RunSpec) -> Future[State]:
-        self._given_up.discard(spec)
-        future = self._threads.submit(self._execute, spec)
-        self._specs[future] = spec
-        return future
-
-    def cancel(self, future: Future[State]) -> bool:
-        self._given_up.add(self._specs[future])
-        worker = self._at_work.get(self._specs[future])
-        if worker is not None:
-            worker.kill()
-        return future.cancel() or worker is not None
+        return self._threads.submit(self._execute, spec)
 
     def stop(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -236,17 +220,7 @@ class Process(Executor):
             self._shared.stop()
 
     def _execute(self, spec: RunSpec) -> State:
-        def worker() -> WatchedWorker:
-            self._at_work[spec] = self._worker()
-            return self._at_work[spec]
-
-        def is_wanted() -> bool:
-            return not self._stopping and spec not in self._given_up
-
-        try:
-            return execute_persistently(spec, self.store, worker=worker, is_wanted=is_wanted)
-        finally:
-            self._at_work.pop(spec, None)
+        return execute_persistently(spec, self.store, worker=self._worker, is_wanted=lambda: not self._stopping)
 
     def _worker(self) -> WatchedWorker:
         worker: WatchedWorker | None = getattr(self._own, "worker", None)
@@ -259,9 +233,8 @@ class Process(Executor):
                     raise RunError("the sweep was stopped; the run stays resumable.")
                 if not hasattr(self._own, "gpu"):
                     self._own.gpu = next(self._gpus)
-                worker = self._own.worker = WatchedWorker(
-                    self.store, self.device, self.options, environment=self._environment(self._own.gpu)
-                )
+                worker = WatchedWorker(Job.of(self), environment=self._environment(self._own.gpu))
+                self._own.worker = worker
                 self._workers.append(worker)
         return worker
 

@@ -70,13 +70,6 @@ class Ray(Executor):
                 self._send({"run": spec.run_id, "spec": spec.to_json()})
         return future
 
-    def cancel(self, future: Future[State]) -> bool:
-        with self._guard:
-            runs = [run for run, (_, own) in self._waiting.items() if own is future]
-            for run in runs:
-                self._send({"cancel": run})
-        return bool(runs)
-
     def stop(self) -> None:
         with self._guard:
             self._stopping = True

@@ -78,13 +78,6 @@ class Slurm(Executor):
         with self._guard:
             self._jobs.extend(zip(submitted, futures, strict=True))
 
-    def cancel(self, future: Future[State]) -> bool:
-        with self._guard:
-            jobs = [job for job, futures in self._jobs if future in futures.values()]
-        for job in jobs:
-            job.cancel()
-        return bool(jobs)
-
     def stop(self) -> None:
         self._ended.set()
         self._listener.join()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +79,7 @@ def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
     with executor:
         futures = dict(zip(executor.submit_all(specs), specs, strict=True))
         while futures or elsewhere:
-            for future in list(executor.as_completed(futures, timeout=SECONDS_BETWEEN_LOOKS)):
+            for future in wait(futures, timeout=SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED).done:
                 spec = futures.pop(future)
                 if isinstance(error := error_of(future, executor.store, spec), RunIsBusy):
                     elsewhere[spec] = LockWatch(executor.store.folder(spec).path)

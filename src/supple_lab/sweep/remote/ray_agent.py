@@ -40,23 +40,13 @@ class Agent:
         """Until the process ends."""
         while True:
             while not messages.empty() or not (self._pending or self._at_work):
-                self._obey(messages.get())
+                self._pending.append(messages.get())
             while self._pending and len(self._at_work) < self._job["jobs"]:
                 message = self._pending.popleft()
                 self._at_work[self._task.remote(message["spec"], self._job)] = message["run"]
             if self._at_work:
                 for reference in ray.wait(list(self._at_work), timeout=SECONDS_BETWEEN_LOOKS)[0]:
                     self._answer(self._at_work.pop(reference), **result_of(reference))
-
-    def _obey(self, message: dict[str, str]) -> None:
-        if "cancel" not in message:
-            self._pending.append(message)
-            return
-        for waiting in [waiting for waiting in self._pending if waiting["run"] == message["cancel"]]:
-            self._pending.remove(waiting)
-            self._answer(waiting["run"], error="given up before it began.")
-        for reference in [reference for reference, run in self._at_work.items() if run == message["cancel"]]:
-            ray.cancel(reference, force=True)
 
     def _answer(self, run: str, **content: str) -> None:
         print(json.dumps({"run": run, **content}), file=self._answers, flush=True)
@@ -99,7 +89,7 @@ def result_of(reference: Any) -> dict[str, str]:
     """How the task ended, in the words of the process engine."""
     try:
         result: dict[str, str] = ray.get(reference)
-    except Exception as error:  # cancelled, or its workers died too often
+    except Exception as error:  # its workers died too often
         return {"error": f"{str(error).strip().splitlines()[-1]} The run stays resumable."}
     return result
 

@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from supple_lab.store.store import Store
     from supple_lab.sweep.executor import Job
     from supple_lab.sweep.local import WatchedWorker
 
@@ -23,16 +22,16 @@ def execute_task(spec_json: str, written_job: dict[str, Any]) -> dict[str, str]:
     job = Job.from_dict(written_job)
     store, spec = job.store(), RunSpec.from_json(spec_json)
     if job.options.has_limits:
-        return answer_of(lambda: execute_persistently(spec, store, worker=lambda: _worker(store, job)))
+        return answer_of(lambda: execute_persistently(spec, store, worker=lambda: _worker(job)))
     return answer_of(lambda: job.execute(spec, store))
 
 
-def _worker(store: "Store", job: "Job") -> "WatchedWorker":
+def _worker(job: "Job") -> "WatchedWorker":
     from supple_lab.sweep.local import WatchedWorker
 
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if gpu not in _workers or not _workers[gpu].is_alive():
         if gpu in _workers:
             _workers[gpu].close()
-        _workers[gpu] = WatchedWorker(store, job.device, job.options)
+        _workers[gpu] = WatchedWorker(job)
     return _workers[gpu]
