@@ -13,8 +13,8 @@ from supple import functional as SF
 from supple import theory
 from supple_lab.commands.report import make_report
 from supple_lab.paper import theory as study
-from supple_lab.paper.claims import CLAIMS
 from supple_lab.paper.manifest import add_to_manifest
+from supple_lab.paper.register import registered_claims
 from supple_lab.paper.study import Order
 from supple_lab.paper.theory import aid_costs_what_dropout_costs, counts
 from supple_lab.results.results import Results
@@ -155,9 +155,10 @@ def test_an_error_in_the_operator_breaks_the_check_of_its_moments(planted, monke
 
 
 def test_checks_are_told_from_claims():
-    checks = [claim for claim in CLAIMS if claim.is_check]
+    claims = [claim for _, claim in registered_claims().values()]
+    checks = [claim for claim in claims if claim.is_check]
     assert {claim.key for claim in checks} == {"theorem_1", "dropout_has_no_such_pull", "he_moments"}
-    assert all(claim.claim.startswith("Check: ") == claim.is_check for claim in CLAIMS)
+    assert all(claim.claim.startswith("Check: ") == claim.is_check for claim in claims)
 
 
 @pytest.mark.parametrize(("aid", "verdict"), [(1.5, "holds"), (2.5, "fails"), (2.005, "not decided")])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +15,10 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple import theory
-from supple_lab.paper.claims import words_of
-from supple_lab.paper.groups import in_each
+from supple_lab.paper.claims import Claim, Computed
+from supple_lab.paper.findings import NOT_RUN, in_at_least
 from supple_lab.paper.study import Condition, Order, Study
-from supple_lab.report.figure import ClaimRow, Curve, Drawing, Estimate, Figure, Level, Panel, Table, Verdict
-from supple_lab.report.verdict import Words, not_run
+from supple_lab.report.figure import Curve, Drawing, Estimate, Figure, Finding, Level, Panel, Table, Verdict
 from supple_lab.results.results import Results
 
 FILE = "bench-kernels.json"
@@ -44,31 +43,28 @@ class Excess:
             return "holds"
         return "fails" if self.low > 0.0 else "not decided"
 
-    def row(self, words: Words) -> ClaimRow:
+    def finding(self) -> Finding:
         """The claim in this case alone."""
         chance = 1.0 if self.verdict == "not decided" else 0.0
-        return replace(not_run(**words), verdict=self.verdict, n=self.turns, chance=chance)
+        return replace(NOT_RUN, verdict=self.verdict, n=self.turns, chance=chance)
 
 
-def aid_costs_what_dropout_costs(folder: Path | None) -> ClaimRow:
+def aid_costs_what_dropout_costs(folder: Path | None) -> Finding:
     """Does AID take at most as long as a ReLU and a Dropout, in every case of the benchmark in the folder?"""
-    words = words_of("aid_costs_what_dropout_costs")
     path = (folder or Path("OUT")) / FILE
     try:
         excesses = excesses_in(json.loads(path.read_bytes())["rows"])
     except FileNotFoundError:
-        return replace(not_run(**words), measured=f"not measured; supple bench kernels --json {path} does it")
+        return replace(NOT_RUN, measured=f"not measured; supple bench kernels --json {path} does it")
     except (ValueError, KeyError, TypeError):
-        return replace(
-            not_run(**words), measured=f"{path} is damaged; supple bench kernels --json {path} writes it anew"
-        )
+        return replace(NOT_RUN, measured=f"{path} is damaged; supple bench kernels --json {path} writes it anew")
     if not excesses:
-        return replace(not_run(**words), measured=f"{path} has no case of 2^16 values or more, forward and backward")
-    rows = {excess.case: excess.row(words) for excess in excesses}
+        return replace(NOT_RUN, measured=f"{path} has no case of 2^16 values or more, forward and backward")
+    found = {excess.case: excess.finding() for excess in excesses}
     worst = max(excesses, key=lambda excess: excess.middle)
     num_holding = sum(excess.verdict == "holds" for excess in excesses)
     return replace(
-        in_each(rows, words),
+        in_at_least(len(found), found),
         measured=f"holds in {num_holding} of {len(excesses)} cases (each?); AID minus ReLU and Dropout in times of "
         f"F.relu: {worst.middle:.2f} at most, in {worst.case}",
         interval=(worst.low, worst.high),
@@ -254,20 +250,19 @@ def theorem_table(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, b
 
 def theorem_1(
     left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray, one_unit: np.ndarray
-) -> ClaimRow:
+) -> Finding:
     """Is the left side never below the right, equal for one unit, and does the penalty never shrink towards 1/2?"""
     margin = ((left - right) / np.maximum(left, 1.0)).min()
     nearer = np.argsort(-np.abs(np.array(PROBABILITIES) - 0.5), kind="stable")  # from both ends to the middle
     growth = min(float(smallest_step(side[:, nearer])) for side in (penalty, bound))
     holds = margin >= -ROUNDING and growth >= -ROUNDING and one_unit.max() <= ROUNDING
-    return ClaimRow(
+    return Finding(
         measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
         f"largest distance of both for one hidden unit (beyond rounding?); {growth:.3g}: smallest "
         f"relative change of the penalty from a p to one nearer to 1/2 (likewise?); {len(PROBABILITIES)} values of p",
         interval=None,
         n=len(left),
         verdict="holds" if holds else "fails",
-        **words_of("theorem_1"),
     )
 
 
@@ -295,14 +290,14 @@ def dropout_has_no_pull(
     aid: np.ndarray,
     bound: np.ndarray,
     one_unit: np.ndarray,
-) -> ClaimRow:
+) -> Finding:
     """Does Corollary 1's inequality hold, and where all is negative, does Dropout add nothing while AID pulls?"""
     margin = ((left - right) / np.maximum(left, 1.0)).min()
     added = (np.abs(dropout) / np.maximum(bound, 1.0)).max()
     excess, least = ((aid - bound) / np.maximum(aid, 1.0)).min(), bound.min()
     inequality = margin >= -ROUNDING and one_unit.max() <= ROUNDING
     holds = inequality and added <= ROUNDING and excess >= -ROUNDING and least > ROUNDING
-    return ClaimRow(
+    return Finding(
         measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
         "largest distance of both for one hidden unit (beyond rounding?); with all pre-activations "
         f"negative, {added:.3g}: the most that Dropout adds (beyond rounding?); {least:.3g}: the least that AID must "
@@ -310,7 +305,6 @@ def dropout_has_no_pull(
         interval=None,
         n=len(left),
         verdict="holds" if holds else "fails",
-        **words_of("dropout_has_no_such_pull"),
     )
 
 
@@ -324,6 +318,73 @@ NUM_NORMAL = 2**17  # numbers z for each p
 SMOKE = "Smoke scale: to see that everything runs; no verdict is given, as with the other studies. Take --scale quick."
 
 
+class Parts(NamedTuple):
+    """All that the claims are about, computed once."""
+
+    folder: Path | None  # with the benchmark's file
+    theorem: dict[str, np.ndarray]
+    corollary: dict[str, np.ndarray]
+    moments: tuple[np.ndarray, np.ndarray]
+
+
+ANALYSIS = "4.4 Theoretical Analysis"
+CLAIMS = (
+    Claim(
+        key="aid_costs_what_dropout_costs",
+        section="4.3 Simplified Version of AID",
+        paper="AID has the computational complexity of standard Dropout.",
+        claim="AID takes no longer than ReLU and Dropout.",
+        rule=Computed(
+            "in each case of `supple bench kernels` with at least 2^16 values, forward and backward, over F.relu: AID "
+            "at most 1 plus F.dropout, because it stands in for both. Turns stand for seeds, quartiles for the "
+            "interval",
+            lambda parts: aid_costs_what_dropout_costs(parts.folder),
+        ),
+    ),
+    Claim(
+        key="theorem_1",
+        section=ANALYSIS,
+        paper="For two layers the loss under AID is at least that under r_p plus 4p(1-p)/(n(2p-1)^2) R_p, a pull to "
+        "the linear network that grows as p approaches 0.5.",
+        claim="Check: Theorem 1's inequality holds, and its penalty grows towards p = 1/2.",
+        rule=Computed(
+            "on random networks and a grid of p, expectations exact: left side minus right side never below 0, and 0 "
+            "for a single hidden unit, where it is an equality (beyond rounding); the penalty at p nearer to 1/2 never "
+            "smaller than at p further away",
+            lambda parts: theorem_1(**parts.theorem),
+        ),
+        is_check=True,
+    ),
+    Claim(
+        key="dropout_has_no_such_pull",
+        section="C.2 Effect of Theorem 1 for ReLU and Standard Dropout",
+        paper="Dropout after ReLU does not regularize to a linear network: its penalty is at least p/(n(1-p)) times "
+        "the squared output of the ReLU network, in which negative pre-activations have no part.",
+        claim="Check: Dropout after ReLU lacks AID's pull to the linear network.",
+        rule=Computed(
+            "on random networks and a grid of p, expectations exact: Dropout's loss minus the corollary's right side "
+            "never below 0, and 0 for a single hidden unit (beyond rounding). If all pre-activations are negative, "
+            "Dropout adds nothing to the loss, though the network is not linear, and AID adds at least Theorem 1's "
+            "penalty, above 0",
+            lambda parts: dropout_has_no_pull(**parts.corollary),
+        ),
+        is_check=True,
+    ),
+    Claim(
+        key="he_moments",
+        section=ANALYSIS,
+        paper="With He initialisation AID is as stable as ReLU: both leave half of the variance.",
+        claim="Check: AID keeps He's moment law for every p: half of the second moment, half of the slopes.",
+        rule=Computed(
+            "E[AID(z)^2] / Var z and P(slope = 1) over a grid of p, for normal z, each with -z under the same mask: "
+            "1/2, beyond rounding",
+            lambda parts: he_moments(*parts.moments),
+        ),
+        is_check=True,
+    ),
+)
+
+
 class Theory(Study):
     """The branches of AID, both sides of Theorem 1, and AID's moments."""
 
@@ -333,31 +394,31 @@ class Theory(Study):
         "In training AID is a ReLU or a negative ReLU by chance, in evaluation their mean. Does Theorem 1 hold, that "
         "this pulls a network towards a linear one? Does He initialisation suit it? And what does it cost?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: Order) -> tuple[Condition, ...]:
         return ()
 
     def draw(self, results: Results, order: Order) -> Drawing:
         networks = random_networks()
-        left, right = (over_p(networks, side) for side in (enumerated_loss, theory.aid_loss_bound))
-        penalty, bound = (over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
+        sides: dict[str, Side] = {
+            "left": enumerated_loss,
+            "right": theory.aid_loss_bound,
+            "penalty": theory.aid_penalty,
+            "bound": theory.aid_penalty_bound,
+        }
+        theorem = {name: over_p(networks, side) for name, side in sides.items()}
         one_unit = distances_of_one_unit(enumerated_loss, theory.aid_loss_bound)
-        corollary = corollary_1(networks)
-        second_moments, slopes = sampled_moments()
+        corollary, moments = corollary_1(networks), sampled_moments()
         return Drawing(
             figures=(
                 branches_figure(),
-                theorem_figure(left, right, penalty=penalty, bound=bound),
+                theorem_figure(**theorem),
                 pull_figure(corollary["dropout"], corollary["aid"]),
-                moments_figure(second_moments, slopes),
+                moments_figure(*moments),
             ),
-            tables=(theorem_table(left, right, penalty=penalty, bound=bound),),
-            claims=(
-                aid_costs_what_dropout_costs(results.root),
-                theorem_1(left, right, penalty=penalty, bound=bound, one_unit=one_unit),
-                dropout_has_no_pull(**corollary),
-                he_moments(second_moments, slopes),
-            ),
+            tables=(theorem_table(**theorem),),
+            claims=self.decided(Parts(results.root, {**theorem, "one_unit": one_unit}, corollary, moments), order),
             notes=(
                 *((SMOKE,) if order.scale == "smoke" else ()),
                 "Nothing is trained, so that there is no protocol to be larger or smaller than: every scale computes "
@@ -466,14 +527,13 @@ def sampled(method: str, label: str, values: np.ndarray) -> Curve:
     return Curve(method=method, label=label, x=np.array(PROBABILITIES), values=values[None])
 
 
-def he_moments(second_moments: np.ndarray, slopes: np.ndarray) -> ClaimRow:
+def he_moments(second_moments: np.ndarray, slopes: np.ndarray) -> Finding:
     """Are moments and slopes a half at every p, to rounding?"""
     furthest = max(np.abs(second_moments - 0.5).max(), np.abs(slopes - 0.5).max())
-    return ClaimRow(
+    return Finding(
         measured=f"{furthest:.3g}: furthest from 1/2 (beyond rounding?), over {len(PROBABILITIES)} values of p with "
         f"{NUM_NORMAL:,} draws each, z and −z under one mask",
         interval=None,
         n=len(PROBABILITIES),
         verdict="holds" if furthest <= ROUNDING else "fails",
-        **words_of("he_moments"),
     )

@@ -6,7 +6,7 @@ evaluation mode.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,9 +16,23 @@ from supple_lab.data.idx import MNIST
 from supple_lab.data.slice import Slice
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Optimizer
-from supple_lab.paper.claims import words_of
+from supple_lab.paper.claims import (
+    Above,
+    Agree,
+    Claim,
+    Each,
+    Kept,
+    Lost,
+    Most,
+    Number,
+    OnlyIf,
+    Rule,
+    Some,
+    learns,
+    number,
+)
 from supple_lab.paper.compare import (
-    Chosen,
+    MethodRuns,
     chosen,
     label_of,
     label_of_optimizer,
@@ -26,25 +40,13 @@ from supple_lab.paper.compare import (
     shown,
     stage_curves,
     stage_label,
-    times,
 )
-from supple_lab.paper.fresh import (
-    claim_kept,
-    claim_lost,
-    ends,
-    first_of,
-    fresh_accuracy,
-    reference,
-    something_to_keep,
-    stand_in_notes,
-)
-from supple_lab.paper.groups import in_each, in_most, in_one, provided, under_both
+from supple_lab.paper.fresh import ends, first_of, fresh_accuracy, reference, stand_in_notes
 from supple_lab.paper.notes import slip_notes
 from supple_lab.paper.study import Condition, Order, Study
 from supple_lab.paper.tables import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW
-from supple_lab.report.figure import ClaimRow, Drawing, Figure, Level, Panel, Range, Table
+from supple_lab.report.figure import Drawing, Figure, Level, Panel, Range, Table
 from supple_lab.report.tables import best_of_columns
-from supple_lab.report.verdict import Words, claim_above, claim_difference_above
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.permuted_input import PermutedInput
@@ -133,16 +135,16 @@ def places(views: tuple[View, ...], optimizers: tuple[Optimizer, ...]) -> tuple[
 class Grid:
     """The runs to report, by problem and optimizer; a cell that the scale leaves out is not there."""
 
-    cells: dict[Cell, Chosen]
+    cells: dict[Cell, MethodRuns]
     references: dict[Cell, Results]  # fresh vanilla networks
 
     def has(self, place: Place) -> bool:
         """Whether the study runs it at this scale."""
         return (place.view.problem, place.optimizer) in self.cells
 
-    def at(self, place: Place) -> Chosen:
+    def at(self, place: Place) -> MethodRuns:
         """The runs of a panel, by method."""
-        return self.cells.get((place.view.problem, place.optimizer), Chosen({}))
+        return self.cells.get((place.view.problem, place.optimizer), MethodRuns({}))
 
     def fresh(self, place: Place) -> Sample:
         """What a fresh vanilla network comes to, a number a seed."""
@@ -191,151 +193,184 @@ def grid_of(results: Results, cells: Sequence[Condition], order: Order) -> Grid:
     )
 
 
-NAMED = ("drop_relu", "aid")  # with a high accuracy in all settings
 DESIGNED = ("fourier", "crelu", "redo", "cbp")  # methods made against the loss of plasticity
-Views = tuple[View, ...]
 HALF = 0.5  # of what the vanilla network lost: a method that leaves more of it does not mitigate the loss
 
 
-def claims(grid: Grid) -> tuple[ClaimRow, ...]:
-    """All of them, in the paper's order."""
-    return (
-        vanilla_falls(grid),
-        named_methods_keep("drop_relu_and_aid_keep_random_label_online", grid, RANDOM_ONLINE),
-        named_methods_keep("drop_relu_and_aid_keep_random_label", grid, RANDOM_LABEL),
-        named_methods_keep("drop_relu_and_aid_keep_permuted_online", grid, ONLINE),
-        named_methods_keep("drop_relu_and_aid_keep_permuted_at_end", grid, END_OF_STAGE),
-        designed_methods_beat_vanilla(grid),
-        designed_methods_fall_somewhere(grid),
-        shrink_and_l2_init_fail(grid),
-        dropout_does_not_help(grid),
-        identity_keeps(grid),
-        stochastic_activations_keep(grid),
-    )
+@dataclass(frozen=True)
+class At:
+    """What a rule is asked of: the grid, an accuracy on both problems, then a method or a panel of it."""
 
+    grid: Grid
+    views: tuple[View, ...] = VIEWS
+    method: str = ""
+    place: Place | None = None
 
-def by_reading(decide: Callable[[Views], ClaimRow], words: Words) -> ClaimRow:
-    """What the function decides from the online accuracies, and from those at the end of a stage: both must agree."""
-    return under_both({reading: decide(views) for reading, views in READINGS.items()}, words)
+    def at(self, *optimizers: Optimizer) -> "dict[str, At]":
+        """Each panel under these optimizers."""
+        return {place.label: replace(self, place=place) for place in places(self.views, optimizers)}
 
-
-def vanilla_falls(grid: Grid) -> ClaimRow:
-    """Does the vanilla network end below a fresh one under both optimizers of Figure 3, on both problems?"""
-    words = words_of("vanilla_falls")
-
-    def falls(place: Place) -> ClaimRow:
-        below, fresh = grid.below("vanilla", place), grid.fresh(place)
-        row = claim_above(below, 0.0, quantity="last tenth below a fresh vanilla network", **words)
-        return something_to_keep(row, fresh.of_seeds(below.seeds), words)
-
-    return by_reading(
-        lambda views: in_each({place.label: falls(place) for place in places(views, HIGH_RATES)}, words), words
-    )
-
-
-def keeps(grid: Grid, methods: Sequence[str], where: Sequence[Place], words: Words) -> ClaimRow:
-    """Do the methods keep their plasticity in each of the places?"""
-    rows = {
-        f"{label_of(method)} on {place.label}": claim_kept(grid.end(method, place), grid.fresh(place), **words)
-        for method in methods
-        for place in where
-    }
-    return in_each(rows, words)
-
-
-def named_methods_keep(key: str, grid: Grid, view: View) -> ClaimRow:
-    """Do DropReLU and AID keep their plasticity with each of the four optimizers, by one accuracy?"""
-    return keeps(grid, NAMED, places((view,), OPTIMIZERS), words_of(key))
-
-
-def stochastic_activations_keep(grid: Grid) -> ClaimRow:
-    """Do RReLU and DropReLU keep their plasticity in all eight?"""
-    words = words_of("stochastic_activations_keep")
-    return by_reading(lambda views: keeps(grid, ("rrelu", "drop_relu"), places(views, OPTIMIZERS), words), words)
-
-
-def designed_methods_beat_vanilla(grid: Grid) -> ClaimRow:
-    """Is each designed method above the vanilla network in most of all eight?"""
-    words = words_of("designed_methods_beat_vanilla")
-
-    def beats(method: str, place: Place) -> ClaimRow:
-        ours, vanilla = grid.mean(method, place), grid.mean("vanilla", place)
-        return claim_difference_above(ours, vanilla, quantity="stage mean minus vanilla's", **words)
-
-    def each_in_most(views: Views) -> ClaimRow:
-        eight = places(views, OPTIMIZERS)
-        rows = {
-            label_of(method): in_most({place.label: beats(method, place) for place in eight}, words)
-            for method in DESIGNED
+    def methods_at(self, methods: tuple[str, ...], *optimizers: Optimizer) -> "dict[str, At]":
+        """Each of the methods in each panel under these optimizers."""
+        return {
+            f"{label_of(method)} on {name}": replace(case, method=method)
+            for method in methods
+            for name, case in self.at(*optimizers).items()
         }
-        return in_each(rows, words)
 
-    return by_reading(each_in_most, words)
+    def of(self, method: str) -> "At":
+        """The same, of this method."""
+        return replace(self, method=method)
 
-
-def designed_methods_fall_somewhere(grid: Grid) -> ClaimRow:
-    """Does each designed method lose its plasticity in at least one of all eight?"""
-    words = words_of("designed_methods_fall_somewhere")
-
-    def loses(method: str, place: Place) -> ClaimRow:
-        return claim_lost(grid.end(method, place), grid.fresh(place), **words)
-
-    def each_in_one(views: Views) -> ClaimRow:
-        eight = places(views, OPTIMIZERS)
-        rows = {
-            label_of(method): in_one({place.label: loses(method, place) for place in eight}, words)
-            for method in DESIGNED
-        }
-        return in_each(rows, words)
-
-    return by_reading(each_in_one, words)
+    def read(self, read: Callable[[Grid, str, Place], Sample], method: str) -> Sample:
+        """A number of the method in the panel; of the case's own if it is named each."""
+        assert self.place is not None
+        return read(self.grid, self.method if method == "each" else method, self.place)
 
 
-def shrink_and_l2_init_fail(grid: Grid) -> ClaimRow:
-    """Do S&P and L2 Init lose their plasticity at the low learning rates?"""
-    words = words_of("shrink_and_l2_init_fail_at_low_rates")
-
-    def in_most_places(views: Views) -> ClaimRow:
-        rows = {
-            f"{label_of(method)} on {place.label}": claim_lost(grid.end(method, place), grid.fresh(place), **words)
-            for method in ("shrink_perturb", "l2_init")
-            for place in places(views, LOW_RATES)
-        }
-        return in_most(rows, words)
-
-    return by_reading(in_most_places, words)
+def end(method: str) -> Number:
+    """The last tenth."""
+    return number("last tenth", method, lambda case: case.read(Grid.end, method))
 
 
-def dropout_does_not_help(grid: Grid) -> ClaimRow:
-    """Does Dropout leave more than half of what the vanilla network lost, in most of all eight?"""
-    words = words_of("dropout_does_not_help")
+def below(method: str) -> Number:
+    """How far the last tenth is below a fresh vanilla network."""
+    return number("shortfall", method, lambda case: case.read(Grid.below, method))
 
-    def helps_not(place: Place) -> ClaimRow:
-        dropout, vanilla = grid.below("dropout", place), grid.below("vanilla", place)
-        quantity = "below a fresh vanilla network in the last tenth, Dropout minus half of vanilla"
-        row = claim_difference_above(dropout, times(vanilla, HALF), quantity=quantity, **words)
-        there_is_a_loss = claim_above(vanilla.of_seeds(dropout.seeds), 0.0, quantity="that of vanilla", **words)
-        return provided(row, {"vanilla ends below a fresh network": there_is_a_loss})
 
-    return by_reading(
-        lambda views: in_most({place.label: helps_not(place) for place in places(views, OPTIMIZERS)}, words),
-        words,
+def stage_mean(method: str) -> Number:
+    """The mean over the stages."""
+    return number("stage mean", method, lambda case: case.read(Grid.mean, method))
+
+
+def by_both(rule: Rule) -> Agree:
+    """The rule by online accuracy and by that at the end of a stage."""
+    return Agree("by both accuracies", lambda grid: {name: At(grid, views) for name, views in READINGS.items()}, rule)
+
+
+FRESH = Number("accuracy of a fresh vanilla network", lambda case: case.grid.fresh(case.place))
+IDENTITY_FIRST = Number("its first stage", lambda case: case.grid.first("identity", case.place))
+EIGHT = "in all eight"
+
+
+def all_eight(case: At) -> dict[str, At]:
+    """Each panel of an accuracy."""
+    return case.at(*OPTIMIZERS)
+
+
+def designed(where: str, rule: Rule) -> Each:
+    """The rule for each of the methods made against the loss of plasticity."""
+    return Each(where, lambda case: {label_of(method): case.of(method) for method in DESIGNED}, rule)
+
+
+def named_keep(key: str, view: View, problem: str, accuracy: str) -> Claim:
+    """The claim that DropReLU and AID keep their plasticity with each of the four optimizers, by one accuracy."""
+    return Claim(
+        key=f"drop_relu_and_aid_keep_{key}",
+        section=MAIN,
+        paper="DropReLU and AID reach a high accuracy in all settings.",
+        claim=f"DropReLU and AID keep their plasticity on {problem} MNIST, by {accuracy}.",
+        rule=Each(
+            f"for DropReLU and AID on {problem} MNIST with each of the four optimizers, by {accuracy}",
+            lambda grid: At(grid, (view,)).methods_at(("drop_relu", "aid"), *OPTIMIZERS),
+            Kept(end("each"), FRESH),
+        ),
     )
 
 
-def identity_keeps(grid: Grid) -> ClaimRow:
-    """Does the deep linear network end no lower than a fresh one of its kind, in all eight?"""
-    words = words_of("identity_keeps_plasticity")
-
-    def keeps_its_level(place: Place) -> ClaimRow:
-        first, end = grid.first("identity", place), grid.end("identity", place)
-        return claim_kept(end, first, than="its own first stage", **words)
-
-    return by_reading(
-        lambda views: in_each({place.label: keeps_its_level(place) for place in places(views, OPTIMIZERS)}, words),
-        words,
-    )
-
+MAIN, APPENDIX = "5.1.1 Trainability", "G.1.1 Extended Results for various conditions"
+CLAIMS = (
+    Claim(
+        key="vanilla_falls",
+        section=MAIN,
+        paper="The vanilla network's training accuracy gradually declines with SGD at 3e-2 and with Adam at 1e-3.",
+        claim="The vanilla network's accuracy declines over the stages.",
+        rule=by_both(
+            Each(
+                "on both MNIST problems with SGD 3e-2 and with Adam 1e-3",
+                lambda case: case.at(*HIGH_RATES),
+                OnlyIf(learns(FRESH.in_seeds_of(below("vanilla"))), Above(below("vanilla"))),
+            )
+        ),
+    ),
+    named_keep("random_label_online", RANDOM_ONLINE, "random label", "online accuracy"),
+    named_keep("random_label", RANDOM_LABEL, "random label", "accuracy at the end of a stage"),
+    named_keep("permuted_online", ONLINE, "permuted", "online accuracy"),
+    named_keep("permuted_at_end", END_OF_STAGE, "permuted", "accuracy at the end of a stage"),
+    Claim(
+        key="designed_methods_beat_vanilla",
+        section=MAIN,
+        paper="Fourier, CReLU, ReDo and CBP improve plasticity under most conditions.",
+        claim="Fourier, CReLU, ReDo and CBP each do better than the vanilla network in most conditions.",
+        rule=by_both(
+            designed(
+                "for Fourier, CReLU, ReDo and CBP",
+                Most("in most of all eight", all_eight, Above(stage_mean("each") - stage_mean("vanilla"))),
+            )
+        ),
+    ),
+    Claim(
+        key="designed_methods_fall_somewhere",
+        section=MAIN,
+        paper="The same methods fail to retain accuracy in certain conditions.",
+        claim="Fourier, CReLU, ReDo and CBP each lose their plasticity somewhere.",
+        rule=by_both(
+            designed(
+                "for Fourier, CReLU, ReDo and CBP",
+                Some("in at least one of all eight", all_eight, Lost(end("each"), FRESH)),
+            )
+        ),
+    ),
+    Claim(
+        key="shrink_and_l2_init_fail_at_low_rates",
+        section=MAIN,
+        paper="S&P and L2 Init often struggle at a low learning rate.",
+        claim="S&P and L2 Init lose their plasticity at the low learning rates.",
+        rule=by_both(
+            Most(
+                "in most of eight: S&P and L2 Init with Adam 1e-4 and SGD 3e-3 on both problems",
+                lambda case: case.methods_at(("shrink_perturb", "l2_init"), *LOW_RATES),
+                Lost(end("each"), FRESH),
+            )
+        ),
+    ),
+    Claim(
+        key="dropout_does_not_help",
+        section=MAIN,
+        paper="Dropout fails to mitigate the loss in most cases compared to the vanilla network.",
+        claim="Dropout leaves most of the vanilla network's loss in most conditions.",
+        rule=by_both(
+            Most(
+                "in most of all eight",
+                all_eight,
+                OnlyIf(
+                    {"vanilla ends below a fresh network": Above(below("vanilla").in_seeds_of(below("dropout")))},
+                    Above(below("dropout") - HALF * below("vanilla")),
+                ),
+            )
+        ),
+    ),
+    Claim(
+        key="identity_keeps_plasticity",
+        section=APPENDIX,
+        paper="Linear networks do not suffer from plasticity loss.",
+        claim="The deep linear network keeps its plasticity, whatever its level.",
+        rule=by_both(Each(EIGHT, all_eight, Kept(end("identity"), IDENTITY_FIRST, "its own first stage"))),
+    ),
+    Claim(
+        key="stochastic_activations_keep",
+        section=APPENDIX,
+        paper="Stochastic activations such as RReLU, DropReLU and AID show strong trainability across settings.",
+        claim="RReLU and DropReLU keep their plasticity, too.",
+        rule=by_both(
+            Each(
+                f"for RReLU and DropReLU {EIGHT}",
+                lambda case: case.methods_at(("rrelu", "drop_relu"), *OPTIMIZERS),
+                Kept(end("each"), FRESH),
+            )
+        ),
+    ),
+)
 
 PROBLEMS = ("permuted_input", "random_label")
 IN_APPENDIX = ("rrelu", "identity", "sigmoid", "tanh")  # drawn in the grid alone, as in the paper
@@ -395,6 +430,7 @@ class Trainability(Study):
         "One network learns a problem, then another of the same kind, hundreds of times over: pixels permuted anew, or "
         "labels drawn anew. Which methods learn the last as well as the first, and does it depend on the optimizer?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: Order) -> tuple[Condition, ...]:
         return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
@@ -404,7 +440,7 @@ class Trainability(Study):
         return Drawing(
             figures=figures(grid),
             tables=tuple(table(grid, view) for view in VIEWS),
-            claims=claims(grid),
+            claims=self.decided(grid, order),
             notes=(
                 *SCALE_NOTES[order.scale],
                 ACCURACIES,
