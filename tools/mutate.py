@@ -45,7 +45,6 @@ class Module:
     tests: tuple[str, ...]
 
 
-REPORT = "src/supple_lab/report/"
 RESULTS = "src/supple_lab/results/"
 MODULES = {
     "layers": Module(("src/supple/layers.py",), ("tests/layers", "tests/test_convert.py")),

@@ -152,71 +152,47 @@ def by_seed(samples: Sequence[Sample], number_of: Callable[[np.ndarray], float])
 
 
 class Rule(ABC):
-    """What decides a claim."""
+    """What decides a claim, and how that is said."""
 
-    @property
-    @abstractmethod
-    def text(self) -> str:
-        """The rule in words, made of its parts."""
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What is said after the rule, in sentences of their own."""
-        return ()
+    text: str
+    caveats: tuple[str, ...] = ()  # sentences after it
 
     @abstractmethod
     def decide(self, runs: Any, scale: Scale) -> Finding:
         """What the runs come to by this rule."""
 
 
-@dataclass(frozen=True)
 class Above(Rule):
     """The mean over seeds lies above the threshold."""
 
-    number: Number
-    threshold: float = 0.0
+    side = "above"
 
-    @property
-    def text(self) -> str:
-        return f"{self.number.text}: above {self.threshold:g}"
-
-    def decide(self, runs: Any, scale: Scale) -> Finding:
-        sample = self.number.of(runs)
-        quantity = f"{self.number.text} (above {self.threshold:g}?)"
-        return measured(sample, side_of(sample, self.threshold), quantity, chance_of(sample, self.threshold))
-
-
-@dataclass(frozen=True)
-class Below(Rule):
-    """The mean over seeds lies below the threshold."""
-
-    number: Number
-    threshold: float = 0.0
-
-    @property
-    def text(self) -> str:
-        return f"{self.number.text}: below {self.threshold:g}"
+    def __init__(self, number: Number, threshold: float = 0.0) -> None:
+        self.number, self.threshold = number, threshold
+        self.text = f"{number.text}: {self.side} {threshold:g}"
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         sample = self.number.of(runs)
-        quantity, verdict = f"{self.number.text} (below {self.threshold:g}?)", opposite(side_of(sample, self.threshold))
+        verdict = side_of(sample, self.threshold)
+        quantity = f"{self.number.text} ({self.side} {self.threshold:g}?)"
+        verdict = verdict if self.side == "above" else opposite(verdict)
         return measured(sample, verdict, quantity, chance_of(sample, self.threshold))
 
 
-@dataclass(frozen=True)
+class Below(Above):
+    """The mean over seeds lies below the threshold."""
+
+    side = "below"
+
+
 class Within(Rule):
     """The mean over seeds is zero up to the margin: holds if the interval is inside, fails if it is outside."""
 
-    number: Number
-    margin: float
+    caveats = ("It fails wholly outside",)
 
-    @property
-    def text(self) -> str:
-        return f"{self.number.text}: the whole interval within {self.margin:g} of 0"
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return ("It fails wholly outside",)
+    def __init__(self, number: Number, margin: float) -> None:
+        self.number, self.margin = number, margin
+        self.text = f"{number.text}: the whole interval within {margin:g} of 0"
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         sample = self.number.of(runs)
@@ -231,33 +207,24 @@ def learns(fresh: Number) -> dict[str, Rule]:
     return {"a fresh network learns": Above(fresh.called("its accuracy"), LEARNED)}
 
 
-@dataclass(frozen=True)
 class Kept(Rule):
     """A method keeps its plasticity: holds if it is kept, fails if it is lost, not decided between the two."""
 
-    end: Number
-    fresh: Number  # what a fresh network comes to
-    than: str = "a fresh vanilla network"
+    caveats = (f"It fails more than {LOST:g} below", UNLESS_FRESH)
 
-    @property
-    def text(self) -> str:
-        return f"{self.end.text}: less than {KEPT:g} below {self.than}, seed by seed"
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return f"It fails more than {LOST:g} below", UNLESS_FRESH
+    def __init__(self, end: Number, fresh: Number, than: str = "a fresh vanilla network") -> None:
+        self.end, self.fresh = end, fresh
+        quantity = f"last tenth below {than}"
+        self.rule: Above = Below((fresh - end).called(f"{quantity}, lost above {LOST:g}"), KEPT)
+        self.mirror = Above((fresh - end).called(f"{quantity}, kept below {KEPT:g}"), LOST)
+        self.text = f"{end.text}: less than {KEPT:g} below {than}, seed by seed"
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
-        below = (self.fresh - self.end).called(f"last tenth below {self.than}, lost above {LOST:g}")
-        return self.by_both(Below(below, KEPT), Above(below, LOST), runs, scale)
-
-    def by_both(self, rule: Rule, mirror: Rule, runs: Any, scale: Scale) -> Finding:
-        """What the rule finds; it fails only if its mirror holds, by a bound of its own."""
         end = self.end.of(runs)
         if len(end) and not len(self.fresh.of(runs)):
             return replace(NOT_RUN, measured=NO_REFERENCE, n=len(end), verdict="not decided", chance=1.0, runs=end.runs)
-        found, against = rule.decide(runs, scale), mirror.decide(runs, scale)
-        if found.verdict == "fails":
+        found, against = self.rule.decide(runs, scale), self.mirror.decide(runs, scale)
+        if found.verdict == "fails":  # by the bound of the mirror
             found = replace(found, chance=against.chance) if against.verdict == "holds" else undecided(found)
         guards = learns(self.fresh.in_seeds_of(self.end))
         return provided(found, {name: guard.decide(runs, scale) for name, guard in guards.items()})
@@ -266,39 +233,21 @@ class Kept(Rule):
 class Lost(Kept):
     """A method loses its plasticity: the mirror of Kept."""
 
-    @property
-    def text(self) -> str:
-        return f"{self.end.text}: more than {LOST:g} below {self.than}, seed by seed"
+    caveats = (f"It fails less than {KEPT:g} below", UNLESS_FRESH)
 
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return f"It fails less than {KEPT:g} below", UNLESS_FRESH
-
-    def decide(self, runs: Any, scale: Scale) -> Finding:
-        below = (self.fresh - self.end).called(f"last tenth below {self.than}, kept below {KEPT:g}")
-        return self.by_both(Above(below, LOST), Below(below, KEPT), runs, scale)
+    def __init__(self, end: Number, fresh: Number, than: str = "a fresh vanilla network") -> None:
+        super().__init__(end, fresh, than)
+        self.rule, self.mirror = self.mirror, self.rule
+        self.text = f"{end.text}: more than {LOST:g} below {than}, seed by seed"
 
 
-@dataclass(frozen=True)
 class Each(Rule):
     """Holds if the rule holds in each case, fails if it fails in one; or several rules, by what they add to a name."""
 
-    where: str  # which cases, for the text
-    cases: Cases
-    rule: Rule | Mapping[str, Rule]
-
-    @property
-    def text(self) -> str:
-        return f"{'; and '.join(rule.text for rule in self.rules.values())}, {self.where}"
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return tuple(words for rule in self.rules.values() for words in rule.caveats)
-
-    @property
-    def rules(self) -> Mapping[str, Rule]:
-        """The rules by what they add to the name of a case."""
-        return {"": self.rule} if isinstance(self.rule, Rule) else self.rule
+    def __init__(self, where: str, cases: Cases, rule: Rule | Mapping[str, Rule]) -> None:
+        self.cases, self.rules = cases, {"": rule} if isinstance(rule, Rule) else rule
+        self.text = ", ".join(filter(None, ("; and ".join(one.text for one in self.rules.values()), where)))
+        self.caveats = tuple(words for one in self.rules.values() for words in one.caveats)
 
     def found(self, runs: Any, scale: Scale) -> dict[str, Finding]:
         """What each of the rules finds in each case."""
@@ -312,6 +261,13 @@ class Each(Rule):
     def decide(self, runs: Any, scale: Scale) -> Finding:
         found = self.found(runs, scale)
         return in_at_least(self.num_needed(len(found)), found)
+
+
+class All(Each):
+    """Holds if each of several rules holds, fails if one fails."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        super().__init__("", lambda runs: {"": runs}, rules)
 
 
 class Most(Each):
@@ -335,87 +291,41 @@ class Agree(Each):
         return agreed(self.found(runs, scale))
 
 
-@dataclass(frozen=True)
-class All(Rule):
-    """Holds if each of several rules holds, fails if one fails."""
-
-    rules: Mapping[str, Rule]
-
-    @property
-    def text(self) -> str:
-        return "; and ".join(rule.text for rule in self.rules.values())
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return tuple(words for rule in self.rules.values() for words in rule.caveats)
-
-    def decide(self, runs: Any, scale: Scale) -> Finding:
-        return in_at_least(len(self.rules), {name: rule.decide(runs, scale) for name, rule in self.rules.items()})
-
-
-@dataclass(frozen=True)
 class OnlyIf(Rule):
     """The rule if each precondition holds; else not decided, because the claim is about nothing."""
 
-    guards: Mapping[str, Rule]
-    rule: Rule
-
-    @property
-    def text(self) -> str:
-        return self.rule.text
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        guards = " and ".join(f"{name} ({guard.text})" for name, guard in self.guards.items())
-        return *self.rule.caveats, f"Not decided unless {guards}"
+    def __init__(self, guards: Mapping[str, Rule], rule: Rule) -> None:
+        self.guards, self.rule, self.text = guards, rule, rule.text
+        words = " and ".join(f"{name} ({guard.text})" for name, guard in guards.items())
+        self.caveats = *rule.caveats, f"Not decided unless {words}"
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         found = self.rule.decide(runs, scale)
         return provided(found, {name: guard.decide(runs, scale) for name, guard in self.guards.items()})
 
 
-@dataclass(frozen=True)
 class AtPaperScale(Rule):
     """The rule at the paper's scale; at others it says only what was measured."""
 
-    rule: Rule
-
-    @property
-    def text(self) -> str:
-        return self.rule.text
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return *self.rule.caveats, "At paper scale alone, because the number belongs to it"
+    def __init__(self, rule: Rule) -> None:
+        self.rule, self.text = rule, rule.text
+        self.caveats = *rule.caveats, "At paper scale alone, because the number belongs to it"
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         found = self.rule.decide(runs, scale)
-        if scale == "paper" or found.verdict == "not run":
-            return found
-        return undecided(found, PAPERS_NUMBER)
+        return found if scale == "paper" or found.verdict == "not run" else undecided(found, PAPERS_NUMBER)
 
 
-@dataclass(frozen=True)
 class Computed(Rule):
     """A rule of its own: a function of the runs, and its words."""
 
-    words: str
-    function: Callable[[Any], Finding]
-    more: tuple[str, ...] = ()  # sentences after the rule
-
-    @property
-    def text(self) -> str:
-        return self.words
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return self.more
+    def __init__(self, text: str, function: Callable[[Any], Finding], caveats: tuple[str, ...] = ()) -> None:
+        self.text, self.function, self.caveats = text, function, caveats
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         return self.function(runs)
 
 
-@dataclass(frozen=True)
 class Beats(Rule):
     """A method is above each other one, full reset included, seed by seed.
 
@@ -424,16 +334,11 @@ class Beats(Rule):
     which it diverged. The finding shows the closest; the others stand in its sentence by name.
     """
 
-    method: str
-    number: Callable[[str], Number]  # by method
+    caveats = ("A rival lost the seeds in which it diverged, and fails the claim only if it diverged in none",)
 
-    @property
-    def text(self) -> str:
-        return f"{self.number(self.method).text} minus that of every other method: above 0, each by its own interval"
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return ("A rival lost the seeds in which it diverged, and fails the claim only if it diverged in none",)
+    def __init__(self, method: str, number: Callable[[str], Number]) -> None:
+        self.method, self.number = method, number  # by method
+        self.text = f"{number(method).text} minus that of every other method: above 0, each by its own interval"
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         own = self.number(self.method)

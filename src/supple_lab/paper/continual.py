@@ -1,6 +1,6 @@
 """Arrival: the studies of data that comes in ten parts (section 5.1.2, Figure 4); each says what becomes of the old."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -184,28 +184,35 @@ LIMITED: dict[Scale, Scenario] = {
 def above_median(runs: MethodRuns) -> Finding:
     """Is one above the median of the others? Not decided while some have not run: it can still move either way."""
     found = ABOVE_MEDIAN.decide(runs, "paper")
-    waiting = [label_of(name) for name in runs.by_method if name != "each" and not len(ACCURACY(name).of(runs))]
+    waiting = [label_of(name) for name, sample in outside(runs).items() if not len(sample)]
     if not waiting or found.verdict == "not run":
         return found
     return undecided(found, f"not run yet: {', '.join(waiting)}, so not decided")
 
 
-def median(runs: MethodRuns) -> Sample:
-    """The median over the others, for the seeds that all of them have; a run that diverged ranks below all others."""
-    samples = [ACCURACY(name).of(runs) for name in runs.by_method if name != "each"]
+def median(samples: Iterable[Sample]) -> Sample:
+    """The median over methods, for the seeds that all of them have; a run that diverged ranks below all others."""
     ended = [sample for sample in samples if len(sample)]
     return by_seed(ended, lambda values: float(np.median(np.nan_to_num(values, nan=-np.inf))))
 
 
-ABOVE_MEDIAN = Above(ACCURACY("each") - Number("the median of the methods outside the family", median))
+def outside(runs: MethodRuns) -> dict[str, Sample]:
+    """Final accuracy of the methods outside the family."""
+    return {name: ACCURACY(name).of(runs) for name in runs.by_method if name != "each"}
+
+
+ABOVE_MEDIAN = Above(
+    ACCURACY("each")
+    - Number("the median of the methods outside the family", lambda runs: median(outside(runs).values()))
+)
 
 
 def members(groups: Groups) -> dict[str, MethodRuns]:
     """Each of the family beside the methods outside it, on each network."""
     return {
-        f"{label}: {label_of(member)}": group.called(each=member, **{name: name for name in outside})
+        f"{label}: {label_of(member)}": group.called(each=member, **{name: name for name in rest})
         for label, group in of_the_paper(groups, "continual_limited").items()
-        for outside in [[name for name in group.by_method if name not in FAMILY]]
+        for rest in [[name for name in group.by_method if name not in FAMILY]]
         for member in FAMILY
     }
 
