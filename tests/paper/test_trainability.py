@@ -12,7 +12,8 @@ from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper.study import Order
-from supple_lab.paper.trainability import ONLINE, OPTIMIZERS, RANDOM_LABEL, Trainability, cells, grid_of, places
+from supple_lab.paper.trainability import Trainability, cells
+from supple_lab.paper.trainability_grid import ONLINE, OPTIMIZERS, RANDOM_LABEL, grid_of, places
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 

@@ -34,7 +34,7 @@ from supple_lab.paper.networks import left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
 from supple_lab.paper.study import Condition, Order, Study
 from supple_lab.report.figure import Drawing, Figure, Finding, Level, Panel
-from supple_lab.results.results import Results, Sample
+from supple_lab.results.results import Results
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
 
 LEARNED = "learned_test_accuracy"
@@ -117,11 +117,6 @@ def below_by_quarter(label: str, runs: MethodRuns) -> dict[str, Finding]:
     return {f"{label} ({quarter})": rule.decide(part, "paper") for quarter, part in runs.by_quarter().items()}
 
 
-def mean_learned(results: Results) -> Sample:
-    """Accuracy on the classes learned, the mean over stages."""
-    return results.stage_mean(LEARNED)
-
-
 SECTION = "5.1.2 Generalizability"
 CLAIMS = (
     Claim(
@@ -193,11 +188,28 @@ class ClassIncremental(Study):
         groups = compare(results, self.conditions(order), order=order)
         absent = dict.fromkeys(left_out(self.conditions(order), "resnet18", "vgg16"), MethodRuns({}))
         return Drawing(
-            figures=(difference_figure(groups), learned_figure(groups), all_figure(groups)),
+            figures=(
+                Figure(
+                    name="class_incremental",
+                    caption="Test accuracy on the classes learned so far, minus full reset's of the same seed, at the "
+                    f"end of each stage; {BAND}",
+                    panels=tuple(difference_panel(label, group) for label, group in groups.items()),
+                ),
+                Figure(
+                    name="class_incremental_learned",
+                    caption=f"Test accuracy on the classes learned so far, at the end of each stage; {BAND}",
+                    panels=stage_panels(groups, LEARNED, y_label="test accuracy, learned classes"),
+                ),
+                Figure(
+                    name="class_incremental_all",
+                    caption=f"Test accuracy on all classes, at the end of each stage; {BAND}",
+                    panels=stage_panels(groups, "test_accuracy", y_label="test accuracy, all classes"),
+                ),
+            ),
             tables=(
                 comparison_table(
                     groups,
-                    mean_learned,
+                    lambda runs: runs.stage_mean(LEARNED),
                     name="learned",
                     caption="Test accuracy on the classes learned, mean over stages",
                 ),
@@ -223,16 +235,6 @@ class ClassIncremental(Study):
         )
 
 
-def difference_figure(groups: Groups) -> Figure:
-    """Accuracy on the classes learned, minus full reset's."""
-    return Figure(
-        name="class_incremental",
-        caption="Test accuracy on the classes learned so far, minus full reset's of the same seed, at the end of each "
-        f"stage; {BAND}",
-        panels=tuple(difference_panel(label, group) for label, group in groups.items()),
-    )
-
-
 def difference_panel(label: str, group: MethodRuns) -> Panel:
     """One network's differences; full reset is the line at zero."""
     reset = group.of("full_reset")
@@ -247,22 +249,4 @@ def difference_panel(label: str, group: MethodRuns) -> Panel:
         y_label="test accuracy − full reset's",
         curves=tuple(curve for curve in curves if curve is not None),
         levels=(Level(label="full reset", value=0.0),),
-    )
-
-
-def learned_figure(groups: Groups) -> Figure:
-    """Accuracy on the classes learned."""
-    return Figure(
-        name="class_incremental_learned",
-        caption=f"Test accuracy on the classes learned so far, at the end of each stage; {BAND}",
-        panels=stage_panels(groups, LEARNED, y_label="test accuracy, learned classes"),
-    )
-
-
-def all_figure(groups: Groups) -> Figure:
-    """Accuracy on all classes, those to come included."""
-    return Figure(
-        name="class_incremental_all",
-        caption=f"Test accuracy on all classes, at the end of each stage; {BAND}",
-        panels=stage_panels(groups, "test_accuracy", y_label="test accuracy, all classes"),
     )

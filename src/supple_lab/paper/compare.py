@@ -1,4 +1,4 @@
-"""What figures and tables call the methods: the paper's names; and the optimizers, by their learning rates."""
+"""Compare: the runs of a condition by method, what figures and tables call them, and the curves and tables of both."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -157,7 +157,8 @@ def difference_curve(one: Results, other: Results, metric: str, *, method: str) 
     stages = sorted({stage for seed in seeds for stage in ours[seed].keys() & theirs[seed].keys()})
     if not stages:
         return None
-    rows = [[value_at(ours[seed], stage) - value_at(theirs[seed], stage) for stage in stages] for seed in seeds]
+    nan = float("nan")
+    rows = [[ours[seed].get(stage, nan) - theirs[seed].get(stage, nan) for stage in stages] for seed in seeds]
     return Curve(
         method=method,
         label=label_of(method),
@@ -169,17 +170,10 @@ def difference_curve(one: Results, other: Results, metric: str, *, method: str) 
 
 def tables_by_seed(results: Results, metric: str) -> dict[int, ByStage]:
     """Each drawn run's metric by stage, under its seed."""
-    return {run.spec.seed: table_of(run, metric) for run in results.drawn}
-
-
-def table_of(run: RunResult, metric: str) -> ByStage:
-    """The metric at each stage that recorded it."""
-    return {record["stage"]: record[metric] for record in run.records if metric in record}
-
-
-def value_at(table: ByStage, stage: int) -> float:
-    """The value of a stage; not a number where there is none."""
-    return table.get(stage, float("nan"))
+    return {
+        run.spec.seed: {record["stage"]: record[metric] for record in run.records if metric in record}
+        for run in results.drawn
+    }
 
 
 def mean_of_stages(results: Results, metric: str, stages: slice) -> Sample:

@@ -64,7 +64,14 @@ class Arrival(Study):
         absent = dict.fromkeys(left_out(self.conditions(order), *ALL), MethodRuns({}))
         untried = f"VGG-16, and the methods of {self.table} that are not in the figure"
         return Drawing(
-            figures=(accuracy_figure(self.name, groups),),
+            figures=(
+                Figure(
+                    name=self.name,
+                    caption="Test accuracy at the end of each stage, on the whole test set; line: mean over seeds, "
+                    "band: one standard deviation.",
+                    panels=stage_panels(groups, "test_accuracy", y_label="test accuracy"),
+                ),
+            ),
             tables=(
                 comparison_table(groups, final_accuracy, name="final", caption="Test accuracy after the last stage"),
                 comparison_table(groups, mean_accuracy, name="mean", caption="Test accuracy, mean over the stages"),
@@ -75,16 +82,6 @@ class Arrival(Study):
                 *selection_notes(groups),
             ),
         )
-
-
-def accuracy_figure(name: str, groups: Groups) -> Figure:
-    """Test accuracy at the end of each stage."""
-    return Figure(
-        name=name,
-        caption="Test accuracy at the end of each stage, on the whole test set; line: mean over seeds, band: one "
-        "standard deviation.",
-        panels=stage_panels(groups, "test_accuracy", y_label="test accuracy"),
-    )
 
 
 SECTION = "5.1.2 Generalizability"

@@ -16,7 +16,7 @@ from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.paper import warm_start
 from supple_lab.paper.claims import Above, Agree, All, Claim, Computed, Each, Kept, Lost, Number, by_seed
-from supple_lab.paper.compare import beside_the_paper, chosen, final_accuracy, label_of, shown
+from supple_lab.paper.compare import beside_the_paper, final_accuracy, label_of, shown
 from supple_lab.paper.fresh import ends, fresh_accuracy, reference, stand_in_notes
 from supple_lab.paper.notes import slim_settings, sources, unsearched
 from supple_lab.paper.study import Condition, Order, Study
@@ -185,9 +185,10 @@ class DropoutFails(Study):
         return network, reference(network, order), *warm_start.conditions(order).values()
 
     def draw(self, results: Results, order: Order) -> Drawing:
-        variants = variants_of(network_condition(order).of(results, order))
+        variants: Variants = network_condition(order).of(results, order).group_by(variant_label)  # and drop rate
         references = reference(network_condition(order), order).of(results, order)
-        starts = starts_of(results, order)
+        starts = warm_start.starts_of(results, order)
+        settings = slim_settings(order, warm_start.conditions(order).values())
         return Drawing(
             figures=(
                 Figure(
@@ -203,7 +204,7 @@ class DropoutFails(Study):
             claims=self.decided(Runs(variants, references), order),
             notes=(
                 *SCALE_NOTES[order.scale],
-                *warm_start_note(order),
+                *((f"Warm start: {settings}",) if order.scale == "quick" else ()),
                 *sources(order, "dropout_fails", "warm_start"),
                 *unsearched(order, self.conditions(order)),
                 "The claims on the warm start are decided by the study warm_start, from the same runs.",
@@ -227,26 +228,6 @@ def network_condition(order: Order) -> Condition:
         experiment="dropout_fails",
         case="mlp",
     )
-
-
-def warm_start_note(order: Order) -> tuple[str, ...]:
-    """What the networks of the warm start are trained with at quick scale."""
-    told = slim_settings(order, warm_start.conditions(order).values())
-    return (f"Warm start: {told}",) if order.scale == "quick" else ()
-
-
-def starts_of(results: Results, order: Order) -> warm_start.Starts:
-    """The runs of warm_start."""
-    by_start = {
-        start: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
-        for start, condition in warm_start.conditions(order).items()
-    }
-    return warm_start.Starts(cold=by_start["cold"], warm=by_start["warm"])
-
-
-def variants_of(results: Results) -> Variants:
-    """The runs by method and drop rate."""
-    return results.group_by(variant_label)
 
 
 def variant_label(spec: RunSpec) -> str:

@@ -19,7 +19,6 @@ from supple.methods.full_reset import FullReset
 from supple_lab.paper.study import Condition, Order
 from supple_lab.paper.tables import Setting
 from supple_lab.results.results import Results, Sample
-from supple_lab.scenarios.base import Scenario
 from supple_lab.spec import Supervised
 
 
@@ -28,17 +27,13 @@ def reference(condition: Condition, order: Order) -> Condition:
     problem = condition.problem
     assert isinstance(problem, Supervised)
     optimizer = next(row.optimizer for row in condition.rows(order) if row.method.name == "vanilla")
+    scenario = replace(problem.scenario, num_stages=tenth(problem.scenario.num_stages))  # type: ignore[type-var]
     return replace(
         condition,
         label=f"{condition.label}, fresh reference",
-        problem=Supervised(scenario=shortened(problem.scenario), dataset=problem.dataset),
+        problem=Supervised(scenario=scenario, dataset=problem.dataset),
         given=(Setting(FullReset(), optimizer),),
     )
-
-
-def shortened(scenario: Scenario) -> Scenario:
-    """The first tenth of the stages."""
-    return replace(scenario, num_stages=tenth(scenario.num_stages))  # type: ignore[type-var]
 
 
 def fresh_accuracy(references: Results, vanilla: Results, metric: str) -> Sample:

@@ -24,7 +24,6 @@ from supple_lab.paper.study import Condition, Order, Study
 from supple_lab.report.figure import Curve, Drawing, Figure, Level, Panel, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.continual import ContinualFull as Scenario
-from supple_lab.spec import RunSpec
 
 METRIC = "test_accuracy"
 ARMS = ("vanilla", "dropout", "aid")
@@ -176,14 +175,9 @@ def arm_of(method: Method) -> str:
     return "vanilla" if method.built_with is None else method.built_with.name
 
 
-def arm_of_spec(spec: RunSpec) -> str:
-    """The arm of a run."""
-    return arm_of(spec.method)
-
-
 def pair_of(results: Results, network: Network, order: Order) -> Pair:
     """The runs of both conditions to report, each arm at its own best after a search."""
-    choose = partial(chosen, results, order=order, metric=METRIC, rule="final", key=arm_of_spec)
+    choose = partial(chosen, results, order=order, metric=METRIC, rule="final", key=lambda spec: arm_of(spec.method))
     return Pair(choose(cold(network, order)), choose(warm(network, order)))
 
 

@@ -80,8 +80,22 @@ class Sensitivity(Study):
         grids = {condition.label: grid_of(results, condition, order) for condition in self.conditions(order)}
         absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Grid({}, NOT_RUN))
         return Drawing(
-            figures=(heat_maps(grids),),
-            tables=(cell_table(grids),),
+            figures=(
+                Figure(
+                    name="sensitivity",
+                    caption="Test accuracy after the last stage, mean and standard deviation over seeds; the mark on "
+                    "the colour bar is full reset, cells above it are bold.",
+                    panels=tuple(heat_map(label, grid) for label, grid in grids.items()),
+                ),
+            ),
+            tables=(
+                Table(
+                    name="cells",
+                    caption="Test accuracy after the last stage; mean ± standard deviation over seeds.",
+                    header=("network", "method", "p", "learning rate", "test accuracy", "minus full reset", "n"),
+                    rows=tuple(row for label, grid in grids.items() for row in cell_rows(label, grid)),
+                ),
+            ),
             claims=self.decided({**grids, **absent}, order),
             notes=scale_notes(
                 order,
@@ -112,28 +126,14 @@ def slim(setting: Setting, optimizer: Optimizer) -> Setting:
 def grid_of(results: Results, condition: Condition, order: Order) -> Grid:
     """The final accuracies of a condition's runs, cell by cell."""
     own = condition.of(results, order)
+    by_setting = own.group_by(lambda spec: (spec.method, spec.optimizer))
     cells = {
-        (optimizer.learning_rate, method.relu_prob): final_accuracy(runs_of(own, Setting(method, optimizer)))
+        (optimizer.learning_rate, method.relu_prob): final_accuracy(by_setting.get((method, optimizer), Results(())))
         for method, optimizer in condition.settings(order)
         if isinstance(method, UseAID)
     }
     by_method = {name: final_accuracy(runs) for name, runs in own.group_by("method").items() if name != "aid"}
     return Grid(cells, by_method.pop("full_reset", NOT_RUN), by_method)
-
-
-def runs_of(results: Results, setting: Setting) -> Results:
-    """The runs of one method with one optimizer."""
-    return results.where(lambda spec: (spec.method, spec.optimizer) == setting)
-
-
-def heat_maps(grids: Mapping[str, Grid]) -> Figure:
-    """One map a network, full reset marked on its colour bar."""
-    return Figure(
-        name="sensitivity",
-        caption="Test accuracy after the last stage, mean and standard deviation over seeds; the mark on the colour "
-        "bar is full reset, cells above it are bold.",
-        panels=tuple(heat_map(label, grid) for label, grid in grids.items()),
-    )
 
 
 def heat_map(label: str, grid: Grid) -> HeatMap:
@@ -145,24 +145,11 @@ def heat_map(label: str, grid: Grid) -> HeatMap:
         y_label="learning rate",
         columns=tuple(f"{p:g}" for p in grid.probabilities),
         rows=tuple(f"{rate:g}" for rate in grid.rates),
-        samples=tuple(tuple(values_in(grid, (rate, p)) for p in grid.probabilities) for rate in grid.rates),
+        samples=tuple(
+            tuple(grid.cells.get((rate, p), NOT_RUN).values for p in grid.probabilities) for rate in grid.rates
+        ),
         reference=Level(label="full reset", value=reset) if np.isfinite(reset) else None,
         value_label="test accuracy",
-    )
-
-
-def values_in(grid: Grid, cell: Cell) -> np.ndarray:
-    """A cell's accuracies, one a run; none where it was not asked for."""
-    return grid.cells[cell].values if cell in grid.cells else np.zeros(0)
-
-
-def cell_table(grids: Mapping[str, Grid]) -> Table:
-    """Every cell that has run, and what else has, with its distance from full reset."""
-    return Table(
-        name="cells",
-        caption="Test accuracy after the last stage; mean ± standard deviation over seeds.",
-        header=("network", "method", "p", "learning rate", "test accuracy", "minus full reset", "n"),
-        rows=tuple(row for label, grid in grids.items() for row in cell_rows(label, grid)),
     )
 
 

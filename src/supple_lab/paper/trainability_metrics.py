@@ -39,7 +39,8 @@ from supple_lab.paper.compare import (
 from supple_lab.paper.fresh import ends, fresh_accuracy, reference, stand_in_notes
 from supple_lab.paper.study import Condition, Order, Study
 from supple_lab.paper.tables import ADAM_HIGH
-from supple_lab.paper.trainability import HALF, SELECTED_BY
+from supple_lab.paper.trainability import HALF
+from supple_lab.paper.trainability_grid import SELECTED_BY
 from supple_lab.report.figure import Drawing, Figure, Panel, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.permuted_input import PermutedInput

@@ -1,6 +1,7 @@
 """Warm start (section 3.2, Figure 2, right): a long start on a tenth of the data, then all of it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -121,11 +122,7 @@ class WarmStart(Study):
         return tuple(conditions(order).values())
 
     def draw(self, results: Results, order: Order) -> Drawing:
-        by_start = {
-            start: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
-            for start, condition in conditions(order).items()
-        }
-        starts = Starts(cold=by_start["cold"], warm=by_start["warm"])
+        starts = starts_of(results, order)
         return Drawing(
             figures=(accuracy_figure(starts), gap_figure(starts, order)),
             tables=(beside_the_paper(gap_table(starts), order),),
@@ -154,6 +151,12 @@ def conditions(order: Order) -> dict[str, Condition]:
         )
         for start, scenario in SCENARIOS[order.scale].items()
     }
+
+
+def starts_of(results: Results, order: Order) -> Starts:
+    """The runs of both starts to report."""
+    choose = partial(chosen, results, order=order, metric="test_accuracy", rule="final")
+    return Starts(**{start: choose(condition) for start, condition in conditions(order).items()})
 
 
 def accuracy_figure(starts: Starts) -> Figure:
