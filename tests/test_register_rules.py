@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from supple_lab.paper.claims import claims_of
 from supple_lab.paper.register import SHARED, digest_of, texts
+from supple_lab.paper.theory import Theory
+from supple_lab.paper.trainability import Trainability
 
 ROOT = Path(__file__).parent.parent
 KEY = "aid_leads_continual_full"
@@ -44,6 +45,15 @@ def test_a_new_claim_and_a_changed_rule_are_added_with_the_published_runs(tool, 
     assert register["rules"]["theorem_1"][-1]["runs"] == []
 
 
+def test_a_reworded_rule_keeps_its_entry(tool, register):
+    before = json.dumps(register["rules"])
+    register["reworded"].clear()
+    assert len(tool.changed(register)) > 1
+    tool.reword(register)
+    assert tool.changed(register) == []
+    assert json.dumps(register["rules"]) == before
+
+
 def test_what_is_said_of_all_rules_is_registered_too(tool, register):
     del register["rules"][SHARED]
     assert tool.changed(register) == [SHARED]
@@ -54,8 +64,8 @@ def test_holms_bounds_stop_at_the_first_that_is_not_met(tool):
         return {"claim": claim, "verdict": verdict, "chance": chance, "parts": []}
 
     judged = [("holds", 0.02), ("fails", 0.001), ("holds", 0.03), ("not decided", 1.0), ("not run", 0.0)]
-    claims = [row(one.claim, *told) for one, told in zip(claims_of("trainability"), judged, strict=False)]
-    checks = [row(one.claim, "holds", 0.0) for one in claims_of("theory") if one.is_check]
+    claims = [row(one.claim, *told) for one, told in zip(Trainability.claims, judged, strict=False)]
+    checks = [row(one.claim, "holds", 0.0) for one in Theory.claims if one.is_check]
     text = tool.error_rate({"trainability": {"claims": claims}, "theory": {"claims": checks}})
     assert "4 of them were tested" in text
     assert "0.2 wrong decisions would be expected" in text

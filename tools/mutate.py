@@ -45,7 +45,6 @@ class Module:
     tests: tuple[str, ...]
 
 
-REPORT = "src/supple_lab/report/"
 RESULTS = "src/supple_lab/results/"
 MODULES = {
     "layers": Module(("src/supple/layers.py",), ("tests/layers", "tests/test_convert.py")),
@@ -56,7 +55,7 @@ MODULES = {
     ),
     "surgery": Module(("src/supple/units/surgery.py",), ("tests/test_surgery.py", "tests/methods")),
     "intervals": Module((RESULTS + "intervals.py",), ("tests/report/test_intervals.py", "tests/report/test_tables.py")),
-    "verdict": Module((REPORT + "verdict.py",), ("tests/report/test_verdict.py", "tests/report/test_tables.py")),
+    "findings": Module(("src/supple_lab/paper/findings.py",), ("tests/paper/test_findings.py",)),
     "select": Module((RESULTS + "select.py",), ("tests/report/test_select.py", "tests/report/test_tables.py")),
     "cpu.c": Module(("src/supple/kernels/cpu.c",), ("tests/kernels/test_cpu.py",)),
     "triton": Module(("src/supple/kernels/triton_programs.py",), ("tests/kernels/test_triton_interpreted.py",)),

@@ -1,22 +1,24 @@
 """register_rules: note each rule of a claim that is new or changed, with its commit and the runs published by then.
 
-python tools/register_rules.py, after the commit that sets the rules. It writes src/supple_lab/paper/register.json,
-docs/register.md and the last section of docs/verdicts.md. A later rebase gives that commit another name, which
-tests/paper/test_register.py then does not find: take its entries out of register.json, and run this again.
+python tools/register_rules.py, after the commit that sets the rules. With --reworded, what is new are the rules in
+force in other words, which keep their dates: tests/paper/test_reworded.py must pass before and after. It writes
+src/supple_lab/paper/register.json, docs/register.md and the last section of docs/verdicts.md. A later rebase gives that
+commit another name, which tests/paper/test_register.py then does not find: take its entries out of register.json, and
+run this again.
 """
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from supple_lab.paper.claims import CLAIMS, STUDIES, claim_named
-from supple_lab.paper.register import SHARED, digest_of, texts
+from supple_lab.paper.register import SHARED, STUDIES, digest_of, in_force, registered_claims, texts
 
 ROOT = Path(__file__).parent.parent
 REGISTER = ROOT / "src/supple_lab/paper/register.json"
-RULES = "src/supple_lab/paper/claims*.py"
+RULES = "src/supple_lab/paper/*.py"
 RESULTS = ROOT / "docs/results"
 PAGE, VERDICTS = ROOT / "docs/register.md", ROOT / "docs/verdicts.md"
 HEADING = "## How many claims, and how often chance decides one"
@@ -31,6 +33,8 @@ def main() -> None:
     if git("status", "--porcelain", "--", RULES):
         raise SystemExit(f"{RULES} has changes without a commit, and a rule is registered with its own. Commit them.")
     commit, date = git("log", "-1", "--format=%h %cs", "--", RULES).split()
+    if "--reworded" in sys.argv:
+        reword(register)
     for key in changed(register):
         entry = new_entry(register, key, commit=commit, date=date, published=published)
         seen = sum(len(register["runs"][name]) for name in entry["runs"])
@@ -53,13 +57,19 @@ def reports() -> dict[str, Json]:
 
 def changed(register: Json) -> list[str]:
     """The keys whose rule is not the last one registered."""
-    last = {key: every[-1]["digest"] for key, every in register["rules"].items()}
-    return [key for key, text in texts().items() if last.get(key) != digest_of(text)]
+    return [key for key, text in texts().items() if in_force(register, key) != digest_of(text)]
+
+
+def reword(register: Json) -> None:
+    """Note today's words of the rules in force: they are the same rules."""
+    for key in changed(register):
+        if key in register["rules"]:
+            register["reworded"][register["rules"][key][-1]["digest"]] = digest_of(texts()[key])
 
 
 def new_entry(register: Json, key: str, *, commit: str, date: str, published: dict[str, Json]) -> Json:
     """Add today's rule of a claim, and the runs of its study that exist, named once for all rules."""
-    study = "" if key == SHARED else claim_named(key).study
+    study = "" if key == SHARED else registered_claims()[key][0]
     ids = [run["id"] for run in published.get(study, {}).get("runs", ()) if run["status"] in ("done", "diverged")]
     if ids:
         register["runs"].setdefault(f"{study} published by {commit}", ids)
@@ -69,6 +79,7 @@ def new_entry(register: Json, key: str, *, commit: str, date: str, published: di
         "date": date,
         "test": texts()[key],
         "runs": [f"{study} published by {commit}"] if ids else [],
+        "rendered": True,
     }
     register["rules"].setdefault(key, []).append(entry)
     return entry
@@ -90,6 +101,9 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
         "and runs that come later are the test of it. A run counts as made before unless its own commit has the rule.",
         "What is registered is the text of a rule; `tools/register_rules.py` adds to it and writes this page.",
         "",
+        "Rules were typed at first. They now render their text themselves, so that code and text cannot differ. A rule",
+        "that was only worded anew keeps its date: a test compares what both decide on published and on made-up runs.",
+        "",
         "What all rules share, such as when a claim over several networks holds, was last changed on "
         f"{shared['date']} in `{shared['commit']}`.",
         "",
@@ -97,17 +111,18 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
         "|---|---|---|--:|--:|---|",
     )
     rows = {(study, row["claim"]): row for study, told in published.items() for row in told["claims"]}
-    for claim in CLAIMS:
-        *_, rule = register["rules"][claim.key]
-        row = rows.get((claim.study, claim.claim), {"runs": [], "verdict": "not run"})
+    for key, (study, claim) in registered_claims().items():
+        *_, rule = register["rules"][key]
+        row = rows.get((study, claim.claim), {"runs": [], "verdict": "not run"})
         before = {run for name in rule["runs"] for run in register["runs"][name]}.intersection(row["runs"])
         date = f"**{rule['date']}, after data**" if before else rule["date"]
-        name, numbers = f"{claim.study}: {claim.claim}", f"{len(before)} | {len(row['runs'])}"
+        name, numbers = f"{study}: {claim.claim}", f"{len(before)} | {len(row['runs'])}"
         yield f"| {name} | {date} | `{rule['commit']}` | {numbers} | {row['verdict']} |"
     yield from ("", "## Rules that were changed", "", "The one in force comes last.", "")
     for key, every in register["rules"].items():
         if len(every) > 1 and key != SHARED:
-            yield f"**{claim_named(key).study}: {claim_named(key).claim}**"
+            study, claim = registered_claims()[key]
+            yield f"**{study}: {claim.claim}**"
             yield ""
             yield from (f"- {rule['date']}, `{rule['commit']}`: {rule['test']}" for rule in every)
             yield ""
@@ -115,7 +130,7 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
 
 def error_rate(published: dict[str, Json]) -> str:
     """How often chance decides one of so many claims, and which decided ones outlast Holm's correction."""
-    claims = {(claim.study, claim.claim) for claim in CLAIMS if not claim.is_check}
+    claims = {(study, claim.claim) for study, claim in registered_claims().values() if not claim.is_check}
     every = [(study, row) for study, told in published.items() for row in told["claims"]]
     rows = [(study, row) for study, row in every if (study, row["claim"]) in claims and row["verdict"] != "not run"]
     decided = sorted((row["chance"], study, row) for study, row in rows if row["verdict"] in ("holds", "fails"))

@@ -11,9 +11,10 @@ from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam
-from supple_lab.paper.atari import Atari, one_p
+from supple_lab.paper.atari import Atari
+from supple_lab.paper.atari_games import one_p
 from supple_lab.paper.atari_scores import all_scores, lead_of, widened
-from supple_lab.paper.compare import Chosen
+from supple_lab.paper.compare import MethodRuns
 from supple_lab.paper.study import StudyOptions
 from supple_lab.report.tables import brackets
 from supple_lab.results.results import Results, RunResult
@@ -182,7 +183,9 @@ def test_scores_that_no_seed_changes_decide_no_lead():
 
 def test_the_lead_is_the_difference_of_scipys_trimmed_means():
     groups = {
-        title: Chosen(Results(tuple(run for run in made(as_the_paper_says).runs if own(run, title))).group_by("method"))
+        title: MethodRuns(
+            Results(tuple(run for run in made(as_the_paper_says).runs if own(run, title))).group_by("method")
+        )
         for title in ("Asterix", "Breakout", "Pong")
     }
     scores = all_scores(groups, ("vanilla", "dropout", "aid"))
@@ -256,7 +259,7 @@ def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdic
         made_run(spec, {"score": random + (human - random) * heights.get(spec.method.name, (0.0, 0.0))[spec.seed]})
         for spec in specs
     ]
-    found = lead_of({"Asterix": Chosen(Results(tuple(runs)).group_by("method"))}, "aid", "vanilla")
+    found = lead_of({"Asterix": MethodRuns(Results(tuple(runs)).group_by("method"))}, "aid", "vanilla")
     assert found.verdict == verdict
     assert found.interval[0] == pytest.approx(low + 0.5 - 0.5**0.5)
 

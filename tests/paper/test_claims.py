@@ -6,42 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from supple_lab.paper.claims import CLAIMS, STUDIES, SUPERVISED_TABLE, claim_named, claims_of
-from supple_lab.registry import UnknownName
+from supple_lab.paper.register import STUDIES, registered_claims
+from supple_lab.paper.study import Study
+from supple_lab.paper.supervised import SUPERVISED_TABLE
+from supple_lab.registry import find
 
 LEVELS = {"section": 0, "subsection": 1, "subsubsection": 2}
 NETWORKS, METHODS = ("cnn", "resnet18", "vgg16"), ("vanilla", "l2", "dropout", "aid")
 
 
-def test_keys_are_unique():
-    assert len({claim.key for claim in CLAIMS}) == len(CLAIMS)
+CLAIMS = [claim for _, claim in registered_claims().values()]
 
 
-def test_every_claim_belongs_to_a_study_and_every_study_has_one():
-    assert {claim.study for claim in CLAIMS} == set(STUDIES)
-    assert sorted(claim.key for study in STUDIES for claim in claims_of(study)) == sorted(c.key for c in CLAIMS)
-
-
-def test_claims_are_found_by_key_and_study():
-    assert claim_named("theorem_1").study == "theory"
-    assert claim_named("theorem_1") in claims_of("theory")
-    with pytest.raises(UnknownName, match="Did you mean 'theorem_1'"):
-        claim_named("theorem1")
-    with pytest.raises(UnknownName, match="Known: trainability"):
-        claims_of("quickstart")
+def test_every_study_of_the_paper_has_claims_and_no_key_stands_twice():
+    own = [claim.key for study in STUDIES for claim in find(Study, study).claims]
+    assert len(own) == len(set(own)) == len(CLAIMS)
+    assert {study for study, _ in registered_claims().values()} == set(STUDIES)
 
 
 def test_every_claim_is_three_different_sentences():
     for claim in CLAIMS:
-        assert all(text.strip() == text and text.endswith(".") for text in (claim.paper, claim.claim, claim.test)), (
-            claim
-        )
-        assert len({claim.paper, claim.claim, claim.test}) == 3
+        texts = (claim.paper, claim.claim, claim.text)
+        assert all(text.strip() == text and text.endswith(".") for text in texts), claim
+        assert len(set(texts)) == 3
 
 
 def test_no_two_claims_are_decided_alike():
-    assert len({(claim.study, claim.claim) for claim in CLAIMS}) == len(CLAIMS)
-    assert len({(claim.study, claim.test) for claim in CLAIMS}) == len(CLAIMS)
+    pairs = list(registered_claims().values())
+    assert len({(study, claim.claim) for study, claim in pairs}) == len(pairs)
+    assert len({(study, claim.text) for study, claim in pairs}) == len(pairs)
 
 
 @pytest.fixture(scope="module")

@@ -72,11 +72,11 @@ def test_family_names_all_runs_it_rests_on():
 
 def test_median_takes_the_seeds_that_all_have_and_ranks_divergence_last():
     outside = {"a": sample(0.1, 0.5), "b": sample(0.2, 0.6), "c": sample(float("nan"), 0.7, 0.9)}
-    found = median(outside)
+    found = median(outside.values())
     assert found.seeds == (0, 1)
     assert found.values.tolist() == pytest.approx([0.1, 0.6])
     assert set(found.runs) == {"0.1", "0.5", "0.2", "0.6", "nan", "0.7"}
 
 
 def test_median_of_nothing_is_empty():
-    assert len(median({})) == 0
+    assert len(median([])) == 0

@@ -8,13 +8,8 @@ from supple.methods.full_reset import FullReset
 from supple.methods.vanilla import Vanilla
 from supple_lab.optimizer import Adam
 from supple_lab.paper import dropout_fails, trainability
+from supple_lab.paper.claims import KEPT, LEARNED, LOST, NO_REFERENCE, Kept, Lost, Number
 from supple_lab.paper.fresh import (
-    KEPT,
-    LEARNED,
-    LOST,
-    NO_REFERENCE,
-    claim_kept,
-    claim_lost,
     fresh_accuracy,
     last_tenth,
     reference,
@@ -29,7 +24,7 @@ from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.store.store import Store
 
-WORDS = {"claim": "It is kept.", "paper": "It is kept."}
+END, START = (Number(name, lambda pair, place=place: pair[place]) for place, name in enumerate(("end", "fresh")))
 NOISE = np.array([-0.002, 0.001, 0.0, 0.002, -0.001])
 NUM_STAGES = 50
 FRESH = 0.9
@@ -37,6 +32,14 @@ FRESH = 0.9
 
 def sample(mean, *, spread=NOISE):
     return Sample(values=mean + spread, seeds=tuple(range(len(spread))), runs=tuple(map(str, range(len(spread)))))
+
+
+def kept(end, fresh):
+    return Kept(END, START).decide((end, fresh), "paper")
+
+
+def lost(end, fresh):
+    return Lost(END, START).decide((end, fresh), "paper")
 
 
 def ends_of(curve):
@@ -51,30 +54,30 @@ def collapsing(after):
 @pytest.mark.parametrize("after", [6, 4, 2, 1, 0, 40])
 def test_a_network_that_collapses_has_lost_its_plasticity_whenever_it_does(after):
     end, fresh = ends_of(collapsing(after)), sample(FRESH, spread=-NOISE)
-    assert claim_lost(end, fresh, **WORDS).verdict == "holds"
-    assert claim_kept(end, fresh, **WORDS).verdict == "fails"
+    assert lost(end, fresh).verdict == "holds"
+    assert kept(end, fresh).verdict == "fails"
 
 
 def test_a_constant_far_below_a_fresh_network_keeps_nothing():
     end, fresh = ends_of([0.42] * NUM_STAGES), sample(FRESH)
-    assert claim_kept(end, fresh, **WORDS).verdict == "fails"
-    assert claim_lost(end, fresh, **WORDS).verdict == "holds"
+    assert kept(end, fresh).verdict == "fails"
+    assert lost(end, fresh).verdict == "holds"
 
 
 def test_a_rise_to_the_level_of_a_fresh_network_is_kept():
     end = ends_of(np.linspace(0.5, FRESH + 0.05, NUM_STAGES))
-    assert claim_kept(end, sample(FRESH), **WORDS).verdict == "holds"
+    assert kept(end, sample(FRESH)).verdict == "holds"
 
 
 @pytest.mark.parametrize(
-    ("below", "kept"),
+    ("below", "verdict"),
     [(0.015, "holds"), (KEPT, "not decided"), (0.035, "not decided"), (LOST, "not decided"), (0.055, "fails")],
 )
-def test_between_both_bounds_nothing_is_decided(below, kept):
+def test_between_both_bounds_nothing_is_decided(below, verdict):
     end, fresh = sample(FRESH - below), sample(FRESH, spread=-NOISE)
     opposite = {"holds": "fails", "fails": "holds"}
-    rows = claim_kept(end, fresh, **WORDS), claim_lost(end, fresh, **WORDS)
-    assert [row.verdict for row in rows] == [kept, opposite.get(kept, kept)]
+    rows = kept(end, fresh), lost(end, fresh)
+    assert [row.verdict for row in rows] == [verdict, opposite.get(verdict, verdict)]
     for row in rows:
         assert (row.chance < 0.05) == (row.verdict != "not decided")
         assert row.interval[0] < below < row.interval[1]
@@ -82,45 +85,44 @@ def test_between_both_bounds_nothing_is_decided(below, kept):
 
 def test_the_registered_rules_name_the_bounds_that_decide():
     """A bound that changes changes a registered text, or it would be moved without a date."""
-    kept = [text for text in texts().values() if "below a fresh vanilla network, seed by seed; it fails" in text]
-    assert len(kept) == 5
-    assert all(f"less than {KEPT:g} below" in text and f"fails more than {LOST:g} below" in text for text in kept)
+    words = f"less than {KEPT:g} below a fresh vanilla network, seed by seed", f"It fails more than {LOST:g} below."
+    assert sum(all(part in text for part in words) for text in texts().values()) == 6
     shared = texts()[SHARED]
     assert all(f"{bound:g}" in shared for bound in (KEPT, LOST, LEARNED))
 
 
 def test_a_verdict_has_the_chance_of_the_bound_that_it_is_decided_by():
     spread = np.array([-0.02, 0.01, 0.0, 0.02, -0.01])
-    lost = claim_kept(sample(FRESH - 0.08, spread=spread), sample(FRESH, spread=np.zeros(5)), **WORDS)
-    again = claim_lost(sample(FRESH - 0.08, spread=spread), sample(FRESH, spread=np.zeros(5)), **WORDS)
-    assert lost.verdict == "fails"
-    assert 0.001 < lost.chance == again.chance < 0.05
+    one = kept(sample(FRESH - 0.08, spread=spread), sample(FRESH, spread=np.zeros(5)))
+    again = lost(sample(FRESH - 0.08, spread=spread), sample(FRESH, spread=np.zeros(5)))
+    assert one.verdict == "fails"
+    assert 0.001 < one.chance == again.chance < 0.05
 
 
 def test_seeds_are_compared_with_themselves():
     spread = np.array([0.0, 0.05, 0.1])  # between seeds, more than either bound
     end, fresh = sample(0.6, spread=spread + 0.001 * NOISE[:3]), sample(0.61, spread=spread)
-    assert claim_kept(end, fresh, **WORDS).verdict == "holds"
+    assert kept(end, fresh).verdict == "holds"
 
 
 def test_where_a_fresh_network_does_not_learn_there_is_nothing_to_keep():
     for end in (0.1, 0.5):
-        row = claim_kept(sample(end), sample(0.12), **WORDS)
-        assert row.verdict == claim_lost(sample(end), sample(0.12), **WORDS).verdict == "not decided"
+        row = kept(sample(end), sample(0.12))
+        assert row.verdict == lost(sample(end), sample(0.12)).verdict == "not decided"
         assert "precondition a fresh network learns: fails" in row.measured
 
 
 def test_one_seed_decides_nothing_no_run_is_not_run_and_no_reference_is_said():
     one, none = sample(FRESH, spread=np.zeros(1)), sample(0.0, spread=np.zeros(0))
-    assert claim_kept(one, one, **WORDS).verdict == "not decided"
-    assert claim_kept(none, one, **WORDS).verdict == "not run"
-    row = claim_kept(sample(FRESH), none, **WORDS)
+    assert kept(one, one).verdict == "not decided"
+    assert kept(none, one).verdict == "not run"
+    row = kept(sample(FRESH), none)
     assert (row.verdict, row.measured, row.n, row.chance) == ("not decided", NO_REFERENCE, 5, 1.0)
 
 
 def test_a_diverged_reference_leaves_its_claim_open():
     fresh = sample(FRESH, spread=np.array([0.0, np.nan, 0.0, 0.001, 0.0]))
-    assert claim_kept(sample(FRESH), fresh, **WORDS).verdict == "not decided"
+    assert kept(sample(FRESH), fresh).verdict == "not decided"
 
 
 ORDER = StudyOptions(scale="paper", num_seeds=3)

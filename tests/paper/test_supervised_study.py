@@ -7,10 +7,9 @@ import pytest
 from made_records import made, made_run, verdicts, wavering
 
 from supple_lab.optimizer import Adam
-from supple_lab.paper.claims import SUPERVISED_TABLE
 from supple_lab.paper.compare import label_of
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.supervised import Supervised
+from supple_lab.paper.supervised import SUPERVISED_TABLE, Supervised
 from supple_lab.paper.tables import best
 from supple_lab.results.intervals import format_mean
 from supple_lab.results.results import Results

@@ -12,9 +12,10 @@ import torch
 from supple import functional as SF
 from supple import theory
 from supple_lab.commands.report import make_report
+from supple_lab.paper import theorem
 from supple_lab.paper import theory as study
-from supple_lab.paper.claims import CLAIMS
 from supple_lab.paper.manifest import add_to_manifest
+from supple_lab.paper.register import registered_claims
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.theory import aid_costs_what_dropout_costs, counts
 from supple_lab.results.results import Results
@@ -73,17 +74,17 @@ def test_no_scale_is_said_to_depart_from_the_paper(scale):
 
 
 def test_the_mean_over_all_masks_is_the_closed_form():
-    networks = study.random_networks()[:3]
-    by_masks, by_algebra = (study.over_p(networks, side) for side in (study.enumerated_loss, theory.aid_loss))
+    networks = theorem.random_networks()[:3]
+    by_masks, by_algebra = (theorem.over_p(networks, side) for side in (theorem.enumerated_loss, theory.aid_loss))
     np.testing.assert_allclose(by_masks, by_algebra, rtol=1e-12)
     for network, rate in product(networks, (0.1, 0.5, 0.9)):
         exact = theory.dropout_loss(**network, drop_positive=rate)
-        torch.testing.assert_close(study.enumerated_dropout_loss(**network, p=rate), exact, rtol=1e-12, atol=0.0)
+        torch.testing.assert_close(theorem.enumerated_dropout_loss(**network, p=rate), exact, rtol=1e-12, atol=0.0)
 
 
 def test_pre_activations_are_made_negative_and_nothing_else_changes():
-    for network in study.random_networks():
-        before, after = (theory.preactivation(own["W1"], own["x"]) for own in (network, study.made_negative(network)))
+    for network in theorem.random_networks():
+        before, after = (theory.preactivation(own["W1"], own["x"]) for own in (network, theorem.made_negative(network)))
         torch.testing.assert_close(after, -before.abs(), rtol=0.0, atol=0.0)
 
 
@@ -98,29 +99,29 @@ def test_pre_activations_are_made_negative_and_nothing_else_changes():
     ],
 )
 def test_the_corollary_fails_by_each_of_its_parts(planted):
-    sides = study.corollary_1(study.random_networks()[:4])
-    assert study.dropout_has_no_pull(**sides).verdict == "holds"
-    assert study.dropout_has_no_pull(**planted(sides)).verdict == "fails"
+    sides = theorem.corollary_1(theorem.random_networks()[:4])
+    assert theorem.dropout_has_no_pull(**sides).verdict == "holds"
+    assert theorem.dropout_has_no_pull(**planted(sides)).verdict == "fails"
 
 
 def test_the_mean_over_all_masks_is_the_mean_of_the_operator():
-    network = study.random_networks()[0]
+    network = theorem.random_networks()[0]
     v = theory.preactivation(network["W1"], network["x"]).expand(20_000, -1)
     losses = theory.squared_error(network["W2"], SF.aid(v, 0.8, training=True), y=network["y"])
-    exact = study.enumerated_loss(**network, p=0.8)
+    exact = theorem.enumerated_loss(**network, p=0.8)
     assert abs(losses.mean() - exact) < 5 * losses.std() / len(losses) ** 0.5
 
 
 def test_theorem_1_fails_on_a_bound_that_is_too_high_and_on_a_penalty_that_shrinks():
-    networks = study.random_networks()
-    left, right = (study.over_p(networks, side) for side in (study.enumerated_loss, theory.aid_loss_bound))
-    penalty, bound = (study.over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
+    networks = theorem.random_networks()
+    left, right = (theorem.over_p(networks, side) for side in (theorem.enumerated_loss, theory.aid_loss_bound))
+    penalty, bound = (theorem.over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
     sides = {"penalty": penalty, "bound": bound, "one_unit": np.zeros(3)}
-    assert study.theorem_1(left, right, **sides).verdict == "holds"
-    assert study.theorem_1(left, left + 1e-3, **sides).verdict == "fails"
-    assert study.theorem_1(left, right, **sides | {"one_unit": np.array([0.0, 1e-8])}).verdict == "fails"
-    dented = np.where(np.array(study.PROBABILITIES) == 0.5, 0.9 * bound, bound)
-    assert study.theorem_1(left, right, **sides | {"bound": dented}).verdict == "fails"
+    assert theorem.theorem_1(left, right, **sides).verdict == "holds"
+    assert theorem.theorem_1(left, left + 1e-3, **sides).verdict == "fails"
+    assert theorem.theorem_1(left, right, **sides | {"one_unit": np.array([0.0, 1e-8])}).verdict == "fails"
+    dented = np.where(np.array(theorem.PROBABILITIES) == 0.5, 0.9 * bound, bound)
+    assert theorem.theorem_1(left, right, **sides | {"bound": dented}).verdict == "fails"
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.999, 1.001])
@@ -157,9 +158,10 @@ def test_an_error_in_the_operator_breaks_the_check_of_its_moments(planted, monke
 
 
 def test_checks_are_told_from_claims():
-    checks = [claim for claim in CLAIMS if claim.is_check]
+    claims = [claim for _, claim in registered_claims().values()]
+    checks = [claim for claim in claims if claim.is_check]
     assert {claim.key for claim in checks} == {"theorem_1", "dropout_has_no_such_pull", "he_moments"}
-    assert all(claim.claim.startswith("Check: ") == claim.is_check for claim in CLAIMS)
+    assert all(claim.claim.startswith("Check: ") == claim.is_check for claim in claims)
 
 
 @pytest.mark.parametrize(("aid", "verdict"), [(1.5, "holds"), (2.5, "fails"), (2.005, "not decided")])

@@ -11,9 +11,9 @@ from supple.methods.shrink_perturb import ShrinkPerturb
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD, Adam
-from supple_lab.paper.claims import claims_of
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.trainability import ONLINE, OPTIMIZERS, RANDOM_LABEL, Trainability, cells, claims, grid_of, places
+from supple_lab.paper.trainability import Trainability, cells
+from supple_lab.paper.trainability_grid import ONLINE, OPTIMIZERS, RANDOM_LABEL, grid_of, places
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 
@@ -22,7 +22,7 @@ PAPER = StudyOptions(scale="paper")
 TWO_STAGES = StudyOptions(scale="smoke", num_seeds=3)  # all eight conditions; the second stage is the last tenth
 ALL_EIGHT = places((ONLINE, RANDOM_LABEL), OPTIMIZERS)
 FRESH = 0.7  # of a fresh vanilla network, and of most networks at first
-KEYS = [claim.key for claim in claims_of("trainability")]
+KEYS = [claim.key for claim in Trainability.claims]
 FALLS = {"vanilla": 0.3, "dropout": 0.3, "fourier": 0.2, "crelu": 0.2, "redo": 0.2, "cbp": 0.2}  # others: none
 HEIGHTS = {"fourier": 0.8, "crelu": 0.8, "redo": 0.8, "cbp": 0.8}  # of the first stage; others: as a fresh network
 
@@ -43,7 +43,7 @@ def of_both(row, spec):
 
 def claims_on(values_of):
     results = made_stages(STUDY.specs(TWO_STAGES), values_of)
-    return claims(grid_of(results, cells(TWO_STAGES), TWO_STAGES))
+    return Trainability().decided(grid_of(results, cells(TWO_STAGES), TWO_STAGES), TWO_STAGES)
 
 
 def decided(values_of):

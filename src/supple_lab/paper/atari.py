@@ -1,18 +1,35 @@
-"""Atari's conditions: a game at a scale's length, with the paper's p for it, with one p for all, acting with masks."""
+"""Atari (section 5.2, appendices G.4 and H): DQN in 17 games, by human-normalised scores and by effective rank."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.vanilla import Vanilla
-from supple_lab.models.nature_dqn import NatureDQN
-from supple_lab.optimizer import Adam
-from supple_lab.paper.atari_scores import SCORE, Groups, claim_lead, iqm_panel, iqm_table
-from supple_lab.paper.claims import words_of
+from supple_lab.paper.atari_games import (
+    RANKED,
+    TITLES,
+    has_own_p,
+    in_training_mode,
+    one_p,
+    per_game,
+    problem_of,
+)
+from supple_lab.paper.atari_scores import SCORE, Groups, beats_by_iqm, iqm_panel, iqm_table
+from supple_lab.paper.claims import (
+    Above,
+    Below,
+    Claim,
+    Computed,
+    Each,
+    Most,
+    Number,
+    declines,
+    final,
+    number,
+    quarter_mean,
+)
 from supple_lab.paper.compare import (
-    Chosen,
+    MethodRuns,
     chosen,
     label_of,
     label_of_optimizer,
@@ -21,107 +38,14 @@ from supple_lab.paper.compare import (
     selection_notes,
     shown,
     stage_curves,
-    times,
 )
-from supple_lab.paper.groups import in_each, in_most
-from supple_lab.paper.rules import claim_decline, claims_above
-from supple_lab.paper.study import Condition, Seeds, Study, StudyOptions, settings_of
-from supple_lab.paper.tables import Setting, crossed, slips
-from supple_lab.report.figure import ClaimRow, Figure, Panel, StudyReport, Table
+from supple_lab.paper.study import Condition, Study, StudyOptions
+from supple_lab.paper.tables import slips
+from supple_lab.report.figure import Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
-from supple_lab.report.verdict import claim_difference_above, claim_difference_below
-from supple_lab.results.results import Results, RunResult, Sample
+from supple_lab.results.results import Results, RunResult, dataset_of
 from supple_lab.results.scores import human_normalised
-from supple_lab.rl.atari import Atari as Game
-from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
-
-SEEDS = Seeds(smoke=1, quick=1, paper=5)
-RANKED = ("Asterix", "BeamRider", "DemonAttack")  # known for plasticity loss; the paper shows their effective rank
-TITLES = {"smoke": ("Asterix",), "quick": ("RoadRunner",), "paper": tuple(GAMES)}
-# Games in which AID acts in training mode, too. The paper names none; those whose rank is looked at serve twice.
-ROLLOUTS = {"smoke": ("Asterix",), "quick": (), "paper": RANKED}
-# A random player of RoadRunner hardly scores, and one that learned to keep running scores hundreds of times as much.
-QUICK = (Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99))
-QUICK_RATE = Adam(learning_rate=1e-4, epsilon=1.5e-4)
-
-
-def per_game(title: str, order: StudyOptions) -> Condition:
-    """The paper's best p of the game."""
-    return Condition(
-        label=title,
-        problem=problem_of(title, order),
-        model=NatureDQN(),
-        experiment="atari",
-        case=title,
-        seeds=SEEDS,
-        given=quick_settings(order),
-    )
-
-
-def one_p(title: str, order: StudyOptions) -> Condition | None:
-    """The same p for all games; at quick scale there is one p anyway."""
-    if has_own_p(order):
-        return None
-    return replace(per_game(title, order), label=f"{title}, one p", experiment="atari_one_p")
-
-
-def in_training_mode(title: str, order: StudyOptions) -> Condition | None:
-    """AID that acts in training mode, in the games that are asked."""
-    if title not in ROLLOUTS[order.scale]:
-        return None
-    usual = per_game(title, order)
-    return replace(
-        usual,
-        label=f"{title}, acting in training mode",
-        problem=replace(problem_of(title, order), act_mode="train"),
-        given=tuple(setting for setting in usual.settings(order) if setting.method.name == "aid"),
-    )
-
-
-def has_own_p(order: StudyOptions) -> bool:
-    """Whether p and rate are quick scale's own; a search tries the paper's."""
-    return order.scale == "quick" and not order.search
-
-
-def quick_settings(order: StudyOptions) -> tuple[Setting, ...] | None:
-    """At quick scale the methods have a rate of their own; elsewhere, and in a search, the tables'."""
-    if not has_own_p(order):
-        return None
-    rows = crossed(QUICK, QUICK_RATE)
-    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
-    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
-
-
-def problem_of(title: str, order: StudyOptions) -> DQN:
-    """The game at the scale's length."""
-    if order.scale == "paper":
-        return DQN(game=Game(title=title))
-    if order.scale == "quick":
-        return DQN(
-            game=Game(title=title),
-            num_iterations=5,
-            steps_per_iteration=6_000,
-            steps_per_segment=2_000,
-            evaluation_steps=2_000,
-            num_random_steps=2_000,
-            num_decay_steps=8_000,
-            target_period=500,
-            capacity=50_000,
-        )
-    return DQN(
-        game=Game(title=title, max_steps=30),
-        num_iterations=2,
-        steps_per_iteration=60,
-        steps_per_segment=30,
-        evaluation_steps=30,
-        num_random_steps=90,
-        num_decay_steps=30,
-        target_period=20,
-        boundary_period=20,
-        capacity=1_000,
-    )
-
 
 SMOKE = "Smoke scale: a few updates in one game show that everything runs; the numbers mean nothing."
 SILENT = (
@@ -181,114 +105,147 @@ WORSE = ("Pong", "Qbert")  # games in which the paper finds AID slightly worse
 TENTH = 0.1  # of the vanilla agent's score above random play: less is no improvement
 
 
-def dropout_fails_in_three_games(groups: Groups) -> ClaimRow:
-    """Is Dropout less than a tenth above vanilla in each of the games known for plasticity loss?"""
-    words = words_of("dropout_fails_in_three_games")
-    rows = {
-        title: claim_difference_below(
-            normalised_final(groups, title, "dropout"),
-            times(normalised_final(groups, title, "vanilla"), 1 + TENTH),
-            quantity="final human-normalised score, Dropout minus 1.1 times ReLU",
-            **words,
-        )
-        for title in RANKED
-    }
-    return in_each(rows, words)
+class Play(NamedTuple):
+    """The runs by game: for each choice of p, the first of which decides, and acting in training mode."""
+
+    choices: Mapping[str, Groups]
+    noisy: Groups
+
+    @property
+    def groups(self) -> Groups:
+        """The runs that decide."""
+        return next(iter(self.choices.values()))
+
+    def of(self, *titles: str) -> dict[str, MethodRuns]:
+        """The runs of these games; none if a game was not run."""
+        return {title: self.groups.get(title, MethodRuns({})) for title in titles}
+
+    def by_mode(self) -> "dict[str, MethodRuns]":
+        """AID in each game that was also run acting in training mode, both ways."""
+        nothing = MethodRuns({})
+        return {
+            title: MethodRuns({"each": self.noisy.get(title, nothing).of("aid"), "aid": runs.of("aid")})
+            for title, runs in self.of(*(self.noisy or RANKED)).items()
+        }
+
+    def rivals(self) -> "dict[str, MethodRuns]":
+        """AID beside each of the two in each of the three games, in each quarter of the run."""
+        return {
+            f"{title} against {label_of(other)} ({quarter})": part
+            for title, runs in self.of(*RANKED).items()
+            for other in ("vanilla", "dropout")
+            for quarter, part in runs.called(aid="aid", other=other).by_measured_quarter("srank", "aid").items()
+        }
+
+    def ranked(self) -> "dict[str, MethodRuns]":
+        """Vanilla and Dropout in each of the three games."""
+        return {
+            f"{label_of(method)} in {title}": runs.called(each=method)
+            for title, runs in self.of(*RANKED).items()
+            for method in ("vanilla", "dropout")
+        }
 
 
-def aid_is_better_in_most_games(groups: Groups) -> ClaimRow:
-    """Does AID score higher than vanilla in more than half of the 17 games?"""
-    words = words_of("aid_better_in_most_games")
-    rows = {
-        title: claim_difference_above(
-            final_of(groups, title, "aid", SCORE),
-            final_of(groups, title, "vanilla", SCORE),
-            quantity="final score, AID minus ReLU",
-            **words,
-        )
-        for title in GAMES
-    }
-    return in_most(rows, words)
+def normalised(method: str) -> Number:
+    """A method's final human-normalised score."""
 
-
-def pong_and_qbert_get_worse(groups: Groups) -> ClaimRow:
-    """Does AID score lower than vanilla in both games?"""
-    words = words_of("pong_and_qbert_get_worse")
-    rows = {
-        title: claim_difference_below(
-            final_of(groups, title, "aid", SCORE),
-            final_of(groups, title, "vanilla", SCORE),
-            quantity="final score, AID minus ReLU",
-            **words,
-        )
-        for title in WORSE
-    }
-    return in_each(rows, words)
-
-
-def aid_keeps_rank(groups: Groups) -> ClaimRow:
-    """Is AID's effective rank above each of the other two in each quarter of the run, in each of the three games?"""
-    words = words_of("aid_keeps_rank_in_atari")
-    rows = {
-        f"{title} against {label_of(other)} ({quarter})": row
-        for title in RANKED
-        for other in ("vanilla", "dropout")
-        for quarter, row in claims_above(
-            runs_of(groups, title, "aid"),
-            runs_of(groups, title, other),
-            "srank",
-            quantity="effective rank, AID minus the other",
-            words=words,
-        ).items()
-    }
-    return in_each(rows, words)
-
-
-def ranks_decline(groups: Groups) -> ClaimRow:
-    """Do the ranks of vanilla and of Dropout end below nine tenths of the first, in each of the three games?"""
-    words = words_of("vanilla_and_dropout_ranks_decline_in_atari")
-    rows = {
-        f"{label_of(method)} in {title}": claim_decline(
-            runs_of(groups, title, method), "srank", quantity="effective rank", words=words
-        )
-        for title in RANKED
-        for method in ("vanilla", "dropout")
-    }
-    return in_each(rows, words)
-
-
-def train_mode_destabilises(groups: Groups, noisy: Groups) -> ClaimRow:
-    """Does AID score lower where it acts in training mode, in each game that was run so?"""
-    words = words_of("train_mode_rollouts_destabilise")
-    rows = {
-        title: claim_difference_below(
-            normalised_final(noisy, title, "aid"),
-            normalised_final(groups, title, "aid"),
-            quantity="final human-normalised score of AID, acting in training minus in evaluation mode",
-            **words,
-        )
-        for title in noisy or RANKED
-    }
-    return in_each(rows, words)
-
-
-def runs_of(groups: Groups, title: str, method: str) -> Results:
-    """A method's runs in a game; none where it was not run."""
-    return groups.get(title, Chosen({})).of(method)
-
-
-def final_of(groups: Groups, title: str, method: str, metric: str) -> Sample:
-    """A number after the last iteration, one a run."""
-    return runs_of(groups, title, method).final(metric)
-
-
-def normalised_final(groups: Groups, title: str, method: str) -> Sample:
-    """A method's final human-normalised score, one a run."""
-
-    def final(run: RunResult) -> float:
+    def final_of(run: RunResult) -> float:
+        title = dataset_of(run.spec)
         return float(human_normalised(run.values(SCORE)[-1:], title)[0]) if len(run.values(SCORE)) else float("nan")
 
-    return runs_of(groups, title, method).sample(final)
+    return number("final human-normalised score", method, lambda runs: runs.of(method).sample(final_of))
+
+
+def iqm_leads(key: str, method: str, bootstrap: str, paper: str, claim: str) -> Claim:
+    """The claim that a method's IQM over all games is above vanilla's."""
+    words = f"IQM of the final human-normalised scores, {label_of(method)} minus vanilla, over the 17 games: above 0, "
+    return Claim(
+        key=key,
+        section="5.2 Reinforcement Learning",
+        paper=paper,
+        claim=claim,
+        rule=Computed(words + bootstrap, lambda play: beats_by_iqm(play.choices, method, "vanilla")),
+    )
+
+
+SCORES, RANKS = "G.4.1 Atari 2600 RAW Scores by Games", "G.4.2 Impact of AID on Effective Rank"
+HIGHER = final(SCORE, "aid") - final(SCORE, "vanilla")
+CLAIMS = (
+    iqm_leads(
+        "aid_improves_atari",
+        "aid",
+        "by a stratified bootstrap of the scores, each further from its game's mean by sqrt(n / (n - 1)) for n seeds, "
+        "or it would be too narrow",
+        "AID significantly improves sample efficiency over 17 games at a replay ratio of 1.",
+        "AID's agents score higher than vanilla DQN.",
+    ),
+    iqm_leads(
+        "small_dropout_improves_atari",
+        "dropout",
+        "by the same bootstrap",
+        "A small Dropout rate slightly improves the score.",
+        "Agents with a small Dropout score higher than vanilla DQN.",
+    ),
+    Claim(
+        key="dropout_fails_in_three_games",
+        section=SCORES,
+        paper="In Asterix, BeamRider and DemonAttack, known for plasticity loss, Dropout failed to improve the score.",
+        claim="Dropout does not improve the agents where plasticity is lost.",
+        rule=Each(
+            "in each of the three games",
+            lambda play: play.of(*RANKED),
+            Below(normalised("dropout") - (1 + TENTH) * normalised("vanilla")),
+        ),
+    ),
+    Claim(
+        key="aid_better_in_most_games",
+        section=SCORES,
+        paper="AID has advantages in most games.",
+        claim="AID's agents score higher in most games.",
+        rule=Most("in most of the 17 games", lambda play: play.of(*GAMES), Above(HIGHER)),
+    ),
+    Claim(
+        key="pong_and_qbert_get_worse",
+        section=SCORES,
+        paper="AID performs slightly worse in games such as Pong and Qbert.",
+        claim="AID's agents score lower in Pong and Qbert.",
+        rule=Each("in Pong and Qbert", lambda play: play.of(*WORSE), Below(HIGHER)),
+    ),
+    Claim(
+        key="aid_keeps_rank_in_atari",
+        section=RANKS,
+        paper="In Asterix, BeamRider and DemonAttack AID consistently maintains a higher feature rank.",
+        claim="AID's agents have a higher effective rank throughout.",
+        rule=Each(
+            "the other being vanilla and Dropout, in each quarter of the run in each of the three games, each by its "
+            "own interval",
+            Play.rivals,
+            Above(quarter_mean("srank", "aid") - quarter_mean("srank", "other")),
+        ),
+    ),
+    Claim(
+        key="vanilla_and_dropout_ranks_decline_in_atari",
+        section=RANKS,
+        paper="In the three games the feature ranks of vanilla and Dropout steadily decline.",
+        claim="The effective ranks of vanilla and Dropout agents decline.",
+        rule=Each("for vanilla and Dropout in each of the three games", Play.ranked, declines("srank")),
+    ),
+    Claim(
+        key="train_mode_rollouts_destabilise",
+        section="H Implementation Details of AID",
+        paper="Acting in training mode made training unstable; greedy actions are chosen in evaluation mode.",
+        claim="Rollouts in training mode harm the agent.",
+        rule=Each(
+            "in each game run",
+            Play.by_mode,
+            Below(
+                (normalised("each") - normalised("aid")).called(
+                    "final human-normalised score of AID, acting in training minus in evaluation mode"
+                )
+            ),
+        ),
+    ),
+)
 
 
 PER_GAME, ONE_P, QUICK_P = "p per game, as the paper", "one p for all games", "quick scale's own p"
@@ -304,6 +261,7 @@ class Atari(Study):
         "A network that learns from its own play never sees the same data for long. Does AID make it learn more from "
         "ten million frames?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(
@@ -320,23 +278,14 @@ class Atari(Study):
         return StudyReport(
             figures=(iqm_figure(choices), score_figure(groups), rank_figure(groups)),
             tables=(score_table(groups), iqm_table(choices)),
-            claims=(
-                claim_lead(choices, "aid", "vanilla", words_of("aid_improves_atari")),
-                claim_lead(choices, "dropout", "vanilla", words_of("small_dropout_improves_atari")),
-                dropout_fails_in_three_games(groups),
-                aid_is_better_in_most_games(groups),
-                pong_and_qbert_get_worse(groups),
-                aid_keeps_rank(groups),
-                ranks_decline(groups),
-                train_mode_destabilises(groups, noisy),
-            ),
+            claims=self.decided(Play(choices, noisy), order),
             notes=(*notes(order, self.conditions(order)), *selection_notes(groups, noisy)),
         )
 
 
 def grouped(
     results: Results, order: StudyOptions, condition_of: Callable[[str, StudyOptions], Condition | None]
-) -> dict[str, Chosen]:
+) -> dict[str, MethodRuns]:
     """Each game's runs under one kind of condition, by method; a search is decided by the final score."""
     conditions = {title: condition_of(title, order) for title in TITLES[order.scale]}
     return {
@@ -377,7 +326,7 @@ def rank_figure(groups: Groups) -> Figure:
     )
 
 
-def game_panel(title: str, group: Chosen, metric: str, y_label: str) -> Panel:
+def game_panel(title: str, group: MethodRuns, metric: str, y_label: str) -> Panel:
     """A number over the iterations."""
     return Panel(title=title, x_label="iteration", y_label=y_label, curves=stage_curves(group.by_method, metric))
 

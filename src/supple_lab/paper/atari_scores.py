@@ -1,21 +1,21 @@
 """Atari scores over games: the human-normalised scores of methods side by side, their IQM and its interval."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from supple_lab.paper.compare import Chosen, label_of, methods_of, of_the_paper
-from supple_lab.report.figure import ClaimRow, Estimate, Panel, Table, Verdict
+from supple_lab.paper.compare import MethodRuns, label_of, methods_of, of_the_paper
+from supple_lab.paper.findings import NOT_RUN, undecided
+from supple_lab.report.figure import Estimate, Finding, Panel, Table, Verdict
 from supple_lab.report.tables import ABSENT
-from supple_lab.report.verdict import Words, not_run
 from supple_lab.results.results import Results, RunResult
 from supple_lab.results.scores import human_normalised, iqm, stratified_bootstrap
 from supple_lab.rl.games import GAMES
 
 SCORE = "score"  # the mean over an evaluation's games
 STATISTIC, INTERVAL = "IQM of human-normalised scores", "95% stratified bootstrap"
-Groups = Mapping[str, Chosen]  # by game
+Groups = Mapping[str, MethodRuns]  # by game
 
 
 @dataclass(frozen=True)
@@ -205,34 +205,31 @@ def widened(scores_GS: np.ndarray) -> np.ndarray:
     return means + (scores_GS - means) * np.sqrt(number / (number - 1))
 
 
-def two_of(group: Chosen, one: str, other: str) -> Chosen:
+def two_of(group: MethodRuns, one: str, other: str) -> MethodRuns:
     """Two methods of a game alone."""
-    return Chosen({name: group.of(name) for name in (one, other)})
+    return MethodRuns({name: group.of(name) for name in (one, other)})
 
 
-def claim_lead(choices: Mapping[str, Groups], one: str, other: str, words: Words) -> ClaimRow:
-    """The claim that one method's IQM is above the other's, decided for the first choice of p; the others beside it."""
+def beats_by_iqm(choices: Mapping[str, Groups], one: str, other: str) -> Finding:
+    """One method's IQM is above the other's, decided for the first choice of p, the others beside it.
+
+    Not decided while some of the paper's games are missing: the IQM over the rest is another number.
+    """
     leads = {choice: lead_of(groups, one, other) for choice, groups in choices.items()}
     (choice, groups), *_ = choices.items()
     lead = leads[choice]
     if lead is None:
-        return not_run(**words)
+        return NOT_RUN
     told = "; ".join(f"{choice}: {found.words()}" for choice, found in leads.items() if found is not None)
-    spoken: Words = {**words, "runs": lead.runs}
-    row = ClaimRow(
+    finding = Finding(
         measured=f"IQM, {label_of(one)} minus {label_of(other)}: {told} (above 0?)",
         interval=lead.interval,
         n=lead.n,
         verdict=lead.verdict,
         chance=1.0 if lead.verdict == "not decided" else 0.0,
-        **spoken,
+        runs=lead.runs,
     )
-    return unless_games_are_missing(row, num_games=len(compared_games(groups, (one, other))))
-
-
-def unless_games_are_missing(row: ClaimRow, *, num_games: int) -> ClaimRow:
-    """The row of a claim over all games of the paper, not decided while some are missing: their IQM is another's."""
+    num_games = len(compared_games(groups, (one, other)))
     if num_games == len(GAMES):
-        return row
-    remark = f"the claim is over {len(GAMES)} games and {num_games} ran, so not decided"
-    return replace(row, verdict="not decided", measured=f"{row.measured}; {remark}", chance=1.0)
+        return finding
+    return undecided(finding, f"the claim is over {len(GAMES)} games and {num_games} ran, so not decided")

@@ -1,8 +1,8 @@
-"""What figures and tables call the methods: the paper's names; and the optimizers, by their learning rates."""
+"""Compare: the runs of a condition by method, what figures and tables call them, and the curves and tables of both."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from supple_lab.report.tables import ABSENT, best_of_columns
 from supple_lab.results.intervals import format_mean
 from supple_lab.results.results import Key, Results, RunResult, Sample
 from supple_lab.results.select import Rule, select
+from supple_lab.scenarios.base import Scenario
 
 LABELS = {
     "vanilla": "ReLU",
@@ -55,34 +56,52 @@ def quarters(num_stages: int, *, start: int = 0) -> list[slice]:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class MethodRuns:
     """The runs of one condition by method, in the study's order, and what was selected how."""
 
     by_method: dict[str, Results]
     notes: tuple[str, ...] = ()
+    num_stages: int = 8  # of what was not run, any number that has four quarters
+    stages: slice = field(default_factory=lambda: slice(None))  # that a claim is about
+    metric: str = "test_accuracy"  # likewise
 
     def of(self, method: str) -> Results:
-        """The method's runs; none where it was not run."""
+        """The method's runs; none if it was not run."""
         return self.by_method.get(method, Results(()))
+
+    def by_quarter(self) -> "dict[str, MethodRuns]":
+        """The same runs for each quarter of the stages."""
+        parts = enumerate(quarters(self.num_stages), start=1)
+        return {f"quarter {place}": replace(self, stages=part) for place, part in parts}
+
+    def by_measured_quarter(self, metric: str, method: str) -> "dict[str, MethodRuns]":
+        """The same runs for each quarter of the stages at which the method's metric was measured."""
+        return replace(self, num_stages=len(self.of(method).stages(metric)) or 4).by_quarter()
+
+    def called(self, **methods: str) -> "MethodRuns":
+        """The runs of some methods under other names."""
+        return replace(self, by_method={name: self.of(method) for name, method in methods.items()})
 
 
 def chosen(
     results: Results, condition: Condition, *, order: StudyOptions, metric: str, rule: Rule, key: Key = "method"
-) -> Chosen:
+) -> MethodRuns:
     """What to report of a condition: everything, or the best of each method's search; the key says what a method is."""
     by_method: dict[str, Results] = condition.of(results, order).group_by(key)
+    scenario = getattr(condition.problem, "scenario", None)
+    found = MethodRuns(by_method, num_stages=scenario.num_stages if isinstance(scenario, Scenario) else 1)
     if not order.search:
-        return Chosen(by_method)
+        return found
     selections = {name: select(runs, metric, rule=rule) for name, runs in by_method.items()}
     notes = tuple(
         f"{condition.label}, {label_of(name)}: {selection.words()}"
         for name, selection in selections.items()
         if selection.num_configurations > 1
     )
-    return Chosen({name: selection.chosen for name, selection in selections.items()}, notes)
+    return replace(found, by_method={name: selection.chosen for name, selection in selections.items()}, notes=notes)
 
 
-def nothing_over_epochs(*groups: Chosen) -> str:
+def nothing_over_epochs(*groups: MethodRuns) -> str:
     """What a panel over epochs says where it has no curves: nothing is finished, or what is has no log of epochs."""
     finished = any(runs.finished for group in groups for runs in group.by_method.values())
     return NO_EPOCHS if finished else NOTHING_YET
@@ -138,7 +157,8 @@ def difference_curve(one: Results, other: Results, metric: str, *, method: str) 
     stages = sorted({stage for seed in seeds for stage in ours[seed].keys() & theirs[seed].keys()})
     if not stages:
         return None
-    rows = [[value_at(ours[seed], stage) - value_at(theirs[seed], stage) for stage in stages] for seed in seeds]
+    nan = float("nan")
+    rows = [[ours[seed].get(stage, nan) - theirs[seed].get(stage, nan) for stage in stages] for seed in seeds]
     return Curve(
         method=method,
         label=label_of(method),
@@ -150,17 +170,10 @@ def difference_curve(one: Results, other: Results, metric: str, *, method: str) 
 
 def tables_by_seed(results: Results, metric: str) -> dict[int, ByStage]:
     """Each drawn run's metric by stage, under its seed."""
-    return {run.spec.seed: table_of(run, metric) for run in results.drawn}
-
-
-def table_of(run: RunResult, metric: str) -> ByStage:
-    """The metric at each stage that recorded it."""
-    return {record["stage"]: record[metric] for record in run.records if metric in record}
-
-
-def value_at(table: ByStage, stage: int) -> float:
-    """The value of a stage; not a number where there is none."""
-    return table.get(stage, float("nan"))
+    return {
+        run.spec.seed: {record["stage"]: record[metric] for record in run.records if metric in record}
+        for run in results.drawn
+    }
 
 
 def mean_of_stages(results: Results, metric: str, stages: slice) -> Sample:
@@ -173,11 +186,6 @@ def mean_of_stages(results: Results, metric: str, stages: slice) -> Sample:
     return results.sample(mean)
 
 
-def times(sample: Sample, factor: float) -> Sample:
-    """A multiple of each value: a claim on a ratio is decided by a difference, which no small denominator blows up."""
-    return replace(sample, values=factor * sample.values)
-
-
 def where_ended(sample: Sample) -> Sample:
     """The seeds that have a value, one run each: without those that diverged."""
     kept = np.flatnonzero(np.isfinite(sample.values))
@@ -188,13 +196,13 @@ def where_ended(sample: Sample) -> Sample:
     )
 
 
-Groups = Mapping[str, Chosen]  # by network, as it is called
+Groups = Mapping[str, MethodRuns]  # by network, as it is called
 Number = Callable[[Results], Sample]  # what is compared, one number a run
 
 
 def compare(
     results: Results, conditions: Sequence[Condition], *, order: StudyOptions, metric: str = "test_accuracy"
-) -> dict[str, Chosen]:
+) -> dict[str, MethodRuns]:
     """Each network's runs to report; a search is decided by final accuracy, the paper's rule for generalizability."""
     return {
         condition.label: chosen(results, condition, order=order, metric=metric, rule="final")
@@ -244,7 +252,7 @@ def comparison_table(groups: Groups, number: Number, *, name: str, caption: str)
     )
 
 
-def num_seeds(group: Chosen, number: Number) -> str:
+def num_seeds(group: MethodRuns, number: Number) -> str:
     """How many runs stand behind the numbers of a network."""
     numbers = {len(number(runs)) for runs in group.by_method.values()} - {0}
     if not numbers:
@@ -269,10 +277,25 @@ def shown(sample: Sample, *, decimals: int = 3) -> str:
     return f"{told} ({lost} of {len(sample)} without a value)" if lost else told
 
 
-def of_the_paper(groups: Groups, experiment: str) -> dict[str, Chosen]:
+def of_the_paper(groups: Groups, experiment: str) -> dict[str, MethodRuns]:
     """The methods of the experiment's table alone: what an order adds is drawn, but decides no claim of the paper."""
     names = {setting.method.name for case in cases(experiment) for setting in best(experiment, case)}
     return {
-        label: Chosen({name: runs for name, runs in group.by_method.items() if name in names})
+        label: replace(group, by_method={name: runs for name, runs in group.by_method.items() if name in names})
         for label, group in groups.items()
     }
+
+
+def in_quarters(groups: Groups) -> Groups:
+    """The runs of each network for each quarter of its stages."""
+    return {
+        f"{label} ({quarter})": runs for label, group in groups.items() for quarter, runs in group.by_quarter().items()
+    }
+
+
+def beside_the_paper(table: Table, order: StudyOptions) -> Table:
+    """The table without the paper's numbers at other scales than its own: they are of its networks and data."""
+    if order.scale == "paper":
+        return table
+    ours = [place for place, name in enumerate(table.header) if not name.endswith("paper")]
+    return table.part(rows=range(len(table.rows)), columns=ours)

@@ -1,32 +1,44 @@
 """Arrival: the studies of data that comes in ten parts (section 5.1.2, Figure 4); each says what becomes of the old."""
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from supple_lab.paper.claims import words_of
+from supple_lab.paper.claims import (
+    Above,
+    All,
+    Beats,
+    Below,
+    Claim,
+    Computed,
+    Each,
+    Number,
+    Some,
+    by_seed,
+    final,
+    lasting_quarter_mean,
+)
 from supple_lab.paper.compare import (
-    Chosen,
     Groups,
+    MethodRuns,
     compare,
     comparison_table,
     final_accuracy,
+    in_quarters,
     label_of,
     mean_accuracy,
     of_the_paper,
     selection_notes,
     stage_panels,
 )
-from supple_lab.paper.groups import by_seed, in_each, in_one
+from supple_lab.paper.findings import undecided
 from supple_lab.paper.networks import ALL, left_out, networks
 from supple_lab.paper.notes import scale_notes
-from supple_lab.paper.rules import lead_throughout
 from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Figure, StudyReport
-from supple_lab.report.verdict import claim_difference_above, claim_difference_below
+from supple_lab.report.figure import Figure, Finding, StudyReport
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios import continual
 from supple_lab.scenarios.base import Scenario
@@ -40,14 +52,6 @@ class Arrival(Study):
     quick_methods: ClassVar[tuple[str, ...]]
     quick: ClassVar[str]  # how long and on what, at quick scale
 
-    @abstractmethod
-    def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
-        """The paper's claims, by network."""
-
-    def of_the_paper(self, groups: Groups) -> dict[str, Chosen]:
-        """The methods of the paper's table alone."""
-        return of_the_paper(groups, self.name)
-
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         methods = self.quick_methods if order.scale == "quick" else ()
         return tuple(
@@ -57,15 +61,22 @@ class Arrival(Study):
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         groups = compare(results, self.conditions(order), order=order)
-        absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Chosen({}))
+        absent = dict.fromkeys(left_out(self.conditions(order), *ALL), MethodRuns({}))
         untried = f"VGG-16, and the methods of {self.table} that are not in the figure"
         return StudyReport(
-            figures=(accuracy_figure(self.name, groups),),
+            figures=(
+                Figure(
+                    name=self.name,
+                    caption="Test accuracy at the end of each stage, on the whole test set; line: mean over seeds, "
+                    "band: one standard deviation.",
+                    panels=stage_panels(groups, "test_accuracy", y_label="test accuracy"),
+                ),
+            ),
             tables=(
                 comparison_table(groups, final_accuracy, name="final", caption="Test accuracy after the last stage"),
                 comparison_table(groups, mean_accuracy, name="mean", caption="Test accuracy, mean over the stages"),
             ),
-            claims=self.claims({**groups, **absent}, self.scenarios[order.scale].num_stages),
+            claims=self.decided({**groups, **absent}, order),
             notes=(
                 *scale_notes(order, self.name, quick=self.quick, left_out=untried, conditions=self.conditions(order)),
                 *selection_notes(groups),
@@ -73,29 +84,7 @@ class Arrival(Study):
         )
 
 
-def accuracy_figure(name: str, groups: Groups) -> Figure:
-    """Test accuracy at the end of each stage."""
-    return Figure(
-        name=name,
-        caption="Test accuracy at the end of each stage, on the whole test set; line: mean over seeds, band: one "
-        "standard deviation.",
-        panels=stage_panels(groups, "test_accuracy", y_label="test accuracy"),
-    )
-
-
-def aid_leads(key: str, groups: Groups, num_stages: int) -> ClaimRow:
-    """Is AID above each other method on each network, in each quarter of the stages?"""
-    words = words_of(key)
-    rows = {
-        f"{label} ({quarter})": row
-        for label, group in groups.items()
-        for quarter, row in lead_throughout(
-            group, "aid", metric="test_accuracy", num_stages=num_stages, quantity="test accuracy", words=words
-        ).items()
-    }
-    return in_each(rows, words)
-
-
+SECTION = "5.1.2 Generalizability"
 MATCH = -0.01  # a point below full reset still counts as its match
 HELP = 0.01  # a point above the vanilla network: less is no help
 LEFT_OUT = ("l2_init", "redo")  # by the paper, as no help; they have no row in its table, so they run at their defaults
@@ -105,6 +94,42 @@ FULL: dict[Scale, Scenario] = {
     "quick": continual.ContinualFull(num_stages=5, epochs=25, batch_size=16),
     "paper": continual.ContinualFull(),
 }
+
+
+ACCURACY = partial(final, "test_accuracy")  # by method
+
+
+def aid_leads(experiment: str) -> Each:
+    """AID is above each other method of the paper on each network, in each quarter of the stages."""
+    return Each(
+        "in each quarter of the stages on each of the three",
+        lambda groups: in_quarters(of_the_paper(groups, experiment)),
+        Beats("aid", partial(lasting_quarter_mean, "test_accuracy")),
+    )
+
+
+def matches_reset(method: str) -> Some:
+    """A method comes within a point of full reset on at least one network."""
+    within_a_point = Above(ACCURACY(method) - ACCURACY("full_reset"), MATCH)
+    return Some("on at least one of the three", lambda groups: of_the_paper(groups, "continual_full"), within_a_point)
+
+
+NO_HELP = Each(
+    "for L2 Init and ReDo on each of the three, at their defaults, with the vanilla network's optimizer; run on demand "
+    "alone, because the paper has no settings",
+    lambda groups: {
+        f"{label_of(method)} on {label}": group.called(each=method, vanilla="vanilla")
+        for label, group in groups.items()
+        for method in LEFT_OUT
+    },
+    Below(ACCURACY("each") - ACCURACY("vanilla"), HELP),
+)
+
+
+def no_help(groups: Groups) -> Finding:
+    """What the rule finds, or how to have it run."""
+    found = NO_HELP.decide(groups, "paper")
+    return replace(found, measured=TO_RUN) if found.verdict == "not run" else found
 
 
 class ContinualFull(Arrival):
@@ -120,52 +145,29 @@ class ContinualFull(Arrival):
     scenarios = FULL
     quick_methods = ("vanilla", "full_reset", "dropout", "shrink_perturb", "dash", "aid")
     quick = "5 stages of 25 epochs with 40 images more at each, batches of 16"
-
-    def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
-        own = self.of_the_paper(groups)
-        return (
-            aid_leads("aid_leads_continual_full", own, num_stages),
-            dash_and_shrink_match(own),
-            l2_init_and_redo_do_not_help(groups),
-        )
-
-
-def l2_init_and_redo_do_not_help(groups: Groups) -> ClaimRow:
-    """Are L2 Init and ReDo, which the paper leaves out, less than a point above the vanilla network on each network?"""
-    words = words_of("l2_init_and_redo_do_not_generalize")
-    rows = {
-        f"{label_of(method)} on {label}": claim_difference_below(
-            final_accuracy(group.of(method)),
-            final_accuracy(group.of("vanilla")),
-            HELP,
-            quantity=f"final test accuracy, {label_of(method)} minus ReLU",
-            **words,
-        )
-        for label, group in groups.items()
-        for method in LEFT_OUT
-    }
-    row = in_each(rows, words)
-    return replace(row, measured=TO_RUN) if row.verdict == "not run" else row
-
-
-def dash_and_shrink_match(groups: Groups) -> ClaimRow:
-    """Do DASH and S&P come within a point of full reset on at least one network?"""
-    words = words_of("dash_and_shrink_match_reset")
-
-    def match_somewhere(method: str) -> ClaimRow:
-        rows = {
-            label: claim_difference_above(
-                final_accuracy(group.of(method)),
-                final_accuracy(group.of("full_reset")),
-                MATCH,
-                quantity=f"final test accuracy, {label_of(method)} minus full reset",
-                **words,
-            )
-            for label, group in groups.items()
-        }
-        return in_one(rows, words)
-
-    return in_each({label_of(method): match_somewhere(method) for method in ("dash", "shrink_perturb")}, words)
+    claims = (
+        Claim(
+            key="aid_leads_continual_full",
+            section=SECTION,
+            paper="AID has a noticeable advantage over the other methods throughout.",
+            claim="AID is the most accurate method in continual full throughout, full reset included.",
+            rule=aid_leads("continual_full"),
+        ),
+        Claim(
+            key="dash_and_shrink_match_reset",
+            section=SECTION,
+            paper="DASH and S&P are comparable or superior to full reset, depending on task and dataset.",
+            claim="DASH and S&P match full reset in places.",
+            rule=All({label_of(method): matches_reset(method) for method in ("dash", "shrink_perturb")}),
+        ),
+        Claim(
+            key="l2_init_and_redo_do_not_generalize",
+            section=SECTION,
+            paper="L2 Init and ReDo are left out, as they have no improvement on generalizability.",
+            claim="L2 Init and ReDo are no more accurate than the vanilla network.",
+            rule=Computed(NO_HELP.text, no_help),
+        ),
+    )
 
 
 FAMILY = ("dropout", "drop_relu", "aid")
@@ -174,6 +176,42 @@ LIMITED: dict[Scale, Scenario] = {
     "quick": continual.ContinualLimited(num_stages=5, epochs=50, batch_size=16),
     "paper": continual.ContinualLimited(),
 }
+
+
+def above_median(runs: MethodRuns) -> Finding:
+    """Is one above the median of the others? Not decided while some have not run: it can still move either way."""
+    found = ABOVE_MEDIAN.decide(runs, "paper")
+    waiting = [label_of(name) for name, sample in outside(runs).items() if not len(sample)]
+    if not waiting or found.verdict == "not run":
+        return found
+    return undecided(found, f"not run yet: {', '.join(waiting)}, so not decided")
+
+
+def median(samples: Iterable[Sample]) -> Sample:
+    """The median over methods, for the seeds that all of them have; a run that diverged ranks below all others."""
+    ended = [sample for sample in samples if len(sample)]
+    return by_seed(ended, lambda values: float(np.median(np.nan_to_num(values, nan=-np.inf))))
+
+
+def outside(runs: MethodRuns) -> dict[str, Sample]:
+    """Final accuracy of the methods outside the family."""
+    return {name: ACCURACY(name).of(runs) for name in runs.by_method if name != "each"}
+
+
+ABOVE_MEDIAN = Above(
+    ACCURACY("each")
+    - Number("the median of the methods outside the family", lambda runs: median(outside(runs).values()))
+)
+
+
+def members(groups: Groups) -> dict[str, MethodRuns]:
+    """Each of the family beside the methods outside it, on each network."""
+    return {
+        f"{label}: {label_of(member)}": group.called(each=member, **{name: name for name in rest})
+        for label, group in of_the_paper(groups, "continual_limited").items()
+        for rest in [[name for name in group.by_method if name not in FAMILY]]
+        for member in FAMILY
+    }
 
 
 class ContinualLimited(Arrival):
@@ -189,49 +227,23 @@ class ContinualLimited(Arrival):
     scenarios = LIMITED
     quick_methods = ("vanilla", "dropout", "s_ewc", "shrink_perturb", "dash", "drop_relu", "aid")
     quick = "5 stages of 50 epochs on 40 images each, batches of 16"
-
-    def claims(self, groups: Groups, num_stages: int) -> tuple[ClaimRow, ...]:
-        own = self.of_the_paper(groups)
-        return aid_leads("aid_leads_continual_limited", own, num_stages), family_is_strong(own)
-
-
-def family_is_strong(groups: Groups) -> ClaimRow:
-    """Are Dropout, DropReLU and AID each above the median of the other methods, on each network?"""
-    words = words_of("dropout_family_strong_when_limited")
-    rows = {
-        f"{label}: {label_of(member)}": above_median(group, member)
-        for label, group in groups.items()
-        for member in FAMILY
-    }
-    return in_each(rows, words)
-
-
-def above_median(group: Chosen, member: str) -> ClaimRow:
-    """Is a member of the family above the median of the methods outside it?"""
-    own, outside = final_accuracy(group.of(member)), outsiders(group)
-    row = claim_difference_above(
-        own,
-        median(outside),
-        quantity=f"final test accuracy, {label_of(member)} minus the median of the methods outside the family",
-        **words_of("dropout_family_strong_when_limited"),
+    claims = (
+        Claim(
+            key="aid_leads_continual_limited",
+            section=SECTION,
+            paper="The trend persists in the continual limited setting.",
+            claim="AID is the most accurate method in continual limited throughout.",
+            rule=aid_leads("continual_limited"),
+        ),
+        Claim(
+            key="dropout_family_strong_when_limited",
+            section=SECTION,
+            paper="Dropout, DropReLU and AID all perform strongly in the continual limited setting.",
+            claim="The Dropout family is strong where old data are gone.",
+            rule=Each(
+                "for Dropout, DropReLU and AID on each of the three",
+                members,
+                Computed(f"{ABOVE_MEDIAN.text}, not decided before all of those have run", above_median),
+            ),
+        ),
     )
-    return unless_waiting(row, [label_of(name) for name, sample in outside.items() if not len(sample)])
-
-
-def unless_waiting(row: ClaimRow, waiting: Sequence[str]) -> ClaimRow:
-    """The row, not decided while some of the outsiders have not run: their median can still move either way."""
-    if not waiting or row.verdict == "not run":
-        return row
-    measured = f"{row.measured}; not run yet: {', '.join(waiting)}, so not decided"
-    return replace(row, verdict="not decided", measured=measured, chance=1.0)
-
-
-def outsiders(group: Chosen) -> dict[str, Sample]:
-    """Final accuracy of the methods outside the family."""
-    return {name: final_accuracy(runs) for name, runs in group.by_method.items() if name not in FAMILY}
-
-
-def median(samples: Mapping[str, Sample]) -> Sample:
-    """The median over methods, for the seeds that all of them have; a run that diverged ranks below all others."""
-    ended = [sample for sample in samples.values() if len(sample)]
-    return by_seed(ended, lambda values: float(np.median(np.nan_to_num(values, nan=-np.inf))))

@@ -6,6 +6,7 @@ masks come to on labels of their own. Right: cold and warm starts; those runs an
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,12 @@ from supple_lab.data.digits import Digits
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.paper import warm_start
-from supple_lab.paper.claims import beside_the_paper, words_of
-from supple_lab.paper.compare import chosen, final_accuracy, label_of, shown
-from supple_lab.paper.fresh import claim_kept, claim_lost, ends, fresh_accuracy, reference, stand_in_notes
-from supple_lab.paper.groups import by_seed, in_each, under_both
+from supple_lab.paper.claims import Above, Agree, All, Claim, Computed, Each, Kept, Lost, Number, by_seed
+from supple_lab.paper.compare import beside_the_paper, final_accuracy, label_of, shown
+from supple_lab.paper.fresh import ends, fresh_accuracy, reference, stand_in_notes
 from supple_lab.paper.notes import slim_settings, sources, unsearched
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import Bars, ClaimRow, Curve, Estimate, Figure, Level, Panel, StudyReport, Table
-from supple_lab.report.verdict import claim_above
+from supple_lab.report.figure import Bars, Curve, Estimate, Figure, Level, Panel, StudyReport, Table
 from supple_lab.results.intervals import mean_and_std
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.random_label import RandomLabel
@@ -57,6 +56,119 @@ SCALE_NOTES = {
 Variants = Mapping[str, Results]  # by what they are called: Dropout comes at several rates
 
 
+class Runs(NamedTuple):
+    """The runs by variant, the fresh vanilla networks, and the metric that a claim is about."""
+
+    variants: Variants
+    references: Results
+    metric: str = NETWORK
+
+    def by_reading(self) -> "dict[str, Runs]":
+        """The same by each of the accuracies that may be the paper's."""
+        return {reading: self._replace(metric=metric) for reading, metric in READINGS.items()}
+
+    def end(self, method: str) -> Sample:
+        """The last tenth of a method that comes in one variant."""
+        return ends(of_method(self.variants, method), self.metric)
+
+    def fresh(self) -> Sample:
+        """What a fresh vanilla network comes to; subnetworks are measured by the network."""
+        metric = NETWORK if self.metric == SUBNETWORKS else self.metric
+        return fresh_accuracy(self.references, of_method(self.variants, "vanilla"), metric)
+
+    def highest(self) -> Sample:
+        """The last tenth at the highest rate."""
+        rates = {rate_of(results.runs[0].spec) or 0.0: results for results in self.variants.values()}
+        return ends(rates[max(rates)] if any(rates) else Results(()), self.metric)
+
+
+def rate_of(spec: RunSpec) -> float | None:
+    """The drop rate: 0 for the vanilla network, none for a method that is neither."""
+    return 0.0 if spec.method.name == "vanilla" else getattr(spec.method, "drop_positive", None)
+
+
+def of_method(variants: Variants, method: str) -> Results:
+    """The runs of a method that comes in one variant; none if it was not run."""
+    return variants.get(label_of(method), Results(()))
+
+
+def losses_by_rate(variants: Variants, metric: str) -> dict[float, Sample]:
+    """First stage minus the mean over the stages, of the vanilla and of each Dropout network, by rising rate.
+
+    The first stage is that of a fresh network with the same masks, so that what masks cost does not count; the mean
+    over all stages is the lower, the earlier a network collapses.
+    """
+    rates = {rate_of(results.runs[0].spec): results for results in variants.values()}
+    return {
+        rate: rates[rate].first(metric).minus(rates[rate].stage_mean(metric))
+        for rate in sorted(rate for rate in rates if rate is not None)
+    }
+
+
+def slope(by_rate: Mapping[float, Sample]) -> Sample:
+    """How much more accuracy is lost per unit of the drop rate, by least squares; none from a single rate."""
+    if len(by_rate) < 2:
+        return Sample(values=np.array([]), seeds=(), runs=())
+    centred = np.array(list(by_rate)) - np.mean(list(by_rate))
+    return by_seed(list(by_rate.values()), lambda values: float(centred @ values / (centred @ centred)))
+
+
+SLOPE = Above(
+    Number(
+        "slope over the drop rates, vanilla as 0, of the first stage minus the mean over the stages",
+        lambda runs: slope(losses_by_rate(runs.variants, runs.metric)),
+    )
+)
+FRESH = Number("accuracy of a fresh vanilla network", Runs.fresh)
+AID_KEEPS = Kept(Number("last tenth of AID", lambda runs: runs.end("aid")), FRESH)
+
+
+def subnetworks(runs: Runs) -> dict[str, Runs]:
+    """What is asked of the subnetworks."""
+    return {"": runs._replace(metric=SUBNETWORKS)}
+
+
+SECTION = "3.1 Trainability Perspective"
+CLAIMS = (
+    Claim(
+        key="more_dropout_falls_further",
+        section=SECTION,
+        paper="The higher the Dropout probability, the more an 8-layer MLP loses on random labels.",
+        claim="The higher the drop rate, the more accuracy is lost.",
+        rule=Agree("by both accuracies", Runs.by_reading, SLOPE),
+    ),
+    Claim(
+        key="subnetworks_fall_too",
+        section=SECTION,
+        paper="10 subnetworks sampled after each task learn new tasks ever worse, more so at higher rates.",
+        claim="Subnetworks of a Dropout network lose their plasticity, too.",
+        rule=Each(
+            "of the subnetworks",
+            subnetworks,
+            {
+                "the highest rate": Lost(Number("last tenth at the highest rate", Runs.highest), FRESH),
+                "slope over the rates": SLOPE,
+            },
+        ),
+    ),
+    Claim(
+        key="aid_subnetworks_keep",
+        section=SECTION,
+        paper="AID maintains trainability across all tasks.",
+        claim="AID's network and its subnetworks keep their plasticity.",
+        rule=All(
+            {
+                "the network": Agree("by both accuracies", Runs.by_reading, AID_KEEPS),
+                "its subnetworks": Computed(
+                    f"{AID_KEEPS.text}, of its subnetworks",
+                    lambda runs: AID_KEEPS.decide(runs._replace(metric=SUBNETWORKS), "paper"),
+                ),
+            }
+        ),
+    ),
+)
+
+
 class DropoutFails(Study):
     """Dropout at several rates beside ReLU and AID: the network, its subnetworks, its warm start."""
 
@@ -66,15 +178,17 @@ class DropoutFails(Study):
         "Dropout trains an ensemble of subnetworks. If each of them loses the ability to learn, their sum cannot keep "
         "it. Does more Dropout make it worse, and what of AID?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         network = network_condition(order)
         return network, reference(network, order), *warm_start.conditions(order).values()
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        variants = variants_of(network_condition(order).of(results, order))
+        variants: Variants = network_condition(order).of(results, order).group_by(variant_label)  # and drop rate
         references = reference(network_condition(order), order).of(results, order)
-        starts = starts_of(results, order)
+        starts = warm_start.starts_of(results, order)
+        settings = slim_settings(order, warm_start.conditions(order).values())
         return StudyReport(
             figures=(
                 Figure(
@@ -87,14 +201,10 @@ class DropoutFails(Study):
                 ),
             ),
             tables=(loss_table(variants, references), beside_the_paper(warm_start.gap_table(starts), order)),
-            claims=(
-                more_dropout_loses_more(variants),
-                subnetworks_lose_too(variants, references),
-                aid_keeps(variants, references),
-            ),
+            claims=self.decided(Runs(variants, references), order),
             notes=(
                 *SCALE_NOTES[order.scale],
-                *warm_start_note(order),
+                *((f"Warm start: {settings}",) if order.scale == "quick" else ()),
                 *sources(order, "dropout_fails", "warm_start"),
                 *unsearched(order, self.conditions(order)),
                 "The claims on the warm start are decided by the study warm_start, from the same runs.",
@@ -120,35 +230,10 @@ def network_condition(order: StudyOptions) -> Condition:
     )
 
 
-def warm_start_note(order: StudyOptions) -> tuple[str, ...]:
-    """What the networks of the warm start are trained with at quick scale."""
-    told = slim_settings(order, warm_start.conditions(order).values())
-    return (f"Warm start: {told}",) if order.scale == "quick" else ()
-
-
-def starts_of(results: Results, order: StudyOptions) -> warm_start.Starts:
-    """The runs of warm_start."""
-    by_start = {
-        start: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
-        for start, condition in warm_start.conditions(order).items()
-    }
-    return warm_start.Starts(cold=by_start["cold"], warm=by_start["warm"])
-
-
-def variants_of(results: Results) -> Variants:
-    """The runs by method and drop rate."""
-    return results.group_by(variant_label)
-
-
 def variant_label(spec: RunSpec) -> str:
     """What a variant is called."""
     rate = rate_of(spec)
     return f"Dropout {rate:g}" if rate else label_of(spec.method.name)
-
-
-def rate_of(spec: RunSpec) -> float | None:
-    """The drop rate: 0 for the vanilla network, none for a method that is neither."""
-    return 0.0 if spec.method.name == "vanilla" else getattr(spec.method, "drop_positive", None)
 
 
 def degradation_panel(variants: Variants) -> Panel:
@@ -248,65 +333,3 @@ def loss_table(variants: Variants, references: Results) -> Table:
         ),
         rows=rows,
     )
-
-
-def of_method(variants: Variants, method: str) -> Results:
-    """The runs of a method that comes in one variant; none if it was not run."""
-    return variants.get(label_of(method), Results(()))
-
-
-def losses_by_rate(variants: Variants, metric: str) -> dict[float, Sample]:
-    """First stage minus the mean over the stages, of the vanilla and of each Dropout network, by rising rate.
-
-    The first stage is that of a fresh network with the same masks, so that what masks cost does not count; the mean
-    over all stages is the lower, the earlier a network collapses.
-    """
-    rates = {rate_of(results.runs[0].spec): results for results in variants.values()}
-    return {
-        rate: rates[rate].first(metric).minus(rates[rate].stage_mean(metric))
-        for rate in sorted(rate for rate in rates if rate is not None)
-    }
-
-
-def slope(by_rate: Mapping[float, Sample]) -> Sample:
-    """How much more accuracy is lost per unit of the drop rate, by least squares; none from a single rate."""
-    if len(by_rate) < 2:
-        return Sample(values=np.array([]), seeds=(), runs=())
-    centred = np.array(list(by_rate)) - np.mean(list(by_rate))
-    return by_seed(list(by_rate.values()), lambda values: float(centred @ values / (centred @ centred)))
-
-
-def more_dropout_loses_more(variants: Variants) -> ClaimRow:
-    """Does the loss grow with the drop rate, by both accuracies?"""
-    words = words_of("more_dropout_falls_further")
-    rows = {
-        reading: claim_above(slope(losses_by_rate(variants, metric)), 0.0, quantity="slope of the loss", **words)
-        for reading, metric in READINGS.items()
-    }
-    return under_both(rows, words)
-
-
-def subnetworks_lose_too(variants: Variants, references: Results) -> ClaimRow:
-    """Do subnetworks lose their plasticity at the highest rate, and more the higher the rate?"""
-    words = words_of("subnetworks_fall_too")
-    fresh = fresh_accuracy(references, of_method(variants, "vanilla"), NETWORK)
-    rates = {rate_of(results.runs[0].spec) or 0.0: results for results in variants.values()}
-    highest = rates[max(rates)] if any(rates) else Results(())
-    growth = slope(losses_by_rate(variants, SUBNETWORKS))
-    rows = {
-        "the highest rate": claim_lost(ends(highest, SUBNETWORKS), fresh, **words),
-        "slope over the rates": claim_above(growth, 0.0, quantity="slope of the loss", **words),
-    }
-    return in_each(rows, words)
-
-
-def aid_keeps(variants: Variants, references: Results) -> ClaimRow:
-    """Do AID's network, by both accuracies, and its subnetworks keep their plasticity?"""
-    words = words_of("aid_subnetworks_keep")
-    aid, vanilla = (of_method(variants, method) for method in ("aid", "vanilla"))
-
-    def keeps(metric: str, as_good_as: str) -> ClaimRow:
-        return claim_kept(ends(aid, metric), fresh_accuracy(references, vanilla, as_good_as), **words)
-
-    network = under_both({reading: keeps(metric, metric) for reading, metric in READINGS.items()}, words)
-    return in_each({"the network": network, "its subnetworks": keeps(SUBNETWORKS, NETWORK)}, words)

@@ -1,13 +1,14 @@
 """Generalizability gap (appendix G.2.1): what a network loses by going on instead of starting from scratch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
-from supple_lab.paper.claims import words_of
+from supple_lab.paper.claims import Above, Below, Claim, Each, Number, number
 from supple_lab.paper.compare import (
-    Chosen,
+    MethodRuns,
     chosen,
     difference_curve,
     label_of,
@@ -17,15 +18,12 @@ from supple_lab.paper.compare import (
     shown,
     stage_curves,
 )
-from supple_lab.paper.groups import in_each
 from supple_lab.paper.networks import ALL, Network, left_out, networks
 from supple_lab.paper.notes import TINY, scale_notes
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Curve, Figure, Level, Panel, StudyReport, Table
-from supple_lab.report.verdict import claim_above, claim_difference_below
+from supple_lab.report.figure import Curve, Figure, Level, Panel, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.continual import ContinualFull as Scenario
-from supple_lab.spec import RunSpec
 
 METRIC = "test_accuracy"
 ARMS = ("vanilla", "dropout", "aid")
@@ -43,17 +41,74 @@ SCENARIOS = {
 class Pair:
     """One network's runs: started anew at each stage, and going on."""
 
-    cold: Chosen
-    warm: Chosen
+    cold: MethodRuns
+    warm: MethodRuns
+    stages: slice = field(default_factory=lambda: FROM_SECOND)  # that a claim is about
 
     def gap(self, method: str, stages: slice) -> Sample:
         """Cold minus warm accuracy, the mean over some stages, seed by seed."""
         cold = mean_of_stages(self.cold.of(method), METRIC, stages)
         return cold.minus(mean_of_stages(self.warm.of(method), METRIC, stages))
 
+    def against(self, other: str) -> "Pair":
+        """AID's arms beside another method's."""
+        return Pair(self.cold.called(aid="aid", other=other), self.warm.called(aid="aid", other=other))
+
     def methods(self) -> list[str]:
         """What has an arm."""
         return list(dict.fromkeys([*self.warm.by_method, *self.cold.by_method]))
+
+
+def gap(name: str, method: str, stages: slice | None = None) -> Number:
+    """A method's gap over these stages, or over those of the case."""
+    return number(name, method, lambda pair: pair.gap(method, pair.stages if stages is None else stages))
+
+
+def rivals_in_quarters(pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+    """AID beside each of the two, on each network in each quarter of the stages from the second on."""
+    return {
+        f"{label}: {label_of(other)} (quarter {place})": replace(pair.against(other), stages=part)
+        for label, pair in pairs.items()
+        for other in ("vanilla", "dropout")
+        for place, part in enumerate(quarters(pair.warm.num_stages, start=1), start=1)
+    }
+
+
+SECTION = "G.2.1 Generalizability Comparison: Dropout vs. AID"
+CLAIMS = (
+    Claim(
+        key="aid_gap_stays_lowest",
+        section=SECTION,
+        paper="AID consistently has the lowest gap between cold and warm start.",
+        claim="AID's gap is lower than Dropout's and the vanilla network's throughout.",
+        rule=Each(
+            "the other being vanilla and Dropout, in each quarter of the stages from the second on, on each of the "
+            "three, each by its own interval",
+            rivals_in_quarters,
+            Below(gap("quarter-mean gap", "aid") - gap("quarter-mean gap", "other")),
+        ),
+    ),
+    Claim(
+        key="dropout_gap_is_smaller_but_grows",
+        section=SECTION,
+        paper="Dropout's gap is smaller than the vanilla network's, but gradually increases.",
+        claim="Dropout narrows the gap, and still it grows over the stages.",
+        rule=Each(
+            "on each of the three",
+            dict,
+            {
+                ": smaller": Below(
+                    gap("mean gap from stage 2 on", "dropout", FROM_SECOND)
+                    - gap("mean gap from stage 2 on", "vanilla", FROM_SECOND)
+                ),
+                ": grows": Above(
+                    gap("gap at the last stage", "dropout", slice(-1, None))
+                    - gap("gap at stage 2", "dropout", slice(1, 2))
+                ),
+            },
+        ),
+    ),
+)
 
 
 class GeneralizabilityGap(Study):
@@ -65,6 +120,7 @@ class GeneralizabilityGap(Study):
         "Data arrives in ten parts. A network that starts from scratch at each stage keeps all of its plasticity; how "
         "far behind it is the one that goes on, with ReLU, with Dropout and with AID?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(
@@ -73,11 +129,12 @@ class GeneralizabilityGap(Study):
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         pairs = {network.label: pair_of(results, network, order) for network in networks(order, *ALL)}
-        all_pairs = {**pairs, **dict.fromkeys(left_out(self.conditions(order), *ALL), Pair(Chosen({}), Chosen({})))}
+        absent = left_out(self.conditions(order), *ALL)
+        all_pairs = {**pairs, **dict.fromkeys(absent, Pair(MethodRuns({}), MethodRuns({})))}
         return StudyReport(
             figures=(accuracy_figure(pairs), gap_figure(pairs)),
             tables=(gap_table(pairs),),
-            claims=(aid_gap_is_lowest(all_pairs, SCENARIOS[order.scale].num_stages), dropout_gap_grows(all_pairs)),
+            claims=self.decided(all_pairs, order),
             notes=(
                 *scale_notes(
                     order,
@@ -118,18 +175,10 @@ def arm_of(method: Method) -> str:
     return "vanilla" if method.built_with is None else method.built_with.name
 
 
-def arm_of_spec(spec: RunSpec) -> str:
-    """The arm of a run."""
-    return arm_of(spec.method)
-
-
 def pair_of(results: Results, network: Network, order: StudyOptions) -> Pair:
     """The runs of both conditions to report, each arm at its own best after a search."""
-    both = (
-        chosen(results, condition, order=order, metric=METRIC, rule="final", key=arm_of_spec)
-        for condition in (cold(network, order), warm(network, order))
-    )
-    return Pair(*both)
+    choose = partial(chosen, results, order=order, metric=METRIC, rule="final", key=lambda spec: arm_of(spec.method))
+    return Pair(choose(cold(network, order)), choose(warm(network, order)))
 
 
 def without_both_arms(order: StudyOptions) -> tuple[str, ...]:
@@ -202,38 +251,3 @@ def gap_table(pairs: Mapping[str, Pair]) -> Table:
         header=("network", "method", "cold start", "warm start", "gap at the last stage", "mean gap from stage 2", "n"),
         rows=rows,
     )
-
-
-def aid_gap_is_lowest(pairs: Mapping[str, Pair], num_stages: int) -> ClaimRow:
-    """Is AID's gap below Dropout's and the vanilla network's on each network, in each quarter from stage 2 on?"""
-    words = words_of("aid_gap_stays_lowest")
-    rows = {
-        f"{label}: {label_of(other)} (quarter {place})": claim_difference_below(
-            pair.gap("aid", part),
-            pair.gap(other, part),
-            quantity=f"mean gap in the quarter, AID minus {label_of(other)}, on {label}",
-            **words,
-        )
-        for label, pair in pairs.items()
-        for other in ("vanilla", "dropout")
-        for place, part in enumerate(quarters(num_stages, start=1), start=1)
-    }
-    return in_each(rows, words)
-
-
-def dropout_gap_grows(pairs: Mapping[str, Pair]) -> ClaimRow:
-    """Is Dropout's gap smaller than the vanilla network's, and larger at the last stage than at the second?"""
-    words = words_of("dropout_gap_is_smaller_but_grows")
-    rows = {}
-    for label, pair in pairs.items():
-        rows[f"{label}: smaller"] = claim_difference_below(
-            pair.gap("dropout", FROM_SECOND),
-            pair.gap("vanilla", FROM_SECOND),
-            quantity=f"mean gap from stage 2 on, Dropout minus vanilla, on {label}",
-            **words,
-        )
-        growth = pair.gap("dropout", slice(-1, None)).minus(pair.gap("dropout", slice(1, 2)))
-        rows[f"{label}: grows"] = claim_above(
-            growth, 0.0, quantity=f"Dropout's gap, last stage minus stage 2, on {label}", **words
-        )
-    return in_each(rows, words)

@@ -1,23 +1,20 @@
 """Pre-activation shift (appendix G.1.3): where the inputs of the last hidden units lie after 1, 10, 30 stages."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
-from supple_lab.paper.claims import at_paper_scale, beside_the_paper, words_of
-from supple_lab.paper.compare import label_of, shown, stage_curves
+from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, by_seed, number
+from supple_lab.paper.compare import MethodRuns, beside_the_paper, label_of, shown, stage_curves
 from supple_lab.paper.dropout_fails import DATASETS, MODELS
-from supple_lab.paper.groups import by_seed, in_each
 from supple_lab.paper.notes import sources
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Distribution, Figure, Histogram, Level, Panel, StudyReport, Table
-from supple_lab.report.verdict import claim_above, claim_below, claim_difference_above
+from supple_lab.report.figure import Distribution, Figure, Finding, Histogram, Level, Panel, StudyReport, Table
 from supple_lab.results.results import Results, RunResult, Sample
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import Supervised
-from supple_lab.store.reading import Record
+from supple_lab.store.run_folder import Record
 
 HISTOGRAM = PreactivationHistogram()
 FIRST, EARLY, LATE = 1, 10, 30  # stages of the paper's figure and of the claims
@@ -42,7 +39,104 @@ SCALE_NOTES = {
         "stage 30, the last that the figure shows.",
     ),
 }
-Methods = Mapping[str, Results]
+Methods = dict[str, Results]
+
+
+def at_stage(results: Results, metric: str, stage: int) -> Sample:
+    """The metric at a stage, counted from 1, for the runs that have so many stages."""
+
+    def value(run: RunResult) -> float:
+        return next((r[metric] for r in run.records if r.get("stage") == stage - 1 and metric in r), float("nan"))
+
+    long_enough = results.where(lambda spec: num_stages(spec.problem) >= stage)
+    return long_enough.sample(value)
+
+
+def num_stages(problem: object) -> int:
+    """How many stages a problem has."""
+    return problem.scenario.num_stages if isinstance(problem, Supervised) else 0
+
+
+def early_shift(runs: MethodRuns) -> Sample:
+    """|Median of stage 10 - median of stage 1| over stage 1's interquartile range, one number a run."""
+    q1, before, q3 = (at_stage(runs.of("each"), f"preactivation_q{number}", FIRST) for number in (1, 2, 3))
+    after = at_stage(runs.of("each"), "preactivation_q2", EARLY)
+    if not len(after):
+        return after
+    return by_seed((q1, before, q3, after), lambda v: float(abs(v[3] - v[1]) / (v[2] - v[0])))
+
+
+def growth(method: str) -> Number:
+    """By how much further the median has moved since stage 1 at stage 30 than at stage 10."""
+
+    def further(runs: MethodRuns) -> Sample:
+        first, early, late = (at_stage(runs.of(method), "preactivation_q2", stage) for stage in (FIRST, EARLY, LATE))
+        if not len(late):
+            return late
+        return by_seed((first, early, late), lambda v: float(abs(v[2] - v[0]) - abs(v[1] - v[0])))
+
+    return number("|median - median of stage 1| at stage 30 minus at stage 10", method, further)
+
+
+def room(runs: MethodRuns) -> Sample:
+    """How far AID's |median| at stage 30 is below a tenth of Dropout's."""
+    medians = [at_stage(runs.of(method), "preactivation_q2", LATE) for method in ("aid", "dropout")]
+    return by_seed(medians, lambda v: float(BOUNDED * abs(v[1]) - abs(v[0])))
+
+
+DRIFTS = Below(Number("median at stage 30", lambda runs: at_stage(runs.of("dropout"), "preactivation_q2", LATE)), FAR)
+BOUND = Above(Number("a tenth of Dropout's |median| minus AID's, at stage 30", room))
+
+
+def stays_bounded(runs: MethodRuns) -> Finding:
+    """Is AID's median less than a tenth as far from zero as Dropout's, if that drifted?"""
+    found = BOUND.decide(runs, "paper")
+    if found.verdict == "not run" or DRIFTS.decide(runs, "paper").verdict == "holds":
+        return found
+    return replace(found, verdict="not decided", remark=NO_DRIFT, chance=1.0)
+
+
+SECTION = "G.1.3 Analysis on Preactivation Distribution Shift of Dropout and AID"
+CLAIMS = (
+    Claim(
+        key="aid_shifts_early_too",
+        section=SECTION,
+        paper="From the first to the tenth task AID's pre-activations shift as significantly as Dropout's.",
+        claim="Early on, AID's pre-activations shift as Dropout's do.",
+        rule=Each(
+            "for Dropout and AID",
+            lambda runs: {label_of(method): runs.called(each=method) for method in ("dropout", "aid")},
+            Above(
+                Number("|median of stage 10 - median of stage 1| over stage 1's interquartile range", early_shift), 1.0
+            ),
+        ),
+    ),
+    Claim(
+        key="dropout_shift_grows",
+        section=SECTION,
+        paper="Over the course of training Dropout's shift becomes more severe than AID's; it is unbounded.",
+        claim="Dropout's pre-activations go on shifting, and further than AID's.",
+        rule=All({"Dropout": Above(growth("dropout")), "Dropout minus AID": Above(growth("dropout") - growth("aid"))}),
+    ),
+    Claim(
+        key="dropout_median_drifts",
+        section=SECTION,
+        paper="By the 30th task the median of Dropout's pre-activations approaches -2500.",
+        claim="Dropout's pre-activations drift far below zero.",
+        rule=AtPaperScale(DRIFTS),
+    ),
+    Claim(
+        key="aid_median_stays_bounded",
+        section=SECTION,
+        paper="At the 30th task AID's distribution is much closer to zero than Dropout's.",
+        claim="AID's pre-activations stay bounded.",
+        rule=Computed(
+            f"{BOUND.text}. Not decided unless Dropout's median is below {FAR:g}, because a tenth of one that did not "
+            "drift bounds nothing",
+            stays_bounded,
+        ),
+    ),
+)
 
 
 class PreactivationShift(Study):
@@ -54,6 +148,7 @@ class PreactivationShift(Study):
         "With every new set of labels the inputs of the hidden units move. How far do they drift from zero, where a "
         "unit can still switch, under Dropout and under AID?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         problem = Supervised(
@@ -77,12 +172,7 @@ class PreactivationShift(Study):
         return StudyReport(
             figures=(shift_figure(by_method, order), median_figure(by_method)),
             tables=(beside_the_paper(quartile_table(by_method, SHOWN[order.scale]), order),),
-            claims=(
-                shifts_early(by_method),
-                dropout_shift_grows(by_method),
-                at_paper_scale(dropout_drifts(by_method), order),
-                aid_stays(by_method),
-            ),
+            claims=self.decided(MethodRuns(by_method), order),
             notes=(*SCALE_NOTES[order.scale], *sources(order, "preactivation_shift")),
         )
 
@@ -186,78 +276,3 @@ def quartile_table(by_method: Methods, stages: tuple[int, ...]) -> Table:
         header=("method", "stage", "Q1", "Q2 (median)", "Q3", "Q2 in the paper", "n"),
         rows=rows,
     )
-
-
-def at_stage(results: Results, metric: str, stage: int) -> Sample:
-    """The metric at a stage, counted from 1, for the runs that have so many stages."""
-
-    def value(run: RunResult) -> float:
-        return next((r[metric] for r in run.records if r.get("stage") == stage - 1 and metric in r), float("nan"))
-
-    long_enough = results.where(lambda spec: num_stages(spec.problem) >= stage)
-    return long_enough.sample(value)
-
-
-def num_stages(problem: object) -> int:
-    """How many stages a problem has."""
-    return problem.scenario.num_stages if isinstance(problem, Supervised) else 0
-
-
-def shifts_early(by_method: Methods) -> ClaimRow:
-    """Do the medians of both move by more than the first interquartile range up to stage 10?"""
-    words = words_of("aid_shifts_early_too")
-    rows = {
-        label_of(method): claim_above(
-            early_shift(by_method.get(method, Results(()))), 1.0, quantity="shift over interquartile range", **words
-        )
-        for method in ("dropout", "aid")
-    }
-    return in_each(rows, words)
-
-
-def early_shift(results: Results) -> Sample:
-    """|Median of stage 10 - median of stage 1| over stage 1's interquartile range, one number a run."""
-    q1, before, q3 = (at_stage(results, f"preactivation_q{number}", FIRST) for number in (1, 2, 3))
-    after = at_stage(results, "preactivation_q2", EARLY)
-    if not len(after):
-        return after
-    return by_seed((q1, before, q3, after), lambda v: float(abs(v[3] - v[1]) / (v[2] - v[0])))
-
-
-def dropout_shift_grows(by_method: Methods) -> ClaimRow:
-    """Does the shift since stage 1 grow from stage 10 to stage 30 under Dropout, and more than under AID?"""
-    words = words_of("dropout_shift_grows")
-    dropout, aid = (late_shift(by_method.get(method, Results(()))) for method in ("dropout", "aid"))
-    quantity = "shift since stage 1, at stage 30 minus at stage 10"
-    rows = {
-        "Dropout": claim_above(dropout, 0.0, quantity=quantity, **words),
-        "Dropout minus AID": claim_difference_above(dropout, aid, quantity=quantity, **words),
-    }
-    return in_each(rows, words)
-
-
-def late_shift(results: Results) -> Sample:
-    """|Median - median of stage 1| at stage 30 minus the same at stage 10, one number a run."""
-    first, early, late = (at_stage(results, "preactivation_q2", stage) for stage in (FIRST, EARLY, LATE))
-    if not len(late):
-        return late
-    return by_seed((first, early, late), lambda v: float(abs(v[2] - v[0]) - abs(v[1] - v[0])))
-
-
-def dropout_drifts(by_method: Methods) -> ClaimRow:
-    """Is Dropout's median at stage 30 beyond half of the paper's?"""
-    late = at_stage(by_method.get("dropout", Results(())), "preactivation_q2", LATE)
-    return claim_below(late, FAR, quantity="median at stage 30", **words_of("dropout_median_drifts"))
-
-
-def aid_stays(by_method: Methods) -> ClaimRow:
-    """Is AID's median at stage 30 less than a tenth as far from zero as Dropout's, where that drifted?"""
-    aid, dropout = (
-        at_stage(by_method.get(method, Results(())), "preactivation_q2", LATE) for method in ("aid", "dropout")
-    )
-    room = by_seed((aid, dropout), lambda v: float(BOUNDED * abs(v[1]) - abs(v[0])))
-    quantity = "a tenth of Dropout's |median| minus AID's, at stage 30"
-    row = claim_above(room, 0.0, quantity=quantity, **words_of("aid_median_stays_bounded"))
-    if row.verdict == "not run" or dropout_drifts(by_method).verdict == "holds":
-        return row
-    return replace(row, verdict="not decided", remark=NO_DRIFT, chance=1.0)

@@ -3,14 +3,12 @@
 A small cousin of the random-label experiment of section 5.1.1, not one of the paper's own figures.
 """
 
-from collections.abc import Mapping
-
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
-from supple_lab.paper.compare import label_of, shown
+from supple_lab.paper.claims import Above, Below, Claim, Number
+from supple_lab.paper.compare import MethodRuns, label_of, shown
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Curve, Figure, Level, Panel, StudyReport, Table
-from supple_lab.report.verdict import claim_above, claim_below
+from supple_lab.report.figure import Curve, Figure, Level, Panel, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import Supervised
@@ -19,9 +17,8 @@ CHANCE = 0.1  # ten classes, drawn uniformly
 LOST = 0.5  # a network that ends this far below its first stage has lost most of what it could do
 KEPT = 0.05  # one that ends within five points of it still learns
 METRIC = "train_accuracy"
-QUANTITY = "change from the first to the last stage"
 SECTION = "5.1.1 Trainability"  # whose experiment it is a small cousin of
-Methods = Mapping[str, Results]
+Methods = dict[str, Results]
 
 # Long enough that a ReLU network has reached chance (by stage 8 of 20), short enough for a coffee.
 LONG = RandomLabel(num_stages=20, epochs=40)
@@ -35,6 +32,36 @@ SETTINGS = (
 )
 
 
+def change(results: Results) -> Sample:
+    """Last stage minus first, one number an ended run."""
+    return results.final(METRIC).minus(results.first(METRIC))
+
+
+def change_of(method: str) -> Number:
+    """A method's change, for the rules."""
+    return Number("change from the first to the last stage", lambda runs: change(runs.of(method)))
+
+
+def falls(method: str) -> Claim:
+    """The claim that a method loses what it could do."""
+    return Claim(
+        key=f"{method}_falls",
+        section=SECTION,
+        paper="declines over the stages, on MNIST (Figure 3)",
+        claim=f"{label_of(method)} loses its plasticity: it learns the last stage far worse than the first.",
+        rule=Below(change_of(method), -LOST),
+    )
+
+
+KEEPS = Claim(
+    key="aid_keeps",
+    section=SECTION,
+    paper="keeps a high accuracy throughout, on MNIST (Figure 3)",
+    claim="AID keeps its plasticity: it learns the last stage as well as the first.",
+    rule=Above(change_of("aid"), -KEPT),
+)
+
+
 class Quickstart(Study):
     """ReLU, Dropout and AID on random-label digits."""
 
@@ -44,6 +71,7 @@ class Quickstart(Study):
         "One network memorises 1,600 handwritten digits under random labels; then the labels are drawn anew, again and "
         "again. A network that keeps its plasticity learns the last labels as well as the first."
     )
+    claims = (falls("vanilla"), falls("dropout"), KEEPS)
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         problem = Supervised(scenario=SCENARIOS[order.scale], dataset=Digits())
@@ -56,7 +84,7 @@ class Quickstart(Study):
         return StudyReport(
             figures=(accuracy_figure(by_method),),
             tables=(first_and_last_table(by_method),),
-            claims=(falls_claim(by_method, "vanilla"), falls_claim(by_method, "dropout"), keeps_claim(by_method)),
+            claims=self.decided(MethodRuns(by_method), order),
             notes=(*((SMOKE,) if order.scale == "smoke" else ()), SETTINGS),
         )
 
@@ -89,34 +117,3 @@ def first_and_last_table(by_method: Methods) -> Table:
         header=("method", "first stage", "last stage", "change", "seeds"),
         rows=tuple((label_of(name), *map(shown, row), str(len(row[-1]))) for name, row in samples.items()),
     )
-
-
-def falls_claim(by_method: Methods, name: str) -> ClaimRow:
-    """Does the method lose what it could do?"""
-    return claim_below(
-        change(by_method.get(name, Results(()))),
-        -LOST,
-        claim=f"{label_of(name)} loses its plasticity: it learns the last stage far worse than the first.",
-        paper="declines over the stages, on MNIST (Figure 3)",
-        quantity=QUANTITY,
-        section=SECTION,
-        rule=f"Accuracy at the end of the last stage minus that of the first: below -{LOST:g}.",
-    )
-
-
-def keeps_claim(by_method: Methods) -> ClaimRow:
-    """Does AID end as well as it began?"""
-    return claim_above(
-        change(by_method.get("aid", Results(()))),
-        -KEPT,
-        claim="AID keeps its plasticity: it learns the last stage as well as the first.",
-        paper="keeps a high accuracy throughout, on MNIST (Figure 3)",
-        quantity=QUANTITY,
-        section=SECTION,
-        rule=f"Accuracy at the end of the last stage minus that of the first: above -{KEPT:g}.",
-    )
-
-
-def change(results: Results) -> Sample:
-    """Last stage minus first, one number an ended run."""
-    return results.final(METRIC).minus(results.first(METRIC))

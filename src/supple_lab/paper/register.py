@@ -1,7 +1,9 @@
 """Register of rules: when the rule that decides a claim was set, and which published runs existed by then.
 
 A rule that is set after its data may have been chosen by them. register.json has all rules that a claim had, the last
-one in force; tools/register_rules.py adds to it. A run that is not named there was made under its rule.
+one in force; tools/register_rules.py adds to it. A run that is not named there was made under its rule. Rules were once
+typed, and now render their own text: "reworded" has, for each rule that was in force then, the text that it renders
+today. Such a rule keeps its date, because it decides as before (tests/paper/test_reworded.py).
 """
 
 import hashlib
@@ -9,10 +11,29 @@ import json
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from supple_lab.paper import claims
+from supple_lab.paper.claims import Claim
+from supple_lab.paper.study import Study
+from supple_lab.registry import find
 from supple_lab.report.figure import ClaimRow
 
+STUDIES = (
+    "dropout_fails",
+    "warm_start",
+    "theory",
+    "trainability",
+    "trainability_metrics",
+    "preactivation_shift",
+    "continual_full",
+    "continual_limited",
+    "class_incremental",
+    "generalizability_gap",
+    "sensitivity",
+    "atari",
+    "supervised",
+)  # with claims of the paper, in its order
 FILE = files("supple_lab.paper") / "register.json"
 SHARED = "shared"  # the key of what claims.py says of all rules, to which each of them refers
 
@@ -26,6 +47,7 @@ class Rule:
     date: str
     test: str
     runs: frozenset[str]  # ids of the study's published runs that were made before it
+    rendered: bool = False  # its text is made by its code; before, it was typed beside it
 
 
 @cache
@@ -39,9 +61,21 @@ def rules() -> dict[str, tuple[Rule, ...]]:
     }
 
 
+def registered_claims() -> dict[str, tuple[str, Claim]]:
+    """Each claim of the paper with the name of its study, by its key, in the paper's order."""
+    return {claim.key: (study, claim) for study in STUDIES for claim in find(Study, study).claims}
+
+
 def texts() -> dict[str, str]:
     """What is registered today: the rule of each claim by its key, and what is said of all."""
-    return {SHARED: " ".join((claims.__doc__ or "").split())} | {one.key: one.test for one in claims.CLAIMS}
+    shared = " ".join((claims.__doc__ or "").split())
+    return {SHARED: shared} | {key: claim.text for key, (_, claim) in registered_claims().items()}
+
+
+def in_force(register: dict[str, Any], key: str) -> str:
+    """The digest of the text that a rule of the register has today; empty if there is none."""
+    every = register["rules"].get(key)
+    return register["reworded"].get(every[-1]["digest"], every[-1]["digest"]) if every else ""
 
 
 def digest_of(text: str) -> str:
@@ -51,8 +85,8 @@ def digest_of(text: str) -> str:
 
 def dated(row: ClaimRow) -> ClaimRow:
     """The row with the date of its rule, and with how many of its runs were made before; as it is if it has none."""
-    found = [one for one in claims.CLAIMS if (one.study, one.claim) == (row.study, row.claim)]
+    found = [key for key, (study, one) in registered_claims().items() if (study, one.claim) == (row.study, row.claim)]
     if not found:
         return row
-    rule = rules()[found[0].key][-1]
+    rule = rules()[found[0]][-1]
     return replace(row, rule_date=rule.date, rule_commit=rule.commit, num_before=len(rule.runs.intersection(row.runs)))

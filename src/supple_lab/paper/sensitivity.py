@@ -7,16 +7,14 @@ import numpy as np
 
 from supple.methods.activations import UseAID
 from supple_lab.optimizer import Adam, Optimizer
-from supple_lab.paper.claims import words_of
+from supple_lab.paper.claims import Above, Claim, Each, Most, Number
 from supple_lab.paper.compare import final_accuracy, label_of, mean_of, shown
-from supple_lab.paper.groups import in_each, in_most
 from supple_lab.paper.networks import ALL, Network, left_out, networks
 from supple_lab.paper.notes import LOOKED_AT, scale_notes
 from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables import Setting
-from supple_lab.report.figure import ClaimRow, Figure, HeatMap, Level, StudyReport, Table
+from supple_lab.report.figure import Figure, HeatMap, Level, StudyReport, Table
 from supple_lab.report.tables import ABSENT
-from supple_lab.report.verdict import claim_difference_above
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.continual import ContinualFull as Scenario
 
@@ -49,12 +47,30 @@ class Grid:
         return sorted({p for _, p in self.cells})
 
 
+ABOVE_RESET = Claim(
+    key="aid_above_reset_in_most_cells",
+    section="G.2.2 Hyperparameter Sensitivity",
+    paper="AID beats full reset at most combinations of p in 0.6 to 0.9 and learning rates 0.001 and 0.0001.",
+    claim="AID beats full reset whatever p and learning rate, in most cells.",
+    rule=Each(
+        "on each of the three",
+        dict,
+        Most(
+            "in most of the 8 cells",
+            lambda grid: {f"p {p:g} at {rate:g}": (own, grid.reset) for (rate, p), own in grid.cells.items()},
+            Above(Number("final test accuracy of AID minus that of full reset", lambda pair: pair[0].minus(pair[1]))),
+        ),
+    ),
+)
+
+
 class Sensitivity(Study):
     """AID at p from 0.6 to 0.9 and two learning rates on the three networks."""
 
     name = "sensitivity"
     title = "Sensitivity: AID at several p and learning rates"
     question = "In continual full, does AID end above full reset whatever its p and learning rate?"
+    claims = (ABOVE_RESET,)
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         cases = ("cnn",) if order.scale == "quick" else ALL
@@ -64,9 +80,23 @@ class Sensitivity(Study):
         grids = {condition.label: grid_of(results, condition, order) for condition in self.conditions(order)}
         absent = dict.fromkeys(left_out(self.conditions(order), *ALL), Grid({}, NOT_RUN))
         return StudyReport(
-            figures=(heat_maps(grids),),
-            tables=(cell_table(grids),),
-            claims=(above_reset_in_most({**grids, **absent}),),
+            figures=(
+                Figure(
+                    name="sensitivity",
+                    caption="Test accuracy after the last stage, mean and standard deviation over seeds; the mark on "
+                    "the colour bar is full reset, cells above it are bold.",
+                    panels=tuple(heat_map(label, grid) for label, grid in grids.items()),
+                ),
+            ),
+            tables=(
+                Table(
+                    name="cells",
+                    caption="Test accuracy after the last stage; mean ± standard deviation over seeds.",
+                    header=("network", "method", "p", "learning rate", "test accuracy", "minus full reset", "n"),
+                    rows=tuple(row for label, grid in grids.items() for row in cell_rows(label, grid)),
+                ),
+            ),
+            claims=self.decided({**grids, **absent}, order),
             notes=scale_notes(
                 order,
                 "sensitivity",
@@ -96,28 +126,14 @@ def slim(setting: Setting, optimizer: Optimizer) -> Setting:
 def grid_of(results: Results, condition: Condition, order: StudyOptions) -> Grid:
     """The final accuracies of a condition's runs, cell by cell."""
     own = condition.of(results, order)
+    by_setting = own.group_by(lambda spec: (spec.method, spec.optimizer))
     cells = {
-        (optimizer.learning_rate, method.relu_prob): final_accuracy(runs_of(own, Setting(method, optimizer)))
+        (optimizer.learning_rate, method.relu_prob): final_accuracy(by_setting.get((method, optimizer), Results(())))
         for method, optimizer in condition.settings(order)
         if isinstance(method, UseAID)
     }
     by_method = {name: final_accuracy(runs) for name, runs in own.group_by("method").items() if name != "aid"}
     return Grid(cells, by_method.pop("full_reset", NOT_RUN), by_method)
-
-
-def runs_of(results: Results, setting: Setting) -> Results:
-    """The runs of one method with one optimizer."""
-    return results.where(lambda spec: (spec.method, spec.optimizer) == setting)
-
-
-def heat_maps(grids: Mapping[str, Grid]) -> Figure:
-    """One map a network, full reset marked on its colour bar."""
-    return Figure(
-        name="sensitivity",
-        caption="Test accuracy after the last stage, mean and standard deviation over seeds; the mark on the colour "
-        "bar is full reset, cells above it are bold.",
-        panels=tuple(heat_map(label, grid) for label, grid in grids.items()),
-    )
 
 
 def heat_map(label: str, grid: Grid) -> HeatMap:
@@ -129,24 +145,11 @@ def heat_map(label: str, grid: Grid) -> HeatMap:
         y_label="learning rate",
         columns=tuple(f"{p:g}" for p in grid.probabilities),
         rows=tuple(f"{rate:g}" for rate in grid.rates),
-        samples=tuple(tuple(values_in(grid, (rate, p)) for p in grid.probabilities) for rate in grid.rates),
+        samples=tuple(
+            tuple(grid.cells.get((rate, p), NOT_RUN).values for p in grid.probabilities) for rate in grid.rates
+        ),
         reference=Level(label="full reset", value=reset) if np.isfinite(reset) else None,
         value_label="test accuracy",
-    )
-
-
-def values_in(grid: Grid, cell: Cell) -> np.ndarray:
-    """A cell's accuracies, one a run; none where it was not asked for."""
-    return grid.cells[cell].values if cell in grid.cells else np.zeros(0)
-
-
-def cell_table(grids: Mapping[str, Grid]) -> Table:
-    """Every cell that has run, and what else has, with its distance from full reset."""
-    return Table(
-        name="cells",
-        caption="Test accuracy after the last stage; mean ± standard deviation over seeds.",
-        header=("network", "method", "p", "learning rate", "test accuracy", "minus full reset", "n"),
-        rows=tuple(row for label, grid in grids.items() for row in cell_rows(label, grid)),
     )
 
 
@@ -167,22 +170,3 @@ def cell_rows(label: str, grid: Grid) -> list[tuple[str, ...]]:
 def distance(name: str, sample: Sample, reset: Sample) -> str:
     """How far a method is from full reset; of full reset itself, nothing is said."""
     return ABSENT if name == "full_reset" else shown(sample.minus(reset))
-
-
-def above_reset_in_most(grids: Mapping[str, Grid]) -> ClaimRow:
-    """Is AID above full reset in more than half of the cells, on each network?"""
-    words = words_of("aid_above_reset_in_most_cells")
-
-    def of_network(grid: Grid) -> ClaimRow:
-        rows = {
-            f"p {p:g} at {rate:g}": claim_difference_above(
-                sample,
-                grid.reset,
-                quantity=f"final test accuracy, AID at p {p:g} and {rate:g}, minus full reset",
-                **words,
-            )
-            for (rate, p), sample in grid.cells.items()
-        }
-        return in_most(rows, words)
-
-    return in_each({label: of_network(grid) for label, grid in grids.items()}, words)

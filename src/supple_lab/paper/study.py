@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from supple.methods.base import Method
 from supple_lab import registry
@@ -13,9 +13,12 @@ from supple_lab.models.base import Model
 from supple_lab.paper.tables import Case, Setting, best, find, search
 from supple_lab.precision import Precision
 from supple_lab.registry import UnknownName
-from supple_lab.report.figure import StudyReport
+from supple_lab.report.figure import ClaimRow, StudyReport
 from supple_lab.results.results import Results
 from supple_lab.spec import Problem, RunSpec
+
+if TYPE_CHECKING:
+    from supple_lab.paper.claims import Claim
 
 Scale = Literal["smoke", "quick", "paper"]
 
@@ -171,6 +174,7 @@ class Study(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     question: ClassVar[str]  # what the reader wants to know, in a sentence or two
+    claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
 
     @abstractmethod
     def conditions(self, order: StudyOptions) -> Sequence[Condition]:
@@ -179,6 +183,10 @@ class Study(ABC):
     @abstractmethod
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         """Figures, tables and claims from what there is."""
+
+    def decided(self, runs: Any, order: StudyOptions) -> tuple[ClaimRow, ...]:
+        """What the claims come to by these runs, as their rules take them."""
+        return tuple(claim.row(runs, study=self.name, scale=order.scale) for claim in self.claims)
 
     def objection(self, order: StudyOptions) -> str:
         """Why an option of the order would change nothing here; empty where each has something to change."""

@@ -1,13 +1,13 @@
-"""Kernel cost: what AID takes beside ReLU and Dropout, read from the file of `supple bench kernels` among the runs."""
+"""Theory (section 4, appendix C): what AID computes, what it is pulled towards, its moments, and what it costs.
+
+The cost is read from the file of `supple bench kernels` among the runs.
+"""
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +15,27 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple import theory
-from supple_lab.paper.claims import words_of
-from supple_lab.paper.groups import in_each
+from supple_lab.paper.claims import Claim, Computed
+from supple_lab.paper.findings import NOT_RUN, in_at_least
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import ClaimRow, Curve, Estimate, Figure, Level, Panel, StudyReport, Table, Verdict
-from supple_lab.report.verdict import Words, not_run
+from supple_lab.paper.theorem import (
+    NUM_NETWORKS,
+    NUM_UNITS,
+    PROBABILITIES,
+    ROUNDING,
+    Side,
+    corollary_1,
+    distances_of_one_unit,
+    dropout_has_no_pull,
+    enumerated_loss,
+    over_p,
+    pull_figure,
+    random_networks,
+    theorem_1,
+    theorem_figure,
+    theorem_table,
+)
+from supple_lab.report.figure import Curve, Figure, Finding, Level, Panel, StudyReport, Verdict
 from supple_lab.results.results import Results
 
 FILE = "bench-kernels.json"
@@ -44,31 +60,28 @@ class Excess:
             return "holds"
         return "fails" if self.low > 0.0 else "not decided"
 
-    def row(self, words: Words) -> ClaimRow:
+    def finding(self) -> Finding:
         """The claim in this case alone."""
         chance = 1.0 if self.verdict == "not decided" else 0.0
-        return replace(not_run(**words), verdict=self.verdict, n=self.turns, chance=chance)
+        return replace(NOT_RUN, verdict=self.verdict, n=self.turns, chance=chance)
 
 
-def aid_costs_what_dropout_costs(folder: Path | None) -> ClaimRow:
+def aid_costs_what_dropout_costs(folder: Path | None) -> Finding:
     """Does AID take at most as long as a ReLU and a Dropout, in every case of the benchmark in the folder?"""
-    words = words_of("aid_costs_what_dropout_costs")
     path = (folder or Path("OUT")) / FILE
     try:
         excesses = excesses_in(json.loads(path.read_bytes())["rows"])
     except FileNotFoundError:
-        return replace(not_run(**words), measured=f"not measured; supple bench kernels --json {path} does it")
+        return replace(NOT_RUN, measured=f"not measured; supple bench kernels --json {path} does it")
     except (ValueError, KeyError, TypeError):
-        return replace(
-            not_run(**words), measured=f"{path} is damaged; supple bench kernels --json {path} writes it anew"
-        )
+        return replace(NOT_RUN, measured=f"{path} is damaged; supple bench kernels --json {path} writes it anew")
     if not excesses:
-        return replace(not_run(**words), measured=f"{path} has no case of 2^16 values or more, forward and backward")
-    rows = {excess.case: excess.row(words) for excess in excesses}
+        return replace(NOT_RUN, measured=f"{path} has no case of 2^16 values or more, forward and backward")
+    found = {excess.case: excess.finding() for excess in excesses}
     worst = max(excesses, key=lambda excess: excess.middle)
     num_holding = sum(excess.verdict == "holds" for excess in excesses)
     return replace(
-        in_each(rows, words),
+        in_at_least(len(found), found),
         measured=f"holds in {num_holding} of {len(excesses)} cases (each?); AID minus ReLU and Dropout in times of "
         f"F.relu: {worst.middle:.2f} at most, in {worst.case}",
         interval=(worst.low, worst.high),
@@ -105,223 +118,76 @@ def counts(case: str) -> bool:
     return num_values >= SMALLEST and any(words in case for words in BOTH_WAYS)
 
 
-PROBABILITIES = tuple(round(0.05 * step, 2) for step in range(21))
-RATES = PROBABILITIES[1:-1]  # of Dropout; at 0 and 1 there is nothing to draw
-NUM_NETWORKS = 20
-NUM_UNITS = 8  # so few that the expectation over all 2^8 masks is exact
-ROUNDING = 1e-9  # relative; float64 is exact to 1e-13 over such sums
-
-Network = dict[str, Tensor]
-Side = Callable[..., Tensor]
-
-
-def random_networks(num_units: int = NUM_UNITS) -> list[Network]:
-    """Weights, input and target of two-layer networks with so many hidden units, the same every time."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = {"W1": (num_units, NUM_UNITS), "W2": (NUM_UNITS, num_units), "x": (NUM_UNITS,), "y": (NUM_UNITS,)}
-    return [
-        {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
-        for _ in range(NUM_NETWORKS)
-    ]
-
-
-def over_p(networks: list[Network], side: Side, *, probabilities: tuple[float, ...] = PROBABILITIES) -> np.ndarray:
-    """A loss or a penalty of each network at each probability."""
-    takes_target = "penalty" not in side.__name__
-    return np.array(
-        [
-            [float(side(own["W1"], own["W2"], x=own["x"], p=p, **target(own, takes_target))) for p in probabilities]
-            for own in networks
-        ]
-    )
-
-
-def distances_of_one_unit(left: Side, right: Side, *, probabilities: tuple[float, ...] = PROBABILITIES) -> np.ndarray:
-    """|left - right| / left for networks with one hidden unit, where both inequalities are equalities.
-
-    Cauchy and Schwarz lose nothing over a single unit, so an error on either side shows here, whatever its sign.
-    """
-    sides = [over_p(random_networks(1), side, probabilities=probabilities) for side in (left, right)]
-    return np.abs(sides[0] - sides[1]) / np.maximum(sides[0], 1.0)
-
-
-def corollary_1(networks: list[Network]) -> dict[str, np.ndarray]:
-    """Both sides of Corollary 1, and what Dropout and AID add to the loss where all pre-activations are negative."""
-    negative = [made_negative(network) for network in networks]
-    left, right = (over_p(networks, side, probabilities=RATES) for side in (enumerated_dropout_loss, dropout_bound))
-    dropout, aid, bound = (
-        over_p(negative, side, probabilities=RATES) for side in (pull_of_dropout, pull_of_aid, theory.aid_penalty_bound)
-    )
-    one_unit = distances_of_one_unit(enumerated_dropout_loss, dropout_bound, probabilities=RATES)
-    return {"left": left, "right": right, "dropout": dropout, "aid": aid, "bound": bound, "one_unit": one_unit}
-
-
-def target(network: Network, wanted: bool) -> Network:
-    """The target as an argument, where a side depends on it."""
-    return {"y": network["y"]} if wanted else {}
-
-
-def enumerated_loss(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
-    """E||W2 AID_p(W1 x) - y||^2 without any algebra: every mask with its probability."""
-    v = theory.preactivation(W1, x)
-    is_relu = every_mask(len(v))
-    activations = torch.where(is_relu, torch.relu(v), theory.negative_relu(v))
-    chances = (p * is_relu.double() + (1.0 - p) * (~is_relu).double()).prod(dim=1)
-    return chances @ theory.squared_error(W2, activations, y=y)
-
-
-def enumerated_dropout_loss(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
-    """E||W2 Dropout(relu(W1 x)) - y||^2 at drop rate p, every mask with its probability."""
-    v = theory.preactivation(W1, x)
-    is_kept = every_mask(len(v))
-    chances = ((1.0 - p) * is_kept.double() + p * (~is_kept).double()).prod(dim=1)
-    return chances @ theory.squared_error(W2, is_kept * torch.relu(v) / (1.0 - p), y=y)
-
-
-def dropout_bound(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
-    """The right side of Corollary 1: the ReLU network's loss plus the bound on Dropout's penalty."""
-    bound = theory.dropout_penalty_bound(W1, W2, x=x, drop_positive=p)
-    return theory.mean_network_loss(W1, W2, x=x, y=y, p=1.0) + bound
-
-
-def pull_of_dropout(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
-    """What Dropout at drop rate p adds to the loss of the ReLU network."""
-    return enumerated_dropout_loss(W1, W2, x=x, y=y, p=p) - theory.mean_network_loss(W1, W2, x=x, y=y, p=1.0)
-
-
-def pull_of_aid(W1: Tensor, W2: Tensor, *, x: Tensor, y: Tensor, p: float) -> Tensor:
-    """What AID that drops positive values at rate p adds to the loss under its mean, r_{1-p}."""
-    kept = 1.0 - p
-    return enumerated_loss(W1, W2, x=x, y=y, p=kept) - theory.mean_network_loss(W1, W2, x=x, y=y, p=kept)
-
-
-def made_negative(network: Network) -> Network:
-    """The same network with every pre-activation below zero: rows of W1 change their sign."""
-    signs = theory.preactivation(network["W1"], network["x"]).sign()
-    return {**network, "W1": -signs[:, None] * network["W1"]}
-
-
-@cache
-def every_mask(num_units: int) -> Tensor:
-    """All choices of a branch for each unit, one a row."""
-    return torch.tensor(list(product((True, False), repeat=num_units)))
-
-
-def theorem_figure(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Figure:
-    """Both sides, and the two penalties."""
-    losses = (over_networks("aid", "loss under AID (left side)", left), over_networks("aid", "right side", right))
-    penalties = (over_networks("aid", "exact penalty", penalty), over_networks("aid", "Theorem 1's penalty", bound))
-    x_label = "p, the probability of the ReLU"
-    return Figure(
-        name="theorem_1",
-        caption=f"Theorem 1 on {NUM_NETWORKS} random networks, their mean. The "
-        "penalties are what the loss under AID, and the bound on it, lie above the loss under r_p.",
-        panels=(
-            Panel(title="Both sides of Theorem 1", x_label=x_label, y_label="squared error", curves=losses),
-            Panel(title="The pull to a linear network", x_label=x_label, y_label="penalty", curves=penalties),
-        ),
-    )
-
-
-def over_networks(method: str, label: str, values: np.ndarray, *, x: tuple[float, ...] = PROBABILITIES) -> Estimate:
-    """A mean over networks at each p; they differ so much that a band would hide that each obeys the theorem."""
-    nowhere = np.full(len(x), np.nan)
-    return Estimate(
-        method=method,
-        label=label,
-        x=np.array(x),
-        middle=values.mean(axis=0),
-        low=nowhere,
-        high=nowhere,
-        n=len(values),
-    )
-
-
-def theorem_table(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Table:
-    """Both sides and both penalties at some p."""
-    columns = [PROBABILITIES.index(p) for p in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)]
-    rows = tuple(
-        (f"{PROBABILITIES[i]:g}", *(f"{side[:, i].mean():.3f}" for side in (left, right, penalty, bound)))
-        for i in columns
-    )
-    return Table(
-        name="theorem_1",
-        caption=f"Theorem 1, means over {NUM_NETWORKS} random networks.",
-        header=("p", "loss under AID", "right side", "exact penalty", "Theorem 1's penalty"),
-        rows=rows,
-    )
-
-
-def theorem_1(
-    left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray, one_unit: np.ndarray
-) -> ClaimRow:
-    """Is the left side never below the right, equal for one unit, and does the penalty never shrink towards 1/2?"""
-    margin = ((left - right) / np.maximum(left, 1.0)).min()
-    nearer = np.argsort(-np.abs(np.array(PROBABILITIES) - 0.5), kind="stable")  # from both ends to the middle
-    growth = min(float(smallest_step(side[:, nearer])) for side in (penalty, bound))
-    holds = margin >= -ROUNDING and growth >= -ROUNDING and one_unit.max() <= ROUNDING
-    return ClaimRow(
-        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
-        f"largest distance of both for one hidden unit (beyond rounding?); {growth:.3g}: smallest "
-        f"relative change of the penalty from a p to one nearer to 1/2 (likewise?); {len(PROBABILITIES)} values of p",
-        interval=None,
-        n=len(left),
-        verdict="holds" if holds else "fails",
-        **words_of("theorem_1"),
-    )
-
-
-def pull_figure(dropout: np.ndarray, aid: np.ndarray) -> Figure:
-    """What AID and Dropout add to the loss where all pre-activations are negative."""
-    curves = (
-        over_networks("aid", "AID, 1 − p = drop rate", aid, x=RATES),
-        over_networks("dropout", "Dropout after ReLU", dropout, x=RATES),
-    )
-    panel = Panel(
-        title="All pre-activations negative", x_label="drop rate of positive values", y_label="penalty", curves=curves
-    )
-    caption = (
-        f"Corollary 1 on the same {NUM_NETWORKS} networks with all pre-activations made negative, where a ReLU network "
-        "lets nothing pass: what the masks add to the loss, by enumeration."
-    )
-    return Figure(name="corollary_1", caption=caption, panels=(panel,))
-
-
-def dropout_has_no_pull(
-    left: np.ndarray,
-    right: np.ndarray,
-    *,
-    dropout: np.ndarray,
-    aid: np.ndarray,
-    bound: np.ndarray,
-    one_unit: np.ndarray,
-) -> ClaimRow:
-    """Does Corollary 1's inequality hold, and where all is negative, does Dropout add nothing while AID pulls?"""
-    margin = ((left - right) / np.maximum(left, 1.0)).min()
-    added = (np.abs(dropout) / np.maximum(bound, 1.0)).max()
-    excess, least = ((aid - bound) / np.maximum(aid, 1.0)).min(), bound.min()
-    inequality = margin >= -ROUNDING and one_unit.max() <= ROUNDING
-    holds = inequality and added <= ROUNDING and excess >= -ROUNDING and least > ROUNDING
-    return ClaimRow(
-        measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
-        "largest distance of both for one hidden unit (beyond rounding?); with all pre-activations "
-        f"negative, {added:.3g}: the most that Dropout adds (beyond rounding?); {least:.3g}: the least that AID must "
-        f"add by Theorem 1 (above 0?), {aid.min():.3g}: that it does; {len(RATES)} drop rates",
-        interval=None,
-        n=len(left),
-        verdict="holds" if holds else "fails",
-        **words_of("dropout_has_no_such_pull"),
-    )
-
-
-def smallest_step(penalties: np.ndarray) -> float:
-    """The smallest change from one p to the next, over the largest penalty of the network."""
-    return float((np.diff(penalties, axis=1) / penalties.max(axis=1, keepdims=True)).min())
-
-
 FIGURE_P = 0.9  # as the paper's experiments with random labels
 NUM_NORMAL = 2**17  # numbers z for each p
 SMOKE = "Smoke scale: to see that everything runs; no verdict is given, as with the other studies. Take --scale quick."
+
+
+class Parts(NamedTuple):
+    """All that the claims are about, computed once."""
+
+    folder: Path | None  # with the benchmark's file
+    theorem: dict[str, np.ndarray]
+    corollary: dict[str, np.ndarray]
+    moments: tuple[np.ndarray, np.ndarray]
+
+
+ANALYSIS = "4.4 Theoretical Analysis"
+CLAIMS = (
+    Claim(
+        key="aid_costs_what_dropout_costs",
+        section="4.3 Simplified Version of AID",
+        paper="AID has the computational complexity of standard Dropout.",
+        claim="AID takes no longer than ReLU and Dropout.",
+        rule=Computed(
+            "in each case of `supple bench kernels` with at least 2^16 values, forward and backward, over F.relu: AID "
+            "at most 1 plus F.dropout, because it stands in for both. Turns stand for seeds, quartiles for the "
+            "interval",
+            lambda parts: aid_costs_what_dropout_costs(parts.folder),
+        ),
+    ),
+    Claim(
+        key="theorem_1",
+        section=ANALYSIS,
+        paper="For two layers the loss under AID is at least that under r_p plus 4p(1-p)/(n(2p-1)^2) R_p, a pull to "
+        "the linear network that grows as p approaches 0.5.",
+        claim="Check: Theorem 1's inequality holds, and its penalty grows towards p = 1/2.",
+        rule=Computed(
+            "on random networks and a grid of p, expectations exact: left side minus right side never below 0, and 0 "
+            "for a single hidden unit, where it is an equality (beyond rounding); the penalty at p nearer to 1/2 never "
+            "smaller than at p further away",
+            lambda parts: theorem_1(**parts.theorem),
+        ),
+        is_check=True,
+    ),
+    Claim(
+        key="dropout_has_no_such_pull",
+        section="C.2 Effect of Theorem 1 for ReLU and Standard Dropout",
+        paper="Dropout after ReLU does not regularize to a linear network: its penalty is at least p/(n(1-p)) times "
+        "the squared output of the ReLU network, in which negative pre-activations have no part.",
+        claim="Check: Dropout after ReLU lacks AID's pull to the linear network.",
+        rule=Computed(
+            "on random networks and a grid of p, expectations exact: Dropout's loss minus the corollary's right side "
+            "never below 0, and 0 for a single hidden unit (beyond rounding). If all pre-activations are negative, "
+            "Dropout adds nothing to the loss, though the network is not linear, and AID adds at least Theorem 1's "
+            "penalty, above 0",
+            lambda parts: dropout_has_no_pull(**parts.corollary),
+        ),
+        is_check=True,
+    ),
+    Claim(
+        key="he_moments",
+        section=ANALYSIS,
+        paper="With He initialisation AID is as stable as ReLU: both leave half of the variance.",
+        claim="Check: AID keeps He's moment law for every p: half of the second moment, half of the slopes.",
+        rule=Computed(
+            "E[AID(z)^2] / Var z and P(slope = 1) over a grid of p, for normal z, each with -z under the same mask: "
+            "1/2, beyond rounding",
+            lambda parts: he_moments(*parts.moments),
+        ),
+        is_check=True,
+    ),
+)
 
 
 class Theory(Study):
@@ -333,31 +199,31 @@ class Theory(Study):
         "In training AID is a ReLU or a negative ReLU by chance, in evaluation their mean. Does Theorem 1 hold, that "
         "this pulls a network towards a linear one? Does He initialisation suit it? And what does it cost?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return ()
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         networks = random_networks()
-        left, right = (over_p(networks, side) for side in (enumerated_loss, theory.aid_loss_bound))
-        penalty, bound = (over_p(networks, side) for side in (theory.aid_penalty, theory.aid_penalty_bound))
+        sides: dict[str, Side] = {
+            "left": enumerated_loss,
+            "right": theory.aid_loss_bound,
+            "penalty": theory.aid_penalty,
+            "bound": theory.aid_penalty_bound,
+        }
+        theorem = {name: over_p(networks, side) for name, side in sides.items()}
         one_unit = distances_of_one_unit(enumerated_loss, theory.aid_loss_bound)
-        corollary = corollary_1(networks)
-        second_moments, slopes = sampled_moments()
+        corollary, moments = corollary_1(networks), sampled_moments()
         return StudyReport(
             figures=(
                 branches_figure(),
-                theorem_figure(left, right, penalty=penalty, bound=bound),
+                theorem_figure(**theorem),
                 pull_figure(corollary["dropout"], corollary["aid"]),
-                moments_figure(second_moments, slopes),
+                moments_figure(*moments),
             ),
-            tables=(theorem_table(left, right, penalty=penalty, bound=bound),),
-            claims=(
-                aid_costs_what_dropout_costs(results.root),
-                theorem_1(left, right, penalty=penalty, bound=bound, one_unit=one_unit),
-                dropout_has_no_pull(**corollary),
-                he_moments(second_moments, slopes),
-            ),
+            tables=(theorem_table(**theorem),),
+            claims=self.decided(Parts(results.root, {**theorem, "one_unit": one_unit}, corollary, moments), order),
             notes=(
                 *((SMOKE,) if order.scale == "smoke" else ()),
                 "Nothing is trained, so that there is no protocol to be larger or smaller than: every scale computes "
@@ -384,18 +250,15 @@ def branches_figure() -> Figure:
             title=title,
             x_label="pre-activation",
             y_label="activation",
-            curves=tuple(line(*one, x=x) for one in chosen),
+            curves=tuple(
+                Curve(method=method, label=label, x=x.numpy(), values=y.numpy()[None]) for method, label, y in chosen
+            ),
             y_range=(-2.1, 2.1),
         )
         for title, chosen in (("training", drawn[:2]), ("evaluation", drawn[2:]))
     )
     caption = f"AID with p = {FIGURE_P:g}, element by element (the paper's Figure 1)."
     return Figure(name="aid", caption=caption, panels=panels)
-
-
-def line(method: str, label: str, y: Tensor, *, x: Tensor) -> Curve:
-    """A function as a curve."""
-    return Curve(method=method, label=label, x=x.numpy(), values=y.numpy()[None])
 
 
 # He initialisation.
@@ -466,14 +329,13 @@ def sampled(method: str, label: str, values: np.ndarray) -> Curve:
     return Curve(method=method, label=label, x=np.array(PROBABILITIES), values=values[None])
 
 
-def he_moments(second_moments: np.ndarray, slopes: np.ndarray) -> ClaimRow:
+def he_moments(second_moments: np.ndarray, slopes: np.ndarray) -> Finding:
     """Are moments and slopes a half at every p, to rounding?"""
     furthest = max(np.abs(second_moments - 0.5).max(), np.abs(slopes - 0.5).max())
-    return ClaimRow(
+    return Finding(
         measured=f"{furthest:.3g}: furthest from 1/2 (beyond rounding?), over {len(PROBABILITIES)} values of p with "
         f"{NUM_NORMAL:,} draws each, z and −z under one mask",
         interval=None,
         n=len(PROBABILITIES),
         verdict="holds" if furthest <= ROUNDING else "fails",
-        **words_of("he_moments"),
     )

@@ -7,9 +7,27 @@ from supple.metrics.base import Metric
 from supple.metrics.rank import EffectiveRank
 from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
 from supple_lab.paper import trainability
-from supple_lab.paper.claims import words_of
+from supple_lab.paper.claims import (
+    LOST,
+    Above,
+    Agree,
+    All,
+    Below,
+    Claim,
+    Computed,
+    Each,
+    Lost,
+    Number,
+    OnlyIf,
+    Rule,
+    declines,
+    final,
+    number,
+    quarter_mean,
+    words_for,
+)
 from supple_lab.paper.compare import (
-    Chosen,
+    MethodRuns,
     chosen,
     label_of,
     methods_of,
@@ -17,16 +35,13 @@ from supple_lab.paper.compare import (
     shown,
     stage_curves,
     stage_label,
-    times,
 )
-from supple_lab.paper.fresh import LOST, VANILLA, claim_lost, ends, fresh_accuracy, reference, stand_in_notes
-from supple_lab.paper.groups import in_each, provided, under_both
-from supple_lab.paper.rules import claim_decline, claims_above
+from supple_lab.paper.fresh import ends, fresh_accuracy, reference, stand_in_notes
 from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.tables import ADAM_HIGH
-from supple_lab.paper.trainability import HALF, SELECTED_BY
-from supple_lab.report.figure import ClaimRow, Figure, Panel, StudyReport, Table
-from supple_lab.report.verdict import Words, claim_above, claim_below, claim_difference_above, claim_difference_below
+from supple_lab.paper.trainability import HALF
+from supple_lab.paper.trainability_grid import SELECTED_BY
+from supple_lab.report.figure import Figure, Panel, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
@@ -41,8 +56,9 @@ OTHERS = ("vanilla", "dropout")
 class Group:
     """One problem's runs to report, and its fresh vanilla networks."""
 
-    runs: Chosen
+    runs: MethodRuns
     references: Results
+    metric: str = "online_accuracy"  # that a claim is about
 
     def of(self, method: str) -> Results:
         """The method's runs; none where it was not run."""
@@ -58,103 +74,139 @@ class Group:
 
 
 Groups = Mapping[str, Group]  # by problem, as it is called
-NOTHING = Group(Chosen({}), Results(()))
+NOTHING = Group(MethodRuns({}), Results(()))
 
 
-def claims(groups: Groups) -> tuple[ClaimRow, ...]:
-    """All of them, in the paper's order."""
-    return (
-        dropout_has_no_effect(groups),
-        dropout_helps_permuted_slightly(groups),
-        aid_prevents_saturation(groups),
-        aid_above_throughout(groups, "sign_entropy", words_of("aid_keeps_sign_entropy")),
-        aid_above_throughout(groups, "srank", words_of("aid_keeps_effective_rank")),
-        ranks_decline(groups),
+def end(metric: str, method: str) -> Number:
+    """The last tenth of the stages."""
+    return number(f"last tenth of {words_for(metric)}", method, lambda group: ends(group.of(method), metric))
+
+
+def shortfall(method: str) -> Number:
+    """How far the last tenth is below a fresh vanilla network, by the accuracy that is asked."""
+    return number("shortfall", method, lambda group: group.below(method, group.metric))
+
+
+def fresh(metric: str) -> Number:
+    """What a fresh vanilla network comes to."""
+    return Number(f"{words_for(metric)} of a fresh vanilla network", lambda group: group.fresh(metric))
+
+
+def rivals(groups: Groups) -> dict[str, MethodRuns]:
+    """AID beside each of the two on each problem."""
+    return {
+        f"{name} against {label_of(other)}": group.runs.called(aid="aid", other=other)
+        for name, group in groups.items()
+        for other in OTHERS
+    }
+
+
+def above_throughout(key: str, metric: str, paper: str, claim: str) -> Claim:
+    """The claim that AID's number is above each of the other two in each quarter of the stages, on both problems."""
+    return Claim(
+        key=key,
+        section=SECTION,
+        paper=paper,
+        claim=claim,
+        rule=Each(
+            "the other being vanilla and Dropout, in each quarter of the stages on both problems, each by its own "
+            "interval",
+            lambda groups: {
+                f"{name} ({quarter})": part
+                for name, pair in rivals(groups).items()
+                for quarter, part in pair.by_measured_quarter(metric, "aid").items()
+            },
+            Above(quarter_mean(metric, "aid") - quarter_mean(metric, "other")),
+        ),
     )
 
 
-def dropout_has_no_effect(groups: Groups) -> ClaimRow:
-    """If vanilla has lost its plasticity on random labels: is Dropout less than five points better in each number?"""
-    words, group = words_of("dropout_has_no_effect_on_random_labels"), groups.get(RANDOM, NOTHING)
-    vanilla, dropout = (group.of(method) for method in OTHERS)
-    accuracies = {
-        f"{name}, last tenth": ends(dropout, metric).minus(ends(vanilla, metric)) for name, metric in READINGS.items()
-    }
+def no_effect() -> Rule:
+    """Dropout is less than five points better than a vanilla network that has lost its plasticity, in each number."""
     better = {
-        **accuracies,
-        "saturated share": vanilla.final("saturated_share").minus(dropout.final("saturated_share")),
-        "sign entropy": dropout.final("sign_entropy").minus(vanilla.final("sign_entropy")),
-    }
-    rows = {
-        name: claim_below(sample, LOST, quantity=f"{name}, Dropout better than ReLU by", **words)
-        for name, sample in better.items()
+        **{f"{name}, last tenth": end(metric, "dropout") - end(metric, "vanilla") for name, metric in READINGS.items()},
+        "saturated share": final("saturated_share", "vanilla") - final("saturated_share", "dropout"),
+        "sign entropy": final("sign_entropy", "dropout") - final("sign_entropy", "vanilla"),
     }
     losses = {
-        f"ReLU has lost its plasticity by {name}": claim_lost(ends(vanilla, metric), group.fresh(metric), **words)
+        f"ReLU has lost its plasticity by {name}": Lost(end(metric, "vanilla"), fresh(metric))
         for name, metric in READINGS.items()
     }
-    return provided(in_each(rows, words), losses)
+    return OnlyIf(losses, All({name: Below(difference, LOST) for name, difference in better.items()}))
 
 
-def dropout_helps_permuted_slightly(groups: Groups) -> ClaimRow:
-    """If vanilla ends below a fresh network on permuted pixels: does Dropout make up for some of it, but not half?"""
-    words, group = words_of("dropout_helps_permuted_only_slightly"), groups.get(PERMUTED, NOTHING)
-    below = f"last tenth below {VANILLA}"
-
-    def helps_slightly(metric: str) -> ClaimRow:
-        vanilla, dropout = (group.below(method, metric) for method in OTHERS)
-        half = times(vanilla, HALF)
-        rows = {
-            "it helps": claim_difference_above(vanilla, dropout, quantity=f"{below}, ReLU minus Dropout", **words),
-            "slightly": claim_difference_above(dropout, half, quantity=f"{below}, Dropout minus half of ReLU", **words),
-        }
-        loss = claim_above(vanilla.of_seeds(dropout.seeds), 0.0, quantity=f"{below}, ReLU", **words)
-        return provided(in_each(rows, words), {"there is a loss": loss})
-
-    return under_both({name: helps_slightly(metric) for name, metric in READINGS.items()}, words)
-
-
-def aid_prevents_saturation(groups: Groups) -> ClaimRow:
-    """Are fewer of AID's units saturated than of each of the other two, on both problems?"""
-    words = words_of("aid_prevents_saturation")
-    rows = {
-        f"{name} against {label_of(other)}": claim_difference_below(
-            group.of("aid").final("saturated_share"),
-            group.of(other).final("saturated_share"),
-            quantity="saturated share, AID minus the other",
-            **words,
-        )
-        for name, group in groups.items()
-        for other in OTHERS
-    }
-    return in_each(rows, words)
-
-
-def aid_above_throughout(groups: Groups, metric: str, words: Words) -> ClaimRow:
-    """The claim that AID's number is above each of the other two in each quarter of the stages, on both problems."""
-    rows = {
-        f"{name} against {label_of(other)} ({quarter})": row
-        for name, group in groups.items()
-        for other in OTHERS
-        for quarter, row in claims_above(
-            group.of("aid"), group.of(other), metric, quantity="AID minus the other", words=words
-        ).items()
-    }
-    return in_each(rows, words)
-
-
-def ranks_decline(groups: Groups) -> ClaimRow:
-    """Do the ranks of vanilla and of Dropout end below nine tenths of what they were after the first stage?"""
-    words = words_of("vanilla_and_dropout_ranks_decline")
-    rows = {
-        f"{label_of(method)} on {name}": claim_decline(
-            group.of(method), "srank", quantity="effective rank", words=words
-        )
-        for name, group in groups.items()
-        for method in OTHERS
-    }
-    return in_each(rows, words)
-
+VANILLA, DROPOUT = shortfall("vanilla"), shortfall("dropout")
+HELPS_SLIGHTLY = OnlyIf(
+    {"there is a loss": Above(VANILLA.in_seeds_of(DROPOUT))},
+    All({"it helps": Above(VANILLA - DROPOUT), "slightly": Above(DROPOUT - HALF * VANILLA)}),
+)
+NO_EFFECT = no_effect()
+SECTION = "G.1.2 Analysis of Metrics Contributing to Plasticity Loss"
+CLAIMS = (
+    Claim(
+        key="dropout_has_no_effect_on_random_labels",
+        section=SECTION,
+        paper="Dropout had no effect on random label MNIST.",
+        claim="On random labels Dropout does nothing against the loss of plasticity.",
+        rule=Computed(
+            f"{NO_EFFECT.text}, on random labels",
+            lambda groups: NO_EFFECT.decide(groups.get(RANDOM, NOTHING), "paper"),
+            NO_EFFECT.caveats,
+        ),
+    ),
+    Claim(
+        key="dropout_helps_permuted_only_slightly",
+        section=SECTION,
+        paper="Dropout provided only a slight improvement in permuted MNIST.",
+        claim="On permuted MNIST Dropout makes up for some of the vanilla network's loss, and for less than half.",
+        rule=Agree(
+            "on permuted pixels, by both accuracies",
+            lambda groups: {
+                name: replace(groups.get(PERMUTED, NOTHING), metric=metric) for name, metric in READINGS.items()
+            },
+            HELPS_SLIGHTLY,
+        ),
+    ),
+    Claim(
+        key="aid_prevents_saturation",
+        section=SECTION,
+        paper="Many units of the vanilla and Dropout networks become dormant; AID prevents saturation.",
+        claim="Fewer units saturate with AID than without or with Dropout.",
+        rule=Each(
+            "the other being vanilla and Dropout, on both problems; not the dormant ratio, which is 0 for AID by "
+            "construction",
+            rivals,
+            Below(final("saturated_share", "aid") - final("saturated_share", "other")),
+        ),
+    ),
+    above_throughout(
+        "aid_keeps_sign_entropy",
+        "sign_entropy",
+        "AID keeps a consistently higher sign entropy.",
+        "AID's units change sign more than those of the vanilla and the Dropout network throughout.",
+    ),
+    above_throughout(
+        "aid_keeps_effective_rank",
+        "srank",
+        "AID preserves the effective rank throughout training.",
+        "AID's features have a higher rank than those of the vanilla and the Dropout network throughout.",
+    ),
+    Claim(
+        key="vanilla_and_dropout_ranks_decline",
+        section=SECTION,
+        paper="The effective ranks of the vanilla and the Dropout network rapidly decline.",
+        claim="The effective ranks of the vanilla and the Dropout network decline.",
+        rule=Each(
+            "for vanilla and Dropout on both problems",
+            lambda groups: {
+                f"{label_of(method)} on {name}": group.runs.called(each=method)
+                for name, group in groups.items()
+                for method in OTHERS
+            },
+            declines("srank"),
+        ),
+    ),
+)
 
 METHODS = ("vanilla", "dropout", "aid")
 METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
@@ -214,6 +266,7 @@ class TrainabilityMetrics(Study):
         "A network that stops learning has changed inside: units fall silent, their signs no longer depend on the "
         "input, features collapse into few directions. Do Dropout and AID prevent it?"
     )
+    claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(one for cell in cells(order) for one in (cell, reference(cell, order)))
@@ -223,7 +276,7 @@ class TrainabilityMetrics(Study):
         return StudyReport(
             figures=(figure(groups),),
             tables=(table(groups),),
-            claims=claims(groups),
+            claims=self.decided(groups, order),
             notes=(
                 *SCALE_NOTES[order.scale],
                 CAVEAT,
@@ -284,8 +337,8 @@ def table(groups: Groups) -> Table:
         (
             name,
             label_of(method),
-            *(shown(at_the_end(group, method, q.metric)) for q in QUANTITIES),
-            number(group, method),
+            *(shown(group.of(method).final(quantity.metric)) for quantity in QUANTITIES),
+            str(len(group.of(method).final("saturated_share"))),
         )
         for name, group in groups.items()
         for method in methods_of({name: group.runs for name, group in groups.items()})
@@ -297,13 +350,3 @@ def table(groups: Groups) -> Table:
         header=("problem", "method", *(quantity.title for quantity in QUANTITIES), "n"),
         rows=rows,
     )
-
-
-def at_the_end(group: Group, method: str, metric: str) -> Sample:
-    """The number at the last stage, one a run."""
-    return group.of(method).final(metric)
-
-
-def number(group: Group, method: str) -> str:
-    """How many runs ended."""
-    return str(len(at_the_end(group, method, "saturated_share")))
