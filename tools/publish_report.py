@@ -18,8 +18,8 @@ from store_from_report import add_order, ordered_by, read_report, store_from_rep
 
 from supple_lab import registry
 from supple_lab.commands.base import BAD_USAGE, BadUsage
-from supple_lab.commands.messages import advising, refusals_told
 from supple_lab.commands.report import make_report
+from supple_lab.commands.terminal import advising, refusals_as_sentences
 from supple_lab.files import StorageError
 from supple_lab.paper.manifest import read_manifest, studies_in
 from supple_lab.paper.study import Study
@@ -37,7 +37,11 @@ def main() -> None:
         if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
             raise BadUsage(USAGE)
         study, folders = sys.argv[1], [Path(name) for name in sys.argv[2:]]
-        with refusals_told(), advising("Choose a folder that you may write to."), tempfile.TemporaryDirectory() as made:
+        with (
+            refusals_as_sentences(),
+            advising("Choose a folder that you may write to."),
+            tempfile.TemporaryDirectory() as made,
+        ):
             print(merge(study, folders, results=RESULTS / study, out=Path(made) / "out"))
             publish(Path(made) / "out", study, RESULTS / study)
     except (StorageError, BadUsage, registry.UnknownName) as error:

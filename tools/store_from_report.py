@@ -22,8 +22,8 @@ from typing import Any
 from supple_lab import registry
 from supple_lab.cli import command_of
 from supple_lab.commands.base import BAD_USAGE, BadUsage, Command
-from supple_lab.commands.messages import advising, refusals_told
 from supple_lab.commands.run import Run
+from supple_lab.commands.terminal import advising, refusals_as_sentences
 from supple_lab.files import StorageError
 from supple_lab.paper.manifest import add_to_manifest
 from supple_lab.paper.study import Study, StudyOptions
@@ -65,7 +65,7 @@ def main() -> None:
         if len(sys.argv) < 3:
             raise BadUsage(USAGE)
         *paths, out = map(Path, sys.argv[1:])
-        with refusals_told(), advising("Choose a folder that you may write to."):
+        with refusals_as_sentences(), advising("Choose a folder that you may write to."):
             reports = [read_report(path) for path in paths]
             num_runs = store_from_reports(reports, out)
             print(f"{counted(num_runs)} in {out}{words_of_withdrawn(reports, num_runs)}")
