@@ -271,7 +271,7 @@ class Figure:
     name: str
     caption: str
     panels: tuple[AnyPanel, ...]  # row after row
-    columns: int = 3  # at most; fewer where there are fewer panels
+    columns: int = 3  # at most; fewer if there are fewer panels
 
     def filled(self) -> "Figure":
         """The panels that show anything, with a word on the others; all of them if none does."""
@@ -319,13 +319,13 @@ class Finding:
 
     measured: str
     interval: tuple[float, float] | None
-    n: int  # runs behind it; the fewest of its parts, where it has some
+    n: int  # runs behind it; the fewest of its parts, if it has some
     verdict: Verdict
-    # Of such a verdict, two-sided, where the truth lies on the threshold; 0 where it is computed, 1 where it is open.
+    # Of such a verdict, two-sided, if the truth lies on the threshold; 0 if it is computed, 1 if it is open.
     chance: float = 0.0
     remark: str = ""  # why the verdict is another than what was measured alone would give
     runs: tuple[str, ...] = ()  # ids of the runs it rests on
-    parts: tuple["Part", ...] = ()  # the comparisons that it is decided by, where it is over several
+    parts: tuple["Part", ...] = ()  # the comparisons that it is decided by, if it is over several
 
     @property
     def brief(self) -> str:
@@ -347,7 +347,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Finding):
-    """One condition of a claim over several; its own parts, where it is over several in turn."""
+    """One condition of a claim over several; its own parts, if it is over several in turn."""
 
     name: str
 
@@ -361,18 +361,18 @@ class ClaimRow(Finding):
     section: str = ""  # where in the paper it stands
     study: str = ""  # which study tests it
     rule: str = ""  # what decides it
-    rule_date: str = ""  # when that was set; empty where it is not registered
+    rule_date: str = ""  # when that was set; empty if it is not registered
     rule_commit: str = ""  # the commit that set it
     num_before: int = 0  # how many of its runs had been made by then
 
     @property
     def rule_set(self) -> str:
-        """When the rule was set, and whether that was after the data; empty where it is not registered."""
+        """When the rule was set, and whether that was after the data; empty if it is not registered."""
         return ", ".join(filter(None, (self.rule_date, self.after_data)))
 
     @property
     def after_data(self) -> str:
-        """That the rule is younger than its runs, or some of them; empty where it is not."""
+        """That the rule is younger than its runs, or some of them; empty if it is not."""
         if not self.num_before:
             return ""
         some = "" if self.num_before == len(self.runs) else f" of {self.num_before} of {len(self.runs)} runs"

@@ -101,9 +101,8 @@ SCALE_NOTES = {
     "to show the shape of the claims.",
 }
 VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "fails": "✕", "not decided": "≈", "not run": ABSENT}
-FULL_WIDTH, COLUMN_GAP, PHONE_WIDTH, MEDIUM_WIDTH = 960.0, 24.0, 358.0, 600.0  # pixels, as page.css has them
-HEIGHTS = {(False, True): 460.0, (False, False): 310.0, (True, False): 272.0, (True, True): 272.0}  # many, wide
-COLOUR_BAR = 56.0
+FULL_WIDTH, COLUMN_GAP, PHONE_WIDTH = 960.0, 24.0, 358.0  # pixels, as page.css has them
+COLOUR_BAR = 56.0  # pixels in height
 View = dict[str, Any]
 
 
@@ -182,8 +181,8 @@ def _panel_view(figure: Figure, place: int, columns: int) -> View:
     tips = [tip_of(panel, cell) for cell in cells(panel)] if isinstance(panel, HeatMap) else ()
     drawn = {}
     for use, width in widths.items():
-        height = HEIGHTS[len(figure.panels) > 1, width > MEDIUM_WIDTH] + COLOUR_BAR * isinstance(panel, HeatMap)
-        height *= max(1.0, width / wide) if alike else 1.0
+        height = 272.0 if len(figure.panels) > 1 else 460.0 if width > PHONE_WIDTH else 310.0
+        height = (height + COLOUR_BAR * isinstance(panel, HeatMap)) * (width / wide if alike else 1.0)
         salt = f"{figure.name} {place} {use}"
         drawn[use] = inline_svg(panel, looks, pixels=(width, height), salt=salt, tips=tips)
     first = next(iter(drawn.values()))

@@ -77,7 +77,7 @@ def _other_commits(runs: Sequence[RunResult]) -> Iterator[str]:
 
 
 def version_of(run: RunResult, package: str) -> str:
-    """The version of a package that the run names; empty where it names none."""
+    """The version of a package that the run names; empty if it names none."""
     versions = run.facts.get("versions")
     return str(versions.get(package, "")) if isinstance(versions, dict) else ""
 

@@ -141,7 +141,7 @@ def trained_on(runs: Sequence[RunResult]) -> str:
 
 
 def precision_of(run: RunResult) -> str:
-    """What the run's matrix products were rounded to; empty where neither it nor its device tells."""
+    """What the run's matrix products were rounded to; empty if neither it nor its device tells."""
     if told := run.facts.get("precision"):
         return str(told)
     if run.device or run.spec.precision != "default":  # runs of older versions do not say it

@@ -123,7 +123,7 @@ def ends_of(cell: str) -> tuple[str, str] | None:
 
 
 def caption_of(table: Table) -> str:
-    """The caption, and what the brackets are where there are any."""
+    """The caption, and what the brackets are, if there are any."""
     has_intervals = any(ends_of(cell) for row in table.rows for cell in row)
     return f"{table.caption} {IN_BRACKETS}" if has_intervals else table.caption
 
@@ -153,7 +153,7 @@ def best_of_columns(values: np.ndarray, *, columns: Sequence[int]) -> frozenset[
 
 
 def show_interval(interval: tuple[float, float] | None) -> str:
-    """The interval as text; a dash where there is none."""
+    """The interval as text; a dash if there is none."""
     return ABSENT if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
 
 
@@ -162,7 +162,7 @@ def _pipes(cells: Iterable[str]) -> str:
 
 
 def brackets(cell: str) -> str:
-    """The cell's interval in brackets, after a space; nothing where it has none."""
+    """The cell's interval in brackets, after a space; nothing if it has none."""
     ends = ends_of(cell)
     return f" [{ends[0]}, {ends[1]}]" if ends else ""
 
@@ -247,7 +247,7 @@ def _measured(row: ClaimRow) -> str:
 
 
 def selection_of(row: ClaimRow, notes: Sequence[str]) -> str:
-    """What a claim's verdict must not be read without, where settings were selected on its seeds; else nothing."""
+    """What a claim's verdict must not be read without, if settings were selected on its seeds; else nothing."""
     return f"some settings were selected on {REPORTED_SEEDS}" if row.n and on_reported_seeds(notes) else ""
 
 

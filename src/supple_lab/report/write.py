@@ -19,7 +19,7 @@ from supple_lab.results.results import Results
 def write_report(folder: Path, info: ReportInfo, *, results: Results, report: StudyReport) -> Path:
     """Write all files of a study's report into the folder; return the study's page.
 
-    index.html is that page again where the folder holds no other study, else an overview of all of them.
+    index.html is that page again if the folder holds no other study, else an overview of all of them.
     """
     try:
         (folder / "cards").mkdir(parents=True, exist_ok=True)

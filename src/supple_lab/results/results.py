@@ -117,7 +117,7 @@ FIELDS: dict[str, Callable[[RunSpec], Any]] = {
 
 
 def field_of(spec: RunSpec, name: str) -> Any:
-    """A named field, or one inside a part ("method.relu_prob"; None where the part has no such field)."""
+    """A named field, or one inside a part ("method.relu_prob"; None if the part has no such field)."""
     if name in FIELDS:
         return FIELDS[name](spec)
     part, *rest = name.split(".")
@@ -132,7 +132,7 @@ class Sample:
 
     values: np.ndarray  # (runs,); not a number for a run that diverged before it had one
     seeds: tuple[int, ...]
-    runs: tuple[str, ...]  # ids, one a value; all that stand behind them where a value is made of several runs
+    runs: tuple[str, ...]  # ids, one a value; all that stand behind them if a value is made of several runs
 
     def __len__(self) -> int:
         return len(self.values)
@@ -192,8 +192,8 @@ class RunResult:
     reason: str  # why it failed or diverged, or what is damaged; empty otherwise
     records: tuple[Record, ...]  # one a stage
     device: str = ""  # what kind of device ended it; empty while it has not ended
-    condition: str = ""  # the label of what it was run under; of all, where it belongs to several
-    label: str = ""  # what figures call its method; empty where they use the name
+    condition: str = ""  # the label of what it was run under; of all, if it belongs to several
+    label: str = ""  # what figures call its method; empty if they use the name
     facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: load.FACTS
     written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
     read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
@@ -201,7 +201,7 @@ class RunResult:
 
     @cached_property
     def epochs(self) -> tuple[Record, ...]:
-        """One record an epoch, read when first asked for: a summary does without them. None where they are damaged."""
+        """One record an epoch, read when first asked for: a summary does without them. None if they are damaged."""
         try:
             found = tuple(self.read_epochs())
         except DamagedLog as damage:

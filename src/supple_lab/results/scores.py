@@ -25,7 +25,7 @@ def human_normalised(scores: np.ndarray, game: str) -> np.ndarray:
 def iqm(scores: np.ndarray) -> np.ndarray:
     """Mean of the middle half over the last axis: a quarter of the scores, rounded down, is cut at either end.
 
-    Not a number where one of them is none: sorting puts it above the best score, where it would be cut.
+    Not a number if one of them is none: sorting puts it above the best score, where it would be cut.
     """
     scores = np.asarray(scores, dtype=float)
     ordered = np.sort(scores, axis=-1)

@@ -52,11 +52,11 @@ RULES: dict[Rule, str] = {"final": "the last stage", "stage_mean": "the mean ove
 class Selection:
     """What was chosen, from how many, by what, and whether the reported seeds had a say in it."""
 
-    chosen: Results  # the runs to report; none where no configuration has a finished run
+    chosen: Results  # the runs to report; none if no configuration has a finished run
     settings: str  # those of the chosen configuration that set it apart
     score: float
     num_configurations: int
-    num_compared: int  # fewer where some have not run as many seeds as others
+    num_compared: int  # fewer if some have not run as many seeds as others
     rule: Rule
     metric: str
     selection_seeds: tuple[int, ...]
