@@ -159,9 +159,9 @@ def test_missing_arguments_are_answered_with_the_usage(name, arguments, monkeypa
         (made_report(runs=[{}]), "the report is not as supple writes it: KeyError"),
         (made_report(study="of_the_future"), "no study named 'of_the_future'"),
         (made_report(command="supple run '"), "No closing quotation"),
-        (made_report(command="supple run quickstart --of-the-future"), "that is no `supple run`"),
-        (made_report(command="my own words"), "that is no `supple run`"),
-        (made_report(command="supple list"), "that is no `supple run`"),
+        (made_report(command="supple run quickstart --of-the-future"), "cannot order again"),
+        (made_report(command="my own words"), "cannot order again"),
+        (made_report(command="supple list"), "cannot order again"),
         (made_report(command="supple run quickstart --plugin gone.py"), "there is no file 'gone.py'"),
     ],
 )
