@@ -124,7 +124,7 @@ def summaries(kind: str) -> dict[str, str]:
         module, _, base = BASES[kind].rpartition(".")
         others = [cls for cls in _named(getattr(importlib.import_module(module), base)) if not _is_ours(cls)]
         found |= {cls.name: (cls.__doc__ or "").partition("\n")[0] for cls in others}
-    return found
+    return dict(sorted(found.items()))
 
 
 def check_name(kind: str, name: str) -> None:

@@ -50,14 +50,10 @@ class Held:
     @classmethod
     def now(cls, device: torch.device) -> "Held":
         """Read both; without a GPU nothing is there."""
-        on_gpu = reserved_bytes(device) if device.type == "cuda" else 0
-        return cls(resident_bytes() / 2**20, on_gpu / 2**20)
-
-
-def reserved_bytes(device: torch.device) -> int:
-    """What torch holds of a GPU, captured graphs' memory included, which no tensor may be using."""
-    torch.cuda.empty_cache()
-    return torch.cuda.memory_reserved(device)
+        if device.type != "cuda":
+            return cls(resident_bytes() / 2**20, 0.0)
+        torch.cuda.empty_cache()  # what is left is in use, by captured graphs too, whose memory no tensor may be using
+        return cls(resident_bytes() / 2**20, torch.cuda.memory_reserved(device) / 2**20)
 
 
 def resident_bytes() -> int:

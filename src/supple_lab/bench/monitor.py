@@ -9,19 +9,9 @@ from torch import nn
 
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple_lab.bench.timing import ratio_quartiles, take_turns
-from supple_lab.models.base import Model
+from supple_lab.bench.training import Case
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
-
-
-@dataclass(frozen=True)
-class Case:
-    """A network in training."""
-
-    title: str
-    model: Model
-    image_shape: tuple[int, int, int]
-    batch_size: int
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,8 @@ class NotMeasured:
 
 def bench_sweep(*, seconds_per_run: float, only: str = "") -> Iterator[SweepRow | NotMeasured]:
     """Measure each engine whose name holds the text, one after the other."""
-    names = [name for name in WORKERS if only in name]
     stages = stages_of(seconds_per_run)
-    for name in names:
+    for name in (name for name in WORKERS if only in name):
         yield bench_engine(registry.find(Executor, name), stages=stages)
 
 
