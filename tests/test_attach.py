@@ -257,14 +257,15 @@ def test_full_reset_with_a_period_is_the_initial_network_again():
 def test_redo_with_a_period_scores_the_latest_examples():
     method = ReDo(threshold=0.8, every=5, num_examples=30)
     parts, other = made(method), network()
-    train(parts, DATA[:5])
+    train(parts, DATA[:10])
     learner = Learner(other, adam(other), example_input=DATA[0][0])
     learner.patience = None
     state = method.init(learner)
-    for x, y in DATA[:5]:
+    for step, (x, y) in enumerate(DATA[:10], start=1):
         plain(other, learner.optimizer, None, x, y)
         method.after_step(learner, state)
-    method.end_stage(learner, state, DATA[3:5])
+        if step % 5 == 0:
+            method.end_stage(learner, state, DATA[step - 2 : step])
     assert_same(parts[0], other)
 
 
@@ -282,7 +283,7 @@ def test_dash_with_a_period_shrinks_along_the_gradients_of_the_steps():
         assert torch.allclose(here, there * cosine.unsqueeze(-1), atol=1e-6), name
 
 
-PERIODIC = ReDo(threshold=0.8, every=5, num_examples=60)
+PERIODIC = ReDo(threshold=0.8, every=5, num_examples=100)  # acts at step 15 on batches from before step 12, too
 
 
 @pytest.mark.parametrize("method", [*METHODS, PERIODIC], ids=lambda method: method.name)

@@ -11,15 +11,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
 # Attributes by which a browser fetches something on its own; a link that a reader may follow is another matter.
-FETCHED = {
-    "script": "src",
-    "img": "src",
-    "iframe": "src",
-    "source": "src",
-    "video": "src",
-    "audio": "src",
-    "link": "href",
-}
+FETCHED = {"link": "href"} | dict.fromkeys(("script", "img", "iframe", "source", "video", "audio"), "src")
 NOT_FETCHED = {"canonical", "prev", "next"}  # kinds of <link> that are only read
 
 
@@ -63,15 +55,11 @@ def is_elsewhere(address):
     return bool(re.match(r"(https?:)?//", address))
 
 
-def test_no_page_fetches_anything_from_elsewhere(site_pages):
-    assert not {address for page in site_pages.values() for address in page.fetched if is_elsewhere(address)}
-
-
-def test_no_stylesheet_fetches_anything_from_elsewhere(site):
+def test_nothing_is_fetched_from_elsewhere(site, site_pages):
     styles = "".join(path.read_text() for path in site.rglob("*.css"))
-    assert not [
-        address for address in re.findall(r"(?:url\(|@import )[\"']?([^\"')]+)", styles) if is_elsewhere(address)
-    ]
+    fetched = re.findall(r"(?:url\(|@import )[\"']?([^\"')]+)", styles)
+    fetched += [address for page in site_pages.values() for address in page.fetched]
+    assert not list(filter(is_elsewhere, fetched))
 
 
 def test_every_link_leads_to_a_page_and_a_place(site, site_pages):
@@ -90,14 +78,11 @@ def test_every_link_leads_to_a_page_and_a_place(site, site_pages):
     assert not lost
 
 
-def test_equations_are_drawn_by_the_browser_alone(site):
+def test_equations_are_drawn_by_the_browser_alone_and_pictures_have_a_dark_twin(site):
     text = (site / "methods.html").read_text()
     assert text.count("<math ") > 20
     assert "\\frac" not in re.sub(r'alttext="[^"]*"', "", text)
     assert "arithmatex" not in text
-
-
-def test_pictures_have_a_dark_twin_on_the_page(site):
     text = (site / "plasticity.html").read_text()
     assert 'src="images/aid.svg#only-light"' in text
     assert 'src="images/aid-dark.svg#only-dark"' in text
