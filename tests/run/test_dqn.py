@@ -245,7 +245,7 @@ def test_a_finished_run_leaves_no_frames_behind(tmp_path, monkeypatch):
     spec = chain_spec(num_iterations=1)
     folder = finished(tmp_path, spec).folder(spec).path
     assert not pieces(folder)
-    assert not dqn.frames_file(folder).exists()
+    assert not (folder / dqn.FRAMES_FILE).exists()
     assert len(checkpoint_files(folder)) == 1
 
 
@@ -256,7 +256,7 @@ def test_frames_of_a_run_on_every_core_leave_most_of_the_memory_free(tmp_path, m
     info = GameInfo((64, 64), 4)  # a frame is a page
     for capacity, is_in_file in ((pages_per_core // 4, False), (pages_per_core // 4 + 1, True)):
         dqn.new_replay(replace(ON_CHAIN, capacity=capacity), info, tmp_path, device=torch.device("cpu"))
-        assert dqn.frames_file(tmp_path).exists() == is_in_file
+        assert (tmp_path / dqn.FRAMES_FILE).exists() == is_in_file
 
 
 def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch):
@@ -401,7 +401,7 @@ def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a
         assert execute(spec, store, pace=AT_EVERY_SEGMENT) == "diverged"
         assert len(folder.epochs()) > 0  # so there was a checkpoint
         assert not pieces(folder.path)
-        assert not dqn.frames_file(folder.path).exists()
+        assert not (folder.path / dqn.FRAMES_FILE).exists()
     assert not folder.set_aside()
     assert capsys.readouterr().err == ""
 
@@ -411,7 +411,7 @@ def test_an_interrupted_run_leaves_the_archive_alone_behind(tmp_path, monkeypatc
     spec = chain_spec()
     folder = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch).folder(spec).path
     assert pieces(folder)
-    assert not dqn.frames_file(folder).exists()
+    assert not (folder / dqn.FRAMES_FILE).exists()
 
 
 @pytest.mark.parametrize("num_stacked", [1, 4])
