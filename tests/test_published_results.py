@@ -19,6 +19,7 @@ from supple_lab.paper.manifest import studies_in
 from supple_lab.paper.study import Study
 from supple_lab.report.figure import NO_EPOCHS
 from supple_lab.store.reading import digests
+from supple_lab.store.run_folder import RunFolder
 from supple_lab.store.store import Store
 
 ROOT = Path(__file__).parent.parent
@@ -276,7 +277,7 @@ def test_logs_of_epochs_come_with_new_runs(tmp_path):
     tool("publish_report").merge(
         report["study"], [tmp_path / "new"], results=tmp_path / "results", out=tmp_path / "merged"
     )
-    merged = Store.open(tmp_path / "merged").folder(folder.spec())
+    merged = RunFolder(tmp_path / "merged" / "runs" / folder.path.name)
     assert (merged.epochs(), merged.state()) == ([{"stage": 0, "epoch": 1}], "done")
 
 

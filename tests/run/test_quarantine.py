@@ -5,6 +5,7 @@ import pytest
 from small_runs import small_spec
 from supple_lab.commands.messages import print_damage
 from supple_lab.run.run import execute
+from supple_lab.store.reading import read_run
 from supple_lab.store.store import Store
 from supple_lab.sweep.local import Inline
 from supple_lab.sweep.sweep import execute_all, unfinished
@@ -33,6 +34,10 @@ def garble(content):
     return content[:40] + b"\x00garbage\xff" + content[50:]
 
 
+def nest(content):
+    return b"[" * 100_000 + b"\n"  # deeper than Python reads
+
+
 def one_digit(content):
     place = next(place for place in range(60, len(content)) if content[place : place + 1].isdigit())
     return content[:place] + str(9 - int(content[place : place + 1])).encode() + content[place + 1 :]
@@ -40,8 +45,8 @@ def one_digit(content):
 
 @pytest.mark.parametrize(
     ("name", "damage"),
-    [(name, damage) for name in LOGS for damage in (cut, garble, one_digit)]
-    + [(name, damage) for name in ("status.json", "spec.json") for damage in (cut, garble)],
+    [(name, damage) for name in LOGS for damage in (cut, garble, one_digit, nest)]
+    + [(name, damage) for name in ("status.json", "spec.json") for damage in (cut, garble, nest)],
 )
 def test_damaged_file_is_set_aside_and_the_run_redone(store, capsys, name, damage):
     whole, other = contents(store, SPECS[0]), contents(store, SPECS[1])
@@ -64,15 +69,4 @@ def test_missing_spec_is_written_again(store):
     (store.folder(SPECS[0]).path / "spec.json").unlink()
     assert unfinished(store, SPECS, retry_failed=False) == [SPECS[0]]
     assert execute(SPECS[0], store) == "done"
-    assert store.folder(SPECS[0]).spec() == SPECS[0]
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_folder_in_the_place_of_a_log_is_set_aside_and_the_run_redone(store, name):
-    whole, path = contents(store, SPECS[0]), store.folder(SPECS[0]).path / name
-    path.unlink()
-    path.mkdir()
-    assert unfinished(store, SPECS, retry_failed=False) == [SPECS[0]]
-    assert execute(SPECS[0], store) == "done"
-    assert path.read_bytes() == whole[name]
-    assert path.with_name(f"{name}.damaged").is_dir()
+    assert read_run(store.folder(SPECS[0]).path).spec == SPECS[0].to_dict()

@@ -17,7 +17,6 @@ def test_store_lists_the_runs_it_holds(tmp_path):
     for spec in specs:
         store.folder(spec).create(spec)
     assert sorted(run.seed for run in Store.open(store.root).runs()) == [0, 1, 2]
-    assert all(store.folder(spec).spec() == spec for spec in specs)
 
 
 def test_newer_format_is_refused_with_the_way_out(tmp_path):
@@ -32,7 +31,9 @@ def test_folder_without_runs_says_how_to_make_some(tmp_path):
         Store.open(tmp_path)
 
 
-@pytest.mark.parametrize("garbage", ["", "{", "[]", '{"no": 1}', '{"format": "a"}'])
+@pytest.mark.parametrize(
+    "garbage", ["", "{", "[]", '{"no": 1}', '{"format": "a"}', pytest.param("[" * 100_000, id="nested")]
+)
 def test_damaged_format_file_is_named(tmp_path, garbage):
     (tmp_path / "format.json").write_text(garbage)
     with pytest.raises(StorageError, match=r"format.json is damaged"):
@@ -118,21 +119,6 @@ def test_status_with_facts_that_are_no_numbers_is_read_without_them(tmp_path, fa
     _, folder = finished(tmp_path)
     (folder.path / "status.json").write_text('{"state": "done", "num_records": 3, ' + facts + "}")
     assert folder.status() == {"state": "done", "num_records": 3}
-
-
-@pytest.mark.parametrize("content", ["{", "{}", '{"seed": 1}'])
-def test_damaged_spec_is_named(tmp_path, content):
-    _, folder = finished(tmp_path)
-    (folder.path / "spec.json").write_text(content)
-    with pytest.raises(StorageError, match="spec.json is damaged .* made the run mends it"):
-        folder.spec()
-
-
-def test_spec_of_another_run_is_refused(tmp_path):
-    _, folder = finished(tmp_path)
-    (folder.path / "spec.json").write_text(small_spec(seed=99).to_json())
-    with pytest.raises(StorageError, match="is damaged"):
-        folder.spec()
 
 
 def test_strange_files_among_the_checkpoints_do_no_harm(tmp_path):

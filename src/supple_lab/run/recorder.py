@@ -18,7 +18,7 @@ from supple_lab import registry
 from supple_lab.errors import ENDING, Interrupted, Terminated
 from supple_lab.files import StorageError
 from supple_lab.store.checkpoint import UnusableCheckpoint, write_checkpoint
-from supple_lab.store.reading import Record
+from supple_lab.store.reading import Record, read_run
 from supple_lab.store.run_folder import RunFolder
 
 Kind = Literal["stage", "epoch"]
@@ -130,7 +130,7 @@ class Tracking:
 
     def _start(self, tracker: type[Tracker]) -> Tracker:
         tracker.check_installed()  # here, too: on a cluster, the machine that runs is not the one that asked
-        return tracker(self._folder.path, self._folder.spec().to_dict())
+        return tracker(self._folder.path, read_run(self._folder.path).spec)
 
     @contextmanager
     def _survived(self, name: str) -> Iterator[None]:

@@ -129,17 +129,6 @@ class RunFolder:
         if not os.path.lexists(self.path / "spec.json"):
             atomic_write(self.path / "spec.json", json.dumps(spec.to_dict(), indent=2, sort_keys=True).encode())
 
-    def spec(self) -> RunSpec:
-        """The spec the run was made from."""
-        stored = read_run(self.path)
-        try:
-            if stored.error is not None or "spec.json" in stored.wrong:
-                raise ValueError(stored.error or "another run's, or garbled")
-            return RunSpec.from_json(json.dumps(stored.spec))
-        except (ValueError, TypeError, KeyError) as error:
-            path = self.path / "spec.json"
-            raise StorageError(f"{path} is damaged ({error}). The command that made the run mends it.") from error
-
     @contextmanager
     def held(self, spec: RunSpec) -> Iterator[None]:
         """Hold the run against all other processes, or RunIsBusy; on the way in, mend what is damaged or behind."""
