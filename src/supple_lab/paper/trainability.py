@@ -337,7 +337,7 @@ def condition(problem: str, optimizer: Optimizer, order: Order) -> Condition:
 
 
 def figures(grid: Grid) -> tuple[Figure, ...]:
-    """Figure 3, and the grid of the appendix where the low learning rates are part of the study."""
+    """Figure 3, and the grid of the appendix if the low learning rates are part of the study."""
     caption = "Accuracy on each stage; line: mean over seeds, band: one standard deviation."
     main, rest = places(VIEWS, HIGH_RATES), places(VIEWS, LOW_RATES)
     has_rest = any(map(grid.has, rest))
