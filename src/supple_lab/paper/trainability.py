@@ -47,6 +47,7 @@ from supple_lab.paper.trainability_grid import (
     RANDOM_ONLINE,
     READINGS,
     VIEWS,
+    Y_LABELS,
     Grid,
     Place,
     View,
@@ -363,7 +364,7 @@ def panel(grid: Grid, place: Place, *, left_out: tuple[str, ...] = ()) -> Panel:
     return Panel(
         title=place.label,
         x_label=stage_label(drawn, place.view.metric),
-        y_label=place.view.y_label,
+        y_label=Y_LABELS[place.view.metric],
         curves=stage_curves(drawn, place.view.metric),
         levels=place.view.levels,
         y_range=place.view.y_range,
