@@ -316,7 +316,7 @@ def score_figure(groups: Groups) -> Figure:
 
 
 def rank_figure(groups: Groups) -> Figure:
-    """Effective rank in the paper's three games; in whatever was run where none of them was."""
+    """Effective rank in the paper's three games; if none of them was run, in all that were."""
     titles = [title for title in groups if title in RANKED] or list(groups)
     return Figure(
         name="atari_rank",
@@ -350,6 +350,6 @@ def score_table(groups: Groups) -> Table:
 
 
 def decimals_of(title: str) -> int:
-    """How many decimals of a game's score tell anything: none where people score hundreds."""
+    """How many decimals of a game's score tell anything: none if people score hundreds."""
     random, human = GAMES[title]
     return 0 if human - random > COARSE else 1

@@ -20,7 +20,7 @@ Groups = Mapping[str, MethodRuns]  # by game
 
 @dataclass(frozen=True)
 class Scores:
-    """Human-normalised scores of one method; not a number where a run diverged before."""
+    """Human-normalised scores of one method; not a number if a run diverged before."""
 
     method: str
     values_GSK: np.ndarray  # games, seeds, iterations
@@ -33,7 +33,7 @@ class Scores:
 
 
 def compared_methods(groups: Groups) -> list[str]:
-    """The paper's methods that have run, for others keep no game from them; where none has, the others."""
+    """The paper's methods that have run, because others keep no game from them; if none has, the others."""
     return ran_in(of_the_paper(groups, "atari")) or ran_in(groups)
 
 
@@ -48,7 +48,7 @@ def compared_games(groups: Groups, methods: Sequence[str]) -> list[str]:
 
 
 def all_scores(groups: Groups, compared: Sequence[str]) -> dict[str, Scores]:
-    """The compared methods' scores over the games and for the seeds that all of them have; others', where they do."""
+    """The compared methods' scores over the games and for the seeds that all of them have; others', if they do."""
     games = compared_games(groups, compared)
     runs = {(game, method): by_seed(groups[game].of(method)) for game in games for method in methods_of(groups)}
     seeds = common_seeds([runs[game, method] for game in games for method in compared])
@@ -117,7 +117,7 @@ def iqm_curve(scores: Scores) -> Estimate:
 
 
 def interval_of(scores_GS: np.ndarray) -> tuple[float, float] | None:
-    """The IQM's interval; none for a single seed, or where a run has no score."""
+    """The IQM's interval; none for a single seed, or if a run has no score."""
     if not np.isfinite(scores_GS).all():
         return None
     return stratified_bootstrap(scores_GS, np.random.default_rng(0))
@@ -139,7 +139,7 @@ def iqm_table(choices: Mapping[str, Groups]) -> Table:
 
 
 def shown(scores: Scores | None) -> str:
-    """The IQM with its interval as text; where runs diverged, how many."""
+    """The IQM with its interval as text; if runs diverged, how many."""
     if scores is None:
         return ABSENT
     lost = int(np.count_nonzero(~np.isfinite(scores.final)))

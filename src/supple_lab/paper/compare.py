@@ -50,7 +50,7 @@ def label_of_optimizer(optimizer: Optimizer) -> str:
 
 
 def quarters(num_stages: int, *, start: int = 0) -> list[slice]:
-    """The stages from the start on in four parts; fewer where there are fewer stages."""
+    """The stages from the start on in four parts; fewer if there are fewer stages."""
     parts = [part for part in np.array_split(np.arange(start, num_stages), 4) if len(part)]
     return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
@@ -102,7 +102,7 @@ def chosen(
 
 
 def nothing_over_epochs(*groups: MethodRuns) -> str:
-    """What a panel over epochs says where it has no curves: nothing is finished, or what is has no log of epochs."""
+    """What a panel over epochs says if it has no curves: nothing is finished, or what is has no log of epochs."""
     finished = any(runs.finished for group in groups for runs in group.by_method.values())
     return NO_EPOCHS if finished else NOTHING_YET
 
@@ -151,7 +151,7 @@ ByStage = dict[int, float]  # a metric by stage
 
 
 def difference_curve(one: Results, other: Results, metric: str, *, method: str) -> Curve | None:
-    """One minus the other at each stage, or None where no seed has both."""
+    """One minus the other at each stage, or None if no seed has both."""
     ours, theirs = tables_by_seed(one, metric), tables_by_seed(other, metric)
     seeds = [seed for seed in ours if seed in theirs]
     stages = sorted({stage for seed in seeds for stage in ours[seed].keys() & theirs[seed].keys()})
@@ -262,7 +262,7 @@ def num_seeds(group: MethodRuns, number: Number) -> str:
 
 
 def mean_of(sample: Sample) -> float:
-    """The mean over seeds; not a number where one diverged or none ended."""
+    """The mean over seeds; not a number if one diverged or none ended."""
     return float(np.mean(sample.values)) if len(sample) else float("nan")
 
 

@@ -290,7 +290,7 @@ def start_panel(starts: warm_start.Starts) -> Bars:
 
 
 def start_bar(arms: tuple[Results, Results]) -> Estimate:
-    """One method's accuracies; no bar where a run diverged or none ended."""
+    """One method's accuracies; no bar if a run diverged or none ended."""
     spec, samples = next(run.spec for arm in arms for run in arm.ended), [final_accuracy(arm) for arm in arms]
     numbers = [mean_and_std(sample.values) if len(sample) else (np.nan, np.nan) for sample in samples]
     means, deviations = np.array(numbers).T

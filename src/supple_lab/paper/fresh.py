@@ -6,7 +6,7 @@ accuracies. Not the first tenth minus the last: that falls the less, the
 earlier a network collapses, and a network that never learned falls not at all.
 
 Stage k is a draw of one law that depends on (seed, k) alone (scenarios/base.py). So the reference needs no more than a
-tenth of the stages, and where it was not run the first stage of the vanilla run of that seed stands in for it: a fresh
+tenth of the stages, and if it was not run the first stage of the vanilla run of that seed stands in for it: a fresh
 vanilla network too, one draw in place of many. The noise of that one draw is part of the interval over seeds.
 """
 

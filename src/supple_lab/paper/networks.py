@@ -41,7 +41,7 @@ class Network:
     model: Model
     dataset: Dataset
     seeds: Seeds = USUAL_SEEDS
-    optimizer: Optimizer | None = None  # in place of the paper's tables', where the network is not the paper's
+    optimizer: Optimizer | None = None  # in place of the paper's tables', if the network is not the paper's
     stand_ins: tuple[Method, ...] = ()  # in place of the methods of these names, likewise
 
     def condition(

@@ -63,7 +63,7 @@ def slim_settings(order: StudyOptions, conditions: Iterable[Condition]) -> str:
 
 
 def own_p(methods: Iterable[Method]) -> str:
-    """Those of the slim ResNet-18's methods that have another p than the paper's, with it; empty where none has."""
+    """Those of the slim ResNet-18's methods that have another p than the paper's, with it; empty if none has."""
     values = {method: ", ".join(f"{p:g}" for p in astuple(method)) for method in methods if method in SLIM_RESNET}
     told = ", ".join(f"{label_of(method.name)} has p = {p}" for method, p in values.items())
     return f"; on the {SLIM['resnet18']} {told}" if told else ""

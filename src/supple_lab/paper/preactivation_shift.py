@@ -202,7 +202,7 @@ def distribution(title: str, by_method: Methods, stages: tuple[int, ...]) -> Dis
 
 
 def histogram(method: str, results: Results, stage: int) -> Histogram | None:
-    """How a method's pre-activations are spread at a stage, or None where no run has come so far."""
+    """How a method's pre-activations are spread at a stage, or None if no run has come so far."""
     records = [found for run in results.drawn if (found := record_of(run, stage)) is not None]
     if not records:
         return None

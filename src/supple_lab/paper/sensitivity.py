@@ -32,7 +32,7 @@ Cell = tuple[float, float]  # learning rate and p
 class Grid:
     """One network's final accuracies: AID's by cell, full reset's, and those of methods that an order adds."""
 
-    cells: Mapping[Cell, Sample]  # every cell that was asked for, empty where nothing ended
+    cells: Mapping[Cell, Sample]  # every cell that was asked for, empty if nothing ended
     reset: Sample
     others: Mapping[str, Sample] = field(default_factory=dict)  # by method
 
@@ -109,7 +109,7 @@ class Sensitivity(Study):
 
 
 def condition_of(network: Network, order: StudyOptions) -> Condition:
-    """Every cell and full reset, at other rates where the network is not the paper's."""
+    """Every cell and full reset, at other rates if the network is not the paper's."""
     asked = replace(network, optimizer=None).condition(SCENARIOS[order.scale], order=order, experiment="sensitivity")
     if network.optimizer is None:
         return asked

@@ -178,7 +178,7 @@ class Study(ABC):
 
     @abstractmethod
     def conditions(self, order: StudyOptions) -> Sequence[Condition]:
-        """Under which conditions methods are compared; none where nothing is trained."""
+        """Under which conditions methods are compared; none if nothing is trained."""
 
     @abstractmethod
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
@@ -189,7 +189,7 @@ class Study(ABC):
         return tuple(claim.row(runs, study=self.name, scale=order.scale) for claim in self.claims)
 
     def objection(self, order: StudyOptions) -> str:
-        """Why an option of the order would change nothing here; empty where each has something to change."""
+        """Why an option of the order would change nothing here; empty if each has something to change."""
         conditions = self.conditions(order)
         if not conditions:
             asked = {

@@ -53,7 +53,7 @@ def distances_of_one_unit(left: Side, right: Side, *, probabilities: tuple[float
 
 
 def corollary_1(networks: list[Network]) -> dict[str, np.ndarray]:
-    """Both sides of Corollary 1, and what Dropout and AID add to the loss where all pre-activations are negative."""
+    """Both sides of Corollary 1, and what Dropout and AID add to the loss if all pre-activations are negative."""
     negative = [made_negative(network) for network in networks]
     left, right = (over_p(networks, side, probabilities=RATES) for side in (enumerated_dropout_loss, dropout_bound))
     dropout, aid, bound = (
@@ -173,7 +173,7 @@ def theorem_1(
 
 
 def pull_figure(dropout: np.ndarray, aid: np.ndarray) -> Figure:
-    """What AID and Dropout add to the loss where all pre-activations are negative."""
+    """What AID and Dropout add to the loss if all pre-activations are negative."""
     curves = (
         over_networks("aid", "AID, 1 − p = drop rate", aid, x=RATES),
         over_networks("dropout", "Dropout after ReLU", dropout, x=RATES),
@@ -197,7 +197,7 @@ def dropout_has_no_pull(
     bound: np.ndarray,
     one_unit: np.ndarray,
 ) -> Finding:
-    """Does Corollary 1's inequality hold, and where all is negative, does Dropout add nothing while AID pulls?"""
+    """Does Corollary 1's inequality hold, and if all is negative, does Dropout add nothing while AID pulls?"""
     margin = ((left - right) / np.maximum(left, 1.0)).min()
     added = (np.abs(dropout) / np.maximum(bound, 1.0)).max()
     excess, least = ((aid - bound) / np.maximum(aid, 1.0)).min(), bound.min()

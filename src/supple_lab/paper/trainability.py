@@ -47,6 +47,7 @@ from supple_lab.paper.trainability_grid import (
     RANDOM_ONLINE,
     READINGS,
     VIEWS,
+    Y_LABELS,
     Grid,
     Place,
     View,
@@ -337,7 +338,7 @@ def condition(problem: str, optimizer: Optimizer, order: StudyOptions) -> Condit
 
 
 def figures(grid: Grid) -> tuple[Figure, ...]:
-    """Figure 3, and the grid of the appendix where the low learning rates are part of the study."""
+    """Figure 3, and the grid of the appendix if the low learning rates are part of the study."""
     caption = "Accuracy on each stage; line: mean over seeds, band: one standard deviation."
     main, rest = places(VIEWS, HIGH_RATES), places(VIEWS, LOW_RATES)
     has_rest = any(map(grid.has, rest))
@@ -363,7 +364,7 @@ def panel(grid: Grid, place: Place, *, left_out: tuple[str, ...] = ()) -> Panel:
     return Panel(
         title=place.label,
         x_label=stage_label(drawn, place.view.metric),
-        y_label=place.view.y_label,
+        y_label=Y_LABELS[place.view.metric],
         curves=stage_curves(drawn, place.view.metric),
         levels=place.view.levels,
         y_range=place.view.y_range,

@@ -7,6 +7,7 @@ evaluation mode.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from supple_lab.optimizer import Optimizer
 from supple_lab.paper.compare import MethodRuns, chosen, label_of_optimizer
@@ -21,52 +22,32 @@ LOW_RATES = (ADAM_LOW, SGD_LOW)
 OPTIMIZERS: tuple[Optimizer, ...] = (*HIGH_RATES, *LOW_RATES)
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
+Y_LABELS = {"online_accuracy": "accuracy before each update", "train_accuracy": "accuracy after the stage"}
+
+
+class View(NamedTuple):
     """An accuracy of one of the problems: a column of the figures."""
 
     name: str
     title: str
-    problem: str  # as the hyperparameters call it
+    problem: str  # as the tables call it
     metric: str
-    y_label: str
-    levels: tuple[Level, ...] = ()
-    y_range: Range | None = None  # none: what the curves take, for on permuted images they lie close together
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """What the curves are drawn beside."""
+        return (Level(label="chance", value=0.1),) if self.problem == "random_label" else ()
+
+    @property
+    def y_range(self) -> Range | None:
+        """From 0 to 1 with room for a marker; on permuted images what the curves take, which lie close together."""
+        return (0.0, 1.02) if self.problem == "random_label" else None
 
 
-ONLINE = View(
-    name="permuted_online",
-    title="permuted online",
-    problem="permuted_input",
-    metric="online_accuracy",
-    y_label="accuracy before each update",
-)
-END_OF_STAGE = View(
-    name="permuted_end_of_stage",
-    title="permuted at end",
-    problem="permuted_input",
-    metric="train_accuracy",
-    y_label="accuracy after the stage",
-)
-CHANCE = (Level(label="chance", value=0.1),)
-RANDOM_ONLINE = View(
-    name="random_label_online",
-    title="random label online",
-    problem="random_label",
-    metric="online_accuracy",
-    y_label="accuracy before each update",
-    levels=CHANCE,
-    y_range=(0.0, 1.02),  # room for a marker at 1
-)
-RANDOM_LABEL = View(
-    name="random_label",
-    title="random label at end",
-    problem="random_label",
-    metric="train_accuracy",
-    y_label="accuracy after the stage",
-    levels=CHANCE,
-    y_range=(0.0, 1.02),
-)
+ONLINE = View("permuted_online", "permuted online", "permuted_input", "online_accuracy")
+END_OF_STAGE = View("permuted_end_of_stage", "permuted at end", "permuted_input", "train_accuracy")
+RANDOM_ONLINE = View("random_label_online", "random label online", "random_label", "online_accuracy")
+RANDOM_LABEL = View("random_label", "random label at end", "random_label", "train_accuracy")
 VIEWS = (ONLINE, END_OF_STAGE, RANDOM_ONLINE, RANDOM_LABEL)
 READINGS = {
     "online": (ONLINE, RANDOM_ONLINE),

@@ -61,7 +61,7 @@ class Group:
     metric: str = "online_accuracy"  # that a claim is about
 
     def of(self, method: str) -> Results:
-        """The method's runs; none where it was not run."""
+        """The method's runs; none if it was not run."""
         return self.runs.of(method)
 
     def fresh(self, metric: str) -> Sample:

@@ -179,7 +179,7 @@ def accuracy_figure(starts: Starts) -> Figure:
 
 
 def last_stage_curve(method: str, runs: Results, how: str) -> Curve | None:
-    """A method's accuracy after each epoch of the stage that has all data, or None where none has come so far."""
+    """A method's accuracy after each epoch of the stage that has all data, or None if none has come so far."""
     rows = [accuracies_on_all(run) for run in runs.drawn_over_epochs]
     length = max(map(len, rows), default=0)
     if not length:
