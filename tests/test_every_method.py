@@ -28,7 +28,13 @@ def every_method():
 
 
 # Fields that let a method act within the few steps of a test.
-QUICK = {"cbp": {"replacement_rate": 0.2, "maturity": 2}, "redo": {"threshold": 0.3}, "s_ewc": {"mean_decay": 0.9}}
+QUICK = {
+    "cbp": {"replacement_rate": 0.2, "maturity": 2},
+    "redo": {"threshold": 0.3},
+    "s_ewc": {"mean_decay": 0.9},
+    "hare_tortoise": {"every": 2},
+    "weight_clipping": {"kappa": 0.5},
+}
 # Fields at which a method is none; those without a strength are missing.
 NOTHING = {
     "l2": {"strength": 0.0},
@@ -37,6 +43,12 @@ NOTHING = {
     "shrink_perturb": {"shrink": 0.0},
     "dash": {"floor": 1.0},
     "cbp": {"replacement_rate": 0.0, "maturity": 0},
+    "parseval": {"strength": 0.0},
+    "adamo": {"strength": 0.0},
+    "spectral": {"strength": 0.0},
+    "wasserstein_init": {"strength": 0.0},
+    "weight_clipping": {"kappa": 1e9},
+    "hare_tortoise": {"momentum": 0.0, "every": 1},
     "vanilla": {},
     "aid": {"relu_prob": 1.0},
     "dropout": {"drop_positive": 0.0},

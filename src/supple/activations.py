@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from supple.layers import AID, CReLU, DropReLU, Fourier, Identity, IntervalDropout, ReLUDropout, RReLU
+from supple.layers import AID, CReLU, DropReLU, Fourier, Identity, IntervalDropout, NormReLU, ReLUDropout, RReLU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +96,7 @@ ACTIVATIONS = (
     Activation(cls=IntervalDropout, draws=True, silent_below_zero=lambda module: max(module.drop) == 1.0),
     Activation(cls=ReLUDropout, draws=True),
     Activation(cls=RReLU, draws=True, silent_below_zero=lambda module: module.lower + module.upper <= 0.0),
+    Activation(cls=NormReLU),
     Activation(cls=CReLU, silent_below_zero=never),
     Activation(cls=Fourier, averages_pools=True, silent_below_zero=never),
     Activation(cls=Identity, silent_below_zero=never),

@@ -343,7 +343,7 @@ class Plasticity:
 
 def period_of(method: Method) -> int | None:
     """Every how many optimizer steps a method acts that else acts between stages."""
-    return getattr(method, "every", None)
+    return None if method.counts_steps else getattr(method, "every", None)
 
 
 def reads_recent(method: Method) -> bool:

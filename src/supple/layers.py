@@ -122,6 +122,28 @@ class RReLU(nn.RReLU):
         return x.mul_(slopes) if self.inplace else x * slopes
 
 
+class NormReLU(nn.Module):
+    """ReLU of the input normalised over all but its first dimension: a layer norm, then ReLU.
+
+    ``affine`` gives the norm one trained scale and shift for all entries.
+    """
+
+    def __init__(self, affine: bool = False, eps: float = 1e-5) -> None:  # torch's own eps
+        super().__init__()
+        self.affine, self.eps = checked(affine, bool, "NormReLU.affine"), checked(eps, float, "NormReLU.eps")
+        if affine:
+            self.scale, self.shift = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        normal = F.layer_norm(x, x.shape[1:], eps=self.eps)
+        return F.relu(normal * self.scale + self.shift if self.affine else normal)
+
+    def extra_repr(self) -> str:
+        return "affine=True" if self.affine else ""
+
+
 class CReLU(nn.Module):
     """[relu(x), relu(-x)] along dimension 1, features of a linear layer and channels of a convolution alike."""
 

@@ -11,27 +11,43 @@ from supple.methods.activations import (
     UseSigmoid,
     UseTanh,
 )
+from supple.methods.adamo import AdamO
 from supple.methods.base import Method, State
 from supple.methods.cbp import CBP
 from supple.methods.dash import DASH
+from supple.methods.fire import FIRE
 from supple.methods.full_reset import FullReset
+from supple.methods.hare_tortoise import HareTortoise
+from supple.methods.head_reset import HeadReset
 from supple.methods.l2 import L2
 from supple.methods.l2_init import L2Init
+from supple.methods.nap import NaP
+from supple.methods.parseval import Parseval
 from supple.methods.redo import ReDo
 from supple.methods.s_ewc import SEWC
 from supple.methods.shrink_perturb import ShrinkPerturb
+from supple.methods.spectral import Spectral
 from supple.methods.vanilla import Vanilla
+from supple.methods.wasserstein_init import WassersteinInit
+from supple.methods.weight_clipping import WeightClipping
 
 __all__ = [
     "CBP",
     "DASH",
+    "FIRE",
     "L2",
     "SEWC",
+    "AdamO",
     "FullReset",
+    "HareTortoise",
+    "HeadReset",
     "L2Init",
     "Method",
+    "NaP",
+    "Parseval",
     "ReDo",
     "ShrinkPerturb",
+    "Spectral",
     "State",
     "UseAID",
     "UseCReLU",
@@ -43,4 +59,6 @@ __all__ = [
     "UseSigmoid",
     "UseTanh",
     "Vanilla",
+    "WassersteinInit",
+    "WeightClipping",
 ]
