@@ -116,8 +116,8 @@ def expect_hooks(method: Method, learner: Learner) -> None:
 
     def check(optimizer: Any, args: Any, kwargs: Any) -> None:
         if learner.patience is None:
-            handle.remove()
-        elif learner.patience > 0:
+            return
+        if learner.patience > 0:
             learner.patience -= 1
         else:
             learner.patience = None
@@ -128,7 +128,7 @@ def expect_hooks(method: Method, learner: Learner) -> None:
                 stacklevel=4,
             )
 
-    handle = learner.optimizer.register_step_post_hook(check)
+    learner.optimizer.register_step_post_hook(check)
 
 
 def non_negative(value: float, what: str) -> float:
