@@ -34,6 +34,21 @@ LABELS = {
     "redo": "ReDo",
     "cbp": "CBP",
     "full_reset": "full reset",
+    "fire": "FIRE",
+    "snr": "SNR",
+    "regrama": "ReGraMa",
+    "cpr": "CPR",
+    "upgd": "UPGD",
+    "trac": "TRAC",
+    "adamo": "AdamO",
+    "parseval": "Parseval",
+    "spectral": "spectral",
+    "wasserstein_init": "Wasserstein init",
+    "weight_clipping": "weight clipping",
+    "nap": "NaP",
+    "hare_tortoise": "Hare & Tortoise",
+    "head_reset": "head reset",
+    "chain": "chain",
 }
 
 
