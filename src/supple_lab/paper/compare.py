@@ -49,6 +49,16 @@ LABELS = {
     "hare_tortoise": "Hare & Tortoise",
     "head_reset": "head reset",
     "chain": "chain",
+    "aid_mean": "AID's mean",
+    "aid_gauss": "AID, Gaussian",
+    "leaky_relu": "leaky ReLU",
+    "smooth_leaky": "Smooth-Leaky",
+    "elu": "ELU",
+    "celu": "CELU",
+    "gelu": "GELU",
+    "silu": "SiLU",
+    "layer_norm": "LayerNorm",
+    "rational": "rational",
 }
 
 
