@@ -9,7 +9,7 @@ from torch import Tensor
 from supple.learner import Learner
 from supple.methods.base import Method, State
 
-BETAS = tuple(1.0 - 10.0**-power for power in range(1, 7))
+NUM_LEARNERS = 6  # with betas .9, .99, ...
 EPSILON = 1e-8
 NUM_TERMS = 120  # of erfi's series, exact to 64 bits up to 6
 ERFI_OF_ROOT_HALF = 0.9534382692512611
@@ -36,8 +36,8 @@ class TRAC(Method):
     def init(self, learner: Learner) -> State:
         device = learner.device
         state: State = {
-            "variance": torch.zeros(len(BETAS), dtype=torch.float64, device=device),
-            "sigma": torch.full((len(BETAS),), EPSILON, dtype=torch.float64, device=device),
+            "variance": torch.zeros(NUM_LEARNERS, dtype=torch.float64, device=device),
+            "sigma": torch.full((NUM_LEARNERS,), EPSILON, dtype=torch.float64, device=device),
             "distance": torch.zeros((), dtype=torch.float64, device=device),
         }
         for name, parameter in learner.own_parameters().items():
@@ -70,7 +70,8 @@ class TRAC(Method):
 
     def learn_(self, state: State, product: Tensor) -> None:
         """One step of the six learners of the distance."""
-        betas = torch.tensor(BETAS, dtype=torch.float64, device=product.device)
+        powers = torch.arange(1, NUM_LEARNERS + 1, dtype=torch.float64, device=product.device)
+        betas = 1.0 - 10.0**-powers
         variance, sigma = state["variance"], state["sigma"]
         variance.copy_(betas.square() * variance + product.square())
         sigma.copy_(betas * sigma - product)
