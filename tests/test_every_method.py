@@ -28,7 +28,18 @@ def every_method():
 
 
 # Fields that let a method act within the few steps of a test.
-QUICK = {"cbp": {"replacement_rate": 0.2, "maturity": 2}, "redo": {"threshold": 0.3}, "s_ewc": {"mean_decay": 0.9}}
+QUICK = {
+    "cbp": {"replacement_rate": 0.2, "maturity": 2},
+    "redo": {"threshold": 0.3},
+    "s_ewc": {"mean_decay": 0.9},
+    "hare_tortoise": {"every": 2},
+    "snr": {"max_silence": 1, "every_stages": 1},
+    "regrama": {"threshold": 0.5},
+    "cpr": {"rate": 0.5},
+    "trac": {"scale": 1.0},
+    "chain": {"methods": (supple.methods.L2Init(strength=0.1), supple.methods.ReDo(threshold=0.3))},
+    "weight_clipping": {"kappa": 0.5},
+}
 # Fields at which a method is none; those without a strength are missing.
 NOTHING = {
     "l2": {"strength": 0.0},
@@ -37,6 +48,14 @@ NOTHING = {
     "shrink_perturb": {"shrink": 0.0},
     "dash": {"floor": 1.0},
     "cbp": {"replacement_rate": 0.0, "maturity": 0},
+    "cpr": {"rate": 0.0},
+    "chain": {},
+    "parseval": {"strength": 0.0},
+    "adamo": {"strength": 0.0},
+    "spectral": {"strength": 0.0},
+    "wasserstein_init": {"strength": 0.0},
+    "weight_clipping": {"kappa": 1e9},
+    "hare_tortoise": {"momentum": 0.0, "every": 1},
     "vanilla": {},
     "aid": {"relu_prob": 1.0},
     "dropout": {"drop_positive": 0.0},
@@ -173,7 +192,8 @@ def test_class_is_a_frozen_keyword_only_dataclass_of_the_package_whose_activatio
 def test_loop_of_the_documentation_runs_on_every_network(cls, net, optimizer, traced):
     weights, learner, _ = trained(quick(cls), net, traced, optimizer=optimizer)
     assert all(w.isfinite().all() for w in weights)
-    assert not equal(learner.model.parameters(), [learner.initial[n] for n, _ in learner.model.named_parameters()])
+    at_start = equal(learner.model.parameters(), [learner.initial[n] for n, _ in learner.model.named_parameters()])
+    assert not at_start or cls.name == "trac"  # which goes back there while steps only lead uphill
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -7,6 +7,7 @@ import atari_picture
 import hook_picture
 import p_picture
 import quickstart_picture
+import run_picture
 import unit_picture
 from shade import draw_both
 
@@ -16,6 +17,7 @@ PICTURES = {
     "hooks": hook_picture.draw,
     "inside": quickstart_picture.draw_inside,
     "quickstart": quickstart_picture.draw_accuracy,
+    "run": run_picture.draw,
     "units": unit_picture.draw,
     "which_p": p_picture.draw,
 }

@@ -20,26 +20,30 @@ STEPS = (
     ("optimizer step", "after_step"),
     ("the stage ends", "end_stage"),
 )
-NO_SUBJECT = ("vanilla", "full_reset")  # full reset has an activation, that of the network it resets
+NO_SUBJECT = ("vanilla", "full_reset", "chain")  # they have the activation of another
 
 
 def methods_at(hook: str) -> list[str]:
     """The methods that do something there, as figures call them."""
-    acting = [name for name, cls in known(Method).items() if getattr(cls, hook) is not getattr(base.Method, hook)]
+    acting = [
+        name
+        for name, cls in known(Method).items()
+        if getattr(cls, hook) is not getattr(base.Method, hook) and name != "chain"
+    ]
     return [label_of(name) for name in acting if hook != "activation" or name not in NO_SUBJECT]
 
 
 def draw(shade: Shade) -> Figure:
     """Boxes from top to bottom, the inner two looped; the methods to their right."""
-    with panels(columns=1, width=5.8, height=5.2) as (figure, (axes,)):
+    with panels(columns=1, width=6.6, height=5.8) as (figure, (axes,)):
         axes.set_axis_off()
-        axes.set_xlim(0, 8.4)
+        axes.set_xlim(0, 9.6)
         axes.set_ylim(-len(STEPS) + 0.4, 0.6)
         for row, (line, hook) in enumerate(STEPS):
             box_(axes, line, height=-row, shade=shade)
             axes.text(3.35, -row + 0.2, hook, color=shade.muted, fontsize=9, va="center", family="DejaVu Sans Mono")
-            names = "\n".join(textwrap.wrap(", ".join(methods_at(hook)), 31))
-            axes.text(3.35, -row + 0.05, names, color=shade.of("aid"), fontsize=10.5, va="top", fontweight="bold")
+            names = "\n".join(textwrap.wrap(", ".join(methods_at(hook)), 42))
+            axes.text(3.35, -row + 0.05, names, color=shade.of("aid"), fontsize=9.5, va="top", fontweight="bold")
         loop_(axes, top=-2, bottom=-3, left=0.42, words="every step", shade=shade)
         loop_(axes, top=-1, bottom=-4, left=0.12, words="every stage", shade=shade)
     return figure

@@ -9,7 +9,21 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from supple.layers import AID, CReLU, DropReLU, Fourier, Identity, IntervalDropout, ReLUDropout, RReLU
+from supple.layers import (
+    AID,
+    AIDGauss,
+    AIDMean,
+    CReLU,
+    DropReLU,
+    Fourier,
+    Identity,
+    IntervalDropout,
+    NormReLU,
+    Rational,
+    ReLUDropout,
+    RReLU,
+    SmoothLeaky,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +110,11 @@ ACTIVATIONS = (
     Activation(cls=IntervalDropout, draws=True, silent_below_zero=lambda module: max(module.drop) == 1.0),
     Activation(cls=ReLUDropout, draws=True),
     Activation(cls=RReLU, draws=True, silent_below_zero=lambda module: module.lower + module.upper <= 0.0),
+    Activation(cls=NormReLU),
+    Activation(cls=AIDMean, averages_pools=True, silent_below_zero=lambda module: module.p in (0.0, 1.0)),
+    Activation(cls=AIDGauss, draws=True, averages_pools=True, silent_below_zero=lambda module: module.p in (0.0, 1.0)),
+    Activation(cls=SmoothLeaky, draws=True, silent_below_zero=never),
+    Activation(cls=Rational, silent_below_zero=never),
     Activation(cls=CReLU, silent_below_zero=never),
     Activation(cls=Fourier, averages_pools=True, silent_below_zero=never),
     Activation(cls=Identity, silent_below_zero=never),

@@ -21,6 +21,7 @@ from supple.fields import checked, shown
 from supple.input_tap import InputTap, ReadInputs, copied, first_two, inputs_of
 from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, is_sharded, num_examples_of, restore_
 from supple.methods.base import HOOKS, Method, State
+from supple.methods.chain import Chain
 from supple.unchanged import undisturbed
 from supple.units import Inputs
 
@@ -343,7 +344,7 @@ class Plasticity:
 
 def period_of(method: Method) -> int | None:
     """Every how many optimizer steps a method acts that else acts between stages."""
-    return getattr(method, "every", None)
+    return None if method.counts_steps else getattr(method, "every", None)
 
 
 def reads_recent(method: Method) -> bool:
@@ -353,7 +354,10 @@ def reads_recent(method: Method) -> bool:
 
 def checked_methods(methods: object, way_out: str = "use convert(model, {activation})") -> tuple[Method, ...]:
     """The methods, or an error that says which of them cannot be attached, and what to do instead."""
-    listed = tuple(methods) if isinstance(methods, Sequence) else (methods,)
+    parts: Any = methods if isinstance(methods, Sequence) else (methods,)
+    listed: tuple[Any, ...] = tuple(
+        one for part in parts for one in (part.methods if isinstance(part, Chain) else (part,))
+    )
     if not listed:
         raise ValueError("attach needs a method, e.g. attach(model, optimizer, L2Init()); got none.")
     for method in listed:

@@ -1,4 +1,4 @@
-"""Activations as modules: AID and its relatives over one operator, CReLU, Fourier and RReLU."""
+"""Activations as modules: AID and its relatives over one operator, and those it is compared with."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -120,6 +120,129 @@ class RReLU(nn.RReLU):
         with torch.no_grad():
             torch.ops.aten.rrelu_with_noise(x, slopes, self.lower, self.upper, True, source_of_masks(None))
         return x.mul_(slopes) if self.inplace else x * slopes
+
+
+class NormReLU(nn.Module):
+    """ReLU of the input normalised over all but its first dimension: a layer norm, then ReLU.
+
+    ``affine`` gives the norm one trained scale and shift for all entries.
+    """
+
+    def __init__(self, affine: bool = False, eps: float = 1e-5) -> None:  # torch's own eps
+        super().__init__()
+        self.affine, self.eps = checked(affine, bool, "NormReLU.affine"), checked(eps, float, "NormReLU.eps")
+        if affine:
+            self.scale, self.shift = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        normal = F.layer_norm(x, x.shape[1:], eps=self.eps)
+        return F.relu(normal * self.scale + self.shift if self.affine else normal)
+
+    def extra_repr(self) -> str:
+        return "affine=True" if self.affine else ""
+
+
+class AIDMean(nn.Module):
+    """AID's mean in training, too: slope p from zero on, 1 - p below. What is left of AID without its noise."""
+
+    def __init__(self, p: float = 0.9) -> None:
+        super().__init__()
+        self.p = SF.probability(p, "AIDMean.p is the slope of positive values")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return call_of(self, x) if is_traced(self, x) else SF.modified_leaky_relu(x, self.p)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p:g}"
+
+
+class AIDGauss(nn.Module):
+    """AID with Gaussian noise of its mean and variance: x (c + sqrt(p (1 - p)) e), c = p from zero on, else 1 - p."""
+
+    def __init__(self, p: float = 0.9) -> None:
+        super().__init__()
+        self.p = SF.probability(p, "AIDGauss.p is the mean slope of positive values")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        mean = SF.modified_leaky_relu(x, self.p)
+        return mean + x * (normal_like(x) * (self.p * (1.0 - self.p)) ** 0.5) if self.training else mean
+
+    def extra_repr(self) -> str:
+        return f"p={self.p:g}"
+
+
+class SmoothLeaky(nn.Module):
+    """a x + (1 - a) x sigmoid(sharpness x): a leaky ReLU of slope a without a kink (Lillo & Cheney 2026).
+
+    With ``upper`` the slope is drawn per element from U(slope, upper) in training, and is their mean in evaluation.
+    """
+
+    def __init__(self, slope: float = 0.1, upper: float | None = None, sharpness: float = 5 / 3) -> None:
+        super().__init__()
+        self.slope = checked(slope, float, "SmoothLeaky.slope")
+        self.upper = checked(upper, float | None, "SmoothLeaky.upper")
+        self.sharpness = checked(sharpness, float, "SmoothLeaky.sharpness")
+        if not 0.0 <= slope <= (slope if upper is None else upper) <= 1.0:
+            raise ValueError(f"SmoothLeaky's slopes obey 0 <= slope <= upper <= 1; got {slope} and {upper}.")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        gated = x * torch.sigmoid(self.sharpness * x)
+        if self.upper is None:
+            return self.slope * x + (1.0 - self.slope) * gated
+        if not self.training:
+            mean = (self.slope + self.upper) / 2
+            return mean * x + (1.0 - mean) * gated
+        slopes = self.slope + (self.upper - self.slope) * uniform_like(x)
+        return slopes * x + (1.0 - slopes) * gated
+
+    def extra_repr(self) -> str:
+        return f"slope={self.slope:g}" + ("" if self.upper is None else f", upper={self.upper:g}")
+
+
+class Rational(nn.Module):
+    """A trained rational function of degrees 5 and 4 that starts near a leaky ReLU (Delfosse et al. 2024)."""
+
+    # Fitted on [-3, 3]; version B of the authors' code.
+    NUMERATOR = (0.03355816, 0.50500592, 1.65346973, 2.01005016, 0.93191956, 0.15242646)
+    DENOMINATOR = (4.81e-5, 3.98024791, 1.58e-5, 0.30183383)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numerator = nn.Parameter(torch.tensor(self.NUMERATOR))
+        self.denominator = nn.Parameter(torch.tensor(self.DENOMINATOR))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        top, *above = self.numerator.flip(0).unbind()
+        bottom, *below = self.denominator.flip(0).unbind()
+        above_sum, below_sum = top.expand_as(wide), bottom.expand_as(wide)
+        for coefficient in above:
+            above_sum = above_sum * wide + coefficient
+        for coefficient in below:
+            below_sum = below_sum * wide + coefficient
+        return (above_sum / (1.0 + (below_sum * wide).abs())).to(x.dtype)
+
+
+def normal_like(x: Tensor) -> Tensor:
+    """Standard normal numbers in the shape of x, from the stream of masks."""
+    if becomes_graph(x) or torch.jit.is_tracing():
+        return torch.randn_like(x)
+    return torch.empty_like(x, requires_grad=False).normal_(generator=source_of_masks(None))
+
+
+def uniform_like(x: Tensor) -> Tensor:
+    """Uniform numbers from 0 to 1 in the shape of x, from the stream of masks."""
+    if becomes_graph(x) or torch.jit.is_tracing():
+        return torch.rand_like(x)
+    return torch.empty_like(x, requires_grad=False).uniform_(generator=source_of_masks(None))
 
 
 class CReLU(nn.Module):

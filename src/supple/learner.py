@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.units import Inputs, UnitGraph, UnitLayer, arguments_of
+from supple.units import Inputs, Layer, UnitGraph, UnitLayer, arguments_of, is_layer
 from supple.units.surgery import trained_by
 
 Batch = tuple[Inputs, Tensor]
@@ -185,6 +185,7 @@ class Learner:
         self._loss = loss
         self._units: UnitGraph | None = None
         self._named: dict[int, tuple[str, nn.Parameter]] = {}
+        self._layers: dict[str, Layer] = {}
         self._unwatch()
 
     def _common(self, seed: int) -> int:
@@ -210,7 +211,15 @@ class Learner:
     def __getstate__(self) -> dict[str, Any]:
         """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
         watches = self._features is not None
-        return {**self.__dict__, "_features": None, "_versions": {}, "_taps": [], "_watches": watches, "_named": {}}
+        return {
+            **self.__dict__,
+            "_features": None,
+            "_versions": {},
+            "_taps": [],
+            "_watches": watches,
+            "_named": {},
+            "_layers": {},
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         watches = state.pop("_watches")
@@ -306,6 +315,12 @@ class Learner:
         if not trained <= self._named.keys():  # walking through the model takes longer than the rest of a small step
             self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
         return {name: parameter for key, (name, parameter) in self._named.items() if key in trained}
+
+    def layers(self) -> dict[str, Layer]:
+        """The model's linear and convolutional layers by name, in the order in which it registers them."""
+        if not self._layers:
+            self._layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
+        return self._layers
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
         """Names, values and gradients of those of its own parameters that the last backward gave a gradient."""

@@ -9,7 +9,20 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from supple import functional as SF
-from supple.layers import AID, CReLU, DropReLU, Fourier, Identity, ReLUDropout, RReLU
+from supple.layers import (
+    AID,
+    AIDGauss,
+    AIDMean,
+    CReLU,
+    DropReLU,
+    Fourier,
+    Identity,
+    NormReLU,
+    Rational,
+    ReLUDropout,
+    RReLU,
+    SmoothLeaky,
+)
 from supple.methods.base import Method
 
 
@@ -126,3 +139,122 @@ class UseTanh(Method):
 
     def activation(self) -> nn.Module:
         return nn.Tanh()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseAIDMean(Method):
+    """AID's mean without its noise, a control."""
+
+    name = "aid_mean"
+    relu_prob: float = 0.9
+
+    def __post_init__(self) -> None:
+        SF.probability(self.relu_prob, "UseAIDMean.relu_prob is the slope of positive values")
+
+    def activation(self) -> nn.Module:
+        return AIDMean(self.relu_prob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseAIDGauss(Method):
+    """AID with Gaussian noise of the same mean and variance, a control."""
+
+    name = "aid_gauss"
+    relu_prob: float = 0.9
+
+    def __post_init__(self) -> None:
+        SF.probability(self.relu_prob, "UseAIDGauss.relu_prob is the mean slope of positive values")
+
+    def activation(self) -> nn.Module:
+        return AIDGauss(self.relu_prob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseLeakyReLU(Method):
+    """Leaky ReLU."""
+
+    name = "leaky_relu"
+    slope: float = 0.01  # torch's; 0.1 and 0.3 are common
+
+    def __post_init__(self) -> None:
+        SF.probability(self.slope, "UseLeakyReLU.slope is the slope of negative values")
+
+    def activation(self) -> nn.Module:
+        return nn.LeakyReLU(self.slope)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseSmoothLeaky(Method):
+    """Smooth-Leaky (Lillo & Cheney 2026); with ``upper`` its random form."""
+
+    name = "smooth_leaky"
+    slope: float = 0.1  # below 0.09 it is not monotone
+    upper: float | None = None  # the authors' bounds were not found; RReLU's are 1/8 and 1/3
+    sharpness: float = 5 / 3
+
+    def __post_init__(self) -> None:
+        self.activation()
+
+    def activation(self) -> nn.Module:
+        return SmoothLeaky(self.slope, self.upper, self.sharpness)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseELU(Method):
+    """The exponential linear unit."""
+
+    name = "elu"
+
+    def activation(self) -> nn.Module:
+        return nn.ELU()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseCELU(Method):
+    """The continuously differentiable ELU."""
+
+    name = "celu"
+
+    def activation(self) -> nn.Module:
+        return nn.CELU()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseGELU(Method):
+    """The Gaussian error linear unit."""
+
+    name = "gelu"
+
+    def activation(self) -> nn.Module:
+        return nn.GELU()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseSiLU(Method):
+    """The sigmoid linear unit, also swish."""
+
+    name = "silu"
+
+    def activation(self) -> nn.Module:
+        return nn.SiLU()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseLayerNorm(Method):
+    """A layer norm before every ReLU (NormReLU), a control."""
+
+    name = "layer_norm"
+    affine: bool = False
+
+    def activation(self) -> nn.Module:
+        return NormReLU(self.affine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseRational(Method):
+    """Trained rational functions (Delfosse et al. 2024), one at every site."""
+
+    name = "rational"
+
+    def activation(self) -> nn.Module:
+        return Rational()

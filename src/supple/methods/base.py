@@ -29,6 +29,7 @@ class Method(Checked, ABC):
     follows: ClassVar[tuple[str, ...]] = ()  # hooks in which it only follows the training
     renews_units: ClassVar[bool] = False  # two methods that do cannot work side by side
     reads_data: ClassVar[bool] = False  # runs the network on the batches of a stage
+    counts_steps: ClassVar[bool] = False  # has a field ``every`` that it obeys by itself, in after_step
     is_elementwise: ClassVar[bool] = False  # looks at each entry of a parameter alone, so that shards will do
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -115,8 +116,8 @@ def expect_hooks(method: Method, learner: Learner) -> None:
 
     def check(optimizer: Any, args: Any, kwargs: Any) -> None:
         if learner.patience is None:
-            handle.remove()
-        elif learner.patience > 0:
+            return
+        if learner.patience > 0:
             learner.patience -= 1
         else:
             learner.patience = None
@@ -127,7 +128,7 @@ def expect_hooks(method: Method, learner: Learner) -> None:
                 stacklevel=4,
             )
 
-    handle = learner.optimizer.register_step_post_hook(check)
+    learner.optimizer.register_step_post_hook(check)
 
 
 def non_negative(value: float, what: str) -> float:

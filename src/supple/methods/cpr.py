@@ -1,0 +1,90 @@
+"""CPR, calibrated partial resets (McCutcheon et al. 2026): every unit is renewed a little, the idle ones more."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from supple import functional as SF
+from supple.learner import Batch, Learner
+from supple.methods.base import Method, State, check_period, decay_rate, non_negative
+from supple.methods.gradient_score import gradient_score
+from supple.methods.renewal import layers_reached
+from supple.units import UnitLayer, in_dim, out_dim
+from supple.units.surgery import producers_of, renewable_layers, warn_of_others
+
+
+@dataclass(frozen=True, kw_only=True)
+class CPR(Method):
+    """Moves incoming weights a share r towards a fresh draw, and outgoing weights a share r towards 0.
+
+    r = rate * min(2 sigmoid(-sharpness * (u - centre)), 1), with u the running mean of a unit's gradient score
+    (mean 1 in the layer), so that about half of the units get the whole rate. Fresh weights are He-uniform. Biases,
+    norms, moments and the output layer's rows stay; u starts anew at 1.
+    """
+
+    name = "cpr"
+    renews_units = True
+    follows = ("after_step",)
+    rate: float = 0.015  # rho
+    sharpness: float = 16.0
+    centre: float = 1.0
+    decay: float = 0.99
+    every: int | None = 1000  # optimizer steps; None: between stages
+
+    def __post_init__(self) -> None:
+        SF.probability(self.rate, "CPR.rate is the largest share of a unit that is made new")
+        non_negative(self.sharpness, "CPR.sharpness is the slope of the share in the score")
+        non_negative(self.centre, "CPR.centre is the score at which the share begins to fall")
+        decay_rate(self.decay, "CPR.decay is the decay of the running score")
+        check_period(self.every, "CPR.every")
+
+    def init(self, learner: Learner) -> State:
+        layers = self.layers(learner)
+        warn_of_others(learner.units, learner.optimizer, "CPR", served=layers)
+        return {f"score.{layer.name}": torch.ones(layer.num_units, device=learner.device) for layer in layers}
+
+    def layers(self, learner: Learner) -> list[UnitLayer]:
+        """The layers whose units are renewed."""
+        return renewable_layers(learner.units, learner.optimizer, "CPR")
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return layers_reached(learner, self.layers(learner))
+
+    @torch.no_grad()
+    def after_step(self, learner: Learner, state: State) -> None:
+        for layer in self.layers(learner):
+            score_U = gradient_score(layer)
+            if score_U is not None:
+                running_U = state.setdefault(f"score.{layer.name}", torch.ones_like(score_U))
+                running_U.lerp_(score_U, 1.0 - self.decay)
+
+    def shares(self, score_U: Tensor) -> Tensor:
+        """How much of each unit is made new."""
+        return self.rate * (2.0 * torch.sigmoid(-self.sharpness * (score_U - self.centre))).clamp(max=1.0)
+
+    @torch.no_grad()
+    def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
+        for layer in self.layers(learner):
+            score_U = state[f"score.{layer.name}"]
+            share_U = self.shares(score_U)
+            for producer in producers_of(layer):
+                weight, rows = producer.weight, out_dim(producer)
+                bound = math.sqrt(6.0 / (weight.numel() / weight.shape[rows]))
+                noise = torch.rand(weight.shape, generator=learner.generator, device=weight.device, dtype=weight.dtype)
+                weight.lerp_((2.0 * noise - 1.0) * bound, along(rows, share_U, weight))
+            for consumer in layer.consumers:
+                weight, columns = consumer.layer.weight, in_dim(consumer.layer)
+                kept_I = torch.ones(weight.shape[columns], device=weight.device, dtype=weight.dtype)
+                owned_US = consumer.columns_US.to(weight.device)
+                kept_I[owned_US.flatten()] = (1.0 - share_U).to(weight.dtype).repeat_interleave(owned_US.shape[1])
+                weight.mul_(along(columns, kept_I, weight))
+            score_U.fill_(1.0)
+
+
+def along(dim: int, vector: Tensor, weight: Tensor) -> Tensor:
+    """A vector in a shape that scales a weight along one dimension, entry for entry."""
+    shaped = vector.to(weight.dtype).view([-1 if at == dim else 1 for at in range(weight.dim())])
+    return shaped.expand_as(weight)

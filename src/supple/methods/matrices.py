@@ -1,0 +1,99 @@
+"""Matrices: the weights of linear and convolutional layers, each seen as outputs by inputs.
+
+A convolution's matrix has a column for each input channel and kernel position; a grouped one has a matrix a group.
+Methods on matrices leave norms, embeddings, frozen weights and those that a parametrization computes alone.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from supple.learner import Learner
+from supple.units import Layer, out_dim
+
+MAX_SHOWN = 3  # names that a warning can hold
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One layer's weight."""
+
+    name: str  # of the weight, in the model
+    layer: Layer
+    is_output: bool  # of the layer that the model registers last
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight itself."""
+        return self.layer.weight
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """A tensor in the weight's layout as matrices (group, output, input and kernel position)."""
+        moved = tensor.movedim(out_dim(self.layer), 0)
+        num_groups = getattr(self.layer, "groups", 1)
+        return moved.reshape(num_groups, len(moved) // num_groups, -1)
+
+    def back(self, matrices_GOI: Tensor) -> Tensor:
+        """The inverse of ``of``."""
+        at = out_dim(self.layer)
+        return matrices_GOI.reshape(self.weight.movedim(at, 0).shape).movedim(0, at)
+
+
+def matrices(learner: Learner, *, output: bool = True) -> list[Matrix]:
+    """The matrices that the optimizer trains, with the output layer's or without."""
+    layers, own = learner.layers(), learner.own_parameters()
+    last = next(reversed(layers), None)
+    found = [
+        Matrix(weight, layer, name == last)
+        for name, layer in layers.items()
+        if (weight := f"{name}.weight" if name else "weight") in own
+    ]
+    return [matrix for matrix in found if output or not matrix.is_output]
+
+
+def with_gradients(found: Iterable[Matrix]) -> Iterator[tuple[Matrix, Tensor]]:
+    """Those that the last backward gave a gradient, with it."""
+    return ((matrix, matrix.weight.grad) for matrix in found if matrix.weight.grad is not None)
+
+
+def biases(learner: Learner, found: Iterable[Matrix]) -> dict[str, nn.Parameter]:
+    """The trained biases of the matrices' layers, by name."""
+    names = (f"{matrix.name.removesuffix('weight')}bias" for matrix in found)
+    own = learner.own_parameters()
+    return {name: own[name] for name in names if name in own}
+
+
+def matrices_reached(learner: Learner, found: Iterable[Matrix]) -> tuple[list[str], list[str]]:
+    """The matrices' names, and a sentence for each trained weight that is left alone."""
+    names = [matrix.name for matrix in found]
+    left = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and name not in names]
+    return names, [f"'{name}': {reason(learner, name)}" for name in left]
+
+
+def reason(learner: Learner, name: str) -> str:
+    """Why a trained weight is left alone."""
+    is_matrix = any(matrix.name == name for matrix in matrices(learner))
+    return "it is the output layer" if is_matrix else "not the weight of a linear or convolutional layer"
+
+
+def warn_of_others(learner: Learner, found: Iterable[Matrix], who: str, acts_on: str) -> None:
+    """Name the trained weights that stay as they are; vectors and norms do by design."""
+    norms = [module for module in learner.model.modules() if "norm" in type(module).__name__.lower()]
+    known = {id(p) for norm in norms for p in norm.parameters()} | {id(matrix.weight) for matrix in matrices(learner)}
+    known |= {id(matrix.weight) for matrix in found}
+    others = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and id(p) not in known]
+    if others:
+        shown = ", ".join(others[:MAX_SHOWN]) + (", ..." if len(others) > MAX_SHOWN else "")
+        warnings.warn(f"{who} {acts_on}; {len(others)} others stay as they are ({shown}).", stacklevel=3)
+
+
+def gram_distance_gradient(matrix_OI: Tensor, target: float) -> Tensor:
+    """The gradient of ||W W' - target I||_F^2, or of W' W if that is the smaller product; for a batch of matrices."""
+    is_tall = matrix_OI.shape[-2] > matrix_OI.shape[-1]
+    W = matrix_OI.mT if is_tall else matrix_OI
+    gram = W @ W.mT
+    gram.diagonal(dim1=-2, dim2=-1).sub_(target)
+    gradient = 4.0 * (gram @ W)
+    return gradient.mT if is_tall else gradient

@@ -1,0 +1,57 @@
+"""NaP, normalise and project (Lyle et al. 2024): norms before the activations, weights kept at their initial length.
+
+Written from the paper; no code of the authors is public.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from supple.layers import NormReLU
+from supple.learner import Learner
+from supple.methods.base import Method, State
+from supple.methods.matrices import biases, matrices, matrices_reached, warn_of_others
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaP(Method):
+    """Builds the network with NormReLU, and after each step scales every hidden matrix to its initial norm.
+
+    A bias is scaled with its matrix, so that the normalised pre-activations, and the output, stay as they are. The
+    output layer has no norm behind it, and stays. Weights cannot grow, so their step does not shrink by itself: give
+    the optimizer a learning rate that declines. In a network of your own that has norms before its activations it
+    only projects; without norms it warns.
+    """
+
+    name = "nap"
+
+    def activation(self) -> nn.Module:
+        return NormReLU()
+
+    def init(self, learner: Learner) -> State:
+        warn_of_others(learner, (), "NaP", "scales the weights of linear and convolutional layers")
+        if not any("norm" in type(module).__name__.lower() for module in learner.model.modules()):
+            warnings.warn(
+                "NaP keeps the norms of weights, which leaves the outputs alone only with a norm before each "
+                "activation, and this network has none. Use convert(model, NormReLU()) first.",
+                stacklevel=3,
+            )
+        return {
+            f"norm.{matrix.name}": learner.initial[matrix.name].norm() for matrix in matrices(learner, output=False)
+        }
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return matrices_reached(learner, matrices(learner, output=False))
+
+    @torch.no_grad()
+    def after_step(self, learner: Learner, state: State) -> None:
+        for matrix in matrices(learner, output=False):
+            target = state.get(f"norm.{matrix.name}")
+            if target is None:  # it was frozen until now
+                target = state[f"norm.{matrix.name}"] = learner.initial[matrix.name].norm()
+            factor = target / matrix.weight.norm()
+            factor = torch.where(factor.isfinite(), factor, torch.ones_like(factor))
+            for parameter in (matrix.weight, *biases(learner, [matrix]).values()):
+                parameter.mul_(factor.to(parameter.dtype))

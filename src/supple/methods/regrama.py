@@ -1,0 +1,79 @@
+"""ReGraMa (Liu et al. 2025): units whose gradients have died are made new."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from supple import functional as SF
+from supple.learner import Batch, Learner
+from supple.methods.base import Method, State, check_period, non_negative
+from supple.methods.gradient_score import gradient_score
+from supple.methods.redo import draw_bias
+from supple.methods.renewal import (
+    Moments,
+    first_clocks,
+    layers_reached,
+    renew_units_,
+    take_own_steps_,
+    warn_of_optimizer,
+)
+from supple.units import UnitLayer
+from supple.units.surgery import Chosen, renewable_layers, warn_of_others
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReGraMa(Method):
+    """Renews units whose gradient score is at most ``threshold``, from the first hidden layer to the last.
+
+    The score is mean |dL/dw| over a unit's incoming weights, by the gradients of the latest step, over its mean in the
+    layer. The paper's text takes the gradient at the activation; ours is what public code takes, and is at hand after
+    any backward. A layer without gradients stays. ``max_share`` bounds the units of a layer renewed at once.
+    """
+
+    name = "regrama"
+    renews_units = True
+    follows = ("after_step",)
+    threshold: float = 0.01  # tau; the paper finds up to 0.1 alike
+    max_share: float = 1.0
+    moments: Moments = "per_entry"
+    every: int | None = 1000  # optimizer steps; None: between stages
+
+    def __post_init__(self) -> None:
+        non_negative(self.threshold, "ReGraMa.threshold is the score up to which a unit is inactive")
+        SF.probability(self.max_share, "ReGraMa.max_share is the largest share of a layer renewed at once")
+        check_period(self.every, "ReGraMa.every")
+
+    def init(self, learner: Learner) -> State:
+        layers = self.layers(learner)
+        warn_of_others(learner.units, learner.optimizer, "ReGraMa", served=layers)
+        warn_of_optimizer(learner.optimizer, self.moments, "ReGraMa")
+        return first_clocks(learner, layers, self.moments)
+
+    def layers(self, learner: Learner) -> list[UnitLayer]:
+        """The layers whose units are renewed."""
+        return renewable_layers(learner.units, learner.optimizer, "ReGraMa")
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return layers_reached(learner, self.layers(learner))
+
+    def after_step(self, learner: Learner, state: State) -> None:
+        take_own_steps_(learner, state)
+
+    @torch.no_grad()
+    def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
+        layers = self.layers(learner)
+        scores = [gradient_score(layer) for layer in layers]  # all before the first renewal
+        for layer, score_U in zip(layers, scores, strict=True):
+            if score_U is not None and len((chosen := self.chosen(score_U)).units_K):
+                renew_units_(learner, state, layer, chosen, new_bias=draw_bias, moments=self.moments)
+
+    def chosen(self, score_U: Tensor) -> Chosen:
+        """The inactive units, the lowest first if they are too many."""
+        inactive_U = score_U <= self.threshold
+        most = int(self.max_share * len(score_U))
+        if most < len(score_U):
+            ranks_U = score_U.argsort(stable=True).argsort()
+            inactive_U = inactive_U & (ranks_U < most)
+        return Chosen.all_of(inactive_U)

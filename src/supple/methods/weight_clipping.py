@@ -1,0 +1,62 @@
+"""Weight clipping (Elsayed et al. 2024): after each step weights go back into a multiple of their initial range."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from supple.learner import Learner
+from supple.methods.base import Method, State
+from supple.methods.matrices import Matrix, biases, matrices, matrices_reached, warn_of_others
+from supple.units import in_dim
+
+DEFAULT_SHARE = 0.75  # torch's own start reaches this far into its bound, but for the smallest layers
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightClipping(Method):
+    """Clamps weights and biases of linear and convolutional layers to +-kappa times their layer's initial bound.
+
+    The bound is 1 / sqrt(fan_in), torch's own, if the initial weights fill it, else the largest of them; a bias has
+    its weight's. Norms and the optimizer's moments stay. The authors' code clamps norms, too: 1 becomes .1 at the
+    first step of a ResNet.
+    """
+
+    name = "weight_clipping"
+    is_elementwise = True
+    kappa: float = 2.0  # of the authors' grid 1 to 5
+    clip_output: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.kappa > 0.0:
+            raise ValueError(f"WeightClipping.kappa is a multiple of the initial bound, above 0; got {self.kappa}.")
+
+    def init(self, learner: Learner) -> State:
+        warn_of_others(learner, (), "WeightClipping", "clamps the weights of linear and convolutional layers")
+        return {f"bound.{matrix.name}": initial_bound(learner, matrix) for matrix in self.chosen(learner)}
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return matrices_reached(learner, self.chosen(learner))
+
+    def chosen(self, learner: Learner) -> list[Matrix]:
+        """The matrices that are clamped."""
+        return matrices(learner, output=self.clip_output)
+
+    @torch.no_grad()
+    def after_step(self, learner: Learner, state: State) -> None:
+        for matrix in self.chosen(learner):
+            if f"bound.{matrix.name}" not in state:  # it was frozen until now
+                state[f"bound.{matrix.name}"] = initial_bound(learner, matrix)
+            bound = self.kappa * state[f"bound.{matrix.name}"]
+            for parameter in (matrix.weight, *biases(learner, [matrix]).values()):
+                parameter.clamp_(-bound, bound)
+
+
+def initial_bound(learner: Learner, matrix: Matrix) -> Tensor:
+    """How far the layer's initial weights reach."""
+    initial = learner.initial[matrix.name]
+    largest = initial.abs().amax()
+    largest = largest.full_tensor() if hasattr(largest, "full_tensor") else largest  # of shards, all of them
+    fan_in = initial.numel() / initial.shape[1 - in_dim(matrix.layer)]
+    default = torch.full_like(largest, fan_in**-0.5)
+    return torch.where((largest > DEFAULT_SHARE * default) & (largest <= default), default, largest)

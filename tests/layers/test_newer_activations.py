@@ -1,0 +1,92 @@
+"""Activations that AID is compared with: values from their papers, moments, streams, and what they refuse."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from supple import AID
+from supple.layers import AIDGauss, AIDMean, NormReLU, Rational, SmoothLeaky
+from supple.random import mask_stream
+
+
+def at(layer, *values):
+    return layer(torch.tensor(values, dtype=torch.float64)).tolist()
+
+
+def test_smooth_leaky_has_the_papers_values():
+    layer = SmoothLeaky()
+    assert at(layer, 1.0, -1.0, 0.0) == pytest.approx([0.857018, -0.242982, 0.0], abs=1e-6)
+    x = torch.linspace(-6, 6, 4001, dtype=torch.float64, requires_grad=True)
+    (slopes,) = torch.autograd.grad(layer(x).sum(), x)
+    assert slopes[2000] == pytest.approx(0.55)
+    assert slopes.min() == pytest.approx(0.010145, abs=1e-5)
+
+
+def test_rational_starts_near_a_leaky_relu_and_is_trained():
+    layer = Rational().double()
+    assert at(layer, 0.0, 1.0, -10.0) == pytest.approx([0.0336, 1.0008, -2.27], abs=5e-3)
+    layer(torch.randn(9, dtype=torch.float64)).sum().backward()
+    assert all(parameter.grad.abs().min() > 0 for parameter in layer.parameters())
+    assert Rational()(torch.ones(3, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_mean_of_aid_is_its_evaluation_in_both_modes():
+    x = torch.randn(100)
+    expected = AID(0.8).eval()(x)
+    assert torch.equal(AIDMean(0.8)(x), expected)
+    assert torch.equal(AIDMean(0.8).eval()(x), expected)
+    assert torch.equal(AIDGauss(0.8).eval()(x), expected)
+
+
+@pytest.mark.parametrize("value", [1.5, -2.0])
+def test_gaussian_twin_has_aids_mean_and_variance_and_its_gradient_is_its_factor(value):
+    n, p = 200_000, 0.8
+    x = torch.full((n,), value, dtype=torch.float64, requires_grad=True)
+    y = AIDGauss(p)(x)
+    mean, variance = value * (p if value > 0 else 1 - p), value**2 * p * (1 - p)
+    assert abs(y.mean().item() - mean) < 5 * math.sqrt(variance / n)
+    assert abs(y.var().item() - variance) < 5 * variance * math.sqrt(2 / n)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(gradient, (y / x).detach())
+
+
+def test_random_smooth_leaky_draws_slopes_and_is_their_mean_in_evaluation():
+    layer = SmoothLeaky(0.125, upper=0.333)
+    x = torch.full((10_000,), -3.0, dtype=torch.float64)
+    y = layer(x)
+    low, high = (SmoothLeaky(slope)(x[:1]) for slope in (0.125, 0.333))
+    assert ((y <= low) & (y >= high)).all()
+    assert y.unique().numel() > 9_000
+    torch.testing.assert_close(layer.eval()(x[:1]), (low + high) / 2)
+
+
+@pytest.mark.parametrize("layer", [AIDGauss(), SmoothLeaky(0.1, upper=0.3)], ids=["gauss", "smooth"])
+def test_noise_comes_from_the_stream_of_masks(layer):
+    x = torch.randn(50)
+    drawn = []
+    for _ in range(2):
+        with mask_stream(torch.Generator().manual_seed(3)):
+            drawn.append(layer(x))
+    assert torch.equal(*drawn)
+    state = torch.get_rng_state()
+    with mask_stream(torch.Generator().manual_seed(3)):
+        layer(x)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("shape", [(4, 30), (4, 3, 5, 5)])
+def test_norm_relu_normalises_each_example_and_may_scale(shape):
+    x = 7.0 + 3.0 * torch.randn(shape)
+    plain, affine = NormReLU(), NormReLU(affine=True)
+    expected = torch.relu(nn.functional.layer_norm(x, shape[1:]))
+    torch.testing.assert_close(plain(x), expected)
+    torch.testing.assert_close(affine(x), expected)
+    assert [len(list(layer.parameters())) for layer in (plain, affine)] == [0, 2]
+
+
+def test_slopes_and_probabilities_out_of_range_are_refused():
+    for make in (lambda: AIDMean(1.5), lambda: AIDGauss(-0.1), lambda: SmoothLeaky(0.5, upper=0.1)):
+        with pytest.raises(ValueError, match=r"got"):
+            make()

@@ -1,0 +1,224 @@
+"""Newer methods on units and steps: the numbers that their papers and references give."""
+
+import pytest
+import scipy.special
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from supple import Learner, attach
+from supple.layers import AID, CReLU
+from supple.methods import CPR, L2, SNR, TRAC, UPGD, Chain, FullReset, L2Init, ReDo, ReGraMa, UseAID, UseTanh
+from supple.methods.gradient_score import gradient_score
+from supple.methods.trac import erfi
+
+
+def mlp(widths=(2, 3, 2), activation=nn.ReLU, optimizer=torch.optim.SGD, lr=0.1):
+    """A learner of a network with one hidden layer."""
+    torch.manual_seed(0)
+    given = widths[1] * getattr(activation(), "expansion", 1)
+    model = nn.Sequential(nn.Linear(widths[0], widths[1]), activation(), nn.Linear(given, widths[2]))
+    return Learner(model, optimizer(model.parameters(), lr=lr), example_input=torch.randn(4, widths[0]), seed=0)
+
+
+def forward(learner, pre):
+    """A training forward whose pre-activations are these, one row an example."""
+    first = learner.model[0]
+    with torch.no_grad():
+        first.weight.zero_()
+        first.bias.copy_(torch.tensor(pre))
+    learner.model(torch.zeros(4, first.in_features)).sum().backward()
+
+
+def test_snr_renews_a_unit_silent_beyond_its_threshold_and_learns_thresholds_from_silences():
+    method, learner = SNR(rejection_rate=0.1, max_silence=8, every_stages=1), mlp()
+    state = method.init(learner)
+    state["threshold.1"].fill_(4)
+    renewed = []
+    for step in range(1, 6):  # the first fires at each step, the second at every other one, the third never
+        forward(learner, [1.0, 1.0 if step % 2 == 0 else -1.0, -1.0])
+        learner.model[2].weight.data.fill_(1.0)
+        method.after_step(learner, state)
+        renewed.append((learner.model[2].weight == 0).all(dim=0).tolist())
+    assert renewed == [[False] * 3] * 4 + [[False, False, True]]
+    assert state["silences.1"][2, 5] == 1
+    method.end_stage(learner, state, ())
+    assert state["threshold.1"].tolist() == [4, 1, 8]
+    assert not state["silences.1"].any()
+
+
+def test_snr_as_in_the_reference_renews_at_the_threshold_and_lowers_that_of_a_unit_that_always_fires():
+    method, learner = SNR(rejection_rate=0.1, max_silence=8, every_stages=1, reference=True), mlp()
+    state = method.init(learner)
+    for _ in range(3):
+        forward(learner, [1.0, 1.0, 1.0])
+        method.after_step(learner, state)
+    method.end_stage(learner, state, ())
+    assert state["threshold.1"].tolist() == [1, 1, 1]
+    forward(learner, [1.0, -1.0, 1.0])
+    method.after_step(learner, state)
+    assert (learner.model[2].weight == 0).all(dim=0).tolist() == [False, True, False]
+
+
+def test_snr_refuses_activations_whose_sign_tells_nothing():
+    for activation in (nn.Sigmoid, CReLU):
+        with pytest.raises(ValueError, match=f"'1', {activation.__name__}, does not tell"):
+            SNR().init(mlp(activation=activation))
+    SNR().init(mlp(activation=AID))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [({}, [2.026894, -1.021891]), ({"reference": True, "beta": 0.999}, [2.0, -1.0])],
+    ids=["paper", "reference"],
+)
+def test_upgd_gates_the_gradient_by_the_utility(fields, expected):
+    model = nn.Linear(2, 1, bias=False)
+    model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    method = UPGD(**{"beta": 0.0, "sigma": 0.0, "weight_decay": 0.0} | fields)
+    state = method.init(learner)
+    model.weight.grad = torch.tensor([[-1.0, 0.5]])
+    method.after_backward(learner, state)
+    learner.optimizer.step()
+    method.after_step(learner, state)
+    torch.testing.assert_close(model.weight.data, torch.tensor([expected]), rtol=0, atol=1e-6)
+
+
+def test_upgd_for_adam_gates_the_step():
+    model = nn.Linear(2, 1, bias=False)
+    model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
+    learner = Learner(model, torch.optim.Adam(model.parameters(), lr=0.1))
+    method = UPGD(beta=0.0, sigma=0.0, weight_decay=0.5, adaptive=True)
+    state = method.init(learner)
+    model.weight.grad = torch.tensor([[-1.0, 0.5]])
+    method.after_backward(learner, state)
+    assert torch.equal(model.weight.grad, torch.tensor([[-1.0, 0.5]]))
+    learner.optimizer.step()
+    method.after_step(learner, state)
+    free = 1 - torch.tensor([[0.731059, 0.562177]])
+    expected = torch.tensor([[2.0, -1.0]]) * (1 - 0.1 * 0.5) + 2 * free * torch.tensor([[0.1, -0.1]])
+    torch.testing.assert_close(model.weight.data, expected, rtol=0, atol=1e-5)
+
+
+def test_upgd_local_divides_by_the_length_of_a_row_and_noise_goes_to_idle_weights():
+    model = nn.Linear(2, 1, bias=False)
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    method = UPGD(beta=0.0, sigma=0.0, weight_decay=0.0, scope="local")
+    state = method.init(learner)
+    model.weight.data.copy_(torch.tensor([[3.0, 4.0]]))
+    model.weight.grad = -torch.ones(1, 2)
+    method.after_backward(learner, state)
+    torch.testing.assert_close(model.weight.grad, -torch.sigmoid(-torch.tensor([[0.6, 0.8]])))
+    noisy = UPGD(beta=0.0, sigma=1.0, weight_decay=0.0, protecting=False)
+    model.weight.grad = -torch.ones(1, 2)
+    noisy.after_backward(learner, noisy.init(learner))
+    assert not torch.equal(model.weight.grad, -torch.ones(1, 2))
+
+
+def test_regrama_renews_units_whose_incoming_gradients_are_gone():
+    method, learner = ReGraMa(threshold=0.01), mlp(lr=0.0)
+    state = method.init(learner)
+    learner.model[0].weight.grad = torch.tensor([[0.3, 0.1], [0.0, 0.0], [0.2, -0.6]])
+    torch.testing.assert_close(gradient_score(learner.units["1"]), torch.tensor([1.0, 0.0, 2.0]))
+    before = learner.model[0].weight.clone()
+    method.end_stage(learner, state, ())
+    changed = (learner.model[0].weight != before).any(dim=1).tolist()
+    assert changed == [False, True, False]
+    assert (learner.model[2].weight == 0).all(dim=0).tolist() == [False, True, False]
+
+
+def test_regrama_leaves_a_layer_without_gradients_and_bounds_its_share():
+    learner = mlp((4, 8, 2))
+    method = ReGraMa(threshold=10.0, max_share=0.25)
+    state = method.init(learner)
+    before = learner.model[0].weight.clone()
+    ReGraMa(threshold=0.5).end_stage(learner, state, ())
+    learner.model[0].weight.grad = torch.zeros(8, 4)
+    ReGraMa(threshold=0.5).end_stage(learner, state, ())
+    assert torch.equal(learner.model[0].weight, before)
+    learner.model[0].weight.grad = torch.arange(8.0)[:, None].expand(8, 4).clone()
+    method.end_stage(learner, state, ())
+    assert (learner.model[2].weight == 0).all(dim=0).tolist() == [True, True] + [False] * 6
+
+
+def test_cpr_renews_each_unit_by_its_share():
+    method = CPR(rate=0.5)
+    shares = method.shares(torch.tensor([1.1, 0.5, 1.0, 1.2])) / 0.5
+    torch.testing.assert_close(shares, torch.tensor([0.335963, 1.0, 1.0, 0.078331]), rtol=0, atol=1e-5)
+    learner = mlp((2, 4, 2))
+    state = method.init(learner)
+    state["score.1"].copy_(torch.tensor([1.1, 0.5, 1.0, 1.2]))
+    before = [parameter.clone() for parameter in learner.model.parameters()]
+    method.end_stage(learner, state, ())
+    weight, bias, out, out_bias = learner.model.parameters()
+    torch.testing.assert_close(out, before[2] * (1 - 0.5 * shares))
+    fresh = (weight - (1 - 0.5 * shares[:, None]) * before[0]) / (0.5 * shares[:, None])
+    assert (fresh.abs() <= 3.0**0.5 + 1e-4).all()
+    assert fresh.std() > 0.5
+    assert torch.equal(bias, before[1])
+    assert torch.equal(out_bias, before[3])
+    assert torch.equal(state["score.1"], torch.ones(4))
+
+
+def test_erfi_is_scipys():
+    x = torch.tensor([-20.0, -6.001, -6.0, -0.5, 1e-9, 0.3, 2.0, 5.999, 6.001, 25.0], dtype=torch.float64)
+    torch.testing.assert_close(erfi(x), torch.from_numpy(scipy.special.erfi(x.numpy())), rtol=1e-11, atol=0.0)
+    assert erfi(torch.zeros(1, dtype=torch.float64)) == 0
+
+
+def test_trac_begins_a_hair_from_the_start():
+    method, learner = TRAC(), mlp(lr=1.0)
+    state = method.init(learner)
+    start = learner.model[0].weight.clone()
+    for parameter in learner.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    method.after_backward(learner, state)
+    learner.optimizer.step()
+    method.after_step(learner, state)
+    assert state["distance"].item() == pytest.approx(1.005823e-7, rel=1e-5)
+    torch.testing.assert_close(state["sum.0.weight"], -torch.ones_like(start))
+    torch.testing.assert_close(learner.model[0].weight.data, start - 1.005823e-7, rtol=0, atol=1e-7)
+
+
+def test_trac_goes_where_steps_agree_and_the_reference_is_stuck_once_it_is_back():
+    for reference in (False, True):
+        method, learner = TRAC(scale=1e-2, reference=reference), mlp((1, 1, 1), lr=0.1)
+        state = method.init(learner)
+        moved = []
+        for sign in [1.0] * 5 + [-1.0] * 40 + [1.0] * 400:
+            for parameter in learner.model.parameters():
+                parameter.grad = torch.full_like(parameter, sign)
+            method.after_backward(learner, state)
+            learner.optimizer.step()
+            method.after_step(learner, state)
+            moved.append((learner.model[0].weight - learner.initial["0.weight"]).item())
+        assert moved[4] < 0.0
+        assert 0.0 in moved
+        assert (moved[-1] == 0.0) is reference
+
+
+def test_chain_is_its_methods_one_after_the_other():
+    data = [(torch.randn(8, 2), torch.randint(2, (8,))) for _ in range(6)]
+    networks = []
+    for methods in (
+        [L2Init(strength=0.1), ReDo(threshold=0.9)],
+        Chain(methods=(L2Init(strength=0.1), ReDo(threshold=0.9))),
+    ):
+        learner = mlp((2, 6, 2), optimizer=torch.optim.Adam)
+        plasticity = attach(learner.model, learner.optimizer, methods, example_input=data[0][0], seed=0)
+        for x, y in data:
+            learner.optimizer.zero_grad()
+            F.cross_entropy(learner.model(x), y).backward()
+            learner.optimizer.step()
+        plasticity.end_stage(data)
+        networks.append([*learner.model.parameters()])
+    assert all(torch.equal(*pair) for pair in zip(*networks, strict=True))
+
+
+def test_chain_refuses_what_cannot_stand_side_by_side():
+    with pytest.raises(ValueError, match="ReDo and SNR both renew units"):
+        Chain(methods=(ReDo(), L2(), SNR()))
+    with pytest.raises(ValueError, match="UseAID and UseTanh each bring an activation"):
+        Chain(methods=(UseAID(), UseTanh()))
+    assert isinstance(Chain(methods=(FullReset(), UseAID())).activation(), AID)

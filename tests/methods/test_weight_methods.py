@@ -1,0 +1,253 @@
+"""Methods on weight matrices: the numbers that their papers and references give, and what they leave alone."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from supple import Learner
+from supple.methods import (
+    FIRE,
+    AdamO,
+    HareTortoise,
+    HeadReset,
+    NaP,
+    Parseval,
+    Spectral,
+    WassersteinInit,
+    WeightClipping,
+)
+
+
+def learner_of(*layers, lr=0.1, optimizer=torch.optim.SGD):
+    model = nn.Sequential(*layers)
+    return Learner(model, optimizer(model.parameters(), lr=lr), loss=F.cross_entropy)
+
+
+def linear(weight, bias=None):
+    """A linear layer of these weights."""
+    rows = torch.tensor(weight)
+    layer = nn.Linear(rows.shape[1], rows.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        layer.weight.copy_(rows)
+        if bias is not None:
+            layer.bias.copy_(torch.tensor(bias))
+    return layer
+
+
+def zero_gradients(learner):
+    for parameter in learner.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+
+
+def edited(method, learner):
+    """The gradients that the method adds."""
+    zero_gradients(learner)
+    method.after_backward(learner, method.init(learner))
+    return [parameter.grad for parameter in learner.model.parameters()]
+
+
+def test_fire_takes_cubic_steps_towards_the_polar_factor():
+    for iterations, expected in ((1, [0.792, 0.944]), (10, [1.0, 1.0])):
+        learner = learner_of(linear([[3.0, 0.0], [0.0, 4.0]]))
+        FIRE(iterations=iterations).begin_stage(learner, {}, (), 1)
+        torch.testing.assert_close(learner.model[0].weight.data, torch.diag(torch.tensor(expected)), rtol=0, atol=1e-6)
+
+
+def test_fire_orthogonalises_each_kernel_position_by_itself_and_the_shorter_side_of_a_matrix():
+    learner = learner_of(nn.Conv2d(1, 4, 2), nn.Conv2d(4, 4, 3, groups=2), nn.Linear(8, 2))
+    before = learner.model[1].bias.clone()
+    FIRE(iterations=40).begin_stage(learner, {}, (), 1)
+    conv, grouped, head = (layer.weight.data for layer in learner.model)
+    torch.testing.assert_close(conv.norm(dim=0), torch.full((1, 2, 2), 0.5), rtol=0, atol=1e-4)
+    for group in grouped.split(2):
+        for position in group.flatten(2).unbind(2):
+            torch.testing.assert_close(81 * position @ position.mT, torch.eye(2), rtol=0, atol=1e-4)
+    torch.testing.assert_close(head @ head.mT, 0.25 * torch.eye(2), rtol=0, atol=1e-4)
+    assert torch.equal(learner.model[1].bias, before)
+    again = [layer.weight.clone() for layer in (learner.model[0], learner.model[2])]
+    FIRE().begin_stage(learner, {}, (), 2)
+    torch.testing.assert_close([learner.model[0].weight, learner.model[2].weight], again, rtol=0, atol=1e-5)
+
+
+def test_fire_leaves_zeros_and_names_not_asked_for_and_starts_the_optimizer_anew():
+    learner = learner_of(nn.Linear(3, 3), nn.Linear(3, 3), optimizer=torch.optim.Adam)
+    zero_gradients(learner)
+    learner.optimizer.step()
+    learner.model[1].weight.data.zero_()
+    kept = learner.model[0].weight.clone()
+    FIRE(only=("1.",)).begin_stage(learner, {}, (), 1)
+    assert torch.equal(learner.model[0].weight, kept)
+    assert not learner.model[1].weight.any()
+    assert all(not part.any() for memory in learner.optimizer.state.values() for part in memory.values())
+    with pytest.raises(ValueError, match=r"FIRE.only names no trained matrix of this network; got \('7.',\)."):
+        FIRE(only=("7.",)).init(learner)
+
+
+def test_parseval_pulls_hidden_matrices_towards_the_squared_gain():
+    learner = learner_of(linear([[1.0, 1.0], [0.0, 1.0]]), nn.Linear(2, 2, bias=False))
+    hidden, output = edited(Parseval(strength=1.0), learner)
+    torch.testing.assert_close(hidden, (64 / 2) ** 2 * torch.tensor([[0.0, 4.0], [4.0, 0.0]]))
+    assert not output.any()
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(5, 3), nn.Linear(3, 5), nn.Conv2d(4, 6, 3, groups=2)], ids=str)
+def test_parseval_is_the_gradient_of_its_penalty_on_the_smaller_side(layer):
+    learner = learner_of(layer.double(), nn.Linear(1, 1).double())
+    weight = layer.weight.detach().clone().requires_grad_()
+    penalty = 0.0
+    for group in weight.flatten(1).chunk(getattr(layer, "groups", 1)):
+        gram = group @ group.mT if len(group) <= group.shape[1] else group.mT @ group
+        penalty += (64 / len(group)) ** 2 * (gram - 2 * torch.eye(len(gram))).square().sum()
+    torch.testing.assert_close(
+        edited(Parseval(strength=0.3), learner)[0], 0.3 * torch.autograd.grad(penalty, weight)[0]
+    )
+
+
+def test_parseval_leaves_an_orthogonal_start_alone():
+    layer = nn.Linear(6, 4, bias=False)
+    nn.init.orthogonal_(layer.weight, 2**0.5)
+    hidden, _ = edited(Parseval(strength=1.0), learner_of(layer, nn.Linear(4, 2, bias=False)))
+    assert hidden.abs().max() < 1e-2
+
+
+def test_adamo_pulls_beside_the_step_from_the_weights_before_it():
+    method, learner = AdamO(strength=0.5), learner_of(linear([[2.0, 0.0], [0.0, 1.0]]), lr=0.1)
+    state = method.init(learner)
+    learner.model[0].weight.grad = torch.ones(2, 2)
+    method.after_backward(learner, state)
+    learner.optimizer.step()
+    method.after_step(learner, state)
+    expected = torch.tensor([[2.0, 0.0], [0.0, 1.0]]) - 0.1 - 0.1 * 0.5 * torch.tensor([[24.0, 0.0], [0.0, 0.0]])
+    torch.testing.assert_close(learner.model[0].weight.data, expected)
+
+
+def test_weight_clipping_clamps_to_the_initial_bound_and_leaves_norms():
+    layer = linear([[0.5, -0.3, 0.0, 0.1]], [0.2])
+    method, learner = WeightClipping(kappa=2.0), learner_of(layer, nn.BatchNorm1d(1))
+    state = method.init(learner)
+    with torch.no_grad():
+        layer.weight[0, :2] = torch.tensor([1.7, -0.3])
+        layer.bias.fill_(-3.0)
+    method.after_step(learner, state)
+    torch.testing.assert_close(layer.weight.data, torch.tensor([[1.0, -0.3, 0.0, 0.1]]))
+    assert (layer.bias.item(), learner.model[1].weight.item()) == (-1.0, 1.0)
+
+
+def test_weight_clipping_takes_the_largest_initial_weight_of_another_start_and_may_spare_the_output():
+    learner = learner_of(linear([[0.1, -0.3]]), linear([[7.0]]))
+    method = WeightClipping(kappa=1.0, clip_output=False)
+    state = method.init(learner)
+    for layer in learner.model:
+        layer.weight.data.fill_(9.0)
+    method.after_step(learner, state)
+    assert (learner.model[0].weight.max().item(), learner.model[1].weight.item()) == (pytest.approx(0.3), 9.0)
+
+
+def test_nap_keeps_the_initial_length_and_the_outputs():
+    torch.manual_seed(0)
+    model = [
+        nn.Linear(6, 8),
+        NaP().activation(),
+        nn.Conv1d(1, 3, 1),
+        NaP().activation(),
+        nn.Flatten(),
+        nn.Linear(24, 2),
+    ]
+    model.insert(2, nn.Unflatten(1, (1, 8)))
+    learner, x = learner_of(*model), torch.randn(5, 6)
+    state = NaP().init(learner)
+    norms = [learner.model[at].weight.norm() for at in (0, 3)]
+    with torch.no_grad():
+        for at in (0, 3):
+            for parameter in learner.model[at].parameters():
+                parameter.mul_(2.5)
+    before = learner.model(x)
+    NaP().after_step(learner, state)
+    torch.testing.assert_close([learner.model[at].weight.norm() for at in (0, 3)], norms)
+    torch.testing.assert_close(learner.model(x), before, rtol=1e-3, atol=1e-4)  # the norm's eps
+
+
+def test_nap_warns_of_a_network_without_norms_and_leaves_a_matrix_of_zeros():
+    learner = learner_of(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2))
+    with pytest.warns(UserWarning, match="and this network has none. Use convert"):
+        state = NaP().init(learner)
+    learner.model[0].weight.data.zero_()
+    NaP().after_step(learner, state)
+    assert not learner.model[0].weight.any()
+    assert learner.model[0].bias.isfinite().all()
+
+
+def test_spectral_draws_the_largest_singular_value_to_one():
+    learner = learner_of(linear([[2.0, 0.0], [0.0, 1.0]], [1.0, 2.0]), nn.LayerNorm(2))
+    learner.model[1].weight.data.fill_(3.0)
+    weight, bias, scale, shift = edited(Spectral(strength=1.0), learner)
+    torch.testing.assert_close(weight, torch.tensor([[24.0, 0.0], [0.0, 0.0]]), rtol=0, atol=1e-3)
+    torch.testing.assert_close(bias, torch.tensor([2.0, 4.0]))
+    torch.testing.assert_close(scale, torch.full((2,), 4.0))
+    assert not shift.any()
+
+
+def test_spectral_follows_the_weights_by_one_iteration_a_step_and_knows_zeros():
+    method, learner = Spectral(strength=1.0), learner_of(linear([[3.0, 0.0], [0.0, 1.0]]), linear([[0.0, 0.0]]))
+    state = method.init(learner)
+    learner.model[0].weight.data.copy_(torch.diag(torch.tensor([1.0, 3.0])))
+    for _ in range(30):
+        zero_gradients(learner)
+        method.after_backward(learner, state)
+        method.after_step(learner, state)
+    expected = 4.0 * (9.0 - 1.0) * 3.0
+    torch.testing.assert_close(learner.model[0].weight.grad[1, 1].item(), expected, rtol=1e-3, atol=0.0)
+    assert not learner.model[1].weight.grad.any()
+
+
+def test_wasserstein_init_draws_weights_to_the_initial_ones_of_their_rank():
+    learner = learner_of(linear([[0.0, 1.0, 2.0]]))
+    state = WassersteinInit().init(learner)
+    for values, pull in (([3.0, 0.0, 1.0], [1.0, 0.0, 0.0]), ([2.0, 0.0, 1.0], [0.0, 0.0, 0.0])):
+        learner.model[0].weight.data.copy_(torch.tensor([values]))
+        zero_gradients(learner)
+        WassersteinInit(strength=0.5).after_backward(learner, state)
+        torch.testing.assert_close(learner.model[0].weight.grad, 0.5 * torch.tensor([pull]))
+
+
+def test_tortoise_follows_and_replaces_the_hare():
+    method, learner = HareTortoise(momentum=0.999, every=3), learner_of(linear([[0.0]]))
+    state = method.init(learner)
+    weight = learner.model[0].weight
+    for expected in (0.001, 0.001999):
+        weight.data.fill_(1.0)
+        method.after_step(learner, state)
+        assert state["slow.0.weight"].item() == pytest.approx(expected, rel=1e-5)
+        with method.evaluation(learner, state):
+            assert weight.item() == pytest.approx(expected, rel=1e-5)
+        assert weight.item() == 1.0
+    method.after_step(learner, state)
+    assert torch.equal(weight, state["slow.0.weight"])
+    assert weight.data_ptr() != state["slow.0.weight"].data_ptr()
+
+
+def test_hare_returns_to_its_start_behind_a_tortoise_that_never_moves():
+    method, learner = HareTortoise(momentum=1.0, every=1), learner_of(linear([[0.25]]))
+    state = method.init(learner)
+    learner.model[0].weight.data.fill_(1.0)
+    method.after_step(learner, state)
+    assert learner.model[0].weight.item() == 0.25
+
+
+def test_head_reset_renews_the_last_layers_and_what_the_optimizer_remembers_of_them():
+    learner = learner_of(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3), optimizer=torch.optim.Adam)
+    for _ in range(2):
+        learner.optimizer.zero_grad()
+        learner.model(torch.randn(8, 4)).square().sum().backward()
+        learner.optimizer.step()
+    body, head = learner.model[0], learner.model[2]
+    before = [parameter.clone() for parameter in (body.weight, head.weight)]
+    HeadReset().begin_stage(learner, {}, (), 1)
+    assert torch.equal(body.weight, before[0])
+    assert torch.isin(head.weight, learner.initial["2.weight"]).all()
+    assert not torch.equal(head.weight, before[1])
+    steps = [learner.optimizer.state[p]["step"].item() for p in (body.weight, head.weight, head.bias)]
+    assert steps == [2, 0, 0]
+    with pytest.raises(ValueError, match="HeadReset.layers is 3, and this network has 2 trained layers"):
+        HeadReset(layers=3).init(learner)
