@@ -87,7 +87,9 @@ def generator(*seeds: str) -> np.random.Generator:
 def main() -> None:
     """Write the file."""
     told = {f"{study}, {kind}": decisions(study, kind) for study in SCALES for kind in KINDS}
-    FILE.write_text(json.dumps(told, indent=0, ensure_ascii=False) + "\n")
+    rows = {case: ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in rows) for case, rows in told.items()}
+    lines = ",\n".join(f" {json.dumps(case)}: [\n  {row}\n ]" for case, row in rows.items())
+    FILE.write_text(f"{{\n{lines}\n}}\n")
 
 
 if __name__ == "__main__":
