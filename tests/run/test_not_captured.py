@@ -62,15 +62,15 @@ def test_status_of_a_dqn_run_says_it(tmp_path, monkeypatch):
     assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 
 
-def test_reason_is_noted_once_and_written_with_the_next_glance(tmp_path):
+def test_reason_is_noted_once_and_written_with_the_next_progress(tmp_path):
     spec, store = small_spec(), Store.create(tmp_path)
     folder = store.folder(spec)
     folder.create(spec)
     journal = Journal(folder, torch.device("cpu"), CheckpointInterval())
-    journal.glance(progress=0.0)
+    journal.write_progress(progress=0.0)
     for what, reason in (("training steps", None), ("evaluation", REASON), ("evaluation", REASON)):
         journal.note_not_captured(what, reason)
-    journal.glance(progress=0.1)
+    journal.write_progress(progress=0.1)
     assert not_captured(store, spec) == f"evaluation: {REASON}"
 
 
@@ -92,14 +92,14 @@ def killed_at_step_20(root, spec, monkeypatch, *, interval):
 
 
 def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
-    spec, said, glance = small_spec(), [], Journal.glance
+    spec, said, write_progress = small_spec(), [], Journal.write_progress
     store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=AT_EVERY_STEP)
 
     def spy(journal, **facts):
-        glance(journal, **facts)
+        write_progress(journal, **facts)
         said.append(not_captured(store, spec))
 
-    monkeypatch.setattr(Journal, "glance", spy)
+    monkeypatch.setattr(Journal, "write_progress", spy)
     assert execute(spec, store) == "done"
     assert set(said) == {f"{OF_STEPS}: {REASON}"}  # while it runs
     assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"

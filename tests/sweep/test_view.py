@@ -82,9 +82,9 @@ def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypat
 
 
 def test_title_in_the_table_is_shown_as_it_is(store):
-    glance = replace(look_at(store, SPECS[0]), title="mine [/x], seed 0")
+    run = replace(look_at(store, SPECS[0]), title="mine [/x], seed 0")
     drawn = StringIO()
-    Console(width=120, file=drawn).print(LiveTable(store, SPECS[:1]).table([glance]))
+    Console(width=120, file=drawn).print(LiveTable(store, SPECS[:1]).table([run]))
     assert "mine [/x], seed 0" in drawn.getvalue()
 
 
