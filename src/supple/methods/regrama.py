@@ -38,7 +38,7 @@ class ReGraMa(Method):
     threshold: float = 0.01  # tau; the paper finds up to 0.1 alike
     max_share: float = 1.0
     moments: Moments = "per_entry"
-    every: int | None = 1000  # optimizer steps; None: between stages
+    every: int | None = None  # optimizer steps, the authors' 1,000; None: between stages
 
     def __post_init__(self) -> None:
         non_negative(self.threshold, "ReGraMa.threshold is the score up to which a unit is inactive")

@@ -55,7 +55,7 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
 
 def check_current(method: Method) -> None:
     """Refuse what a method was before a correction, which can be read, not run, and periods, which loops here lack."""
-    if getattr(method, "every", None) is not None:
+    if getattr(method, "every", None) is not None and not method.counts_steps:
         raise Unsuitable(
             f"{method.name} with a period is for loops of your own (supple.attach): here it acts at the boundaries of "
             "stages; leave method.every out."

@@ -183,7 +183,8 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
             cursor.segment += 1
             journal.checkpoint_if_due(snapshot)
 
-        values = evaluate_agent(agent, seed=spec.seed, iteration=cursor.iteration, note_step=note_progress)
+        with agent.training.plasticity.evaluation():
+            values = evaluate_agent(agent, seed=spec.seed, iteration=cursor.iteration, note_step=note_progress)
         note_why_eager(agent, journal)
         values |= {
             "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,

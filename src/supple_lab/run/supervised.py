@@ -90,7 +90,8 @@ def stage_end_values(
     problem, learner = spec.problem, training.learner
     assert isinstance(problem, Supervised)
     train = {"train": stage.train if stage.num_scored is None else stage.train.first(stage.num_scored)}
-    values = online(cursor.stage_sums, cursor.num_seen) | evaluation.scores({**train, **stage.tests})
+    with training.plasticity.evaluation():
+        values = online(cursor.stage_sums, cursor.num_seen) | evaluation.scores({**train, **stage.tests})
     evaluation.forget("train")
     is_last = cursor.stage + 1 == problem.scenario.num_stages
     if problem.metrics and (is_last or cursor.stage % problem.metrics_every == 0):
@@ -190,7 +191,8 @@ def train_stages(
                 )
             values = online(cursor.epoch_sums, len(stage.train))
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
-            values |= evaluation.scores(stage.tests)
+            with plasticity.evaluation():
+                values |= evaluation.scores(stage.tests)
             journal.note_not_captured("evaluation", evaluation.why_eager)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
             journal.write_progress(accuracy=values["online_accuracy"])
