@@ -52,12 +52,16 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 )
 LINES: tuple[tuple[str, ...], ...] = (
     *COMMANDS,
-    ("play", "--game", "chain", "--model", "mlp", "--rules.num-iterations", "1", "--out", "OUT"),
+    (
+        *("play", "--game", "chain", "--model", "mlp", "--model.width", "8", "--num-iterations", "1"),
+        *("--steps-per-iteration", "100", "--num-random-steps", "20", "--evaluation-steps", "20"),
+        *("--capacity", "200", "--out", "OUT"),
+    ),
     ("train", *SIZES, "--method", "l2", "--method.strength", "0.1", "--out", "OUT"),
     ("train", *SIZES, "--optimizer", "sgd", "--optimizer.learning-rate", "0.1", "--precision", "fp32", "--out", "OUT"),
     ("run", *STUDY, "--jobs", "1", "--checkpoint-seconds", "1", "--time-limit", "5", "--out", "OUT"),
     ("list", "methods"),
-    ("data", "list"),
+    ("data", "check", "digits"),
 )
 VALUES = (
     "", " ", "0", "-1", "1", "1e23", "1e308", "-1e308", "nan", "inf", "2**63", str(2**63), str(10**400), "0.5", "None",
@@ -148,8 +152,9 @@ CHANGES: tuple[Callable[[random.Random, Path, Path], None], ...] = (
 class Fuzz:
     """Cases, each with random numbers of its own."""
 
-    def __init__(self, seed: int, out: Path) -> None:
+    def __init__(self, seed: int, out: Path, *, share_of_stores: float = 0.7) -> None:
         self.seed = seed
+        self.share_of_stores = share_of_stores
         self.out = out
         self.codes: Counter[int] = Counter()
         self.failures: list[str] = []
@@ -169,11 +174,13 @@ class Fuzz:
         chance = random.Random(f"{self.seed} {index}")
         out, said = self.out / f"case-{index:05d}", self.out / f"said-{index:05d}.txt"
         shutil.copytree(self.whole, out)
-        changes = self.damage(chance, out) if (of_store := chance.random() < 0.7) else []
+        changes = self.damage(chance, out) if (of_store := chance.random() < self.share_of_stores) else []
         line = list(chance.choice(COMMANDS if of_store else LINES))
         if not of_store:
             for _ in range(chance.randint(1, 2)):
-                line[chance.randrange(1, len(line))] = chance.choice(VALUES)
+                values = [place for place in range(1, len(line)) if line[place - 1].startswith("--")]
+                anywhere = not values or chance.random() < 0.3
+                line[chance.choice(range(1, len(line)) if anywhere else values)] = chance.choice(VALUES)
         command = [str(out) if word == "OUT" else word for word in line]
         try:
             self.check(command, out, said)
@@ -262,6 +269,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--stores", type=float, default=0.7, help="share of cases that damage a store")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", type=int, help="one case alone, by its number")
     asked = parser.parse_args()
@@ -269,7 +277,7 @@ def main() -> int:
     torch.set_num_threads(1)
     os.environ["SUPPLE_COMMIT"] = "fuzz"  # or each run would ask git
     with tempfile.TemporaryDirectory() as folder:
-        fuzz = Fuzz(seed, Path(folder))
+        fuzz = Fuzz(seed, Path(folder), share_of_stores=asked.stores)
         print(f"seed {seed}", flush=True)
         indices = [asked.only] if asked.only is not None else range(asked.first, asked.first + asked.cases)
         for number, index in enumerate(indices, start=1):

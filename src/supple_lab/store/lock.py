@@ -49,7 +49,7 @@ class RunLock:
     def acquire(cls, folder: Path) -> "RunLock":
         """Take the run, or raise RunIsBusy."""
         path, until = folder / NAME, time.monotonic() + SECONDS_TO_TRY
-        if standing(folder) == "wrong":
+        if standing(folder) == "wrong" or path.is_symlink():
             set_aside(path)
         try:
             while True:
