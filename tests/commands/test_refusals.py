@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from supple_lab import files
 from supple_lab.cli import supple
 from supple_lab.commands.terminal import refusals_as_sentences
 from supple_lab.paper.manifest import NoOrder, add_to_manifest, path_of, read_manifest
@@ -71,12 +72,13 @@ def test_a_file_in_place_of_the_runs_is_told(out, capsys):
 
 @pytest.mark.parametrize("command", ["list", "report"])
 def test_a_store_of_another_user_is_told(out, command, capsys, monkeypatch):
-    def read_bytes(path):
+    def refuse(path, *arguments):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)  # for the administrator, who may run this, may read everything
+    monkeypatch.setattr(files.os, "open", refuse)  # for the administrator, who may run this, may read everything
     told = told_by(command, out, capsys)
-    assert f"supple: cannot use {out / 'format.json'}: Permission denied. Have it opened to you" in told
+    assert f"{out / 'format.json'}: Permission denied" in told
+    assert told.count("\n") == 1
 
 
 def test_a_full_disk_is_told_where_a_folder_cannot_be_made(tmp_path, capsys, monkeypatch):

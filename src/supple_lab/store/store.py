@@ -1,5 +1,6 @@
 """Store: an output folder with a folder per run. It is the truth; everything else is made from it."""
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -72,13 +73,15 @@ class Store:
             with os.scandir(self.root / "runs") as found:
                 folders = sorted(item.path for item in found if item.is_dir())
             return [read_run(Path(folder)) for folder in folders]
-        except OSError:  # somebody removed all runs at once, or put something else there
+        except FileNotFoundError:  # somebody removed all runs at once
             return []
 
 
 def format_of(root: Path) -> int:
     """The format that the store says it has."""
     path = root / "format.json"
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
         content = read_regular(path, limit=2**16)
         written_by = None if content is None else json.loads(content)["format"]
