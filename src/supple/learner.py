@@ -1,4 +1,4 @@
-"""Batch: inputs and targets, as loops and data loaders give them; what is neither is refused in words."""
+"""Learner: a model in training, its optimizer, and where it started; batches, and what an optimizer forgets."""
 
 import functools
 import inspect

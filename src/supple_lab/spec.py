@@ -87,5 +87,5 @@ class RunSpec(Checked):
 
 
 def is_seed(value: object) -> TypeGuard[int]:
-    """Whether it is an integer that every part, the index included, can hold."""
+    """Whether it is an integer that 64 bits can hold."""
     return isinstance(value, int) and -(2**63) <= value < 2**63

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from small_games import chain_spec
 from supple_lab.commands.terminal import patient
 from supple_lab.store.store import Store
@@ -24,6 +26,7 @@ def obey_unread(*arguments: str, errors: int) -> subprocess.CompletedProcess[str
         os.close(writer)
 
 
+@pytest.mark.slow
 def test_run_whose_output_and_errors_nobody_reads_is_done_all_the_same(tmp_path):
     assert obey_unread(*TRAIN, "--out", str(tmp_path), errors=subprocess.STDOUT).returncode == 0
     (folder,) = Store.open(tmp_path).folders()

@@ -180,6 +180,7 @@ def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_pa
     assert folder.stage_log.path.stat().st_mtime_ns == stamp
 
 
+@pytest.mark.slow
 def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
     many = SMALL.replace("--num-iterations 2", "--num-iterations 4")
     spec, out = spec_of(many), tmp_path / "killed"

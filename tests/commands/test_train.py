@@ -186,6 +186,7 @@ def test_of_many_stages_the_first_and_the_last_are_shown(tmp_path, capsys):
     assert [line.split()[0] for line in table.splitlines()[1:9]] == ["1", "2", "...", "16", "17", "18", "19", "20"]
 
 
+@pytest.mark.slow
 def test_killed_run_continues_and_ends_with_the_same_records(tmp_path):
     many = SMALL.replace("--scenario.num-stages 3", "--scenario.num-stages 40")
     spec, out = train_of(many).spec(), tmp_path / "killed"

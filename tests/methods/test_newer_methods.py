@@ -122,6 +122,8 @@ def test_regrama_renews_units_whose_incoming_gradients_are_gone():
     learner.model[0].weight.grad = torch.tensor([[0.3, 0.1], [0.0, 0.0], [0.2, -0.6]])
     torch.testing.assert_close(gradient_score(learner.units["1"]), torch.tensor([1.0, 0.0, 2.0]))
     before = learner.model[0].weight.clone()
+    method.after_step(learner, state)
+    learner.optimizer.zero_grad()  # as most loops do before the stage is over
     method.end_stage(learner, state, ())
     changed = (learner.model[0].weight != before).any(dim=1).tolist()
     assert changed == [False, True, False]
@@ -133,11 +135,13 @@ def test_regrama_leaves_a_layer_without_gradients_and_bounds_its_share():
     method = ReGraMa(threshold=10.0, max_share=0.25)
     state = method.init(learner)
     before = learner.model[0].weight.clone()
-    ReGraMa(threshold=0.5).end_stage(learner, state, ())
-    learner.model[0].weight.grad = torch.zeros(8, 4)
-    ReGraMa(threshold=0.5).end_stage(learner, state, ())
-    assert torch.equal(learner.model[0].weight, before)
+    for gradient in (None, torch.zeros(8, 4), torch.full((8, 4), 5e-11)):
+        learner.model[0].weight.grad = gradient
+        method.after_step(learner, state)
+        ReGraMa(threshold=0.5).end_stage(learner, state, ())
+        assert torch.equal(learner.model[0].weight, before)
     learner.model[0].weight.grad = torch.arange(8.0)[:, None].expand(8, 4).clone()
+    method.after_step(learner, state)
     method.end_stage(learner, state, ())
     assert (learner.model[2].weight == 0).all(dim=0).tolist() == [True, True] + [False] * 6
 
@@ -221,4 +225,7 @@ def test_chain_refuses_what_cannot_stand_side_by_side():
         Chain(methods=(ReDo(), L2(), SNR()))
     with pytest.raises(ValueError, match="UseAID and UseTanh each bring an activation"):
         Chain(methods=(UseAID(), UseTanh()))
+    with pytest.raises(ValueError, match="not chains; write one chain"):
+        Chain(methods=(Chain(methods=(L2(),)),))
     assert isinstance(Chain(methods=(FullReset(), UseAID())).activation(), AID)
+    assert [Chain(methods=(part,)).is_elementwise for part in (L2(), ReDo())] == [True, False]

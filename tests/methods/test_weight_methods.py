@@ -1,5 +1,7 @@
 """Methods on weight matrices: the numbers that their papers and references give, and what they leave alone."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -144,6 +146,15 @@ def test_weight_clipping_takes_the_largest_initial_weight_of_another_start_and_m
     assert (learner.model[0].weight.max().item(), learner.model[1].weight.item()) == (pytest.approx(0.3), 9.0)
 
 
+def test_a_layer_that_starts_at_zero_may_leave_it():
+    for method in (WeightClipping(), NaP()):
+        learner = learner_of(linear([[0.0, 0.0]], [0.0]), nn.LayerNorm(1), linear([[1.0]]))
+        state = method.init(learner)
+        learner.model[0].weight.data.fill_(0.1)
+        method.after_step(learner, state)
+        assert learner.model[0].weight.tolist() == [[pytest.approx(0.1)] * 2]
+
+
 def test_nap_keeps_the_initial_length_and_the_outputs():
     torch.manual_seed(0)
     model = [
@@ -225,6 +236,19 @@ def test_tortoise_follows_and_replaces_the_hare():
     method.after_step(learner, state)
     assert torch.equal(weight, state["slow.0.weight"])
     assert weight.data_ptr() != state["slow.0.weight"].data_ptr()
+
+
+def test_tortoise_of_infinite_buffers_and_half_precision():
+    mask = torch.full((2, 2), -math.inf).triu(1)
+    method, learner = HareTortoise(momentum=0.999, every=1), learner_of(nn.Linear(2, 2).bfloat16())
+    learner.model.register_buffer("mask", mask.clone())
+    state = method.init(learner)
+    for _ in range(300):
+        learner.model[0].weight.data.fill_(1.0)
+        method.after_step(learner, state)
+    assert torch.equal(learner.model.mask, mask)
+    expected = 1.0 - (1.0 - learner.initial["0.weight"].float()) * 0.999**300
+    torch.testing.assert_close(state["slow.0.weight"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_hare_returns_to_its_start_behind_a_tortoise_that_never_moves():

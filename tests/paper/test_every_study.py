@@ -29,7 +29,12 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("every study")
 
 
-@every_study
+LIKE_OTHERS = ("atari", "class_incremental", "continual_limited", "generalizability_gap", "sensitivity")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else ()) for name in NAMES]
+)
 def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
     only = "Adam 1e-3" if name == "trainability" else ""  # a quarter of a grid of like cells
     out = ["--out", str(folder)]

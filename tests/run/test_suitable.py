@@ -31,7 +31,7 @@ from supple_lab.spec import RunSpec, Supervised
 
 FOR_DIGITS = {"class_incremental": {"num_stages": 5}}  # what a scenario's defaults do not suit
 LARGE_DIGITS = Digits(image="3x32x32")
-METHODS = registry.known(Method)
+METHODS = {name: cls for name, cls in registry.known(Method).items() if name != "chain"}  # which is given its methods
 
 
 def spec_of(scenario: Scenario, *, dataset=LARGE_DIGITS, model: Model | None = None, **fields) -> RunSpec:

@@ -148,6 +148,7 @@ def test_hanging_run_has_failed_by_its_time_limit_and_a_retry_continues_it(tmp_p
     assert execute(spec, store) == "done"
 
 
+@pytest.mark.slow
 def test_run_over_its_memory_limit_has_failed_and_the_next_is_done(tmp_path):
     store = Store.create(tmp_path)
     # Weights, their first values, gradients and two moments of 6,500^2 floats: 0.8 GiB. A small run takes 0.5 in all.

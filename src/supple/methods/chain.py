@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from supple.learner import Batch, Learner
-from supple.methods.base import Method, State
+from supple.methods.base import HOOKS, Method, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,8 @@ class Chain(Method):
     methods: tuple[Method, ...] = ()
 
     def __post_init__(self) -> None:
+        if any(isinstance(method, Chain) for method in self.methods):
+            raise ValueError("Chain.methods are methods, not chains; write one chain of all of them.")
         renewing = [type(method).__name__ for method in self.methods if method.renews_units]
         if len(renewing) > 1:
             raise ValueError(f"{' and '.join(renewing)} both renew units, and neither would know what the other did.")
@@ -41,7 +43,7 @@ class Chain(Method):
     @property
     def is_elementwise(self) -> bool:  # type: ignore[override]
         """Whether all of them are."""
-        return all(method.is_elementwise or not method.acts_in() for method in self.methods)
+        return all(method.is_elementwise or not method.acts_in(*HOOKS) for method in self.methods)
 
     def activation(self) -> nn.Module:
         own = (method for method in self.methods if brings_activation(method))

@@ -68,7 +68,7 @@ class CPR(Method):
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
         for layer in self.layers(learner):
-            score_U = state[f"score.{layer.name}"]
+            score_U = state.setdefault(f"score.{layer.name}", torch.ones(layer.num_units, device=learner.device))
             share_U = self.shares(score_U)
             for producer in producers_of(layer):
                 weight, rows = producer.weight, out_dim(producer)

@@ -6,7 +6,6 @@ from torch import Tensor
 from supple.units import UnitLayer, out_dim
 from supple.units.surgery import producers_of
 
-EPSILON = 1e-8
 SILENT = 1e-12  # a layer whose mean gradient is below this was no part of the loss
 
 
@@ -21,4 +20,5 @@ def gradient_score(layer: UnitLayer) -> Tensor | None:
         return None
     size_U = torch.cat(rows, dim=1).mean(dim=1, dtype=torch.float32)
     mean = size_U.mean()
-    return torch.where((mean >= SILENT) & mean.isfinite(), size_U / (mean + EPSILON), torch.ones_like(size_U))
+    is_there = (mean >= SILENT) & mean.isfinite()
+    return torch.where(is_there, size_U / torch.where(is_there, mean, 1.0), torch.ones_like(size_U))

@@ -52,6 +52,6 @@ class NaP(Method):
             if target is None:  # it was frozen until now
                 target = state[f"norm.{matrix.name}"] = learner.initial[matrix.name].norm()
             factor = target / matrix.weight.norm()
-            factor = torch.where(factor.isfinite(), factor, torch.ones_like(factor))
+            factor = torch.where(factor.isfinite() & (factor > 0), factor, torch.ones_like(factor))
             for parameter in (matrix.weight, *biases(learner, [matrix]).values()):
                 parameter.mul_(factor.to(parameter.dtype))

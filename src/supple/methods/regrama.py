@@ -1,5 +1,6 @@
 """ReGraMa (Liu et al. 2025): units whose gradients have died are made new."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ class ReGraMa(Method):
         layers = self.layers(learner)
         warn_of_others(learner.units, learner.optimizer, "ReGraMa", served=layers)
         warn_of_optimizer(learner.optimizer, self.moments, "ReGraMa")
-        return first_clocks(learner, layers, self.moments)
+        state = first_clocks(learner, layers, self.moments)
+        return state | {f"score.{layer.name}": torch.ones(layer.num_units, device=learner.device) for layer in layers}
 
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are renewed."""
@@ -58,21 +60,25 @@ class ReGraMa(Method):
     def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
         return layers_reached(learner, self.layers(learner))
 
+    @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
         take_own_steps_(learner, state)
+        for layer in self.layers(learner):  # at each step: at a stage's end a loop may have no gradients any more
+            score_U = gradient_score(layer)
+            if score_U is not None:
+                state.setdefault(f"score.{layer.name}", torch.ones_like(score_U)).copy_(score_U)
 
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
-        layers = self.layers(learner)
-        scores = [gradient_score(layer) for layer in layers]  # all before the first renewal
-        for layer, score_U in zip(layers, scores, strict=True):
+        for layer in self.layers(learner):
+            score_U = state.get(f"score.{layer.name}")
             if score_U is not None and len((chosen := self.chosen(score_U)).units_K):
                 renew_units_(learner, state, layer, chosen, new_bias=draw_bias, moments=self.moments)
 
     def chosen(self, score_U: Tensor) -> Chosen:
         """The inactive units, the lowest first if they are too many."""
         inactive_U = score_U <= self.threshold
-        most = int(self.max_share * len(score_U))
+        most = math.floor(self.max_share * len(score_U) + 1e-9)
         if most < len(score_U):
             ranks_U = score_U.argsort(stable=True).argsort()
             inactive_U = inactive_U & (ranks_U < most)

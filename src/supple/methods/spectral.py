@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from supple.activations import is_activation
 from supple.learner import Learner
 from supple.methods.base import Method, State, non_negative
 from supple.methods.matrices import Matrix, matrices, matrices_reached, warn_of_others, with_gradients
@@ -49,7 +50,7 @@ class Spectral(Method):
             slope_G = 4.0 * self.strength * (sigma_G**2 - 1.0) * sigma_G
             gradient.add_(matrix.back(torch.einsum("g,go,gi->goi", slope_G, u_GO, v_GI)))
         for name, parameter, gradient in zip(*learner.trained(), strict=True):
-            if parameter.dim() == 1:
+            if parameter.dim() == 1 and not is_slope(learner.model, name):
                 gradient.add_(parameter - is_scale(learner.model, name), alpha=2.0 * self.strength)
 
     @torch.no_grad()
@@ -72,6 +73,11 @@ def power_step(W_GOI: Tensor, v_GI: Tensor) -> tuple[Tensor, Tensor]:
     """One step of power iteration: left and right vectors, of length 1, or 0 if the matrix is 0."""
     u_GO = nn.functional.normalize(torch.einsum("goi,gi->go", W_GOI, v_GI), dim=1, eps=TINY)
     return u_GO, nn.functional.normalize(torch.einsum("goi,go->gi", W_GOI, u_GO), dim=1, eps=TINY)
+
+
+def is_slope(model: nn.Module, name: str) -> bool:
+    """Whether the vector belongs to an activation, which is not penalised."""
+    return is_activation(model.get_submodule(name.rpartition(".")[0]))
 
 
 def is_scale(model: nn.Module, name: str) -> float:

@@ -50,7 +50,8 @@ class UPGD(Method):
 
     def first_record(self, name: str, theta: Tensor) -> State:
         """What is remembered of a parameter before its first step."""
-        record = {f"utility.{name}": torch.zeros_like(theta), f"next.utility.{name}": torch.zeros_like(theta)}
+        wide = torch.zeros_like(theta, dtype=torch.promote_types(theta.dtype, torch.float32))  # a slow mean
+        record = {f"utility.{name}": wide, f"next.utility.{name}": wide.clone()}
         if self.adaptive:
             record |= {f"next.old.{name}": theta.clone(), f"next.noise.{name}": torch.zeros_like(theta)}
         return record
@@ -64,9 +65,12 @@ class UPGD(Method):
         for name, theta, gradient in trained:
             if f"utility.{name}" not in state:  # it came later
                 state |= self.first_record(name, theta.detach())
-            state[f"next.utility.{name}"].copy_(state[f"utility.{name}"].lerp(-gradient * theta, 1.0 - self.beta))
+            utility = state[f"utility.{name}"]
+            gain = (-gradient * theta).to(utility.dtype)
+            state[f"next.utility.{name}"].copy_(utility.lerp(gain, 1.0 - self.beta))
         free = self.free_shares(state, [name for name, _, _ in trained])
         for name, theta, gradient in trained:
+            free[name] = free[name].to(theta.dtype)
             noise = torch.empty_like(theta).normal_(generator=learner.generator).mul_(self.sigma)
             if self.adaptive:
                 state[f"next.old.{name}"].copy_(theta)
@@ -87,7 +91,7 @@ class UPGD(Method):
             for name, theta in learner.own_parameters().items():
                 if name in names and any(theta is one for one in group["params"]):
                     old = state[f"next.old.{name}"]
-                    step = 2.0 * (theta - old) * (free[name] if self.protecting else 1.0)
+                    step = 2.0 * (theta - old) * (free[name].to(theta.dtype) if self.protecting else 1.0)
                     noise = 2.0 * group["lr"] * state[f"next.noise.{name}"]
                     theta.copy_(old * (1.0 - group["lr"] * self.weight_decay) + step - noise)
         for name in names:

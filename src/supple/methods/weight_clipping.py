@@ -17,9 +17,9 @@ DEFAULT_SHARE = 0.75  # torch's own start reaches this far into its bound, but f
 class WeightClipping(Method):
     """Clamps weights and biases of linear and convolutional layers to +-kappa times their layer's initial bound.
 
-    The bound is 1 / sqrt(fan_in), torch's own, if the initial weights fill it, else the largest of them; a bias has
-    its weight's. Norms and the optimizer's moments stay. The authors' code clamps norms, too: 1 becomes .1 at the
-    first step of a ResNet.
+    The bound is 1 / sqrt(fan_in), torch's own, if the initial weights fill it or are 0, else the largest of them; a
+    bias has its weight's. Norms and the optimizer's moments stay. The authors' code clamps norms, too: 1 becomes .1 at
+    the first step of a ResNet.
     """
 
     name = "weight_clipping"
@@ -59,4 +59,5 @@ def initial_bound(learner: Learner, matrix: Matrix) -> Tensor:
     largest = largest.full_tensor() if hasattr(largest, "full_tensor") else largest  # of shards, all of them
     fan_in = initial.numel() / initial.shape[1 - in_dim(matrix.layer)]
     default = torch.full_like(largest, fan_in**-0.5)
-    return torch.where((largest > DEFAULT_SHARE * default) & (largest <= default), default, largest)
+    is_default = (largest > DEFAULT_SHARE * default) & (largest <= default)
+    return torch.where(is_default | (largest == 0), default, largest)  # what starts at 0 is to learn, too

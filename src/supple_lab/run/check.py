@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from supple.methods.base import Method
+from supple.methods.chain import Chain
 from supple.methods.full_reset import FullReset
 from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits
@@ -60,10 +61,13 @@ def check_current(method: Method) -> None:
             f"{method.name} with a period is for loops of your own (supple.attach): here it acts at the boundaries of "
             "stages; leave method.every out."
         )
+    if isinstance(method, Chain) and not method.methods:
+        raise Unsuitable("chain needs methods, which a file of your own gives it: Chain(methods=(L2Init(), ReDo())).")
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
         value = getattr(method, field.name)
-        if isinstance(value, Method):  # what a full reset is built with
-            check_current(value)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Method):  # what a full reset is built with, what a chain holds
+                check_current(part)
         if field.name == "revision" and value != field.default:
             raise Unsuitable(
                 f"{method.name} was corrected since revision {value}, "

@@ -27,7 +27,10 @@ def attach_method(spec: RunSpec, learner: Learner) -> Plasticity:
     process; nor draw from the default generators, which are set back.
     """
     with ONE_CAPTURE, kept_default_generators():
-        return Plasticity(learner, (spec.method,), clip_norm=spec.model.clip_norm)
+        try:
+            return Plasticity(learner, (spec.method,), clip_norm=spec.model.clip_norm)
+        except ValueError as error:  # a field that does not suit this network
+            raise Unsuitable(str(error)) from error
 
 
 def take_snapshot(plasticity: Plasticity, masks: torch.Generator) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tracker: a program outside the laboratory that is told what a run records. It changes no number."""
+"""Recording a run: its journal (records, progress, checkpoints), and trackers, programs that are shown the records."""
 
 import json
 import os
