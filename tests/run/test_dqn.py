@@ -266,7 +266,7 @@ def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch):
     assert_equal_runs(finished(tmp_path / "file", spec), in_memory, spec)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - {"chain"}))
 def test_every_method_runs(tmp_path, name):
     spec = chain_spec(METHODS[name](), num_iterations=1)
     check_suitable(spec, device="cpu")
