@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from supple import attach
 from supple.integrations.stage_data import BackwardEnd
-from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb
+from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, WeightClipping
 
 METHODS = {
     "cbp": CBP(replacement_rate=0.05, maturity=3),
@@ -94,7 +94,7 @@ def edited_gradients(rank, world_size):
 def train_shards(rank, world_size):
     """How far sharded training comes to lie from whole training, method by method, and what refuses shards."""
     answers = {}
-    for method in (L2(strength=0.1), L2Init(strength=0.1)):
+    for method in (L2(strength=0.1), L2Init(strength=0.1), WeightClipping(kappa=0.5)):
         results = []
         for is_sharded in (False, True):
             model = network()[3:]
@@ -180,10 +180,11 @@ def test_shards_are_served_entry_by_entry_and_refused_by_other_methods(tmp_path)
     for answer in answers_of(train_shards, tmp_path):
         assert answer.pop("l2") < 1e-5
         assert answer.pop("l2_init") < 1e-5
+        assert answer.pop("weight_clipping") < 1e-5
         assert set(answer) == {"cbp", "redo", "dash", "s_ewc", "shrink_perturb", "full_reset"}
         assert answer["cbp"] == (
             "CBP does not work with parameters that FSDP2 shards: no process holds whole layers. "
-            "Use DistributedDataParallel, or with FSDP2 L2 or L2Init."
+            "Use DistributedDataParallel, or with FSDP2 L2, L2Init or WeightClipping."
         )
 
 

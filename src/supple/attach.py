@@ -392,7 +392,7 @@ def check_shards(parts: Iterable[Any], methods: Iterable[Method]) -> None:
         if foreign or (sharded and method.acts_in(*HOOKS) and not method.is_elementwise):
             raise ValueError(
                 f"{type(method).__name__} does not work with {foreign or 'parameters that FSDP2 shards'}: no process "
-                "holds whole layers. Use DistributedDataParallel, or with FSDP2 L2 or L2Init."
+                "holds whole layers. Use DistributedDataParallel, or with FSDP2 L2, L2Init or WeightClipping."
             )
 
 
