@@ -263,3 +263,20 @@ def test_checkpoint_of_format_1_is_void_and_its_run_starts_over(tmp_path, whole,
     assert execute(SPECS[0], store) == "done"
     assert logs(store) == logs(whole)
     assert len(set_aside(store)) == 2
+
+
+def test_a_lock_that_cannot_be_read_keeps_no_other_run_from_being_listed(tmp_path, monkeypatch):
+    store = Store.create(tmp_path)
+    for spec in SPECS:
+        store.folder(spec).create(spec)
+        store.folder(spec).write_status("running")
+    real, away = os.open, store.folder(SPECS[0]).path / "lock"
+    away.touch()
+
+    def refuse(path, *arguments, **options):
+        if str(path) == str(away):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert sorted(run.state for run in store.runs()) == ["interrupted", "waiting"]

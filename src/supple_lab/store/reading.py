@@ -104,11 +104,11 @@ def read_run(folder: Path) -> StoredRun:
         spec = _read_spec(place, run, wrong)
         status = _read_status(place, run, wrong)
         log, _ = (_read_log(place, name, status, wrong) for name in LOGS)
+        if status is WAITING and log and "status.json" not in wrong:
+            wrong["status.json"] = "is missing, though it has records."
+        return StoredRun(run, spec, status, _state(folder, status, wrong), wrong, None, log)
     except StorageError as error:
         return StoredRun(run, {}, WAITING, "waiting", {}, error)
-    if status is WAITING and log and "status.json" not in wrong:
-        wrong["status.json"] = "is missing, though it has records."
-    return StoredRun(run, spec, status, _state(folder, status, wrong), wrong, None, log)
 
 
 def read_status(folder: Path) -> Json:
