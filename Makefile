@@ -2,7 +2,7 @@
 # checkout may lie anywhere, under a path with spaces too.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALLED_BY := pyproject.toml constraints.txt setup.py src/supple/version.py src/supple/kernels/cpu.c
+INSTALLED_BY := pyproject.toml constraints.txt setup.py src/supple/version.py src/supple/kernels/cpu.c src/supple/kernels/pool.h src/supple/kernels/renewal.c
 
 .PHONY: demo test test-all mutate check format docs conversion-table dist clean
 

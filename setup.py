@@ -1,4 +1,4 @@
-"""Builds the optional CPU kernel: one C file, loaded by ctypes, so that it needs no Python headers and no torch."""
+"""Builds the optional CPU kernel: plain C, loaded by ctypes, so that it needs no Python headers and no torch."""
 
 import hashlib
 from pathlib import Path
@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-SOURCE = "src/supple/kernels/cpu.c"
+SOURCES = [f"src/supple/kernels/{name}" for name in ("cpu.c", "pool.h", "renewal.c")]
 
 
 class BuildLibrary(build_ext):
@@ -33,13 +33,13 @@ class LibraryWheel(bdist_wheel):
 
 
 def source_hash() -> str:
-    """Built into the library, so that one built from another cpu.c is told apart when it is loaded."""
-    return hashlib.sha256((Path(__file__).parent / SOURCE).read_bytes()).hexdigest()[:16]
+    """Built into the library, so that one built from other sources is told apart when it is loaded."""
+    return hashlib.sha256(b"".join((Path(__file__).parent / name).read_bytes() for name in SOURCES)).hexdigest()[:16]
 
 
 LIBRARY = Extension(
     "supple.kernels.libsupple",
-    sources=[SOURCE],
+    sources=[name for name in SOURCES if name.endswith(".c")],
     define_macros=[("SUPPLE_SOURCE", f'"{source_hash()}"')],
     # No contraction: a product must round alike on every instruction set.
     extra_compile_args=["-std=c11", "-O3", "-g0", "-fvisibility=hidden", "-ffp-contract=off", "-Wno-psabi"],

@@ -20,6 +20,11 @@ def all_of(model):
     return {id(parameter) for parameter in model.parameters()}
 
 
+def renew_(layer, chosen, fresh, trained):
+    for entries, value in surgery.renewed(layer, chosen, [fresh], trained):
+        entries.write_(value)
+
+
 @pytest.fixture(autouse=True)
 def _without_gradients():
     with torch.no_grad():
@@ -30,8 +35,7 @@ def test_incoming_rows_and_biases_become_what_was_given():
     model = three_units()
     layer = unit_layer(model, 1)
     new = torch.tensor([[9.0, 8.0], [7.0, 6.0]])
-    bias_K, trained = torch.tensor([5.0, 4.0]), all_of(model)
-    surgery.reset_incoming_(layer, chosen([2, 0]), weight_KI=new, bias_K=bias_K, trained=trained)
+    renew_(layer, chosen([2, 0]), (new, torch.tensor([5.0, 4.0])), all_of(model))
     assert model[0].weight.tolist() == [[7.0, 6.0], [2.0, -1.0], [9.0, 8.0]]
     assert model[0].bias.tolist() == [4.0, 0.0, 5.0]
 
@@ -40,19 +44,13 @@ def test_units_that_are_not_due_keep_every_bit():
     model = three_units()
     layer, before = unit_layer(model, 1), copied_state(model)
     picked = chosen([2, 0], [False, False])
-    surgery.renew_(
-        layer,
-        picked,
-        weight_KI=torch.full((2, 2), 9.0),
-        bias_K=torch.full((2,), 9.0),
-        optimizer=torch.optim.SGD(model.parameters()),
-    )
+    renew_(layer, picked, (torch.full((2, 2), 9.0), torch.full((2,), 9.0)), all_of(model))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
 def test_only_the_due_ones_of_the_chosen_change():
     model = three_units()
-    surgery.zero_outgoing_(unit_layer(model, 1), chosen([2, 0], [True, False]))
+    renew_(unit_layer(model, 1), chosen([2, 0], [True, False]), (torch.zeros(2, 2), 0.0), all_of(model))
     assert model[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
 
 
@@ -60,7 +58,7 @@ def test_every_consumer_is_cut_off():
     model, other = three_units(), nn.Conv1d(3, 2, 3)
     layer = unit_layer(model, 1)
     consumers = (*layer.consumers, Consumer(other, torch.tensor([[0], [1], [2]])))
-    surgery.zero_outgoing_(dataclasses.replace(layer, consumers=consumers), chosen([0]))
+    renew_(dataclasses.replace(layer, consumers=consumers), chosen([0]), (torch.zeros(1, 2), 0.0), all_of(model))
     assert not model[2].weight[:, 0].any()
     assert not other.weight[:, 0].any()
     assert other.weight[:, 1:].all()
@@ -70,7 +68,7 @@ def test_channels_last_weights_are_written_and_keep_their_layout():
     model = conv_net().to(memory_format=torch.channels_last)
     layer, stride = conv_graph(model)["2"], model[0].weight.stride()
     new = torch.full((1, 1, 3, 3), 9.0)
-    surgery.reset_incoming_(layer, chosen([1]), weight_KI=new, bias_K=1.0, trained=all_of(model))
+    renew_(layer, chosen([1]), (new, 1.0), all_of(model))
     assert torch.equal(model[0].weight[1], torch.full((1, 3, 3), 9.0))
     assert model[0].weight.stride() == stride
 
@@ -78,7 +76,7 @@ def test_channels_last_weights_are_written_and_keep_their_layout():
 def test_norm_without_affine_part_has_its_statistics_reset():
     norm = nn.BatchNorm1d(3, affine=False)
     norm.running_mean.fill_(7.0)
-    surgery.reset_norm_(unit_layer(three_units(), 1, norm=norm), chosen([0]), trained=all_of(norm))
+    renew_(unit_layer(three_units(), 1, norm=norm), chosen([0]), (torch.zeros(1, 2), 0.0), all_of(norm))
     assert norm.running_mean.tolist() == [0.0, 7.0, 7.0]
 
 

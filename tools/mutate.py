@@ -46,6 +46,7 @@ class Module:
 
 
 RESULTS = "src/supple_lab/results/"
+RENEWAL = "tests/methods/test_renewal_kernels.py"
 MODULES = {
     "layers": Module(("src/supple/layers.py",), ("tests/layers", "tests/test_convert.py")),
     "functional": Module(("src/supple/functional.py",), ("tests/test_functional.py", "tests/layers")),
@@ -58,6 +59,8 @@ MODULES = {
     "findings": Module(("src/supple_lab/paper/findings.py",), ("tests/paper/test_findings.py",)),
     "select": Module((RESULTS + "select.py",), ("tests/report/test_select.py", "tests/report/test_tables.py")),
     "cpu.c": Module(("src/supple/kernels/cpu.c",), ("tests/kernels/test_cpu.py",)),
+    "renewal.c": Module(("src/supple/kernels/renewal.c",), (RENEWAL,)),
+    "renewal in Triton": Module(("src/supple/kernels/renewal_programs.py",), (RENEWAL,)),
     "triton": Module(("src/supple/kernels/triton_programs.py",), ("tests/kernels/test_triton_interpreted.py",)),
 }
 
@@ -100,13 +103,15 @@ def unchanged_sources(module: Module) -> dict[str, str]:
 
 
 def library_in_place(path: Path, text: str) -> dict[str, str]:
-    """Compile cpu.c with an error in it, and have cpu.py load that library as if it came from the file itself."""
+    """Compile a C file with an error in it, and have cpu.py load that library as if it came from the files."""
     folder = Path(tempfile.mkdtemp(dir=OUT))
-    (folder / "cpu.c").write_text(text)
+    sources = [path.with_name(name) for name in ("cpu.c", "pool.h", "renewal.c")]
+    for source in sources:
+        (folder / source.name).write_text(text if source == path else source.read_text())
     flags = ["-std=c11", "-O1", "-fvisibility=hidden", "-ffp-contract=off", "-Wno-psabi", "-w", "-fPIC", "-shared"]
-    named = f'-DSUPPLE_SOURCE="{digest(path.read_bytes())}"'
-    subprocess.run(["cc", *flags, named, "cpu.c", "-o", "libsupple.so", "-lm"], cwd=folder, check=True)
-    loader = path.with_suffix(".py")
+    named = f'-DSUPPLE_SOURCE="{digest(b"".join(source.read_bytes() for source in sources))}"'
+    subprocess.run(["cc", *flags, named, "cpu.c", "renewal.c", "-o", "libsupple.so", "-lm"], cwd=folder, check=True)
+    loader = path.with_name("cpu.py")
     where = 'Path(__file__).with_name("libsupple.so")'
     return {str(loader): loader.read_text().replace(where, f"Path({str(folder.resolve() / 'libsupple.so')!r})")}
 

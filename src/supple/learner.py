@@ -330,8 +330,10 @@ class Learner:
         return [name for name, _, _ in named], [p for _, p, _ in named], [gradient for _, _, gradient in named]
 
     def name_of(self, parameter: Tensor) -> str:
-        """The parameter's name in the model."""
-        return next(name for name, own in self.model.named_parameters() if own is parameter)
+        """The parameter's name in the model; empty if it is not one of its parameters."""
+        if id(parameter) not in self._named:  # walking through the model takes longer than the rest of a small step
+            self._named = {id(own): (name, own) for name, own in self.model.named_parameters()}
+        return self._named.get(id(parameter), ("", parameter))[0]
 
     def initial_of(self, parameter: Tensor) -> Tensor:
         """What the parameter was when the Learner was made."""

@@ -41,7 +41,7 @@ typedef struct {
 typedef struct {
     char *out;
     const char *x, *y; /* x is the gradient when y, the forward's output, is there */
-    int64_t num_elements, num_blocks;
+    int64_t num_elements;
     int broadcast; /* the gradient is one element for all */
     uint64_t seed;
     const Law *law;
@@ -96,7 +96,7 @@ static int kind_of(const int64_t *edges, const double *rates, int count, double 
 #include "cpu.c"
 #endif
 
-typedef void (*Body)(const Job *job, int64_t first_block, int64_t last_block);
+#include "pool.h"
 
 static const struct {
     const char *name;
@@ -133,28 +133,32 @@ static struct {
 
 typedef struct {
     Body body;
-    const Job *job;
+    const void *job;
+    int64_t num_items;
 } Share;
 
 static void run_share(void *data) {
     const Share *share = data;
-    int64_t blocks = share->job->num_blocks, threads = pool.num_threads(), thread = pool.thread();
-    share->body(share->job, blocks * thread / threads, blocks * (thread + 1) / threads);
+    int64_t items = share->num_items, threads = pool.num_threads(), thread = pool.thread();
+    share->body(share->job, items * thread / threads, items * (thread + 1) / threads);
 }
 
-static void run(Body body, Job *job, int num_threads) {
+void supple_run(Body body, const void *job, int64_t num_items, int64_t num_elements, int num_threads) {
     /* torch gives a thread 32768 elements at least (at::internal::GRAIN_SIZE); more threads for less is slower. */
-    int64_t most = (job->num_elements + 4 * BLOCK - 1) / (4 * BLOCK);
-    job->num_blocks = (job->num_elements + BLOCK - 1) / BLOCK;
+    int64_t most = (num_elements + 32767) / 32768;
     if (most < num_threads) {
         num_threads = (int)most;
     }
     if (num_threads > 1 && pool.parallel) {
-        Share share = {body, job};
+        Share share = {body, job, num_items};
         pool.parallel(run_share, &share, (unsigned)num_threads, 0);
     } else {
-        body(job, 0, job->num_blocks);
+        body(job, 0, num_items);
     }
+}
+
+static void run(Body body, Job *job, int num_threads) {
+    supple_run(body, job, (job->num_elements + BLOCK - 1) / BLOCK, job->num_elements, num_threads);
 }
 
 EXPORT const char *supple_source(void) {
@@ -335,7 +339,8 @@ TARGET INLINE void NAME(draw_dropped)(State *state, const Law *law, int count, W
 #define WIDTH 64
 #include "cpu.c"
 
-TARGET static void NAME(drop)(const Job *job, int64_t first_block, int64_t last_block) {
+TARGET static void NAME(drop)(const void *data, int64_t first_block, int64_t last_block) {
+    const Job *job = data;
     switch (width_of(job->law->dtype)) {
     case 2: NAME(drop_16)(job, first_block, last_block); break;
     case 4: NAME(drop_32)(job, first_block, last_block); break;
@@ -343,7 +348,8 @@ TARGET static void NAME(drop)(const Job *job, int64_t first_block, int64_t last_
     }
 }
 
-TARGET static void NAME(gate)(const Job *job, int64_t first_block, int64_t last_block) {
+TARGET static void NAME(gate)(const void *data, int64_t first_block, int64_t last_block) {
+    const Job *job = data;
     switch (width_of(job->law->dtype)) {
     case 2: NAME(gate_16)(job, first_block, last_block); break;
     case 4: NAME(gate_32)(job, first_block, last_block); break;

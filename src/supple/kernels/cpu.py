@@ -1,4 +1,4 @@
-"""The fused CPU kernel: finds the library compiled from cpu.c, lends it torch's threads, and calls it."""
+"""The fused CPU kernel: finds the library compiled from C, lends it torch's threads, and calls it."""
 
 import ctypes
 import functools
@@ -14,12 +14,13 @@ from supple.kernels.base import Intervals, Kernel
 from supple.kernels.layout import BITS, has_memory, is_dense, is_flat, share_layout
 from supple.kernels.reference import ReferenceKernel
 
-SOURCE = Path(__file__).with_name("cpu.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("cpu.c", "pool.h", "renewal.c")]
 LIBRARY = Path(__file__).with_name("libsupple.so")
 
 CODES = {dtype: code for code, dtype in enumerate(BITS)}  # the enum of cpu.c
 
-POINTER, INT, LONG, DOUBLE = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_double
+POINTER, INT, LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+FLOAT, DOUBLE = ctypes.c_float, ctypes.c_double
 SIGNATURES = {
     "supple_source": ([], ctypes.c_char_p),
     "supple_most_intervals": ([], INT),
@@ -31,6 +32,11 @@ SIGNATURES = {
     "supple_prepare": ([POINTER, INT, POINTER, POINTER, INT, DOUBLE, DOUBLE], None),
     "supple_drop": ([POINTER, POINTER, LONG, POINTER, POINTER, INT], None),
     "supple_gate": ([POINTER, POINTER, POINTER, LONG, POINTER, INT, INT], None),
+    "supple_take_own_steps": (
+        [POINTER] * 3 + [LONG] * 3 + [POINTER] * 2 + [FLOAT] + [POINTER] * 3 + [LONG, DOUBLE, DOUBLE, INT],
+        ctypes.c_bool,
+    ),
+    "supple_rate_units": ([POINTER] * 4 + [LONG, DOUBLE, LONG, DOUBLE, LONG], LONG),
 }
 
 
@@ -155,7 +161,7 @@ class ThreadSeed(threading.local):
 
 
 def load_library() -> ctypes.CDLL:
-    """The compiled cpu.c with its signatures, or a NoLibraryError."""
+    """The compiled library with its signatures, or a NoLibraryError."""
     if not LIBRARY.exists():
         raise NoLibraryError("no compiled library: install supple where there is a C compiler")
     try:
@@ -166,13 +172,13 @@ def load_library() -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise BrokenLibraryError(f"the compiled library does not load: {error}") from error
     if library.supple_source().decode() != source_hash():
-        raise BrokenLibraryError("the compiled library comes from another version of cpu.c: install supple again")
+        raise BrokenLibraryError("the compiled library was built of other sources: install supple again")
     return library
 
 
 def source_hash() -> str:
     """What setup.py builds into the library."""
-    return hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()[:16]
 
 
 def lend_threads(library: ctypes.CDLL) -> bool:

@@ -16,18 +16,31 @@ from supple.unchanged import evaluation_mode
 from supple.units import UnitLayer
 
 
+def sum_of_magnitudes(x: Tensor, axes: list[int]) -> Tensor:
+    """sum |x| over the axes."""
+    if x.is_cpu:  # five times as fast as the norm there (512 x 2000 on one core: 0.5 against 2.7 ms)
+        return x.abs().sum(axes, dtype=torch.float32)
+    return torch.linalg.vector_norm(x, 1, axes, dtype=torch.float32)
+
+
 def mean_magnitude(layer: UnitLayer, h: Tensor) -> Tensor:
     """mean |h| of each unit; of all the values it gives, where the activation concatenates."""
-    # abs and mean, not vector_norm: five times as fast on a CPU (512 x 2000 on one core: 0.5 against 2.7 ms).
-    return mean_value(layer, h.abs())
+    return mean_of_parts(layer, sum_of_magnitudes(h, other_axes(layer, h)) / (h.numel() / h.shape[layer.unit_dim]))
 
 
 def mean_value(layer: UnitLayer, h: Tensor) -> Tensor:
     """mean h of each unit, likewise."""
-    axes = [axis for axis in range(h.dim()) if axis != layer.unit_dim]
-    means_C = h.mean(axes, dtype=torch.float32)
-    # CReLU and Fourier give the first values of all units, then the second ones.
-    return means_C.view(-1, layer.num_units).mean(dim=0)
+    return mean_of_parts(layer, h.mean(other_axes(layer, h), dtype=torch.float32))
+
+
+def other_axes(layer: UnitLayer, h: Tensor) -> list[int]:
+    """All but the units'."""
+    return [axis for axis in range(h.dim()) if axis != layer.unit_dim]
+
+
+def mean_of_parts(layer: UnitLayer, means_C: Tensor) -> Tensor:
+    """One value a unit: CReLU and Fourier give the first values of all units, then the second ones."""
+    return means_C if len(means_C) == layer.num_units else means_C.view(-1, layer.num_units).mean(dim=0)
 
 
 def centred(layer: UnitLayer, h: Tensor, *, mean_U: Tensor) -> Tensor:

@@ -7,13 +7,15 @@ import torch
 from torch import Tensor
 
 from supple import functional as SF
+from supple.kernels import renewal as kernels
 from supple.learner import Learner
-from supple.methods.activity import centred, mean_magnitude, mean_value
+from supple.methods.activity import centred, mean_magnitude, mean_value, sum_of_magnitudes
 from supple.methods.base import Method, State, decay_rate
 from supple.methods.renewal import (
     Moments,
     first_clocks,
     layers_reached,
+    pass_over_draws,
     renew_units_,
     take_own_steps_,
     warn_of_optimizer,
@@ -102,14 +104,19 @@ class CBP(Method):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}
-            self.rate_units_(learner, layer, record)
-            chosen = self.units_due(record)
-            renew_units_(learner, state, layer, chosen, new_bias=lambda *_: 0.0, moments=self.moments)
-            for key in ("age", *self.running_means):
-                Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
+            value_U = self.step_value(learner, layer, record)
+            chosen = self.choose_units_(record, value_U)
+            if chosen is None:
+                pass_over_draws(learner, layer, self.num_slots(layer.num_units))
+            else:
+                renew_units_(learner, state, layer, chosen, new_bias=lambda *_: 0.0, moments=self.moments)
 
-    def rate_units_(self, learner: Learner, layer: UnitLayer, record: State) -> None:
-        """One step older, and one step's utility more."""
+    def num_slots(self, num_units: int) -> int:
+        """The most that a step renews: the budget is below 1 before it. If rounding asks for more, later steps pay."""
+        return min(1 + math.floor(self.replacement_rate * num_units), num_units)
+
+    def step_value(self, learner: Learner, layer: UnitLayer, record: State) -> Tensor:
+        """What the units were worth in this step, by which they are older now."""
         h = learner.take_feature(layer.name)
         record["age"] += 1
         if self.utility == "contribution":
@@ -123,7 +130,40 @@ class CBP(Method):
             value_U = mean_magnitude(layer, centred(layer, h, mean_U=mean_U))
             learner.mean_over_ranks_(value_U)
             value_U = value_U / incoming_magnitude(layer)
-        self.average_(record["utility"], value_U * outgoing_magnitude(layer))
+        return value_U * outgoing_magnitude(layer)
+
+    def choose_units_(self, record: State, value_U: Tensor) -> Chosen | None:
+        """Add the step's values to the utilities, and take the lowest of the mature units, as many as the budget pays.
+
+        They are new in the record. Always the same number of units, most not due; None if it is known that none is.
+        """
+        num_slots = self.num_slots(len(value_U))
+        told = self.utility_decay, self.maturity, self.replacement_rate, num_slots
+        picked = kernels.choose_units_(record, value_U, *told)
+        if picked is not None:
+            return Chosen(*picked)
+        num_due: Tensor | int | None = kernels.rate_units_(record, value_U, *told)
+        if num_due is None:
+            num_due = self.rate_units_(record, value_U, num_slots)
+        if isinstance(num_due, int) and num_due == 0:
+            return None
+        ranked_U = (record["utility"] / self.correction(record)).masked_fill(record["age"] <= self.maturity, math.inf)
+        units_K = ranked_U.topk(num_slots, largest=False).indices
+        chosen = Chosen(units_K, torch.arange(num_slots, device=units_K.device) < num_due)
+        for key in ("age", *self.running_means):
+            Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
+        return chosen
+
+    def rate_units_(self, record: State, value_U: Tensor, num_slots: int) -> Tensor | int:
+        """Add the step's values to the utilities, and say how many units the budget pays for."""
+        self.average_(record["utility"], value_U)
+        num_mature, budget = (record["age"] > self.maturity).sum(), record["budget"]
+        # Without mature units nothing is added, so that no budget is saved up for the day they mature.
+        budget += self.replacement_rate * num_mature.double()
+        paid = budget.floor().clamp(max=num_slots)
+        budget -= paid
+        num_due = torch.minimum(paid, num_mature)
+        return int(num_due) if num_due.is_cpu else num_due  # a look at a GPU's would wait for it
 
     def average_(self, mean_U: Tensor, value_U: Tensor) -> None:
         """Add a step's values to their running means; one that is no number, as after an overflow, leaves its own."""
@@ -133,21 +173,6 @@ class CBP(Method):
         """What a running mean that started at 0 must be divided by, unit by unit."""
         return 1.0 - self.utility_decay ** record["age"]
 
-    def units_due(self, record: State) -> Chosen:
-        """The lowest of the mature units, as many as the budget has come to; always the same number, most not due."""
-        mature_U = record["age"] > self.maturity
-        budget, num_mature, num_units = record["budget"], mature_U.sum(), len(mature_U)
-        # The budget is below 1 before a step, so no step asks for more; where rounding does, the next one pays.
-        num_slots = min(1 + math.floor(self.replacement_rate * num_units), num_units)
-        # Without mature units nothing is added, so that no budget is saved up for the day they mature.
-        budget += self.replacement_rate * num_mature.double()
-        num_due = budget.floor().clamp(max=num_slots)
-        budget -= num_due
-        ranked_U = (record["utility"] / self.correction(record)).masked_fill(~mature_U, math.inf)
-        units_K = ranked_U.topk(num_slots, largest=False).indices
-        slots_K = torch.arange(num_slots, device=units_K.device)
-        return Chosen(units_K, slots_K < torch.minimum(num_due, num_mature))
-
 
 def outgoing_magnitude(layer: UnitLayer) -> Tensor:
     """mean |w| over all weights that read a unit, unit by unit."""
@@ -155,10 +180,10 @@ def outgoing_magnitude(layer: UnitLayer) -> Tensor:
     for consumer in layer.consumers:
         weight = consumer.layer.weight
         columns = in_dim(consumer.layer)
-        sums_I = weight.abs().sum([dim for dim in range(weight.dim()) if dim != columns], dtype=torch.float32)
-        sums.append(sums_I.take(consumer.columns_US).sum(dim=1))
+        sums_I = sum_of_magnitudes(weight, [dim for dim in range(weight.dim()) if dim != columns])
+        sums.append(sums_I if consumer.is_one_to_one else sums_I.take(consumer.columns_US).sum(dim=1))
         num_weights += weight.numel() // weight.shape[columns] * consumer.columns_US.shape[1]
-    return torch.stack(sums).sum(dim=0) / num_weights
+    return (sums[0] if len(sums) == 1 else torch.stack(sums).sum(dim=0)) / num_weights
 
 
 def incoming_magnitude(layer: UnitLayer) -> Tensor:

@@ -13,16 +13,26 @@ An entry belongs to the unit of its row and to the unit of its column, and is as
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from supple.kernels import renewal as kernels
 from supple.learner import Learner
 from supple.methods.base import State
 from supple.units import Layer, UnitLayer, out_dim
-from supple.units.surgery import Chosen, Entries, Fresh, producers_of, reasons_left, renew_, trained_by, trained_entries
+from supple.units.surgery import (
+    Chosen,
+    Entries,
+    Fresh,
+    producers_of,
+    reasons_left,
+    renewed,
+    trained_by,
+    trained_entries,
+)
 
 Moments = Literal["per_entry", "keep", "clear"]
 
@@ -80,14 +90,33 @@ def renew_units_(
         bias_K = new_bias(learner, producer, num_units)  # first: the order of the draws is part of the numbers
         return draw(learner, producer.weight, num_units, dim=out_dim(producer)), bias_K
 
-    (weight_KI, bias_K), *partners = map(fresh, producers_of(layer))
-    renew_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, optimizer=learner.optimizer, partners=partners)
-    if moments == "keep":
+    values = [*map(fresh, producers_of(layer))]
+    for entries, value in renewed(layer, chosen, values, trained_by(learner.optimizer)):
+        write_new_(entries, value, learner, state, moments)
+
+
+def write_new_(entries: Entries, value: Tensor | float, learner: Learner, state: State, moments: Moments) -> None:
+    """Give the entries their first value, and the optimizer's memory of them the one that it begins with."""
+    optimizer = learner.optimizer
+    memory = {} if moments == "keep" else optimizer.state.get(entries.tensor, {})
+    is_counted = type(optimizer) in COUNT_STEPS
+    born = None
+    if moments == "per_entry" and is_counted and "step" in memory:  # before its first step the whole tensor is new
+        born = clock_of(entries, learner, state)
+    chosen = entries.indices, entries.due
+    if is_counted and kernels.renew_(entries.tensor, entries.dim, chosen, value, memory, born):
         return
-    for entries in trained_entries(layer, chosen, trained_by(learner.optimizer)):
-        clear_(entries, learner.optimizer)
-        if moments == "per_entry" and type(learner.optimizer) in COUNT_STEPS:
-            restart_(entries, learner, state)
+    entries.write_(value)
+    if memory:
+        clear_(entries, optimizer)
+    if born is not None:
+        Entries(born, 0, entries.indices, entries.due).write_(memory["step"].to(born.device))
+
+
+def pass_over_draws(learner: Learner, layer: UnitLayer, num_units: int) -> None:
+    """Move the method's stream on as if the units had been renewed: who is due does not change what is drawn next."""
+    for producer in producers_of(layer):
+        draw_places(learner, producer.weight, num_units, dim=out_dim(producer))
 
 
 def draw(learner: Learner, parameter: Tensor, num_rows: int, *, dim: int = 0) -> Tensor:
@@ -96,9 +125,12 @@ def draw(learner: Learner, parameter: Tensor, num_rows: int, *, dim: int = 0) ->
     This is the law of the initialisation, whichever it was, with no assumption.
     """
     initial = learner.initial_of(parameter)
+    return initial.take(draw_places(learner, initial, num_rows, dim=dim))  # flatten()[at] copies a channels_last weight
+
+
+def draw_places(learner: Learner, initial: Tensor, num_rows: int, *, dim: int) -> Tensor:
     shape = (*initial.shape[:dim], num_rows, *initial.shape[dim + 1 :])
-    at = torch.randint(initial.numel(), shape, generator=learner.generator, device=initial.device)
-    return initial.take(at)  # not flatten()[at], which copies a channels_last weight
+    return torch.randint(initial.numel(), shape, generator=learner.generator, device=initial.device)
 
 
 def clear_(entries: Entries, optimizer: torch.optim.Optimizer) -> None:
@@ -141,17 +173,10 @@ def first_clocks(learner: Learner, layers: Iterable[UnitLayer], moments: Moments
 def clock_of(entries: Entries, learner: Learner, state: State) -> Tensor:
     """At which of the tensor's steps each index along the dimension of the entries was born; 0 for never renewed."""
     name, parameter = learner.name_of(entries.tensor), entries.tensor
-    count = torch.zeros((), device=parameter.device, dtype=torch.float32)  # as Adam's own count
-    state.setdefault(f"step.{name}", count)
-    return state.setdefault(f"born.{entries.dim}.{name}", count.repeat(parameter.shape[entries.dim]))
-
-
-def restart_(entries: Entries, learner: Learner, state: State) -> None:
-    """Note that the entries are born at the tensor's present step; before its first one the whole tensor is new."""
-    step = learner.optimizer.state.get(entries.tensor, {}).get("step")
-    if step is not None:
-        born = clock_of(entries, learner, state)
-        Entries(born, 0, entries.indices, entries.due).write_(step.to(born.device))
+    for key, shape in ((f"step.{name}", ()), (born := f"born.{entries.dim}.{name}", parameter.shape[entries.dim])):
+        if key not in state:
+            state[key] = torch.zeros(shape, device=parameter.device, dtype=torch.float32)  # as Adam's own count
+    return state[born]
 
 
 @torch.no_grad()
@@ -160,23 +185,21 @@ def take_own_steps_(learner: Learner, state: State) -> None:
     if type(learner.optimizer) not in COUNT_STEPS:
         return
     for group in learner.optimizer.param_groups:
-        for parameter, name in named(group["params"], learner):
+        for parameter in group["params"]:
+            name = learner.name_of(parameter)
             borns = {dim: state[key] for dim in (0, 1) if (key := f"born.{dim}.{name}") in state}
             memory = learner.optimizer.state.get(parameter)
             if borns and memory:
                 correct_(parameter, memory, group, borns=borns, last_step=state[f"step.{name}"])
 
 
-def named(parameters: Iterable[nn.Parameter], learner: Learner) -> Iterator[tuple[nn.Parameter, str]]:
-    """Those of the parameters that are the model's, with their names."""
-    names = {id(parameter): name for name, parameter in learner.model.named_parameters()}
-    return ((parameter, names[id(parameter)]) for parameter in parameters if id(parameter) in names)
-
-
 def correct_(
     parameter: Tensor, memory: dict[str, Any], group: dict[str, Any], *, borns: dict[int, Tensor], last_step: Tensor
 ) -> None:
     """The update of each entry's own age, less the one of the tensor's age, which Adam has made."""
+    mean, square = memory["exp_avg"], memory["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"]
+    if kernels.take_own_steps_(parameter, mean, square, group, borns=borns, step=memory["step"], last_step=last_step):
+        return
     step = memory["step"].to(parameter.device)
     is_stepped = step != last_step  # not if it had no gradient
     last_step.copy_(step)
@@ -191,7 +214,7 @@ def correct_(
         rate = torch.where(age < youngest, own_rate, rate)
         epsilon = torch.where(age < youngest, own_epsilon, epsilon)
         youngest = age
-    mean, root = memory["exp_avg"], memory["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"].sqrt()
+    root = square.sqrt()
     # Each of these is a pass over the tensor. What is not young has the tensor's rate and epsilon: exactly 0.
     update = (mean * rate).div_(root + epsilon)
     update.addcdiv_(mean * tensors_rate, root.add_(tensors_epsilon), value=-1.0)

@@ -7,6 +7,7 @@ from the model with an example input (`supple.units`), never guessed from the or
 from collections import UserDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeGuard
 
 import torch
@@ -46,6 +47,12 @@ class Consumer:
 
     layer: Layer
     columns_US: Tensor
+
+    @cached_property
+    def is_one_to_one(self) -> bool:
+        """Whether the columns are the units, in their order."""
+        num_columns = self.layer.weight.shape[in_dim(self.layer)]
+        return self.columns_US.flatten().tolist() == [*range(num_columns)] and self.columns_US.shape[1] == 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,74 +104,35 @@ def hindrance(layer: UnitLayer, trained: set[int]) -> str:
     return "" if all(id(weight) in trained for weight in weights) else "the optimizer does not train its weights"
 
 
-def renew_(
-    layer: UnitLayer,
-    chosen: Chosen,
-    *,
-    weight_KI: Tensor,
-    bias_K: Tensor | float,
-    optimizer: torch.optim.Optimizer,
-    partners: Sequence[Fresh] = (),
-) -> None:
-    """Make the chosen units new: fresh weights in, a fresh norm, no weights out. What is not trained stays.
+def renewed(
+    layer: UnitLayer, chosen: Chosen, fresh: Sequence[Fresh], trained: set[int]
+) -> Iterator[tuple[Entries, Tensor | float]]:
+    """What is written of the chosen units to make them new: fresh weights in, a fresh norm, no weights out.
 
-    ``partners`` are the fresh weights and biases of the layer's partners. All weights are in their layer's own layout.
+    ``fresh`` are the weights and biases of each layer that feeds them, in its own layout. What is not trained stays; so
+    do a norm's statistics if a part of it is frozen: then they belong to what stays. The readers' biases stay.
     """
-    trained = trained_by(optimizer)
-    reset_incoming_(layer, chosen, weight_KI=weight_KI, bias_K=bias_K, trained=trained)
-    for partner, fresh in zip(layer.partners, partners, strict=True):
-        write_rows_(partner, chosen, fresh, trained)
-    reset_norm_(layer, chosen, trained=trained)
-    zero_outgoing_(layer, chosen)
-
-
-def reset_incoming_(
-    layer: UnitLayer, chosen: Chosen, *, weight_KI: Tensor, bias_K: Tensor | float, trained: set[int]
-) -> None:
-    """Give the units these incoming weights and biases; a layer without trained biases takes none."""
-    write_rows_(producers_of(layer)[0], chosen, (weight_KI, bias_K), trained)
-
-
-def write_rows_(producer: Layer, chosen: Chosen, fresh: Fresh, trained: set[int]) -> None:
-    """Give the units' rows of one layer these weights and biases."""
-    for entries, value in zip(rows(producer, chosen, trained), fresh, strict=False):
-        entries.write_(value)
-
-
-def reset_norm_(layer: UnitLayer, chosen: Chosen, *, trained: set[int]) -> None:
-    """Put the norm between weights and activation back to identity: scale 1, shift 0, mean 0, variance 1.
-
-    Its statistics stay if a part of it is frozen: then they belong to what stays.
-    """
+    for producer, values in zip(producers_of(layer), fresh, strict=True):
+        yield from zip(rows(producer, chosen, trained), values, strict=False)
     for name, value in (("weight", 1.0), ("bias", 0.0)):
         for entries in norm_entries(layer, chosen, name, trained):
-            entries.write_(value)
-    if layer.norm is None or any(id(parameter) not in trained for parameter in layer.norm.parameters()):
-        return
-    for name, value in (("running_mean", 0.0), ("running_var", 1.0)):
-        statistics = getattr(layer.norm, name, None)
-        if statistics is not None:
-            Entries(statistics, 0, chosen.units_K, chosen.due_K).write_(value)
-
-
-def zero_outgoing_(layer: UnitLayer, chosen: Chosen) -> None:
-    """Cut the units off from all that reads them; the readers' biases stay."""
+            yield entries, value
+    if layer.norm is not None and all(id(parameter) in trained for parameter in layer.norm.parameters()):
+        for name, value in (("running_mean", 0.0), ("running_var", 1.0)):
+            statistics = getattr(layer.norm, name, None)
+            if statistics is not None:
+                yield Entries(statistics, 0, chosen.units_K, chosen.due_K), value
     for entries in outgoing(layer, chosen):
-        entries.write_(0.0)
+        yield entries, 0.0
 
 
 def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
     """All that belongs to the units and that the optimizer trains."""
-    yield from incoming(layer, chosen, trained)
+    for producer in producers_of(layer):
+        yield from rows(producer, chosen, trained)
     yield from norm_entries(layer, chosen, "weight", trained)
     yield from norm_entries(layer, chosen, "bias", trained)
     yield from outgoing(layer, chosen)
-
-
-def incoming(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
-    """The units' rows of every layer that feeds them."""
-    for producer in producers_of(layer):
-        yield from rows(producer, chosen, trained)
 
 
 def rows(producer: Layer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
@@ -197,5 +158,8 @@ def norm_entries(layer: UnitLayer, chosen: Chosen, name: str, trained: set[int])
 def outgoing(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
     """The units' columns in the weight of every consumer."""
     for consumer in layer.consumers:
-        due = chosen.due_K[:, None].expand(-1, consumer.columns_US.shape[1]).flatten()
-        yield Entries(consumer.layer.weight, in_dim(consumer.layer), columns_of(consumer, chosen.units_K), due)
+        columns, due = chosen.units_K, chosen.due_K
+        if not consumer.is_one_to_one:
+            columns = columns_of(consumer, columns)
+            due = due[:, None].expand(-1, consumer.columns_US.shape[1]).flatten()
+        yield Entries(consumer.layer.weight, in_dim(consumer.layer), columns, due)

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from supple.layers import AID
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
+from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
 from supple_lab.bench.kernels import listing
@@ -79,6 +80,7 @@ class TrainingRow:
 
 
 CASES = (
+    Case("MLP 3x128, batch 64", MLP(width=128), (1, 28, 28), 64),
     Case("MLP 3x2000, batch 64 (random label)", MLP(), (1, 28, 28), 64),
     Case("MLP 3x2000, batch 512 (permuted input)", MLP(), (1, 28, 28), 512),
     Case("CNN-4, batch 256 (CIFAR-10)", CNN(), (3, 32, 32), 256),
@@ -118,6 +120,7 @@ def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Steps
     steps: dict[str, Callable[[], Steps]] = {
         "ReLU": lambda: our_steps(case, device, Vanilla()),
         "AID": lambda: our_steps(case, device, UseAID()),
+        "CBP": lambda: seasoned(our_steps(case, device, CBP())),
         PEOPLE: lambda: baseline_step(case, batches_on_device(case, device), device, []),
         WITH_LOADER: lambda: baseline_step(case, batches_of_loader(case, device), device, []),
     }
@@ -167,6 +170,14 @@ def our_steps(case: Case, device: torch.device, method: Method, *, precision: Pr
                 yield number
 
     return partial(next, taken())
+
+
+def seasoned(steps: Steps) -> Steps:
+    """The steps after those in which no unit is old enough to be renewed."""
+    num_steps = 0
+    while num_steps < 2 * CBP.maturity:
+        num_steps += steps()
+    return steps
 
 
 def packed_steps(case: Case, device: torch.device) -> Steps:

@@ -1,0 +1,105 @@
+"""Renewal in few passes: the kernels do to a training what torch's operations do; the compiled ones bit by bit.
+
+The Triton programs run here if TRITON_INTERPRET=1 is set, or on a GPU.
+"""
+
+import copy
+import os
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from supple.attach import attach
+from supple.kernels import CPU, renewal
+from supple.kernels.cpu import CpuKernel
+from supple.kernels.portable import PortableKernel
+from supple.methods import CBP
+from supple.methods.renewal import correct_
+
+needs_library = pytest.mark.skipif(not isinstance(CPU, CpuKernel), reason="needs the compiled library")
+ADAMS = {
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True, eps=1e-3),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, betas=(0.5, 0.9)),
+    "lasting": lambda p: torch.optim.Adam(p, lr=1e-2, betas=(0.9, 0.9999999)),
+}
+
+
+def network():
+    """A convolution with a norm, one that is flattened, and two linear layers: each kind of row and column.
+
+    The gradient of a bias before a norm would be rounding alone. No unit is silent: of those any may go first.
+    """
+    first = [nn.Conv2d(1, 8, 3, bias=False), nn.BatchNorm2d(8), nn.LeakyReLU()]
+    convolutions = [*first, nn.Conv2d(8, 6, 3, stride=2), nn.LeakyReLU()]
+    return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(54, 70), nn.LeakyReLU(), nn.Linear(70, 5))
+
+
+def trained(model, adam, method, num_steps=60):
+    """The model's state, the optimizer's and the method's after some steps."""
+    draws, device = torch.Generator().manual_seed(3), model[0].weight.device
+    optimizer = adam(model.parameters())
+    with attach(model, optimizer, method, example_input=torch.zeros(2, 1, 10, 10, device=device)) as plasticity:
+        for step in range(num_steps):
+            x, y = torch.randn(16, 1, 10, 10, generator=draws), torch.randint(5, (16,), generator=draws)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x.to(device)), y.to(device)).backward()
+            if step % 7 == 3:
+                model[8].weight.grad = None  # a step that leaves one tensor out
+            optimizer.step()
+        memory = [part for parts in optimizer.state.values() for part in parts.values()]
+        return [*model.state_dict().values(), *memory, *plasticity.states[0].values()]
+
+
+@needs_library
+@pytest.mark.parametrize("name", ADAMS)
+@pytest.mark.parametrize(
+    "method",
+    [CBP(replacement_rate=0.02, maturity=4), CBP(replacement_rate=0.2, maturity=4, utility="adaptable_contribution")],
+    ids=["few", "many"],
+)
+def test_compiled_renewal_is_torchs_bit_by_bit(name, method, monkeypatch):
+    torch.manual_seed(0)
+    model = network()
+    compiled = trained(copy.deepcopy(model), ADAMS[name], method)
+    monkeypatch.setattr(renewal, "CPU", PortableKernel())
+    plain = trained(copy.deepcopy(model), ADAMS[name], method)
+    assert all(a.equal(b) for a, b in zip(compiled, plain, strict=True))
+
+
+@needs_library
+def test_an_optimizer_started_anew_is_taken_for_new(monkeypatch):
+    """Births that lie after its count are forgotten, in the library as in torch."""
+    states = []
+    for kernel in (CPU, PortableKernel()):
+        monkeypatch.setattr(renewal, "CPU", kernel)
+        born, step = torch.tensor([9.0, 2.0, 0.0]), torch.tensor(5.0)
+        weight, mean, square = torch.ones(3, 2), torch.full((3, 2), 0.5), torch.full((3, 2), 0.25)
+        memory = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
+        group = {"betas": (0.9, 0.999), "lr": 0.1, "eps": 1e-8, "amsgrad": False}
+        correct_(weight, memory, group, borns={0: born}, last_step=torch.tensor(4.0))
+        states.append((weight, born))
+    assert states[0][1].tolist() == [0.0, 2.0, 0.0]
+    assert all(a.equal(b) for a, b in zip(*states, strict=True))
+    assert states[0][0].eq(1).all(dim=1).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("name", ADAMS)
+@pytest.mark.parametrize("rate", [0.02, 0.1])
+def test_triton_programs_do_what_torch_does(name, rate, monkeypatch):
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    if not interpreted and not torch.cuda.is_available():
+        pytest.skip("needs TRITON_INTERPRET=1, or a CUDA device")
+    programs = pytest.importorskip("supple.kernels.renewal_programs")
+    device = "cpu" if interpreted else "cuda"
+    torch.manual_seed(0)
+    model, method = network().to(device), CBP(replacement_rate=rate, maturity=4)
+    monkeypatch.setattr(renewal, "CPU", PortableKernel())
+    monkeypatch.setattr(renewal, "triton_programs", lambda tensor: None)
+    plain = trained(copy.deepcopy(model), ADAMS[name], method, num_steps=12)
+    monkeypatch.setattr(renewal, "triton_programs", lambda tensor: programs)
+    fused = trained(copy.deepcopy(model), ADAMS[name], method, num_steps=12)
+    for a, b in zip(fused, plain, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
