@@ -9,9 +9,14 @@ from matplotlib.patches import Rectangle
 from shade import LIGHT, Shade, panels
 from verdict_table import Judged, judged_claims
 
+from supple_lab.report.figure import Verdict
 from supple_lab.report.page import VERDICT_SIGNS
 
-COLOURS = {"holds": ("#0b6b4f", "#5fd0a8"), "fails": ("#a63c00", "#ff9a63"), "not decided": ("#d8b13a", "#b98f1e")}
+COLOURS: dict[Verdict, tuple[str, str]] = {
+    "holds": ("#0b6b4f", "#5fd0a8"),
+    "fails": ("#a63c00", "#ff9a63"),
+    "not decided": ("#d8b13a", "#b98f1e"),
+}
 SIDE, STEP = 0.8, 1.0
 
 
@@ -40,11 +45,11 @@ def square_(axes: Axes, claim: Judged, *, left: float, bottom: float, shade: Sha
         axes.add_patch(Rectangle((left, height), SIDE, share, facecolor=colour_of(colours, shade), linewidth=0))
         height += share
     axes.add_patch(Rectangle((left, bottom), SIDE, SIDE, facecolor="none", edgecolor=shade.muted, linewidth=0.8))
-    sign = VERDICT_SIGNS[claim.verdict]  # type: ignore[index]
+    sign = VERDICT_SIGNS[claim.verdict]
     axes.text(left + SIDE / 2, bottom + SIDE / 2, sign, ha="center", va="center", fontsize=9.5, fontweight="bold")
 
 
-def legend_(axes: Axes, counts: Counter[str], *, shade: Shade) -> None:
+def legend_(axes: Axes, counts: Counter[Verdict], *, shade: Shade) -> None:
     """Sign, colour and number of each verdict."""
     for left, (verdict, sign) in zip((-6.0, -2.0, 1.7, 7.2), VERDICT_SIGNS.items(), strict=True):
         face = colour_of(COLOURS[verdict], shade) if verdict in COLOURS else "none"

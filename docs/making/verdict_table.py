@@ -13,11 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from supple_lab.paper.register import registered_claims
+from supple_lab.report.figure import Verdict
+from supple_lab.report.page import VERDICT_SIGNS, kind_of
 
 DOCS = Path(__file__).parent.parent
 PAGE = DOCS / "verdicts.md"
 BEGIN, END = "<!-- by docs/making/verdict_table.py -->", "<!-- end -->"
-BADGES = {"holds": "🟢 holds", "fails": "🔴 fails", "not decided": "🟡 not decided", "not run": "⚪ not run"}
+COUNTED: dict[Verdict, str] = {
+    "holds": "hold",
+    "fails": "fail",
+    "not decided": "open",
+    "not run": "not run",
+}  # of comparisons
 # A rival, a number with its spread, what it is, and the question that it answers.
 MEASURED = re.compile(
     r"(?:closest, (?P<rival>.+?): )?(?P<value>-?\d[\d.]*(?: ± [\d.]+)?): (?P<what>.+?) \((?P<asked>.+?)\)"
@@ -44,11 +51,11 @@ class Judged:
     study: str
     claim: str
     section: str
-    verdict: str
+    verdict: Verdict
     leaves: tuple[Leaf, ...]  # none if no report has the claim
 
     @property
-    def counts(self) -> Counter[str]:
+    def counts(self) -> Counter[Verdict]:
         """How many comparisons have which verdict."""
         return Counter(leaf.found["verdict"] for leaf in self.leaves)
 
@@ -97,7 +104,7 @@ def table() -> str:
     """The section of the page: how many claims have which verdict, and the row of each."""
     claims = judged_claims()
     counts = Counter(claim.verdict for claim in claims)
-    told = ", ".join(f"{counts[verdict]} {badge}" for verdict, badge in BADGES.items())
+    told = ", ".join(f"{counts[verdict]} {badge(verdict)}" for verdict in COUNTED)
     rows = [line(claim) for claim in claims if claim.verdict != "not run"]
     rest = [claim for claim in claims if claim.verdict == "not run"]
     waiting = [not_run(study, list(some)) for study, some in groupby(rest, key=lambda claim: claim.study)]
@@ -107,9 +114,14 @@ def table() -> str:
 def line(claim: Judged) -> str:
     """The row of a claim for which something was run."""
     page, counts = f"results/{claim.study}.md", claim.counts
-    parts = " ".join(f"{badge[0]}{counts[verdict]}" for verdict, badge in BADGES.items() if counts[verdict])
-    cells = [f"[{claim.claim}]({page}) ({claim.section})", BADGES[claim.verdict], parts, *numbers(claim.weakest)]
+    parts = ", ".join(f"{counts[verdict]} {word}" for verdict, word in COUNTED.items() if counts[verdict])
+    cells = [f"[{claim.claim}]({page}) ({claim.section})", badge(claim.verdict), parts, *numbers(claim.weakest)]
     return f"| {' | '.join(cells)} |"
+
+
+def badge(verdict: Verdict) -> str:
+    """The verdict with its sign, to which site.css gives its colour."""
+    return f'<span class="verdict {kind_of(verdict)}">{VERDICT_SIGNS[verdict]} {verdict}</span>'
 
 
 def numbers(leaf: Leaf | None) -> list[str]:
@@ -129,7 +141,7 @@ def numbers(leaf: Leaf | None) -> list[str]:
 def not_run(study: str, claims: list[Judged]) -> str:
     """One row for all claims of a study that wait."""
     words, sections = " ".join(claim.claim for claim in claims), dict.fromkeys(claim.section for claim in claims)
-    return f"| {words} ({', '.join(sections)}) | {BADGES['not run']} | | study `{study}` | | | |"
+    return f"| {words} ({', '.join(sections)}) | {badge('not run')} | | study `{study}` | | | |"
 
 
 def page_with(section: str) -> str:
