@@ -9,6 +9,7 @@ import p_picture
 import quickstart_picture
 import run_picture
 import unit_picture
+import verdict_picture
 from shade import draw_both
 
 PICTURES = {
@@ -19,6 +20,7 @@ PICTURES = {
     "quickstart": quickstart_picture.draw_accuracy,
     "run": run_picture.draw,
     "units": unit_picture.draw,
+    "verdicts": verdict_picture.draw,
     "which_p": p_picture.draw,
 }
 

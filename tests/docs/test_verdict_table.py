@@ -1,0 +1,65 @@
+"""docs/making/verdict_table.py: the rows are what the published reports say."""
+
+import json
+import re
+
+import pytest
+from markdown_pages import DOCS
+
+from supple_lab.paper.continual import ContinualFull
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "making")
+    import verdict_table
+
+    return verdict_table
+
+
+def part(name="", verdict="not run", parts=(), **found):
+    none = {"measured": "", "interval": None, "n": 0, "chance": 0.0}
+    return {**none, "name": name, "verdict": verdict, "parts": list(parts), **found}
+
+
+def row_of(tool, tmp_path, monkeypatch, *parts, verdict="not decided"):
+    """The row of a claim whose report has these parts."""
+    claim = ContinualFull.claims[0].claim
+    row = {**part(verdict=verdict, parts=parts, n=3), "study": "continual_full", "claim": claim}
+    (tmp_path / "results/continual_full").mkdir(parents=True)
+    (tmp_path / "results/continual_full/continual_full.json").write_text(json.dumps({"claims": [row]}))
+    monkeypatch.setattr(tool, "DOCS", tmp_path)
+    (line,) = [line for line in tool.table().splitlines() if claim in line]
+    return [cell.strip() for cell in line.strip("|").split(" |")]
+
+
+def test_page_has_the_table_of_the_published_reports(tool):
+    assert tool.PAGE.read_text() == tool.page_with(tool.table())
+
+
+def test_row_has_the_verdict_and_counts_and_numbers_of_the_least_sure_comparison(tool, tmp_path, monkeypatch):
+    sure = part("quarter 1", "holds", measured="0.5 ± 0.1: gain (above 0?)", interval=[0.4, 0.6], n=5, chance=0.001)
+    less = part(
+        "quarter 2",
+        "holds",
+        measured="closest, L2: 0.02 ± 0.01: gain (above 0?)",
+        interval=[0.01, 0.03],
+        n=3,
+        chance=0.04,
+    )
+    _, *cells = row_of(tool, tmp_path, monkeypatch, part("CNN", parts=[sure, less, part("quarter 3")]))
+    told = "CNN: quarter 2, against L2: gain: above 0?"
+    assert cells == [tool.badge("not decided"), "2 hold, 1 not run", told, "0.02 ± 0.01", "[0.010, 0.030]", "3"]
+
+
+def test_comparison_that_fails_comes_before_one_that_is_open(tool, tmp_path, monkeypatch):
+    fails = part("a", "fails", measured="-0.5 ± 0.1: gain (above 0?)", interval=[-0.6, -0.4], n=5, chance=0.001)
+    opened = part("b", "not decided", measured="0.1: gain (above 0?)", n=1, chance=1.0)
+    _, *cells = row_of(tool, tmp_path, monkeypatch, opened, fails, verdict="fails")
+    assert cells == [tool.badge("fails"), "1 fail, 1 open", "a: gain: above 0?", "-0.5 ± 0.1", "[-0.600, -0.400]", "5"]
+
+
+def test_claims_that_no_report_has_are_not_run(tool, tmp_path, monkeypatch):
+    monkeypatch.setattr(tool, "DOCS", tmp_path)
+    assert {claim.verdict for claim in tool.judged_claims()} == {"not run"}
+    assert re.findall(r"(\d+) <span", tool.table())[:3] == ["0", "0", "0"]
