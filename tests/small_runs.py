@@ -1,5 +1,6 @@
 """Runs that take a second, for tests of everything around them."""
 
+from supple.methods import DASH, FIRE, Chain, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
@@ -22,6 +23,13 @@ SMALL_SCENARIOS: list[Scenario] = [
     ClassIncremental(num_stages=5, epochs=1),
     WarmStart(warm_epochs=4, epochs=2),
     Stationary(epochs=3, milestones=(1, 2)),
+]
+
+# Methods that act every so many optimizer steps; ReDo on more batches than there are between two acts.
+PERIODIC: list[Method] = [
+    *(cls(every=7) for cls in (ShrinkPerturb, FullReset, FIRE, DASH)),
+    ReDo(every=7, threshold=0.8, num_examples=1000),
+    Chain(methods=(L2Init(strength=0.1), ReDo(every=7, threshold=0.8, num_examples=1000))),
 ]
 
 

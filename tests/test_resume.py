@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from small_runs import PERIODIC, SMALL_SCENARIOS, small_scenario_spec, small_spec
 from supple.methods.base import HOOKS, Method
 from supple_lab import registry
 from supple_lab.files import StorageError
@@ -93,11 +93,16 @@ def assert_resumes(tmp_path, spec, *, at_step, monkeypatch, interval=AT_EVERY_ST
     store = interrupted_store(tmp_path / "broken", spec, at_step=at_step, monkeypatch=monkeypatch, interval=interval)
     assert execute(spec, store) == "done"
     assert logs_of(store, spec) == logs_of(unbroken, spec)
+    assert not store.folder(spec).set_aside()  # the checkpoint was gone on from
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, monkeypatch, name):
-    spec = small_spec(METHODS[name](), num_stages=4, epochs=6)
+@pytest.mark.parametrize(
+    "method",
+    [*(cls() for cls in METHODS.values()), *PERIODIC],
+    ids=lambda method: f"{method.name}{'_every' * (method in PERIODIC)}",
+)
+def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, monkeypatch, method):
+    spec = small_spec(method, num_stages=4, epochs=6)
     assert_resumes(tmp_path, spec, at_step=59, monkeypatch=monkeypatch)
 
 

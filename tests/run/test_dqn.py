@@ -9,17 +9,16 @@ import torch
 from torch import nn
 
 from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint
+from supple.methods import CBP, FullReset, ReDo, ShrinkPerturb
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
-from supple.methods.full_reset import FullReset
-from supple.methods.redo import ReDo
 from supple.metrics.base import measure
 from supple.metrics.observe import observe
 from supple_lab import registry
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Environment
 from supple_lab.rl.chain import Chain, ChainEnvironment
-from supple_lab.rl.dqn_problem import Exploration
+from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
 from supple_lab.run import dqn
@@ -101,8 +100,8 @@ def test_an_iteration_is_played_in_segments_and_ends_with_a_game(tmp_path):
 
 
 def test_epsilon_follows_the_steps_of_the_run_through_all_iterations(tmp_path, monkeypatch):
-    asked, epsilon = [], Exploration.epsilon
-    monkeypatch.setattr(Exploration, "epsilon", lambda self, step: asked.append(step) or epsilon(self, step))
+    asked, epsilon = [], DQN.epsilon
+    monkeypatch.setattr(DQN, "epsilon", lambda self, step: asked.append(step) or epsilon(self, step))
     spec = chain_spec()
     num_steps = finished(tmp_path, spec).folder(spec).records()[-1]["num_steps"]
     assert asked == list(range(num_steps))
@@ -156,9 +155,13 @@ def assert_equal_runs(one: Store, other: Store, spec: RunSpec) -> None:
     assert torch.equal(ours["mask_stream"], theirs["mask_stream"])
 
 
-@pytest.mark.parametrize("name", ["aid", "cbp", "redo", "shrink_perturb"])
-def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, monkeypatch, name):
-    spec = chain_spec(METHODS[name](), act_mode="train", target_mode="train", steps_per_iteration=110)
+@pytest.mark.parametrize(
+    "method",
+    [UseAID(), CBP(), ReDo(), ShrinkPerturb(), ReDo(every=7, threshold=0.8), ShrinkPerturb(every=7)],
+    ids=["aid", "cbp", "redo", "shrink_perturb", "redo_every", "shrink_perturb_every"],
+)
+def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, monkeypatch, method):
+    spec = chain_spec(method, act_mode="train", target_mode="train", steps_per_iteration=110)
     unbroken = finished(tmp_path / "unbroken", spec)
     store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
     assert execute(spec, store) == "done"

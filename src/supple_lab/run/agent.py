@@ -16,7 +16,7 @@ from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.dqn_problem import DQN, Mode
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.run.capture import Graph
-from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, without_trace
+from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, why_never_captured, without_trace
 from supple_lab.streams import stream
 
 
@@ -121,7 +121,6 @@ class Agent:
         """Let the method do what it does between two stages; the optimizer and the target network stay."""
         plasticity = self.training.plasticity
         plasticity.end_stage(data)
-        plasticity.stage = data.boundary - 1  # which begin_stage counts on
         plasticity.begin_stage(data)
         for graph in self._graphs:
             graph.recheck_addresses()
@@ -129,11 +128,12 @@ class Agent:
     @property
     def why_eager(self) -> list[str]:
         """Why some work is not captured, on a GPU."""
-        return [graph.why_eager for graph in self._graphs if graph.why_eager is not None]
+        reasons = [why_never_captured(self.training), *(graph.why_eager for graph in self._graphs)]
+        return [reason for reason in reasons if reason is not None]
 
     def _captured(self, work: Callable[[], None], touches: Callable[[], list[Tensor]]) -> Callable[[], None]:
         """The work itself on a CPU, on a GPU as a graph."""
-        if self.training.numerics.device.type != "cuda":
+        if self.training.numerics.device.type != "cuda" or why_never_captured(self.training):
             return work
         own, training = generators_of(self.training), self.training
         self._graphs.append(Graph(work, touches=touches, generators=own, restore=partial(without_trace, training)))

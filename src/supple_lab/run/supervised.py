@@ -171,7 +171,6 @@ def train_stages(
         if cursor.stage > 0 and cursor.epoch == cursor.step == 0:
             if scenario.fresh_optimizer:
                 plasticity.optimizer = spec.optimizer.renewed(learner.optimizer)
-            plasticity.stage = cursor.stage - 1  # which begin_stage counts on
             plasticity.begin_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin"))
         steps.begin_stage(stage.train)
         learner.model.train()
