@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 from forked import ended, forked
 from small_runs import small_spec
+from supple_lab.files import StorageError
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store import lock
@@ -77,6 +78,20 @@ def test_run_held_elsewhere_is_waited_for_and_not_executed_again(tmp_path, monke
     driver.join()
     assert failed == []
     assert store.folder(spec).state() == "done"
+
+
+def test_run_whose_lock_the_disk_refuses_to_break_is_told_and_hinders_no_other(tmp_path, monkeypatch):
+    def refuse(watch):
+        raise StorageError("the disk refused.")
+
+    monkeypatch.setattr(lock.LockWatch, "broke", refuse)
+    store, busy, free = Store.create(tmp_path), small_spec(), small_spec(seed=1)
+    store.folder(busy).create(busy)
+    held = RunLock.acquire(store.folder(busy).path)
+    (failure,) = execute_all([busy, free], Inline(store, device="cpu", jobs=1))
+    held.release()
+    assert (failure.spec, failure.reason) == (busy, "the disk refused.")
+    assert store.folder(free).state() == "done"
 
 
 def test_failed_run_that_another_held_for_a_moment_is_retried_when_asked(tmp_path, monkeypatch):

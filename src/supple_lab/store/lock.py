@@ -115,7 +115,10 @@ class LockWatch:
             self._seen, self._since = seen, time.monotonic()
         if time.monotonic() - self._since < SECONDS_TO_DEATH:
             return False
-        path.unlink(missing_ok=True)  # its holder, should it wake up, finds that out before it writes
+        try:
+            path.unlink(missing_ok=True)  # its holder, should it wake up, finds that out before it writes
+        except OSError as error:
+            raise storage_error(error, path) from error
         return True
 
 

@@ -85,10 +85,15 @@ def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
                     elsewhere[spec] = LockWatch(executor.store.folder(spec).path)
                 elif error is not None:
                     could_not.append(Failure(spec, str(error) or type(error).__name__))
-            for spec in [spec for spec, watch in elsewhere.items() if watch.broke()]:
+            for spec, watch in list(elsewhere.items()):
+                try:
+                    if not watch.broke():
+                        continue
+                    if executor.store.folder(spec).state() not in executor.options.settled:
+                        futures[executor.submit(spec)] = spec
+                except StorageError as error:
+                    could_not.append(Failure(spec, str(error)))
                 del elsewhere[spec]
-                if executor.store.folder(spec).state() not in executor.options.settled:
-                    futures[executor.submit(spec)] = spec
             if elsewhere and not futures:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
     return could_not
