@@ -74,13 +74,6 @@ class Model(Checked, ABC):
         """The network, freshly initialised from torch's default generator."""
 
 
-def at_least(smallest: int, model: Model, *names: str) -> None:
-    """Raise an error that names the first of these fields below the smallest value it may have."""
-    for name in names:
-        if getattr(model, name) < smallest:
-            raise ValueError(f"{type(model).__name__}.{name} must be at least {smallest}; got {getattr(model, name)}.")
-
-
 def halved(width: int, activation: Activation) -> int:
     """The width of a layer whose activation may concatenate: divided, so that what follows stays as wide (3.7)."""
     expansion = getattr(activation(), "expansion", 1)

@@ -7,7 +7,8 @@ from typing import Literal
 from torch import nn
 
 from supple.layers import Identity
-from supple_lab.models.base import Activation, Model, at_least
+from supple_lab.errors import at_least
+from supple_lab.models.base import Activation, Model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,7 +133,6 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
     An update learns from the steps before the one that is being taken, so that a GPU computes while the game goes on.
     """
     problem, cursor = agent.problem, DQNCursor()
-    exploration = problem.exploration
     checkpoint = resume(journal, archive, agent.replay)
     if checkpoint is not None:
         with journal.restoring():
@@ -160,7 +159,7 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
             while score is None or cursor.num_steps - before["num_steps"] < num_due:
                 if over:
                     agent.begin_(environment.reset())
-                action = agent.act(problem.act_mode, chance, epsilon=exploration.epsilon(cursor.num_steps))
+                action = agent.act(problem.act_mode, chance, epsilon=problem.epsilon(cursor.num_steps))
                 num_new = problem.updates_due(cursor.num_steps)
                 for _ in range(num_new):
                     agent.learn_(draws)

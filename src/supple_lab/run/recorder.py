@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from supple_lab import registry
-from supple_lab.errors import ENDING, Interrupted, Terminated
+from supple_lab.errors import ENDING, Interrupted, Terminated, at_least
 from supple_lab.files import StorageError
 from supple_lab.store.checkpoint import UnusableCheckpoint, write_checkpoint
 from supple_lab.store.reading import Record, read_run
@@ -163,10 +163,7 @@ class CheckpointInterval:
     stages: int = 0  # besides, at the end of every so many stages; 0: by the clock alone
 
     def __post_init__(self) -> None:
-        if not self.seconds >= 0.0 or self.stages < 0:
-            raise ValueError(
-                f"CheckpointInterval.seconds and .stages are at least 0; got {self.seconds} and {self.stages}."
-            )
+        at_least(0, self, "seconds", "stages")
 
 
 class Journal:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
@@ -60,18 +60,17 @@ class RecordLog:
         try:
             with open(self.path, "ab" if self._size is None else "r+b") as file:
                 if self._size is not None:
-                    self._seek_end(file, self._size)
+                    if file.seek(0, os.SEEK_END) < self._size:
+                        raise StorageError(
+                            f"{self.path} was cut by another process. The same command continues the run."
+                        )
+                    file.seek(self._size)
+                    file.truncate()
                 file.write(line)
                 self._size = file.tell()
         except OSError as error:
             raise storage_error(error, self.path) from error
         self._hash.update(line)
-
-    def _seek_end(self, file: BinaryIO, size: int) -> None:
-        if file.seek(0, os.SEEK_END) < size:
-            raise StorageError(f"{self.path} was cut by another process. The same command continues the run.")
-        file.seek(size)
-        file.truncate()
 
     def sync(self) -> None:
         """Have the disk hold all that was appended, or a checkpoint could stand on records that a power cut took."""

@@ -1,6 +1,5 @@
 """Store: an output folder with a folder per run. It is the truth; everything else is made from it."""
 
-import errno
 import json
 import os
 from collections.abc import Iterator
@@ -80,8 +79,6 @@ class Store:
 def format_of(root: Path) -> int:
     """The format that the store says it has."""
     path = root / "format.json"
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
         content = read_regular(path, limit=2**16)
         written_by = None if content is None else json.loads(content)["format"]
