@@ -111,7 +111,7 @@ def write_sealed(path: Path, payload: bytes | memoryview, *, kind: str, run: str
     atomic_write(path, b"".join((_header(payload, kind=kind, run=run), payload)))
 
 
-def read_sealed(path: Path, *, kind: str, run: str) -> bytes:
+def read_sealed(path: Path, *, kind: str, run: str) -> bytearray:
     """The payload that was written for that run, or WrongContent."""
     number = open_regular(path)
     if number is None:
@@ -123,7 +123,8 @@ def read_sealed(path: Path, *, kind: str, run: str) -> bytes:
             size = os.fstat(number).st_size - len(header)
             if words[:4] != ["supple", kind, "2", run] or words[4:5] != [str(size)]:
                 raise WrongContent("is cut short, another run's, or of another version of supple.")
-            payload = file.read()
+            payload = bytearray(size)
+            file.readinto(payload)
         except OSError as error:
             raise unreadable(error, path) from error
     if header != _header(payload, kind=kind, run=run):
@@ -131,7 +132,7 @@ def read_sealed(path: Path, *, kind: str, run: str) -> bytes:
     return payload
 
 
-def _header(payload: bytes | memoryview, *, kind: str, run: str) -> bytes:
+def _header(payload: bytes | bytearray | memoryview, *, kind: str, run: str) -> bytes:
     return f"supple {kind} 2 {run} {len(payload)} {hashlib.sha256(payload).hexdigest()}\n".encode()
 
 

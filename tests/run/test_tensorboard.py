@@ -1,5 +1,6 @@
 """What TensorBoard is told of a run: every record once, however often it was interrupted, and no number changes."""
 
+import json
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from small_runs import small_spec
 from supple_lab.cli import supple
+from supple_lab.codec import decode
 from supple_lab.run import recorder, step
 from supple_lab.run.recorder import CheckpointInterval, Tracker
 from supple_lab.run.run import execute
@@ -100,7 +102,7 @@ def test_engine_carries_the_trackers_to_its_runs(tmp_path, engine):
 
 def test_order_to_another_machine_names_the_trackers(tmp_path):
     order = Job.of(Inline(Store.create(tmp_path), device="cpu", jobs=1, options=TRACKED))
-    assert Job.from_dict(order.to_dict()) == order
+    assert decode(Job, json.loads(order.to_json())) == order
 
 
 def test_tracker_that_cannot_begin_leaves_a_note_and_the_run_goes_on(tmp_path, capsys):

@@ -53,10 +53,6 @@ class Replay:
         device: torch.device | None = None,
         file: Path | None = None,
     ) -> None:
-        if capacity <= num_stacked:
-            raise ValueError(f"Replay.capacity must be more than the {num_stacked} stacked frames; got {capacity}.")
-        if file is not None and device is not None and device.type != "cpu":
-            raise ValueError(f"Replay keeps frames on a device or in a file, not both; got {device} and {file}.")
         shape = (capacity, *frame_shape)
         memory = torch.zeros(shape, dtype=torch.uint8, device=device) if file is None else mapped_frames(file, shape)
         self.frames_NHW = memory
@@ -69,7 +65,6 @@ class Replay:
         }
         self.capacity, self.num_stacked = capacity, num_stacked
         self.num_added = 0
-        self.in_episode = False
         self._offsets_K = torch.arange(-num_stacked + 1, 2, device=self.frames_NHW.device)
 
     @property
@@ -85,15 +80,10 @@ class Replay:
 
     def begin(self, frame: Frame) -> None:
         """Add the first frame of an episode."""
-        if self.in_episode:
-            raise RuntimeError("Replay.begin: the episode before has not ended. Add its last step, with `truncated`.")
-        self.in_episode = True
         self._add(frame, num_before=0)
 
-    def add(self, action: int, reward: float, *, frame: Frame, terminal: bool, truncated: bool) -> None:
+    def add(self, action: int, reward: float, *, frame: Frame, terminal: bool) -> None:
         """Add what was done at the newest frame, and the frame to which it led."""
-        if not self.in_episode:
-            raise RuntimeError("Replay.add: no episode has begun. Call Replay.begin with its first frame.")
         newest = (self.num_added - 1) % self.capacity
         columns = self.columns
         columns["action"][newest] = action
@@ -101,7 +91,6 @@ class Replay:
         columns["terminal"][newest] = terminal
         columns["was_acted_on"][newest] = True
         self._add(frame, num_before=min(int(columns["num_before"][newest]) + 1, self.num_stacked - 1))
-        self.in_episode = not (terminal or truncated)
 
     def _add(self, frame: Frame, *, num_before: int) -> None:
         slot = self.num_added % self.capacity

@@ -92,7 +92,7 @@ class Agent:
 
     def see_(self, action: int, step: Step) -> None:
         """See and remember what an action led to."""
-        self.replay.add(action, step.reward, frame=step.frame, terminal=step.terminal, truncated=step.truncated)
+        self.replay.add(action, step.reward, frame=step.frame, terminal=step.terminal)
         self.stack.push_(step.frame)
 
     def act(self, mode: Mode, chance: random.Random, *, epsilon: float) -> int:

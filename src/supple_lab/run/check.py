@@ -175,7 +175,17 @@ def game_info(game: Game) -> GameInfo:
 
 def check_playable(spec: RunSpec, problem: DQN) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
-    check_network(spec, problem)
+    model, (height, width) = spec.model, game_info(problem.game).frame_shape
+    if isinstance(innermost(problem.game), Atari) and not isinstance(model, NatureDQN):
+        raise Unsuitable(
+            f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
+        )
+    if min(height, width) < model.smallest_image:
+        raise Unsuitable(
+            f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
+            f"{problem.game.name} are {height}x{width}. Choose another model, as mlp."
+        )
+    num_weights(spec, problem)  # the network can be built with the method's activation
     acts = Acts.of(problem, spec.method)
     if spec.method.acts_in("begin_stage", "end_stage") and problem.num_updates < acts.period:
         raise Unsuitable(
@@ -249,21 +259,6 @@ def remarks_on(problem: DQN, method: Method) -> list[str]:
                 "Choose a smaller --game.max-steps to bound what that takes."
             )
     return found
-
-
-def check_network(spec: RunSpec, problem: DQN) -> None:
-    """Refuse a network that cannot read the frames, or cannot be built with the method's activation."""
-    model, (height, width) = spec.model, game_info(problem.game).frame_shape
-    if isinstance(innermost(problem.game), Atari) and not isinstance(model, NatureDQN):
-        raise Unsuitable(
-            f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
-        )
-    if min(height, width) < model.smallest_image:
-        raise Unsuitable(
-            f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
-            f"{problem.game.name} are {height}x{width}. Choose another model, as mlp."
-        )
-    num_weights(spec, problem)
 
 
 def innermost(game: Game) -> Game:

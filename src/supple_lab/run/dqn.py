@@ -16,14 +16,7 @@ from supple_lab.precision import Numerics
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.rl.replay_archive import ReplayArchive
-from supple_lab.run.agent import (
-    FORMAT,
-    Agent,
-    ReplayBatches,
-    loss_on_worth,
-    network_input,
-    states_and_worths,
-)
+from supple_lab.run.agent import FORMAT, Agent, ReplayBatches, loss_on_worth, network_input, states_and_worths
 from supple_lab.run.check import GameInfo, check_playable, game_info, state_shape
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
 from supple_lab.run.network import attach_method, learner_of, new_network, restore_snapshot_, take_snapshot
@@ -133,9 +126,12 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
     An update learns from the steps before the one that is being taken, so that a GPU computes while the game goes on.
     """
     problem, cursor = agent.problem, DQNCursor()
-    checkpoint = resume(journal, archive, agent.replay)
-    if checkpoint is not None:
+    checkpoint = journal.resume()
+    if checkpoint is None:
+        archive.restore_(agent.replay, 0)
+    else:
         with journal.restoring():
+            archive.restore_(agent.replay, checkpoint["num_frames"])
             restore_agent_(agent, checkpoint)
             cursor = DQNCursor(**checkpoint["cursor"])
 
@@ -249,14 +245,3 @@ def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
     """Put the agent back to where the checkpoint was taken."""
     restore_snapshot_(agent.training.plasticity, agent.training.masks, checkpoint)
     agent.target.load_state_dict(checkpoint["target"])
-
-
-def resume(journal: Journal, archive: ReplayArchive, replay: Replay) -> dict[str, Any] | None:
-    """The newest checkpoint, with the replay filled; None to start from the beginning."""
-    checkpoint = journal.resume()
-    if checkpoint is None:
-        archive.restore_(replay, 0)
-    else:
-        with journal.restoring():
-            archive.restore_(replay, checkpoint["num_frames"])
-    return checkpoint

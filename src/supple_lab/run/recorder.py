@@ -110,7 +110,9 @@ class Tracking:
         self.close()
         for name in self._names:
             with self._survived(name):
-                self._trackers[name] = self._start(registry.find(Tracker, name))
+                tracker = registry.find(Tracker, name)
+                tracker.check_installed()  # here, too: on a cluster, the machine that runs is not the one that asked
+                self._trackers[name] = tracker(self._folder.path, read_run(self._folder.path).spec)
         for kind, record in in_order(self._folder) if self._trackers else []:
             self.record(kind, record)
 
@@ -127,10 +129,6 @@ class Tracking:
             with self._survived(name):
                 tracker.close()
         self._trackers.clear()
-
-    def _start(self, tracker: type[Tracker]) -> Tracker:
-        tracker.check_installed()  # here, too: on a cluster, the machine that runs is not the one that asked
-        return tracker(self._folder.path, read_run(self._folder.path).spec)
 
     @contextmanager
     def _survived(self, name: str) -> Iterator[None]:

@@ -62,7 +62,7 @@ class WatchedWorker:
         self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.worker", json.dumps(job.to_dict())],
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", job.to_json()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
