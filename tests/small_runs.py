@@ -1,4 +1,8 @@
-"""Runs that take a second, for tests of everything around them."""
+"""Runs that take a second, for tests of everything around them, and what stops and compares them."""
+
+from pathlib import Path
+
+import pytest
 
 from supple.methods import DASH, FIRE, Chain, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.base import Method
@@ -6,6 +10,9 @@ from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
+from supple_lab.run import step
+from supple_lab.run.recorder import CheckpointInterval
+from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
@@ -14,7 +21,13 @@ from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart
 from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.store import Store
 
+AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
+SMALL_LINE = (
+    "--scenario.num-stages 3 --scenario.epochs 2 --scenario.num-images 128 --scenario.batch-size 32 "
+    "--model.width 16 --model.num-hidden 2 --optimizer.learning-rate 2e-3 --quiet --out"
+)  # what makes `supple train` execute small_spec()
 SMALL_SCENARIOS: list[Scenario] = [
     RandomLabel(num_stages=3, epochs=2, num_images=128, batch_size=32),
     PermutedInput(num_stages=3, batch_size=256),
@@ -60,3 +73,38 @@ def small_scenario_spec(scenario: Scenario, method: Method | None = None) -> Run
         optimizer=Adam(learning_rate=2e-3),
         seed=0,
     )
+
+
+def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with each training step of this process."""
+    original, steps = step.training_step, list[int]()
+    monkeypatch.setattr(step, "training_step", lambda *arguments: steps.append(1) or original(*arguments))
+    return steps
+
+
+def interrupted(root: Path, spec: RunSpec, *, at_step: int, mirror: str | None = None, **options) -> Store:
+    """A store whose run stopped after so many steps of this process; by default it wrote a checkpoint at each."""
+    store, original, left = Store.create(root, mirror=mirror), step.training_step, iter(range(at_step))
+
+    def limited(*arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step, "training_step", limited)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, store, **{"interval": AT_EVERY_STEP, **options})
+    return store
+
+
+def logs_of(store: Store, spec: RunSpec) -> list[bytes]:
+    """The records of stages and of epochs, as they are on the disk."""
+    return [(store.folder(spec).path / name).read_bytes() for name in ("records.jsonl", "epochs.jsonl")]
+
+
+def unbroken_logs(root: Path, spec: RunSpec) -> list[bytes]:
+    """What the run writes if nothing happens to it."""
+    store = Store.create(root)
+    assert execute(spec, store) == "done"
+    return logs_of(store, spec)

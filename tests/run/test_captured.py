@@ -133,19 +133,6 @@ class TestOnAGpu:
         assert training.sums.tolist() == [0.0, 0.0]
         assert all(not moment.any() for state in training.learner.optimizer.state.values() for moment in state.values())
 
-    def test_every_replay_draws_new_masks(self):
-        training, examples = training_of(small_spec(UseAID(relu_prob=0.5), optimizer=SGD(learning_rate=1e-30)))
-        steps = CapturedSteps(training, num_examples=len(examples))
-        steps.begin_stage(examples)
-        losses = []
-        for _ in range(3):
-            training.sums.zero_()
-            with mask_stream(training.masks):
-                steps.take((torch.arange(64, device="cuda"),))
-            losses.append(training.sums[0].item())
-        assert steps.why_eager is None
-        assert len(set(losses)) == 3
-
     def test_learning_rate_reaches_a_graph_that_exists(self):
         training, examples = training_of(small_spec(optimizer=SGD(learning_rate=0.1)))
         steps = CapturedSteps(training, num_examples=len(examples))

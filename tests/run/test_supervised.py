@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from small_runs import SMALL_SCENARIOS, interrupted, small_scenario_spec, small_spec
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.base import DataError, Splits
@@ -15,11 +15,9 @@ from supple_lab.optimizer import SGD
 from supple_lab.precision import Numerics
 from supple_lab.run import run, step
 from supple_lab.run.network import new_learner
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 
-ZERO = torch.zeros(1, 1, 1)
 CPU = Numerics(torch.device("cpu"), "fp32")
 
 
@@ -117,19 +115,8 @@ def test_online_loss_of_the_first_epochs_is_near_that_of_guessing(tmp_path):
 
 
 def test_run_does_not_go_on_with_other_data(tmp_path, monkeypatch):
-    spec, store = small_spec(), Store.create(tmp_path)
-    original, calls = step.training_step, []
-
-    def limited(*arguments):
-        calls.append(1)
-        if len(calls) > 9:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(step, "training_step", limited)
-    with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, interval=CheckpointInterval(seconds=0.0))
-    monkeypatch.setattr(step, "training_step", original)
+    spec = small_spec()
+    store = interrupted(tmp_path, spec, at_step=9)
     whole = Digits().load(torch.device("cpu"))
     fewer = Splits(whole.train.first(1500), whole.test, 10)
     monkeypatch.setattr(Digits, "load", lambda self, device: fewer)

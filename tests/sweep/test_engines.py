@@ -18,7 +18,6 @@ from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute, own_threads
-from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.store.store import Store
 from supple_lab.sweep import local, sweep
 from supple_lab.sweep.executor import SweepOptions
@@ -257,8 +256,3 @@ def test_run_that_ends_does_not_change_the_threads_of_another_in_its_process():
 def test_gpus_are_those_this_process_may_use(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
     assert visible_gpus() == ["3", "1"]
-
-
-def test_scenario_errors_name_the_field():
-    with pytest.raises(ValueError, match="RandomLabel.epochs must be at least 1; got 0"):
-        RandomLabel(epochs=0)
