@@ -14,7 +14,6 @@ from supple_lab.files import StorageError
 from supple_lab.optimizer import SGD
 from supple_lab.precision import Numerics
 from supple_lab.run import run, step
-from supple_lab.run.network import new_learner
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 
@@ -59,13 +58,6 @@ def test_a_new_stage_finds_the_optimizer_as_new_where_the_scenario_says_so_and_a
     monkeypatch.setattr(Vanilla, "begin_stage", begin_stage)
     assert execute(small_scenario_spec(scenario), Store.create(tmp_path)) == "done"
     assert is_zero == [scenario.fresh_optimizer] * (scenario.num_stages - 1)
-
-
-def test_all_methods_of_a_seed_start_from_the_same_weights():
-    splits = Digits().load(torch.device("cpu"))
-    models = [new_learner(small_spec(m), splits, CPU).model for m in (UseAID(), UseDropout())]
-    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_exploding_run_ends_as_diverged_with_its_last_good_records(tmp_path):
