@@ -82,7 +82,6 @@ def read_files(folder: Path, files: Sequence[KnownFile]) -> list[bytes]:
 
 
 def check_digest(name: str, content: bytes, *, expected: str | None) -> None:
-    """Compare the checksum if one is published."""
     if expected is None:
         return
     kind, _, wanted = expected.partition(":")
@@ -106,7 +105,6 @@ class Archive:
     md5: str
 
     def is_whole(self, file: Path) -> bool:
-        """Whether the file is there and is this archive."""
         return file.is_file() and not self.fault_of(file)
 
     def fault_of(self, file: Path) -> str:

@@ -19,7 +19,6 @@ class AveragePool2d(nn.AvgPool2d):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The mean of each window."""
         if x.is_cuda and torch.is_grad_enabled() and x.requires_grad and (size := self.tile(x)) is not None:
             mean: Tensor = MeanOfTiles.apply(x, size)
             return mean
@@ -39,12 +38,10 @@ class MeanOfTiles(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, size: tuple[int, int]) -> Tensor:
-        """As torch computes it."""
         return F.avg_pool2d(x, size)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, tuple[int, int]], output: Tensor) -> None:
-        """Remember the size."""
         _, ctx.size = inputs
 
     @staticmethod
@@ -55,7 +52,6 @@ class MeanOfTiles(torch.autograd.Function):
 
 
 def pair(size: int | tuple[int, int]) -> tuple[int, int]:
-    """Height and width."""
     return (size, size) if isinstance(size, int) else size
 
 

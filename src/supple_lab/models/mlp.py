@@ -52,7 +52,6 @@ class MLP(Model):
         return linear
 
     def width_for(self, expansion: int, *, num_inputs: int, num_classes: int) -> int:
-        """The width of the hidden layers under an activation of this expansion."""
         if expansion == 1:
             return self.width
         if self.narrowing == "halved":

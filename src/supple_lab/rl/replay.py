@@ -69,7 +69,6 @@ class Replay:
 
     @property
     def frame_shape(self) -> tuple[int, int]:
-        """Height and width."""
         _, height, width = self.frames_NHW.shape
         return height, width
 
@@ -79,7 +78,6 @@ class Replay:
         return max(0, self.num_added - self.capacity)
 
     def begin(self, frame: Frame) -> None:
-        """Add the first frame of an episode."""
         self._add(frame, num_before=0)
 
     def add(self, action: int, reward: float, *, frame: Frame, terminal: bool) -> None:
@@ -125,7 +123,6 @@ class Replay:
         )
 
     def sample(self, batch_size: int, generator: torch.Generator) -> Transitions:
-        """Draw and gather."""
         return self.gather(self.draw(batch_size, generator))
 
     def is_whole(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -136,7 +133,6 @@ class Replay:
 
     @property
     def num_transitions(self) -> int:
-        """How many steps can be drawn."""
         return int(self.is_whole(np.arange(self.oldest, self.num_added)).sum())
 
     def read(self, first: int, last: int) -> Columns:

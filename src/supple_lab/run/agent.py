@@ -45,12 +45,10 @@ class Stack:
         self.frames_1SHW = torch.zeros(1, num_stacked, *frame_shape, dtype=torch.uint8, device=device)
 
     def begin_(self, frame: Frame) -> Tensor:
-        """Start an episode with its first frame."""
         self.frames_1SHW.zero_()
         return self._show_(frame)
 
     def push_(self, frame: Frame) -> Tensor:
-        """Add the newest frame and forget the oldest."""
         self.frames_1SHW.copy_(self.frames_1SHW.roll(-1, dims=1))
         return self._show_(frame)
 
@@ -82,16 +80,13 @@ class Agent:
 
     @property
     def network(self) -> nn.Module:
-        """What acts and learns."""
         return self.training.learner.model
 
     def begin_(self, frame: Frame) -> None:
-        """See and remember the first frame of an episode."""
         self.replay.begin(frame)
         self.stack.begin_(frame)
 
     def see_(self, action: int, step: Step) -> None:
-        """See and remember what an action led to."""
         self.replay.add(action, step.reward, frame=step.frame, terminal=step.terminal)
         self.stack.push_(step.frame)
 
@@ -107,13 +102,11 @@ class Agent:
         return int(self._action)
 
     def learn_(self, draws: torch.Generator) -> None:
-        """One update, on steps drawn from the replay."""
         self._draw_B5.copy_(self.replay.draw(self.problem.batch_size, draws))
         self._learn()
 
     @torch.no_grad()
     def copy_to_target_(self) -> None:
-        """Have the target network be the network of now."""
         theirs, ours = self.target.state_dict(), self.network.state_dict()
         torch._foreach_copy_(list(theirs.values()), list(ours.values()))
 
@@ -127,7 +120,6 @@ class Agent:
 
     @property
     def why_eager(self) -> list[str]:
-        """Why some work is not captured, on a GPU."""
         reasons = [why_never_captured(self.training), *(graph.why_eager for graph in self._graphs)]
         return [reason for reason in reasons if reason is not None]
 

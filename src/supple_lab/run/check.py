@@ -29,8 +29,6 @@ from supple_lab.spec import RunSpec, Supervised
 
 @dataclass(frozen=True)
 class RunSize:
-    """How large a supervised run is."""
-
     num_parameters: int
     num_stages: int
     num_steps: int
@@ -79,7 +77,6 @@ def run_size(spec: RunSpec, problem: Supervised) -> RunSize:
 
 
 def num_steps_of(problem: Supervised) -> int:
-    """Optimizer steps of all stages."""
     scenario = problem.scenario
     return sum(scenario.size(index, problem.dataset.facts).num_steps for index in range(scenario.num_stages))
 
@@ -106,7 +103,6 @@ def remarks(spec: RunSpec, *, device: str) -> list[str]:
 
 
 def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
-    """What may come of it on the device."""
     if precision != "bf16" or device != "cpu":
         return []
     return [
@@ -116,7 +112,6 @@ def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
 
 
 def check_images(model: Model, dataset: Dataset) -> None:
-    """Refuse images that the network cannot read."""
     if isinstance(model, NatureDQN):
         raise Unsuitable(
             "nature_dqn reads frames of bytes and divides them by 255, but these images come normalised. "

@@ -49,7 +49,6 @@ class DQNCursor:
             self.scores_of_iteration += score
 
     def next_iteration(self) -> None:
-        """The iteration is over."""
         self.iteration += 1
         self.steps_of_iteration = self.games_of_iteration = 0
         self.scores_of_iteration = 0.0
@@ -197,7 +196,6 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
 
 
 def note_why_eager(agent: Agent, journal: Journal) -> None:
-    """Have the run say why some of the agent's work is not captured, on a GPU."""
     for reason in agent.why_eager:
         journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", reason)
 
@@ -242,6 +240,5 @@ def take_agent(agent: Agent) -> dict[str, Any]:
 
 
 def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
-    """Put the agent back to where the checkpoint was taken."""
     restore_snapshot_(agent.training.plasticity, agent.training.masks, checkpoint)
     agent.target.load_state_dict(checkpoint["target"])

@@ -75,7 +75,6 @@ def blank_network(model: Model, method: Method, *, image_shape: Shape, num_class
 
 
 def size_of(network: nn.Module) -> int:
-    """How many parameters it has."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 

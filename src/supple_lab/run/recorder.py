@@ -124,7 +124,6 @@ class Tracking:
                 tracker.record(kind, known)
 
     def close(self) -> None:
-        """Have the trackers finish what they write."""
         for name, tracker in list(self._trackers.items()):
             with self._survived(name):
                 tracker.close()
@@ -215,14 +214,12 @@ class Journal:
             raise UnusableCheckpoint(f"{type(error).__name__}: {error}") from error
 
     def record_stage(self, **values: float) -> None:
-        """Add a stage's final results."""
         self.folder.check_lock()
         self.folder.stage_log.append(values)
         self.num_records += 1
         self.tracking.record("stage", values)
 
     def record_epoch(self, **values: float) -> None:
-        """Add an epoch's final results."""
         self.folder.check_lock()
         self.folder.epoch_log.append(values)
         self.num_epochs += 1

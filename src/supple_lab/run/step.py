@@ -78,7 +78,6 @@ class CapturedSteps:
         self.why_eager: str | None = None
 
     def begin_stage(self, examples: Examples) -> None:
-        """Train on these examples from now on."""
         if self.examples is None:
             images, labels = examples.images_NCHW, examples.labels_N
             room = images.new_zeros(self.num_examples, *images.shape[1:])

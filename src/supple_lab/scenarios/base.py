@@ -18,8 +18,6 @@ class Unsuitable(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Size:
-    """How much work a stage is."""
-
     num_images: int
     epochs: int
     batch_size: int
@@ -31,7 +29,6 @@ class Size:
 
     @property
     def num_steps(self) -> int:
-        """Steps of the whole stage."""
         return self.epochs * self.steps_per_epoch
 
 

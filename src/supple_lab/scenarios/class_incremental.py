@@ -46,6 +46,5 @@ class ClassIncremental(Scenario):
 
 
 def of_classes(examples: Examples, classes: Tensor) -> Examples:
-    """The examples of these classes alone."""
     member = torch.isin(examples.labels_N, classes.to(examples.labels_N.device))
     return examples.subset(member.nonzero().flatten())

@@ -52,5 +52,4 @@ def checkpoint_files(folder: Path) -> list[Path]:
 
 
 def serial_of(path: Path) -> int:
-    """The number in a checkpoint's name."""
     return int(path.stem.removeprefix("checkpoint-"))

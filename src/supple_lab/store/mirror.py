@@ -89,7 +89,6 @@ def amount(status: bytes, names: Iterable[str], num_record_bytes: int) -> Amount
 
 
 def local_amount(folder: Path) -> Amount:
-    """How much of the run this machine has."""
     status, records = folder / STATUS, folder / RECORDS
     names = [path.name for path in checkpoint_files(folder)]
     content = status.read_bytes() if status.exists() else b""

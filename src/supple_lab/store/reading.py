@@ -34,8 +34,6 @@ NUM_DIGITS = 16  # of a run's id, as RunSpec has it
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run as its folder has it."""
-
     id: str
     spec: Json  # as it was written; empty if it is not this run's
     status: Json
@@ -46,7 +44,6 @@ class StoredRun:
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
-        """What was recorded at the end of each stage."""
         return tuple(records_in(self.log))
 
     @property
@@ -69,7 +66,6 @@ class StoredRun:
 
     @property
     def dataset(self) -> str:
-        """The dataset's name, or the game's."""
         problem = self.spec.get("problem", {})
         return _name(problem.get("dataset") or problem.get("game") or {})
 

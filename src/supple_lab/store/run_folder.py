@@ -110,8 +110,6 @@ def line_of(record: Record) -> bytes:
 
 
 class RunFolder:
-    """Reads and writes one run's folder."""
-
     def __init__(self, path: Path, mirror: Mirror | None = None) -> None:
         self.path = path
         self.stage_log = RecordLog(path / "records.jsonl")
@@ -180,7 +178,6 @@ class RunFolder:
         return read_run(self.path).state
 
     def write_status(self, state: State, **facts: Any) -> None:
-        """Say what the run is doing: its state, how far it is, what went wrong."""
         self.check_lock()
         told = {log.path.name: log.logged for log in (self.stage_log, self.epoch_log) if log.logged}
         logged = told or self.status().get("logged")
@@ -202,11 +199,9 @@ class RunFolder:
             print(f"note: {error}", file=sys.stderr)
 
     def records(self) -> list[Record]:
-        """What was recorded at the end of each stage, oldest first."""
         return self.stage_log.read()
 
     def epochs(self) -> list[Record]:
-        """What was recorded at the end of each epoch, oldest first."""
         return self.epoch_log.read()
 
     def latest_checkpoint(self, device: torch.device) -> dict[str, Any] | None:

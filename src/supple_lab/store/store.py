@@ -49,7 +49,6 @@ class Store:
 
     @classmethod
     def open(cls, root: Path, *, mirror: str | None = None) -> "Store":
-        """Open an existing folder for reading."""
         if (written_by := format_of(root)) > FORMAT:
             raise StorageError(
                 f"{root} was written by a newer supple (store format {written_by}; this one reads up to {FORMAT}). "
@@ -58,7 +57,6 @@ class Store:
         return cls(root, Mirror(mirror) if mirror else None)
 
     def folder(self, spec: RunSpec) -> RunFolder:
-        """Where the run of this spec lives, whether it exists or not."""
         return RunFolder(self.root / "runs" / spec.run_id, self.mirror)
 
     def folders(self) -> Iterator[RunFolder]:

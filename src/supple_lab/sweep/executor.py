@@ -58,7 +58,6 @@ class Job:
 
     @classmethod
     def of(cls, engine: "Executor") -> "Job":
-        """The job that an engine passes on."""
         store, mirror = engine.store, engine.store.mirror
         return cls(
             out=str(store.root.resolve()),
@@ -69,11 +68,9 @@ class Job:
         )
 
     def store(self) -> Store:
-        """The store, opened."""
         return Store.create(Path(self.out), mirror=self.mirror)
 
     def execute(self, spec: RunSpec, store: Store) -> State:
-        """Execute one run in this very process."""
         own = self.options
         return execute(spec, store, device=self.device, interval=own.interval, track=own.track, settled=own.settled)
 
@@ -113,7 +110,6 @@ def state_in(answer: dict[str, Any]) -> State:
 
 
 def settle(future: Future[State], answer: dict[str, Any]) -> None:
-    """Hand an answer to the future that waits for it."""
     try:
         future.set_result(state_in(answer))
     except (RunIsBusy, RunError) as error:

@@ -72,7 +72,6 @@ class WatchedWorker:
         )
 
     def execute(self, spec: RunSpec) -> State:
-        """Send the run and wait for the answer."""
         assert self._process.stdin is not None
         self._wait_until_ready()
         try:
@@ -85,11 +84,9 @@ class WatchedWorker:
         return self._process.poll() is None
 
     def terminate(self) -> None:
-        """Ask the process to write a checkpoint and end."""
         self._process.terminate()
 
     def wait(self, seconds: float) -> None:
-        """Until the process has ended, or the time is over."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
 

@@ -51,8 +51,6 @@ NUM_COPIERS = 16  # threads that wait for a mirror's answers
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that did not end well, and why."""
-
     spec: RunSpec
     reason: str
     traceback: str = ""  # where the run itself raised
@@ -110,7 +108,6 @@ def error_of(future: Future[State], store: Store, spec: RunSpec) -> BaseExceptio
 
 
 def failures(store: Store, specs: Iterable[RunSpec]) -> list[Failure]:
-    """The runs that the store says have failed."""
     statuses = ((spec, store.folder(spec).status()) for spec in specs)
     return [
         Failure(spec, str(status.get("reason")), str(status.get("traceback", "")))
