@@ -1,5 +1,6 @@
 """Store: an output folder with a folder per run. It is the truth; everything else is made from it."""
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -77,6 +78,8 @@ class Store:
 def format_of(root: Path) -> int:
     """The format that the store says it has."""
     path = root / "format.json"
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
         content = read_regular(path, limit=2**16)
         written_by = None if content is None else json.loads(content)["format"]
