@@ -10,17 +10,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from supple_lab.files import storage_error
+from supple_lab.files import writing
 from supple_lab.rl.base import Frame
 
 
 def mapped_frames(file: Path, shape: tuple[int, ...]) -> Tensor:
     """Zeroed bytes in a new file, paged in by the system; its space is reserved, or a full disk would kill the run."""
-    try:
-        with open(file, "wb") as new:
-            os.posix_fallocate(new.fileno(), 0, math.prod(shape))
-    except OSError as error:
-        raise storage_error(error, file) from error
+    with writing(file), open(file, "wb") as new:
+        os.posix_fallocate(new.fileno(), 0, math.prod(shape))
     return torch.from_numpy(np.memmap(file, dtype=np.uint8, mode="r+", shape=shape))
 
 

@@ -26,7 +26,7 @@ from supple_lab.files import (
     read_regular,
     remove_parts,
     set_aside,
-    storage_error,
+    writing,
 )
 from supple_lab.spec import RunSpec
 from supple_lab.store.checkpoint import checkpoint_files, read_checkpoint
@@ -57,30 +57,21 @@ class RecordLog:
     def append(self, record: Record) -> None:
         """Add one line. It reaches the disk with the next sync: what a kill takes before is computed again."""
         line = line_of(record)
-        try:
-            with open(self.path, "ab" if self._size is None else "r+b") as file:
-                if self._size is not None:
-                    if file.seek(0, os.SEEK_END) < self._size:
-                        raise StorageError(
-                            f"{self.path} was cut by another process. The same command continues the run."
-                        )
-                    file.seek(self._size)
-                    file.truncate()
-                file.write(line)
-                self._size = file.tell()
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        with writing(self.path), open(self.path, "ab" if self._size is None else "r+b") as file:
+            if self._size is not None:
+                if file.seek(0, os.SEEK_END) < self._size:
+                    raise StorageError(f"{self.path} was cut by another process. The same command continues the run.")
+                file.seek(self._size)
+                file.truncate()
+            file.write(line)
+            self._size = file.tell()
         self._hash.update(line)
 
     def sync(self) -> None:
         """Have the disk hold all that was appended, or a checkpoint could stand on records that a power cut took."""
-        if not self.path.exists():
-            return
-        try:
-            with open(self.path, "ab") as file:
+        if self.path.exists():
+            with writing(self.path), open(self.path, "ab") as file:
                 os.fsync(file.fileno())
-        except OSError as error:
-            raise storage_error(error, self.path) from error
 
     def keep(self, number: int) -> None:
         """Forget all but the first records: what came after the checkpoint is about to be computed again."""
@@ -119,10 +110,8 @@ class RunFolder:
 
     def create(self, spec: RunSpec) -> None:
         """Make the folder and write the spec, unless they are there."""
-        try:
+        with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise storage_error(error, self.path) from error
         if not os.path.lexists(self.path / "spec.json"):
             atomic_write(self.path / "spec.json", json.dumps(spec.to_dict(), indent=2, sort_keys=True).encode())
 
