@@ -196,7 +196,7 @@ def check_playable(spec: RunSpec, problem: DQN) -> None:
 
 
 class Acts(NamedTuple):
-    """How often a method that acts between stages acts in a game, and what the target network bears."""
+    """How often a method that acts between stages acts in a game, and how often the target network is renewed."""
 
     period: int  # in updates
     option: str  # that says so

@@ -186,8 +186,8 @@ def without_trace(training: TrainState) -> Iterator[None]:
                     tensor.zero_()
         for generator, stream_state in streams:
             generator.set_state(stream_state)
-    for name in replacing:
-        raise RuntimeError(f"{name} puts something else in the place of its state instead of changing it")
+    if replacing:
+        raise RuntimeError(f"{replacing[0]} puts something else in the place of its state instead of changing it")
 
 
 def why_never_captured(training: TrainState) -> str | None:

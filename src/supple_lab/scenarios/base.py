@@ -57,8 +57,8 @@ class Scenario(Checked, ABC):
     epochs: int  # of a stage
     batch_size: int
 
-    def __post_init__(self) -> None:
-        at_least(1, self, "num_stages", "epochs", "batch_size")
+    def __post_init__(self) -> None:  # a scenario that sizes its stages by itself may lack some of these
+        at_least(1, self, *(name for name in ("num_stages", "epochs", "batch_size") if hasattr(self, name)))
 
     def check(self, facts: Facts) -> None:
         """Raise Unsuitable if the scenario cannot be made from such a dataset."""
