@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint, needs_ale
+from small_runs import PERIODIC
 from supple.methods import CBP, FullReset, ReDo, ShrinkPerturb
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
@@ -245,13 +246,22 @@ def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch):
     assert_equal_runs(finished(tmp_path / "file", spec), in_memory, spec)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - {"chain"}))
-def test_every_method_runs(tmp_path, name):
-    spec = chain_spec(METHODS[name](), num_iterations=1)
+OFTEN = [method for method in PERIODIC if method.name != "full_reset"]  # which the target network could not follow
+
+
+@pytest.mark.parametrize(
+    "method",
+    [*(cls() for name, cls in sorted(METHODS.items()) if name != "chain"), *OFTEN],
+    ids=lambda method: f"{method.name}{'_every' * (method in OFTEN)}",
+)
+def test_every_method_runs(tmp_path, method):
+    spec = chain_spec(method, num_iterations=1)
     check_suitable(spec, device="cpu")
     store = finished(tmp_path, spec)
     (record,) = store.folder(spec).records()
-    inside = set() if name == "identity" else {"dormant_ratio", "sign_entropy"}  # it has no activation to look at
+    inside = (
+        set() if method.name == "identity" else {"dormant_ratio", "sign_entropy"}
+    )  # it has no activation to look at
     assert {"score", "train_score", "srank"} | inside <= record.keys()
 
 
