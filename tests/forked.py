@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from supple_lab.codec import decode
 from supple_lab.sweep import local
 from supple_lab.sweep.executor import Job
 from supple_lab.sweep.remote import worker
@@ -34,7 +35,7 @@ class ForkedWorker:
                 os.closerange(3, 1024)
                 os.environ.update(env)
                 use_own_streams_()
-                worker.main(Job.from_dict(json.loads(command[-1])))
+                worker.main(decode(Job, json.loads(command[-1])))
             except BaseException:
                 traceback.print_exc()
             finally:

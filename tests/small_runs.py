@@ -1,10 +1,18 @@
-"""Runs that take a second, for tests of everything around them."""
+"""Runs that take a second, for tests of everything around them, and what stops and compares them."""
 
+from pathlib import Path
+
+import pytest
+
+from supple.methods import DASH, FIRE, Chain, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
+from supple_lab.run import step
+from supple_lab.run.recorder import CheckpointInterval
+from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
@@ -13,7 +21,13 @@ from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart
 from supple_lab.spec import RunSpec, Supervised
+from supple_lab.store.store import Store
 
+AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
+SMALL_LINE = (
+    "--scenario.num-stages 3 --scenario.epochs 2 --scenario.num-images 128 --scenario.batch-size 32 "
+    "--model.width 16 --model.num-hidden 2 --optimizer.learning-rate 2e-3 --quiet --out"
+)  # what makes `supple train` execute small_spec()
 SMALL_SCENARIOS: list[Scenario] = [
     RandomLabel(num_stages=3, epochs=2, num_images=128, batch_size=32),
     PermutedInput(num_stages=3, batch_size=256),
@@ -22,6 +36,13 @@ SMALL_SCENARIOS: list[Scenario] = [
     ClassIncremental(num_stages=5, epochs=1),
     WarmStart(warm_epochs=4, epochs=2),
     Stationary(epochs=3, milestones=(1, 2)),
+]
+
+# Methods that act every so many optimizer steps; ReDo on more batches than there are between two acts.
+PERIODIC: list[Method] = [
+    *(cls(every=7) for cls in (ShrinkPerturb, FullReset, FIRE, DASH)),
+    ReDo(every=7, threshold=0.8, num_examples=1000),
+    Chain(methods=(L2Init(strength=0.1), ReDo(every=7, threshold=0.8, num_examples=1000))),
 ]
 
 
@@ -52,3 +73,38 @@ def small_scenario_spec(scenario: Scenario, method: Method | None = None) -> Run
         optimizer=Adam(learning_rate=2e-3),
         seed=0,
     )
+
+
+def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with each training step of this process."""
+    original, steps = step.training_step, list[int]()
+    monkeypatch.setattr(step, "training_step", lambda *arguments: steps.append(1) or original(*arguments))
+    return steps
+
+
+def interrupted(root: Path, spec: RunSpec, *, at_step: int, mirror: str | None = None, **options) -> Store:
+    """A store whose run stopped after so many steps of this process; by default it wrote a checkpoint at each."""
+    store, original, left = Store.create(root, mirror=mirror), step.training_step, iter(range(at_step))
+
+    def limited(*arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step, "training_step", limited)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, store, **{"interval": AT_EVERY_STEP, **options})
+    return store
+
+
+def logs_of(store: Store, spec: RunSpec) -> list[bytes]:
+    """The records of stages and of epochs, as they are on the disk."""
+    return [(store.folder(spec).path / name).read_bytes() for name in ("records.jsonl", "epochs.jsonl")]
+
+
+def unbroken_logs(root: Path, spec: RunSpec) -> list[bytes]:
+    """What the run writes if nothing happens to it."""
+    store = Store.create(root)
+    assert execute(spec, store) == "done"
+    return logs_of(store, spec)

@@ -9,11 +9,20 @@ import time
 
 import pytest
 
-from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from small_runs import (
+    AT_EVERY_STEP,
+    PERIODIC,
+    SMALL_SCENARIOS,
+    counted_steps,
+    interrupted,
+    logs_of,
+    small_scenario_spec,
+    small_spec,
+    unbroken_logs,
+)
 from supple.methods.base import HOOKS, Method
 from supple_lab import registry
 from supple_lab.files import StorageError
-from supple_lab.run import step
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.scenarios.continual import ContinualFull
@@ -21,7 +30,6 @@ from supple_lab.store import run_folder
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.store import Store
 
-AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
 METHODS = registry.known(Method)
 CHILD = """
 import sys
@@ -32,12 +40,6 @@ from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), interval=CheckpointInterval(seconds=0.0))
 """
-
-
-def unbroken_records(folder, spec):
-    store = Store.create(folder)
-    assert execute(spec, store) == "done"
-    return (store.folder(spec).path / "records.jsonl").read_bytes()
 
 
 def kill_in_the_middle(store, spec, *, after_checkpoint):
@@ -55,90 +57,70 @@ def kill_in_the_middle(store, spec, *, after_checkpoint):
 @pytest.mark.parametrize("name", [pytest.param("aid", marks=pytest.mark.slow), "cbp"])
 def test_killed_and_resumed_run_equals_unbroken_run(tmp_path, name):
     spec = small_spec(METHODS[name](), num_stages=6, epochs=10)
-    expected = unbroken_records(tmp_path / "unbroken", spec)
+    expected = unbroken_logs(tmp_path / "unbroken", spec)
     store = Store.create(tmp_path / "broken")
     kill_in_the_middle(store, spec, after_checkpoint=23)
     assert store.folder(spec).state() == "interrupted"
     assert len(store.folder(spec).records()) < 6
     assert execute(spec, store, interval=AT_EVERY_STEP) == "done"
-    assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
+    assert logs_of(store, spec) == expected
 
 
-def interrupted_store(root, spec, *, at_step, monkeypatch, interval=AT_EVERY_STEP):
-    """A store whose run stopped after that many steps."""
-    original, steps_left = step.training_step, iter(range(at_step))
-
-    def limited(*arguments):
-        if next(steps_left, None) is None:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(step, "training_step", limited)
-    store = Store.create(root)
-    with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, interval=interval)
-    monkeypatch.setattr(step, "training_step", original)
-    return store
-
-
-def logs_of(store, spec):
-    folder = store.folder(spec)
-    return folder.stage_log.path.read_bytes(), folder.epoch_log.path.read_bytes()
-
-
-def assert_resumes(tmp_path, spec, *, at_step, monkeypatch, interval=AT_EVERY_STEP):
+def assert_resumes(tmp_path, spec, *, at_step, interval=AT_EVERY_STEP):
     """Interrupted there and continued, the run writes the very same records."""
-    unbroken = Store.create(tmp_path / "unbroken")
-    assert execute(spec, unbroken) == "done"
-    store = interrupted_store(tmp_path / "broken", spec, at_step=at_step, monkeypatch=monkeypatch, interval=interval)
+    store = interrupted(tmp_path / "broken", spec, at_step=at_step, interval=interval)
     assert execute(spec, store) == "done"
-    assert logs_of(store, spec) == logs_of(unbroken, spec)
+    assert logs_of(store, spec) == unbroken_logs(tmp_path / "unbroken", spec)
+    assert not store.folder(spec).set_aside()  # the checkpoint was gone on from
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, monkeypatch, name):
-    spec = small_spec(METHODS[name](), num_stages=4, epochs=6)
-    assert_resumes(tmp_path, spec, at_step=59, monkeypatch=monkeypatch)
+@pytest.mark.parametrize(
+    "method",
+    [*(cls() for cls in METHODS.values()), *PERIODIC],
+    ids=lambda method: f"{method.name}{'_every' * (method in PERIODIC)}",
+)
+def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, method):
+    spec = small_spec(method, num_stages=4, epochs=6)
+    assert_resumes(tmp_path, spec, at_step=59)
 
 
 @pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.acts_in(*HOOKS)])
-def test_every_method_resumes_where_each_stage_has_a_new_optimizer(tmp_path, monkeypatch, name):
+def test_every_method_resumes_where_each_stage_has_a_new_optimizer(tmp_path, name):
     spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=64), METHODS[name]())
-    assert_resumes(tmp_path, spec, at_step=21, monkeypatch=monkeypatch)
+    assert_resumes(tmp_path, spec, at_step=21)
 
 
 @pytest.mark.parametrize("scenario", SMALL_SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.99])
-def test_every_scenario_resumes_anywhere(tmp_path, monkeypatch, scenario, share):
+def test_every_scenario_resumes_anywhere(tmp_path, scenario, share):
     spec = small_scenario_spec(scenario, METHODS["cbp"]())
     facts = spec.problem.dataset.facts
     num_steps = sum(scenario.size(index, facts).num_steps for index in range(scenario.num_stages))
-    assert_resumes(tmp_path, spec, at_step=max(1, int(share * num_steps)), monkeypatch=monkeypatch)
+    assert_resumes(tmp_path, spec, at_step=max(1, int(share * num_steps)))
 
 
 @pytest.mark.parametrize("at_step", [4, 8, 12, 20])
-def test_run_resumes_from_every_kind_of_boundary(tmp_path, monkeypatch, at_step):
-    assert_resumes(tmp_path, small_spec(), at_step=at_step, monkeypatch=monkeypatch)
+def test_run_resumes_from_every_kind_of_boundary(tmp_path, at_step):
+    assert_resumes(tmp_path, small_spec(), at_step=at_step)
 
 
-def test_checkpoints_by_stage_resume_from_the_last_whole_stage(tmp_path, monkeypatch):
+def test_checkpoints_by_stage_resume_from_the_last_whole_stage(tmp_path):
     by_stage = CheckpointInterval(seconds=1e9, stages=1)
-    assert_resumes(tmp_path, small_spec(), at_step=13, monkeypatch=monkeypatch, interval=by_stage)
+    assert_resumes(tmp_path, small_spec(), at_step=13, interval=by_stage)
     assert len(checkpoint_files(Store.open(tmp_path / "broken").folder(small_spec()).path)) == 1
 
 
 def test_resumed_run_does_not_start_from_zero(tmp_path, monkeypatch):
     spec = small_spec()
-    store = interrupted_store(tmp_path, spec, at_step=20, monkeypatch=monkeypatch)
-    original, steps = step.training_step, []
-    monkeypatch.setattr(step, "training_step", lambda *a: steps.append(1) or original(*a))
+    store = interrupted(tmp_path, spec, at_step=20)
+    steps = counted_steps(monkeypatch)
     execute(spec, store)
     assert len(steps) == 4  # of 24
 
 
 def test_run_begun_on_another_kind_of_device_is_not_continued(tmp_path, monkeypatch):
     spec = small_spec()
-    store = interrupted_store(tmp_path, spec, at_step=9, monkeypatch=monkeypatch)
+    store = interrupted(tmp_path, spec, at_step=9)
     original = run_folder.read_checkpoint
     monkeypatch.setattr(run_folder, "read_checkpoint", lambda *a: original(*a) | {"device": "cuda"})
     with pytest.raises(StorageError, match="begun on cuda .* --device cuda"):
@@ -146,22 +128,22 @@ def test_run_begun_on_another_kind_of_device_is_not_continued(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("num_damaged", [1, 2])
-def test_truncated_checkpoint_is_set_aside_and_the_result_is_the_same(tmp_path, monkeypatch, num_damaged):
+def test_truncated_checkpoint_is_set_aside_and_the_result_is_the_same(tmp_path, num_damaged):
     spec = small_spec()
-    expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_step=16, monkeypatch=monkeypatch)
+    expected = unbroken_logs(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, at_step=16)
     folder = store.folder(spec).path
     for path in checkpoint_files(folder)[-num_damaged:]:
         os.truncate(path, path.stat().st_size // 2)
     assert execute(spec, store) == "done"
-    assert (folder / "records.jsonl").read_bytes() == expected
+    assert logs_of(store, spec) == expected
     assert len(list(folder.glob("*.damaged"))) == num_damaged
 
 
-def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path, monkeypatch):
+def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path):
     spec = small_spec()
-    expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_step=12, monkeypatch=monkeypatch)
+    expected = unbroken_logs(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, at_step=12)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
     try:
@@ -171,27 +153,24 @@ def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path, mon
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(store.folder(spec).path.glob(".*.part"))
     assert execute(spec, store) == "done"
-    assert (store.folder(spec).path / "records.jsonl").read_bytes() == expected
+    assert logs_of(store, spec) == expected
 
 
-def test_checkpoint_that_stands_on_altered_records_is_passed_over(tmp_path, monkeypatch):
+def altered(log):
+    place = log.index(b'"train_accuracy": 0.') + len(b'"train_accuracy": 0.')
+    digit = b"7" if log[place : place + 1] != b"7" else b"8"
+    return log[:place] + digit + log[place + 1 :]
+
+
+def one_of_two(log):
+    return log.split(b"\n")[0] + b"\n"
+
+
+@pytest.mark.parametrize("change", [altered, one_of_two])
+def test_checkpoint_that_stands_on_other_records_is_passed_over(tmp_path, change):
     spec = small_spec()
-    expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_step=20, monkeypatch=monkeypatch)
+    store = interrupted(tmp_path / "broken", spec, at_step=20)
     log = store.folder(spec).stage_log.path
-    content = log.read_bytes()
-    place = content.index(b'"train_accuracy": 0.') + len(b'"train_accuracy": 0.')
-    digit = b"7" if content[place : place + 1] != b"7" else b"8"
-    log.write_bytes(content[:place] + digit + content[place + 1 :])
+    log.write_bytes(change(log.read_bytes()))
     assert execute(spec, store) == "done"
-    assert log.read_bytes() == expected
-
-
-def test_checkpoint_that_stands_on_lost_records_is_passed_over(tmp_path, monkeypatch):
-    spec = small_spec()
-    expected = unbroken_records(tmp_path / "unbroken", spec)
-    store = interrupted_store(tmp_path / "broken", spec, at_step=20, monkeypatch=monkeypatch)
-    folder = store.folder(spec)
-    (folder.path / "records.jsonl").write_bytes(expected.split(b"\n")[0] + b"\n")  # one of two
-    assert execute(spec, store) == "done"
-    assert (folder.path / "records.jsonl").read_bytes() == expected
+    assert logs_of(store, spec) == unbroken_logs(tmp_path / "unbroken", spec)

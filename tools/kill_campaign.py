@@ -25,7 +25,7 @@ from typing import Any
 
 from forked import ended, forked
 from small_games import chain_spec
-from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from small_runs import PERIODIC, SMALL_SCENARIOS, small_scenario_spec, small_spec
 from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.run.check import check_suitable
@@ -198,7 +198,7 @@ def parent_of(pid: int) -> int:
 
 def chosen_specs(chance: random.Random) -> list[RunSpec]:
     """One run, or two, of any method: supervised, or a game."""
-    method = chance.choice(sorted(registry.known(Method).items()))[1]()
+    method = chance.choice([*(cls() for _, cls in sorted(registry.known(Method).items())), *PERIODIC])
     seed = chance.randrange(2)
     if chance.random() < 0.2 and suits(chain_spec(method)):
         spec = chain_spec(method, seed=seed)

@@ -17,6 +17,13 @@ class UserError(Exception):
     """The message says in a sentence what is wrong and what to do; a command prints it and ends with exit code 2."""
 
 
+def at_least(smallest: int, part: object, *names: str) -> None:
+    """Raise an error that names the first of these fields below the smallest value it may have."""
+    for name in names:
+        if not getattr(part, name) >= smallest:  # nor is nan
+            raise ValueError(f"{type(part).__name__}.{name} must be at least {smallest}; got {getattr(part, name)}.")
+
+
 class Interrupted(Exception):
     """Something outside the run ended it: no state is written, and a retry continues from the checkpoint."""
 

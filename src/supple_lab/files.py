@@ -11,7 +11,8 @@ import re
 import secrets
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from supple_lab.errors import UserError
@@ -35,7 +36,7 @@ class WrongContent(Exception):
 
 def atomic_write(path: Path, content: bytes | memoryview) -> None:
     """Replace the file in one step: a reader, or a kill at any moment, sees the old or the new whole."""
-    try:
+    with writing(path):
         beside, number = open_part(path)
         try:
             with open(number, "wb") as file:
@@ -46,8 +47,6 @@ def atomic_write(path: Path, content: bytes | memoryview) -> None:
         except OSError:
             beside.unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise storage_error(error, path) from error
 
 
 def open_part(path: Path) -> tuple[Path, int]:
@@ -100,10 +99,8 @@ def set_aside(path: Path) -> None:
     if not os.path.lexists(path):
         return
     names = (f"{path.name}{SUFFIX}" + (f".{number}" if number else "") for number in itertools.count())
-    try:
+    with writing(path):
         path.rename(next(path.with_name(name) for name in names if not os.path.lexists(path.with_name(name))))
-    except OSError as error:
-        raise storage_error(error, path) from error
 
 
 def write_sealed(path: Path, payload: bytes | memoryview, *, kind: str, run: str) -> None:
@@ -111,7 +108,7 @@ def write_sealed(path: Path, payload: bytes | memoryview, *, kind: str, run: str
     atomic_write(path, b"".join((_header(payload, kind=kind, run=run), payload)))
 
 
-def read_sealed(path: Path, *, kind: str, run: str) -> bytes:
+def read_sealed(path: Path, *, kind: str, run: str) -> bytearray:
     """The payload that was written for that run, or WrongContent."""
     number = open_regular(path)
     if number is None:
@@ -123,7 +120,8 @@ def read_sealed(path: Path, *, kind: str, run: str) -> bytes:
             size = os.fstat(number).st_size - len(header)
             if words[:4] != ["supple", kind, "2", run] or words[4:5] != [str(size)]:
                 raise WrongContent("is cut short, another run's, or of another version of supple.")
-            payload = file.read()
+            payload = bytearray(size)
+            file.readinto(payload)
         except OSError as error:
             raise unreadable(error, path) from error
     if header != _header(payload, kind=kind, run=run):
@@ -131,13 +129,22 @@ def read_sealed(path: Path, *, kind: str, run: str) -> bytes:
     return payload
 
 
-def _header(payload: bytes | memoryview, *, kind: str, run: str) -> bytes:
+def _header(payload: bytes | bytearray | memoryview, *, kind: str, run: str) -> bytes:
     return f"supple {kind} 2 {run} {len(payload)} {hashlib.sha256(payload).hexdigest()}\n".encode()
 
 
 def unreadable(error: OSError, path: Path | str) -> StorageError:
     """That a file which is there could not be read this time; it is left as it is."""
     return StorageError(f"cannot read {path}: {error.strerror}. It was left as it is; the same command tries again.")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around what changes a file: if the operating system refuses, a StorageError says so."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
 
 
 def storage_error(error: OSError, path: Path) -> StorageError:

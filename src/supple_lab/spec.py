@@ -5,13 +5,14 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 from supple.fields import Checked
 from supple.methods.base import Method
 from supple.metrics.base import Metric
 from supple_lab.codec import decode, encode
 from supple_lab.data.base import Dataset
+from supple_lab.errors import at_least
 from supple_lab.models.base import Model
 from supple_lab.optimizer import Optimizer
 from supple_lab.precision import Precision
@@ -41,10 +42,8 @@ class Supervised(Problem):
     subnetworks: int = field(default=0, metadata={"later": True})  # trained on copies at each stage's end (section 3.1)
 
     def __post_init__(self) -> None:
-        if self.metrics_every < 1:
-            raise ValueError(f"Supervised.metrics_every counts stages, at least 1; got {self.metrics_every}.")
-        if self.subnetworks < 0:
-            raise ValueError(f"Supervised.subnetworks is a number of copies, at least 0; got {self.subnetworks}.")
+        at_least(1, self, "metrics_every")
+        at_least(0, self, "subnetworks")
 
     @property
     def num_records(self) -> int:
@@ -84,8 +83,3 @@ class RunSpec(Checked):
         except RecursionError:
             raise ValueError("its JSON is nested too deeply for a spec.") from None
         return spec
-
-
-def is_seed(value: object) -> TypeGuard[int]:
-    """Whether it is an integer that 64 bits can hold."""
-    return isinstance(value, int) and -(2**63) <= value < 2**63

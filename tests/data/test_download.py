@@ -44,6 +44,24 @@ def test_good_file_arrives_whole_and_leaves_no_part(server, target):
     assert told[-1] == ("file.bin", len(CONTENT), len(CONTENT))
 
 
+BAD_SERVERS = {
+    "breaks off": {"break_off_after": 40_000},
+    "ignores range and breaks off": {"with_range": False, "break_off_after": 40_000},
+    "claims fewer bytes": {"claimed_length": 1_000},
+    "claims some more than half": {"claimed_length": 60_000},
+    "claims more bytes": {"claimed_length": 300_000},
+}
+WRONG_FILES = {"zeros": WRONG, "a page": b"<html>log in first</html>", "nothing": b"", "twice": CONTENT + CONTENT}
+
+
+@pytest.mark.parametrize("kind", BAD_SERVERS)
+def test_file_comes_whole_from_a_bad_server_or_the_next(server, target, kind):
+    server.serve("/bad", CONTENT, **BAD_SERVERS[kind])
+    server.serve("/good", CONTENT)
+    fetch(server, target, "/nothing-here", "/bad", "/good")
+    assert target.read_bytes() == CONTENT
+
+
 def test_server_that_breaks_off_is_asked_for_the_rest(server, target):
     broken = server.serve("/broken", CONTENT, break_off_after=40_000)
     fetch(server, target, "/broken")
@@ -51,69 +69,34 @@ def test_server_that_breaks_off_is_asked_for_the_rest(server, target):
     assert broken.asked == ["", "bytes=40000-", "bytes=80000-"]
 
 
-def test_download_goes_on_from_what_an_earlier_one_left(server, target):
-    good = server.serve("/good", CONTENT)
-    target.parent.mkdir()
-    part_of(target).write_bytes(CONTENT[:70_000])
-    fetch(server, target, "/good")
-    assert target.read_bytes() == CONTENT
-    assert good.asked == ["bytes=70000-"]
-
-
-def test_server_that_ignores_range_starts_the_file_anew(server, target):
-    server.serve("/whole", CONTENT, with_range=False)
-    target.parent.mkdir()
-    part_of(target).write_bytes(CONTENT[:70_000])
-    fetch(server, target, "/whole")
-    assert target.read_bytes() == CONTENT
-
-
-def test_server_that_ignores_range_and_breaks_off_gives_way_to_the_next(server, target):
-    server.serve("/broken", CONTENT, with_range=False, break_off_after=40_000)
-    server.serve("/good", CONTENT)
-    fetch(server, target, "/broken", "/good")
-    assert target.read_bytes() == CONTENT
-
-
-def test_part_of_another_file_is_thrown_away_and_the_mirror_asked_again(server, target):
-    good = server.serve("/good", CONTENT)
-    target.parent.mkdir()
-    part_of(target).write_bytes(WRONG[:70_000])
-    fetch(server, target, "/good")
-    assert target.read_bytes() == CONTENT
-    assert good.asked == ["bytes=70000-", ""]
-
-
-@pytest.mark.parametrize("left", [CONTENT, CONTENT + b"more", WRONG])
-def test_part_as_long_as_the_file_is_judged_by_its_checksum(server, target, left):
-    server.serve("/good", CONTENT)
+@pytest.mark.parametrize(
+    ("left", "asked"),
+    [
+        (CONTENT[:70_000], ["bytes=70000-"]),
+        (WRONG[:70_000], ["bytes=70000-", ""]),  # of another file: thrown away
+        (CONTENT, ["bytes=100000-"]),
+        (CONTENT + b"more", ["bytes=100004-", ""]),
+        (WRONG, ["bytes=100000-", ""]),
+    ],
+    ids=["half", "half of another", "whole", "more", "another"],
+)
+@pytest.mark.parametrize("with_range", [True, False])
+def test_download_goes_on_from_what_an_earlier_one_left_if_it_is_of_this_file(server, target, left, asked, with_range):
+    good = server.serve("/good", CONTENT, with_range=with_range)
     target.parent.mkdir()
     part_of(target).write_bytes(left)
     fetch(server, target, "/good")
     assert target.read_bytes() == CONTENT
+    assert good.asked == (asked if with_range else asked[:1])
 
 
-@pytest.mark.parametrize("claimed", [1_000, 60_000, 300_000])
-def test_server_that_lies_about_the_length_is_not_believed(server, target, claimed):
-    server.serve("/liar", CONTENT, claimed_length=claimed)
-    server.serve("/good", CONTENT)
-    fetch(server, target, "/liar", "/good")
-    assert target.read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("content", [WRONG, b"<html>log in first</html>", b"", CONTENT + CONTENT])
-def test_wrong_file_is_deleted_and_the_next_mirror_asked(server, target, content):
-    server.serve("/wrong", content)
+@pytest.mark.parametrize("kind", WRONG_FILES)
+def test_wrong_file_is_deleted_and_the_next_mirror_asked(server, target, kind):
+    server.serve("/wrong", WRONG_FILES[kind])
     good = server.serve("/good", CONTENT)
     fetch(server, target, "/wrong", "/good")
     assert target.read_bytes() == CONTENT
     assert good.asked == [""]  # nothing of the wrong file was kept
-
-
-def test_mirror_that_has_not_got_it_is_passed_over(server, target):
-    server.serve("/good", CONTENT)
-    fetch(server, target, "/nothing-here", "/good")
-    assert target.read_bytes() == CONTENT
 
 
 def test_range_that_was_not_asked_for_is_refused(server, target):

@@ -133,11 +133,3 @@ def test_all_activations_of_a_seed_start_from_the_same_weights(name, activation)
     for one, another in zip(plain.parameters(), other.parameters(), strict=True):
         assert torch.equal(one, another)
     assert other.training
-
-
-def test_activation_that_draws_masks_leaves_the_initial_weights_as_they_are():
-    def parameters(activation):
-        torch.manual_seed(0)
-        return list(CNN().build(activation, image_shape=(3, 32, 32), num_classes=10).parameters())
-
-    assert all(torch.equal(a, b) for a, b in zip(parameters(nn.ReLU), parameters(AID), strict=True))

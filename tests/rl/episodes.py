@@ -20,15 +20,9 @@ def add_episodes(replays: Iterable, lengths: Iterable[int], *, first: int = 0) -
         for replay in replays:
             replay.begin(frame(number))
         for step in range(1, length + 1):
-            ends = step == length
+            terminal = step == length and index % 2 == 0
             for replay in replays:
-                replay.add(
-                    number % 5,
-                    (number % 7 - 3) / 2,
-                    frame=frame(number + 1),
-                    terminal=ends and index % 2 == 0,
-                    truncated=ends and index % 2 == 1,
-                )
+                replay.add(number % 5, (number % 7 - 3) / 2, frame=frame(number + 1), terminal=terminal)
             number += 1
         number += 1
     return number

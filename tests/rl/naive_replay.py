@@ -32,7 +32,7 @@ class NaiveReplay:
         self.start = self.num_frames
         self._show(frame)
 
-    def add(self, action: int, reward: float, *, frame: np.ndarray, terminal: bool, truncated: bool) -> None:
+    def add(self, action: int, reward: float, *, frame: np.ndarray, terminal: bool) -> None:
         acted_on, stack = self.num_frames - 1, np.stack(self.recent)
         self._show(frame)
         first_frame = max(self.start, acted_on - self.num_stacked + 1)

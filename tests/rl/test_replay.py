@@ -75,7 +75,7 @@ def begin_open_episode(replays, num_steps: int) -> None:
     for replay in replays:
         replay.begin(frame(100))
         for number in range(100, 100 + num_steps):
-            replay.add(1, 0.5, frame=frame(number + 1), terminal=False, truncated=False)
+            replay.add(1, 0.5, frame=frame(number + 1), terminal=False)
     replays[1].steps = {
         number_shown(torch.from_numpy(step.stack)): step for step in replays[1].steps.values()
     }  # by the number that the frame shows
@@ -135,22 +135,6 @@ def test_drawing_from_nothing_is_refused():
         replay.draw(1, generator())
 
 
-def test_episodes_must_begin_and_end():
-    replay = Replay(10, FRAME_SHAPE)
-    with pytest.raises(RuntimeError, match="no episode has begun"):
-        replay.add(0, 0.0, frame=frame(0), terminal=False, truncated=False)
-    replay.begin(frame(0))
-    with pytest.raises(RuntimeError, match="has not ended"):
-        replay.begin(frame(1))
-
-
-def test_impossible_replays_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="capacity must be more than the 4 stacked frames; got 4"):
-        Replay(4, FRAME_SHAPE)
-    with pytest.raises(ValueError, match="on a device or in a file, not both"):
-        Replay(10, FRAME_SHAPE, device=torch.device("cuda"), file=tmp_path / "frames")
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_frames_on_a_gpu_give_the_same_samples():
@@ -201,6 +185,6 @@ def test_stack_shows_what_a_replay_would_have_stored():
         for _ in range(length):
             assert np.array_equal(shown[0].numpy(), np.stack(naive.recent))
             number += 1
-            naive.add(0, 0.0, frame=frame(number), terminal=False, truncated=False)
+            naive.add(0, 0.0, frame=frame(number), terminal=False)
             shown = stack.push_(frame(number))
     assert shown.data_ptr() == address  # a captured forward reads from there

@@ -18,7 +18,7 @@ from supple_lab.models.mlp import MLP
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain, Shuffled
-from supple_lab.rl.dqn_problem import DQN, Exploration
+from supple_lab.rl.dqn_problem import DQN
 from supple_lab.run.check import check_suitable, game_info, remarks_on
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
@@ -36,7 +36,12 @@ def no_ale(monkeypatch):
     ("spec", "reason"),
     [
         (lambda: chain_spec(ReDo(), boundary_period=10_000), "would not act. Use `supple play` with a smaller --b"),
+        (
+            lambda: chain_spec(ReDo(every=10_000)),
+            "every 10,000 updates.*not act.* smaller --method.every",
+        ),
         (lambda: chain_spec(FullReset(), boundary_period=20), "full_reset would empty"),
+        (lambda: chain_spec(FullReset(every=20)), "full_reset would empty.*a --method.every of many times 25 updates"),
         (lambda: replace(chain_spec(), model=NatureDQN()), "at least 36x36"),
         (lambda: replace(chain_spec(UseCReLU()), model=MLP(width=63, num_hidden=2, narrowing="halved")), "cannot be"),
     ],
@@ -69,6 +74,7 @@ def test_atari_without_ale_py_is_refused_with_the_way_to_install_it():
         ("replay_ratio", 0.0),
         ("replay_ratio", 1e308),
         ("num_random_steps", 0),
+        ("num_decay_steps", 0),
         ("act_mode", "test"),
         ("discount", 1.5),
         ("epsilon_floor", 2.0),
@@ -78,7 +84,7 @@ def test_atari_without_ale_py_is_refused_with_the_way_to_install_it():
     ],
 )
 def test_a_wrong_field_is_named(field, value):
-    with pytest.raises(ValueError, match=field.removeprefix("epsilon_")):
+    with pytest.raises(ValueError, match=f"DQN.{field}"):
         replace(ON_CHAIN, **{field: value})
 
 
@@ -96,7 +102,6 @@ def test_defaults_are_the_papers():
     assert (paper.num_iterations, paper.steps_per_iteration, paper.replay_ratio) == (10, 250_000, 1.0)
     assert paper.num_updates == 2_480_000
     assert (paper.evaluation_steps, paper.evaluation_epsilon) == (125_000, 0.001)  # the steps are Dopamine's
-    assert (paper.exploration.epsilon(19_999), paper.exploration.epsilon(270_000)) == (1.0, pytest.approx(0.01))
     assert (paper.batch_size, paper.discount, paper.target_period, paper.capacity) == (32, 0.99, 2_000, 1_000_000)
 
 
@@ -136,14 +141,7 @@ def test_games_that_may_outlast_an_evaluation_or_a_segment_are_remarked_on():
 
 
 def test_epsilon_is_one_then_falls_linearly_to_the_floor():
-    exploration = Exploration(num_random_steps=20_000, num_decay_steps=250_000, floor=0.01)
-    assert [exploration.epsilon(step) for step in (0, 19_999, 20_000)] == [1.0, 1.0, 1.0]
-    assert exploration.epsilon(20_000 + 125_000) == pytest.approx((1 + 0.01) / 2)
-    assert exploration.epsilon(270_000) == pytest.approx(0.01)
-    assert exploration.epsilon(2_500_000) == pytest.approx(0.01)
-
-
-@pytest.mark.parametrize("fields", [{"floor": 1.5}, {"num_random_steps": -1}, {"num_decay_steps": 0}])
-def test_impossible_schedules_are_refused(fields):
-    with pytest.raises(ValueError, match="Exploration"):
-        Exploration(**fields)
+    paper = DQN(game=Chain())
+    assert [paper.epsilon(step) for step in (0, 19_999, 20_000)] == [1.0, 1.0, 1.0]
+    assert paper.epsilon(20_000 + 125_000) == pytest.approx((1 + 0.01) / 2)
+    assert [paper.epsilon(step) for step in (270_000, 2_500_000)] == pytest.approx([0.01, 0.01])

@@ -205,3 +205,14 @@ def test_full_disk_is_told_and_costs_no_open_file(tmp_path, monkeypatch):
         RunLock.acquire(tmp_path)
     assert os.listdir("/proc/self/fd") == before
     assert list(tmp_path.iterdir()) == []
+
+
+def test_disk_that_refuses_to_break_a_lock_says_so(tmp_path, monkeypatch, without_flock):
+    def refuse(*_, **__):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(lock, "SECONDS_TO_DEATH", 0.0)
+    monkeypatch.setattr(type(tmp_path), "unlink", refuse)
+    (tmp_path / "lock").write_bytes(FAR)
+    with pytest.raises(StorageError, match="cannot write .*lock: Input/output error"):
+        LockWatch(tmp_path).broke()

@@ -5,9 +5,8 @@ import os
 import fsspec
 import pytest
 
-from small_runs import small_spec
+from small_runs import AT_EVERY_STEP, counted_steps, interrupted, logs_of, small_spec, unbroken_logs
 from supple_lab.files import StorageError
-from supple_lab.run import step
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.checkpoint import checkpoint_files
@@ -16,7 +15,6 @@ from supple_lab.store.store import Store
 from supple_lab.sweep.local import Process
 from supple_lab.sweep.sweep import exchange, execute_all, failures, unfinished
 
-AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
 FILES = ("spec.json", "records.jsonl", "epochs.jsonl", "status.json")
 
 
@@ -26,19 +24,6 @@ def url(request, tmp_path):
     memory = fsspec.filesystem("memory")
     if memory.exists("/mirror"):
         memory.rm("/mirror", recursive=True)
-
-
-def interrupt_at(number, monkeypatch):
-    original, steps = step.training_step, []
-
-    def stepping(*args, **kwargs):
-        if len(steps) == number:
-            raise KeyboardInterrupt
-        steps.append(1)
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(step, "training_step", stepping)
-    return steps
 
 
 def test_finished_run_is_there_whole(tmp_path, url):
@@ -52,18 +37,13 @@ def test_finished_run_is_there_whole(tmp_path, url):
 
 def test_run_goes_on_elsewhere_from_the_checkpoint_that_was_copied(tmp_path, url, monkeypatch):
     spec = small_spec()
-    alone = Store.create(tmp_path / "alone")
-    execute(spec, alone)
-    interrupt_at(15, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        execute(spec, Store.create(tmp_path / "here", mirror=url), interval=AT_EVERY_STEP)
-    monkeypatch.undo()
-    steps = interrupt_at(-1, monkeypatch)
+    alone = unbroken_logs(tmp_path / "alone", spec)
+    interrupted(tmp_path / "here", spec, at_step=15, mirror=url)
+    steps = counted_steps(monkeypatch)
     there = Store.create(tmp_path / "there", mirror=url)
     assert execute(spec, there) == "done"
     assert len(steps) == 24 - 15
-    for name in ("records.jsonl", "epochs.jsonl"):
-        assert (there.folder(spec).path / name).read_bytes() == (alone.folder(spec).path / name).read_bytes()
+    assert logs_of(there, spec) == alone
 
 
 def test_old_checkpoints_do_not_pile_up_there(tmp_path, url):

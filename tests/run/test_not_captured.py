@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from small_games import chain_spec
-from small_runs import small_spec
+from small_runs import AT_EVERY_STEP, small_spec
 from supple_lab.commands.messages import print_notes
 from supple_lab.report.remarks import remarks
 from supple_lab.results.load import load_results
-from supple_lab.run import dqn
+from supple_lab.run import dqn, step
 from supple_lab.run.agent import Agent
 from supple_lab.run.evaluate import Evaluation
 from supple_lab.run.recorder import CheckpointInterval, Journal
@@ -19,7 +19,6 @@ from supple_lab.store.store import Store
 REASON = "RuntimeError: CUDA error: operation not permitted when stream is capturing"
 OF_STEPS = "training steps, which draw other random numbers (masks), if any"
 OF_AGENTS = "acting or learning, which draw other random numbers (masks), if any"
-AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
 NEVER = CheckpointInterval(seconds=1e9)
 
 
@@ -49,15 +48,23 @@ def test_status_of_a_finished_run_says_it_of_steps_and_of_evaluation(tmp_path, m
         self.why_eager = REASON
         original(self, examples)
 
-    monkeypatch.setattr(EagerSteps, "why_eager", "OutOfMemoryError: 2 GiB")
+    monkeypatch.setattr(step, "why_never_captured", lambda training: "OutOfMemoryError: 2 GiB")
     monkeypatch.setattr(Evaluation, "pass_over", pass_over)
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_STEPS}: OutOfMemoryError: 2 GiB; evaluation: {REASON}"
 
 
-def test_status_of_a_dqn_run_says_it(tmp_path, monkeypatch):
+def test_dqn_run_says_it_once_also_of_the_segments_before_a_kill(tmp_path, monkeypatch):
     spec, store = chain_spec(), Store.create(tmp_path)
-    monkeypatch.setattr(Agent, "why_eager", [REASON, REASON])
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "why_eager", [REASON, REASON])
+        patch.setattr(dqn, "evaluate_agent", killed)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, store, interval=AT_EVERY_STEP)
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 
@@ -94,10 +101,11 @@ def killed_at_step_20(root, spec, monkeypatch, *, interval):
 def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
     spec, said, write_progress = small_spec(), [], Journal.write_progress
     store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=AT_EVERY_STEP)
+    store.folder(spec).write_status("running", progress=0.0)  # as an attempt does that gets to no step
 
     def spy(journal, **facts):
         write_progress(journal, **facts)
-        said.append(not_captured(store, spec))
+        said.append(store.folder(spec).status().get("not_captured"))
 
     monkeypatch.setattr(Journal, "write_progress", spy)
     assert execute(spec, store) == "done"
@@ -105,44 +113,10 @@ def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
     assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
 
 
-def test_resumed_run_says_it_where_an_attempt_between_did_not_get_to_a_step(tmp_path, monkeypatch):
-    spec = small_spec()
-    store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=AT_EVERY_STEP)
-    store.folder(spec).write_status("running", progress=0.0)  # what an attempt says first
-    assert execute(spec, store) == "done"
-    assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
-
-
 def test_run_that_does_the_steps_again_does_not_say_it(tmp_path, monkeypatch):
     spec = small_spec()
     store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=NEVER)
     assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
-    assert execute(spec, store) == "done"
-    assert "not_captured" not in store.folder(spec).status()
-
-
-def test_resumed_dqn_run_says_it_of_the_segments_before(tmp_path, monkeypatch):
-    spec, store = chain_spec(), Store.create(tmp_path)
-
-    def killed(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Agent, "why_eager", [REASON])
-        patch.setattr(dqn, "evaluate_agent", killed)
-        with pytest.raises(KeyboardInterrupt):
-            execute(spec, store, interval=AT_EVERY_STEP)
-    assert execute(spec, store) == "done"
-    assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
-
-
-def test_masks_are_not_spoken_of_where_evaluation_alone_was_not_captured(two_of_three, capsys):
-    print_notes(*two_of_three)  # evaluation draws no masks
-    assert "masks" not in capsys.readouterr().err
-
-
-def test_run_on_a_cpu_has_nothing_to_say(tmp_path):
-    spec, store = small_spec(), Store.create(tmp_path)
     assert execute(spec, store) == "done"
     assert "not_captured" not in store.folder(spec).status()
 
@@ -163,6 +137,7 @@ def test_commands_say_it_once_a_reason(two_of_three, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("note: in 2 runs: not all work on the GPU was captured as CUDA graphs")
     assert line.endswith(REASON)
+    assert "masks" not in line  # evaluation draws none
 
 
 def test_report_remarks_it(two_of_three):

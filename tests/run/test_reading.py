@@ -32,15 +32,6 @@ def test_runs_say_what_they_are_and_how_they_stand(store):
     assert (waiting.method, waiting.seed, waiting.state, waiting.seconds_left) == ("vanilla", 7, "waiting", None)
 
 
-@pytest.mark.parametrize("name", ["status.json", "records.jsonl", "epochs.jsonl", "spec.json"])
-def test_garbled_file_is_seen(store, name):
-    path = store.folder(small_spec(UseAID())).path / name
-    path.write_bytes(b"\x00" * path.stat().st_size)  # the same size
-    run = read_run(path.parent)
-    assert list(run.wrong) == [name]
-    assert run.state == ("waiting" if name == "status.json" else "interrupted")
-
-
 def test_running_run_is_one_that_a_process_holds(store):
     folder = store.folder(small_spec(seed=7))
     folder.write_status("running", progress=0.25, seconds=10.0)

@@ -248,13 +248,15 @@ class TestOnAGpu:
 
     def test_work_that_replaces_the_methods_state_is_done_as_it_is_and_says_so(self):
         training, _ = training_of(small_spec())
-        training.method_state["count"] = torch.zeros((), device="cuda")
-        work = graph_of(lambda: training.method_state.update(count=training.method_state["count"] + 1.0), training)
+        training.plasticity.states[0]["count"] = torch.zeros((), device="cuda")
+        work = graph_of(
+            lambda: training.plasticity.states[0].update(count=training.plasticity.states[0]["count"] + 1.0), training
+        )
         for _ in range(3):
             work()
         assert work.graph is None
         assert "in the place of its state" in work.why_eager
-        assert training.method_state["count"].item() == 3.0
+        assert training.plasticity.states[0]["count"].item() == 3.0
 
     def test_graph_whose_work_failed_ends_with_the_others(self):
         number, left = torch.ones(8, device="cuda"), iter(range(NUM_REHEARSALS))

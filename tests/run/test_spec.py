@@ -1,4 +1,3 @@
-import dataclasses
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,14 +15,8 @@ from supple_lab.codec import decode, encode
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.spec import RunSpec, Supervised
-
-
-def test_spec_survives_json():
-    spec = small_spec(UseAID(relu_prob=0.95), seed=3)
-    assert RunSpec.from_json(spec.to_json()) == spec
 
 
 def test_equal_specs_are_the_same_run_and_any_field_makes_another():
@@ -75,11 +68,6 @@ def test_spec_of_before_a_correction_is_read_as_what_it_was_and_is_another_run()
     assert encode(Corrected()) == {"kind": "grown_in_test", "strength": 1.0, "revision": 2}
 
 
-@pytest.mark.parametrize("method", [CBP(), ReDo(), UseRReLU(), UseTanh(), UseSigmoid(), UseIdentity()])
-def test_corrected_methods_are_other_runs_than_before(method):
-    assert small_spec(method).run_id != small_spec(dataclasses.replace(method, revision=1)).run_id
-
-
 def test_unknown_kind_in_a_stored_spec_is_named():
     with pytest.raises(LookupError, match="no method named 'nonsense'"):
         decode(Method, {"kind": "nonsense"})
@@ -91,11 +79,6 @@ def test_seed_that_no_index_could_hold_is_refused(seed):
         small_spec(seed=seed)
 
 
-def test_spec_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        small_spec().seed = 1  # type: ignore[misc]
-
-
 def test_method_inside_a_method_and_metrics_survive_the_json():
     method = FullReset(built_with=UseAID(relu_prob=0.7))
     problem = Supervised(
@@ -105,24 +88,16 @@ def test_method_inside_a_method_and_metrics_survive_the_json():
     assert RunSpec.from_json(spec.to_json()) == spec
 
 
-def test_fields_that_came_later_leave_no_trace_at_their_default():
-    spec = RunSpec(
-        problem=Supervised(scenario=RandomLabel(), dataset=Digits()),
-        model=MLP(),
-        method=FullReset(),
-        optimizer=Adam(),
-        seed=0,
-    )
-    assert not {"metrics", "metrics_every", "subnetworks"} & set(spec.to_dict()["problem"])
-    assert set(spec.to_dict()["method"]) == {"kind"}
-
-
 @pytest.mark.parametrize("method", [CBP, ReDo, UseIdentity, UseRReLU, UseSigmoid, UseTanh])
 def test_a_run_without_a_revision_is_of_the_first_one_and_new_runs_are_of_the_second(method):
     assert "revision" not in encode(method(revision=1))
     assert encode(method())["revision"] == 2
+    assert small_spec(method()).run_id != small_spec(method(revision=1)).run_id
 
 
-@pytest.mark.parametrize("method", [ShrinkPerturb(), FullReset(), CBP(moments="clear"), ReDo(moments="clear")])
-def test_a_field_that_came_later_is_not_written_at_its_old_behaviour(method):
-    assert not {"clear_moments", "built_with", "moments"} & set(encode(method))
+def test_fields_that_came_later_leave_no_trace_at_their_old_behaviour():
+    later = {"clear_moments", "built_with", "moments", "every", "metrics", "metrics_every", "subnetworks"}
+    for method in (ShrinkPerturb(), FullReset(), CBP(moments="clear"), ReDo(moments="clear")):
+        assert not later & set(encode(method))
+    assert set(encode(FullReset())) == {"kind"}
+    assert not later & set(small_spec().to_dict()["problem"])

@@ -17,7 +17,6 @@ from supple.methods.redo import ReDo
 from supple.methods.vanilla import Vanilla
 from supple.random import kept_default_generators
 from supple_lab.data.digits import Digits
-from supple_lab.models.cnn import CNN
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.precision import Numerics
 from supple_lab.results.results import Results, RunResult
@@ -116,14 +115,8 @@ def test_batched_copies_equal_copies_trained_one_by_one(method):
     learner, stage = beginning(spec)
     copies = double_copies(spec, learner)
     examples = relabelled(stage.train, 10, seed=0, stage=1, number=NUMBER)
-    train_(
-        copies,
-        spec,
-        dataclasses.replace(stage, train=examples, milestones=(1,)),
-        index=1,
-        numerics=CPU,
-        work=NoWork(),
-    )
+    falling = dataclasses.replace(stage, train=examples, milestones=(1,))
+    train_(copies, spec, falling, index=1, numerics=CPU, work=NoWork())
     widths = [layer.out_features for layer in learner.model if isinstance(layer, torch.nn.Linear)][:-1]
     drawn = uniforms(widths, seed=0, stage=1, number=NUMBER)
 
@@ -296,9 +289,9 @@ def test_subnetworks_change_nothing_else_in_a_run(tmp_path, method):
 
 
 @pytest.mark.parametrize("at_step", [5, 8, 13, 23])
-def test_run_with_subnetworks_resumes_bit_for_bit(tmp_path, monkeypatch, at_step):
+def test_run_with_subnetworks_resumes_bit_for_bit(tmp_path, at_step):
     spec = spec_with_subnetworks(UseDropout(), optimizer=SGD())
-    assert_resumes(tmp_path, spec, at_step=at_step, monkeypatch=monkeypatch)
+    assert_resumes(tmp_path, spec, at_step=at_step)
 
 
 @pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=lambda optimizer: optimizer.name)
@@ -331,12 +324,6 @@ def test_activation_that_no_mask_fixes_is_refused_before_training(tmp_path, monk
     assert execute(spec, store) == "failed"
     assert "method 'vanilla'" in store.folder(spec).status()["reason"]
     assert store.folder(spec).epochs() == []
-
-
-def test_convolutional_networks_are_refused():
-    spec = dataclasses.replace(spec_with_subnetworks(UseAID()), model=CNN())
-    with pytest.raises(Unsuitable, match=r"the model is 'cnn'.* Choose the model mlp"):
-        check_subnetworks(spec)
 
 
 @pytest.mark.parametrize("method", [*METHODS, ReDo(), CBP()], ids=lambda method: method.name)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from small_runs import small_scenario_spec, small_spec
+from small_runs import PERIODIC, small_scenario_spec, small_spec
 from supple.methods.activations import UseAID, UseCReLU, UseTanh
 from supple.methods.base import Method
 from supple.methods.cbp import CBP
@@ -120,6 +120,9 @@ def test_remarks_name_what_may_not_be_meant():
     )
     assert "ONEDNN_MAX_CPU_ISA" in remarks(spec_of(Stationary(), precision="bf16"), device="cpu")[0]
     assert not remarks(spec_of(Stationary(), precision="bf16"), device="cuda")
+    assert not remarks(spec_of(Stationary(epochs=1, batch_size=160), method=ReDo(every=10)), device="cpu")
+    (told,) = remarks(spec_of(Stationary(epochs=1, batch_size=160), method=ReDo(every=11)), device="cpu")
+    assert "redo acts every 11 optimizer steps, and the run has 10" in told
 
 
 @pytest.mark.parametrize("method", [CBP(revision=1), FullReset(built_with=UseTanh(revision=1))])
@@ -129,6 +132,6 @@ def test_run_of_before_a_correction_is_not_made_again(method):
         check_suitable(spec, device="cpu")
 
 
-def test_period_of_a_method_is_refused_as_no_loop_here_keeps_it():
-    with pytest.raises(Unsuitable, match="redo with a period is for loops of your own.*leave method.every out"):
-        check_suitable(small_spec(ReDo(every=10)), device="cpu")
+@pytest.mark.parametrize("method", PERIODIC, ids=lambda method: method.name)
+def test_method_with_a_period_is_suitable(method):
+    check_suitable(small_spec(method), device="cpu")

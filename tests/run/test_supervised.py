@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from small_runs import SMALL_SCENARIOS, interrupted, small_scenario_spec, small_spec
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.base import DataError, Splits
@@ -14,12 +14,9 @@ from supple_lab.files import StorageError
 from supple_lab.optimizer import SGD
 from supple_lab.precision import Numerics
 from supple_lab.run import run, step
-from supple_lab.run.network import new_learner
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 
-ZERO = torch.zeros(1, 1, 1)
 CPU = Numerics(torch.device("cpu"), "fp32")
 
 
@@ -61,13 +58,6 @@ def test_a_new_stage_finds_the_optimizer_as_new_where_the_scenario_says_so_and_a
     monkeypatch.setattr(Vanilla, "begin_stage", begin_stage)
     assert execute(small_scenario_spec(scenario), Store.create(tmp_path)) == "done"
     assert is_zero == [scenario.fresh_optimizer] * (scenario.num_stages - 1)
-
-
-def test_all_methods_of_a_seed_start_from_the_same_weights():
-    splits = Digits().load(torch.device("cpu"))
-    models = [new_learner(small_spec(m), splits, CPU).model for m in (UseAID(), UseDropout())]
-    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_exploding_run_ends_as_diverged_with_its_last_good_records(tmp_path):
@@ -117,19 +107,8 @@ def test_online_loss_of_the_first_epochs_is_near_that_of_guessing(tmp_path):
 
 
 def test_run_does_not_go_on_with_other_data(tmp_path, monkeypatch):
-    spec, store = small_spec(), Store.create(tmp_path)
-    original, calls = step.training_step, []
-
-    def limited(*arguments):
-        calls.append(1)
-        if len(calls) > 9:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(step, "training_step", limited)
-    with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, interval=CheckpointInterval(seconds=0.0))
-    monkeypatch.setattr(step, "training_step", original)
+    spec = small_spec()
+    store = interrupted(tmp_path, spec, at_step=9)
     whole = Digits().load(torch.device("cpu"))
     fewer = Splits(whole.train.first(1500), whole.test, 10)
     monkeypatch.setattr(Digits, "load", lambda self, device: fewer)

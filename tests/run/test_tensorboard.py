@@ -1,14 +1,16 @@
 """What TensorBoard is told of a run: every record once, however often it was interrupted, and no number changes."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from small_runs import small_spec
+from small_runs import AT_EVERY_STEP, interrupted, logs_of, small_spec
 from supple_lab.cli import supple
-from supple_lab.run import recorder, step
+from supple_lab.codec import decode
+from supple_lab.run import recorder
 from supple_lab.run.recorder import CheckpointInterval, Tracker
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
@@ -16,7 +18,6 @@ from supple_lab.sweep.executor import Job, SweepOptions
 from supple_lab.sweep.local import Inline, Process
 
 SPEC = small_spec()  # 3 stages of 2 epochs, 4 steps each
-AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
 TRACKED = SweepOptions(track=("tensorboard",))
 
 
@@ -38,55 +39,34 @@ def assert_shows_every_record_once(folder):
     assert curves(folder) == expected
 
 
-def interrupt(store, *, at_step, monkeypatch, track=("tensorboard",), interval=AT_EVERY_STEP):
-    """Execute the run up to that many steps."""
-    original, steps_left = step.training_step, iter(range(at_step))
-
-    def limited(*arguments):
-        if next(steps_left, None) is None:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(step, "training_step", limited)
-    with pytest.raises(KeyboardInterrupt):
-        execute(SPEC, store, interval=interval, track=track)
-    monkeypatch.setattr(step, "training_step", original)
-
-
 def test_event_files_hold_every_record_and_the_records_are_those_of_an_untracked_run(tmp_path):
     tracked, alone = Store.create(tmp_path / "tracked"), Store.create(tmp_path / "alone")
     assert execute(SPEC, tracked, track=("tensorboard",)) == execute(SPEC, alone) == "done"
     assert_shows_every_record_once(tracked.folder(SPEC))
-    for log in ("stage_log", "epoch_log"):
-        assert (
-            getattr(tracked.folder(SPEC), log).path.read_bytes() == getattr(alone.folder(SPEC), log).path.read_bytes()
-        )
+    assert logs_of(tracked, SPEC) == logs_of(alone, SPEC)
     assert not (alone.folder(SPEC).path / "tensorboard").exists()
     assert "notes" not in tracked.folder(SPEC).status()
 
 
 @pytest.mark.parametrize("interval", [AT_EVERY_STEP, CheckpointInterval(seconds=1e9, stages=2)])
-def test_resumed_run_shows_each_step_once(tmp_path, monkeypatch, interval):
-    store = Store.create(tmp_path)
-    interrupt(store, at_step=13, monkeypatch=monkeypatch, interval=interval)  # in the second epoch of stage 1
-    interrupt(store, at_step=6, monkeypatch=monkeypatch, interval=interval)
+def test_resumed_run_shows_each_step_once(tmp_path, interval):
+    for at_step in (13, 6):  # the first in the second epoch of stage 1
+        store = interrupted(tmp_path, SPEC, at_step=at_step, interval=interval, track=("tensorboard",))
     assert execute(SPEC, store, track=("tensorboard",)) == "done"
     assert_shows_every_record_once(store.folder(SPEC))
 
 
-def test_board_that_is_open_while_the_run_is_resumed_forgets_what_is_computed_again(tmp_path, monkeypatch):
-    store = Store.create(tmp_path)
+def test_board_that_is_open_while_the_run_is_resumed_forgets_what_is_computed_again(tmp_path):
     never = CheckpointInterval(seconds=1e9)  # no checkpoint: all is done again
-    interrupt(store, at_step=13, monkeypatch=monkeypatch, interval=never)
+    store = interrupted(tmp_path, SPEC, at_step=13, interval=never, track=("tensorboard",))
     board = EventAccumulator(str(store.folder(SPEC).path / "tensorboard")).Reload()
     assert [event.step for event in board.Scalars("epoch/online_loss")] == [0, 1, 2]
     assert execute(SPEC, store, track=("tensorboard",)) == "done"
     assert [event.step for event in board.Reload().Scalars("epoch/online_loss")] == [0, 1, 2, 3, 4, 5]
 
 
-def test_tracker_that_is_asked_for_half_way_is_told_the_beginning(tmp_path, monkeypatch):
-    store = Store.create(tmp_path)
-    interrupt(store, at_step=13, monkeypatch=monkeypatch, track=())
+def test_tracker_that_is_asked_for_half_way_is_told_the_beginning(tmp_path):
+    store = interrupted(tmp_path, SPEC, at_step=13)
     assert execute(SPEC, store, track=("tensorboard",)) == "done"
     assert_shows_every_record_once(store.folder(SPEC))
 
@@ -100,7 +80,7 @@ def test_engine_carries_the_trackers_to_its_runs(tmp_path, engine):
 
 def test_order_to_another_machine_names_the_trackers(tmp_path):
     order = Job.of(Inline(Store.create(tmp_path), device="cpu", jobs=1, options=TRACKED))
-    assert Job.from_dict(order.to_dict()) == order
+    assert decode(Job, json.loads(order.to_json())) == order
 
 
 def test_tracker_that_cannot_begin_leaves_a_note_and_the_run_goes_on(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """The training loop: at which rate it learns, when it calls a method, when it clips, what ends it, how it rehearses."""
 
 import dataclasses
+import itertools
 import weakref
 
 import pytest
@@ -8,18 +9,19 @@ import torch
 
 from small_runs import small_scenario_spec, small_spec
 from small_training import training_of, weights
+from supple.methods import CBP, Chain, L2Init, ReDo, ShrinkPerturb
 from supple.methods.activations import UseAID
-from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
+from supple_lab.precision import Numerics
 from supple_lab.run import network, supervised
 from supple_lab.run.capture import no_collection
 from supple_lab.run.network import learner_of
 from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
-from supple_lab.run.step import EagerSteps, TrainState, without_trace
+from supple_lab.run.step import EagerSteps, TrainState, choose_steps, without_trace
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.store.store import Store
 
@@ -66,6 +68,26 @@ def test_method_is_called_after_each_step_and_between_stages_but_not_before_the_
     assert execute(small_spec(num_stages=3, epochs=2), Store.create(tmp_path)) == "done"
     steps = ["after_backward", "after_step"] * 8  # two epochs of 128 images in batches of 32
     assert calls == [*steps, "end", 1, *steps, "end", 2, *steps]
+
+
+@pytest.mark.parametrize("in_a_chain", [False, True])
+def test_method_with_a_period_acts_after_so_many_steps_whatever_the_stages(tmp_path, monkeypatch, in_a_chain):
+    calls, num_steps = [], itertools.count(1)
+    monkeypatch.setattr(ShrinkPerturb, "after_step", lambda *_: calls.append(next(num_steps)))
+    monkeypatch.setattr(ShrinkPerturb, "begin_stage", lambda *arguments: calls.append(f"act {arguments[-1]}"))
+    method = ShrinkPerturb(every=5)
+    spec = small_spec(Chain(methods=(L2Init(), method)) if in_a_chain else method, num_stages=2, epochs=2)
+    assert execute(spec, Store.create(tmp_path)) == "done"
+    assert calls == [*range(1, 6), "act 1", *range(6, 11), "act 2", *range(11, 16), "act 3", 16]
+
+
+def test_steps_of_a_method_with_a_period_are_eager_on_a_gpu_and_say_why():
+    training, _ = training_of(small_spec(), device="cpu", method=ReDo(every=5))
+    on_gpu = dataclasses.replace(training, numerics=Numerics(torch.device("cuda"), "fp32"))
+    assert choose_steps(training, num_examples=1).why_eager is None
+    steps = choose_steps(on_gpu, num_examples=1)
+    assert isinstance(steps, EagerSteps)
+    assert steps.why_eager == "redo acts every 5 optimizer steps, which no replayed graph counts"
 
 
 def test_run_whose_very_last_step_explodes_ends_as_diverged(tmp_path):

@@ -9,26 +9,25 @@ import signal
 import pytest
 import torch
 
-from small_runs import small_spec
+from small_runs import SMALL_LINE, counted_steps, interrupted, logs_of, small_spec
+from supple.methods.vanilla import Vanilla
 from supple_lab.cli import supple
+from supple_lab.commands.messages import print_damage
 from supple_lab.files import StorageError
 from supple_lab.results.load import load_results
-from supple_lab.run import step
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.checkpoint import checkpoint_files, read_checkpoint, write_checkpoint
+from supple_lab.store.reading import read_run
 from supple_lab.store.store import Store
-from supple_lab.sweep.sweep import unfinished
+from supple_lab.sweep.local import Inline
+from supple_lab.sweep.sweep import execute_all, unfinished
 
 SPECS = [small_spec(), small_spec(seed=1)]
-LINE = (
-    "--scenario.num-stages 3 --scenario.epochs 2 --scenario.num-images 128 --scenario.batch-size 32 "
-    "--model.width 16 --model.num-hidden 2 --optimizer.learning-rate 2e-3 --quiet --out"
-)  # of the first
 FILES = ("spec.json", "status.json", "records.jsonl", "epochs.jsonl")
 LOGS = FILES[2:]
 SIXTY_FOUR_GIB = 2**36
-AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -58,55 +57,113 @@ def path_of(store, spec, name):
     return store.folder(spec).path / name
 
 
-def logs(store, spec=SPECS[0]):
-    return [path_of(store, spec, name).read_bytes() for name in LOGS]
-
-
 def set_aside(store, spec=SPECS[0]):
-    return sorted(path.name for path in store.folder(spec).path.iterdir() if ".damaged" in path.name)
+    return [path.name for path in store.folder(spec).set_aside()]
 
 
-def interrupted(root, spec, monkeypatch, *, at_step):
-    original, steps_left = step.training_step, iter(range(at_step))
-
-    def limited(*arguments):
-        if next(steps_left, None) is None:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(step, "training_step", limited)
-    store = Store.create(root)
-    with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, interval=AT_EVERY_STEP)
-    monkeypatch.setattr(step, "training_step", original)
-    return store
+def train(store):
+    return supple(["train", *SMALL_LINE.split(), str(store.root)])
 
 
 @pytest.mark.parametrize("names", [FILES[1:], FILES[1:2], LOGS, FILES[2:3], FILES], ids="+".join)
 def test_another_runs_files_are_not_believed_and_the_run_is_computed_again(store, whole, names):
     for name in names:
         shutil.copy(path_of(store, SPECS[1], name), path_of(store, SPECS[0], name))
-    assert logs(store) != logs(whole) or names == FILES[1:2]
+    assert logs_of(store, SPECS[0]) != logs_of(whole, SPECS[0]) or names == FILES[1:2]
     loaded = load_results(store, SPECS)
     assert [run.state for run in loaded.runs] == ["damaged", "done"]
     assert len(loaded.final("test_accuracy")) == 1
     assert unfinished(store, SPECS, retry_failed=False) == SPECS[:1]
     assert execute(SPECS[0], store) == "done"
-    assert logs(store) == logs(whole)
+    assert logs_of(store, SPECS[0]) == logs_of(whole, SPECS[0])
     assert set_aside(store)
 
 
-def test_train_computes_again_what_another_run_wrote_and_says_so(store, whole, capsys):
-    for name in FILES[1:]:
-        shutil.copy(path_of(store, SPECS[1], name), path_of(store, SPECS[0], name))
-    assert supple(["train", *LINE.split(), str(store.root)]) == 0
-    assert logs(store) == logs(whole)
-    assert "status.json.damaged was set aside as damaged" in capsys.readouterr().err
+def one_digit(content):
+    place = next(place for place in range(60, len(content)) if content[place : place + 1].isdigit())
+    return content[:place] + str(9 - int(content[place : place + 1])).encode() + content[place + 1 :]
 
 
-def test_swapped_checkpoints_are_set_aside_and_both_runs_have_their_own_numbers(tmp_path, whole, monkeypatch):
+DAMAGES = {
+    "cut": lambda content: content[: len(content) // 2],
+    "garbled": lambda content: content[:40] + b"\x00garbage\xff" + content[50:],
+    "nested": lambda content: b"[" * 100_000 + b"\n",  # deeper than Python reads
+    "empty": lambda content: b"",
+    "other shape": lambda content: b"[1]\n" * 3,
+    "one digit": one_digit,
+}
+
+
+def contents(store, spec):
+    return {path.name: path.read_bytes() for path in store.folder(spec).path.iterdir()}
+
+
+def sweep_again(store):
+    assert execute_all(unfinished(store, SPECS, retry_failed=False), Inline(store, device="cpu", jobs=1)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [(name, damage) for name in LOGS for damage in DAMAGES]
+    + [(name, damage) for name in ("status.json", "spec.json") for damage in list(DAMAGES)[:3]],
+)
+def test_damaged_file_is_set_aside_and_the_run_redone(store, capsys, name, damage):
+    before, other = contents(store, SPECS[0]), contents(store, SPECS[1])
+    damaged = DAMAGES[damage](before[name])
+    path_of(store, SPECS[0], name).write_bytes(damaged)
+    assert store.folder(SPECS[0]).state() == ("waiting" if name == "status.json" else "interrupted")
+    assert unfinished(store, SPECS, retry_failed=False) == SPECS[:1]
+    sweep_again(store)
+    now = contents(store, SPECS[0])
+    assert now[f"{name}.damaged"] == damaged
+    assert all(now[own] == before[own] for own in (*LOGS, "spec.json"))
+    assert contents(store, SPECS[1]) == other
+    print_damage(store, SPECS)
+    assert f"{name}.damaged was set aside as damaged" in capsys.readouterr().err
+
+
+def test_missing_spec_is_written_again(store):
+    path_of(store, SPECS[0], "spec.json").unlink()
+    assert unfinished(store, SPECS, retry_failed=False) == SPECS[:1]
+    assert execute(SPECS[0], store) == "done"
+    assert read_run(store.folder(SPECS[0]).path).spec == SPECS[0].to_dict()
+
+
+@pytest.fixture
+def diverged(tmp_path, monkeypatch):
+    """A store with a run that has two records, and diverged in its third stage."""
+
+    @torch.no_grad()
+    def begin_stage(self, learner, state, data, stage):
+        if stage == 2:
+            next(learner.model.parameters()).fill_(torch.nan)
+
+    monkeypatch.setattr(Vanilla, "begin_stage", begin_stage)
+    store = Store.create(tmp_path)
+    assert [execute(spec, store) for spec in SPECS] == ["diverged"] * 2
+    assert len(store.folder(SPECS[0]).records()) == 2
+    return store
+
+
+@pytest.mark.parametrize("again", [sweep_again, train])
+@pytest.mark.parametrize("name", LOGS)
+def test_records_of_a_diverged_run_are_results_too(diverged, again, name):
+    before = contents(diverged, SPECS[0])
+    again(diverged)
+    assert contents(diverged, SPECS[0]) == before  # whole, it is left as it is
+    damaged = before[name].replace(b"0.", b"0.9", 1)  # still a record, with another number
+    path_of(diverged, SPECS[0], name).write_bytes(damaged)
+    assert diverged.folder(SPECS[0]).state() == "interrupted"
+    again(diverged)
+    now = contents(diverged, SPECS[0])
+    assert diverged.folder(SPECS[0]).state() == "diverged"
+    assert now[f"{name}.damaged"] == damaged
+    assert all(now[log] == before[log] for log in LOGS)
+
+
+def test_swapped_checkpoints_are_set_aside_and_both_runs_have_their_own_numbers(tmp_path, whole):
     for spec in SPECS:
-        store = interrupted(tmp_path, spec, monkeypatch, at_step=3)  # in the first epoch: no records yet
+        store = interrupted(tmp_path, spec, at_step=3)  # in the first epoch: no records yet
     folders = [store.folder(spec).path for spec in SPECS]
     for one, other in zip(*(checkpoint_files(folder) for folder in folders), strict=True):
         one.rename(tmp_path / "aside")
@@ -114,104 +171,74 @@ def test_swapped_checkpoints_are_set_aside_and_both_runs_have_their_own_numbers(
         (tmp_path / "aside").rename(other)
     for spec in SPECS:
         assert execute(spec, store) == "done"
-        assert logs(store, spec) == logs(whole, spec)
+        assert logs_of(store, spec) == logs_of(whole, spec)
         assert len(set_aside(store, spec)) == 2
 
 
-def emptied(folder, path):
-    write_checkpoint(folder, {"device": "cpu"})
-
-
-def no_dict(folder, path):
-    write_checkpoint(folder, [1, 2])
-
-
-def of_another_shape(folder, path):
-    content = read_checkpoint(path, torch.device("cpu"))
-    content["model"] = {name: value[..., :1] for name, value in content["model"].items()}
-    write_checkpoint(folder, content)
-
-
-def without_cursor(folder, path):
-    content = read_checkpoint(path, torch.device("cpu"))
-    write_checkpoint(folder, content | {"cursor": {"no": 1}})
-
-
-def unloadable(folder, path):
-    save, torch.save = torch.save, lambda _, buffer: buffer.write(b"PK\x03\x04 no archive")
-    try:
-        write_checkpoint(folder, {})
-    finally:
-        torch.save = save
+NO_ARCHIVE = b"PK\x03\x04 no archive"
+UNUSABLE = {
+    "emptied": lambda content: {"device": "cpu"},
+    "no dict": lambda content: [1, 2],
+    "of another shape": lambda content: content | {"model": {k: v[..., :1] for k, v in content["model"].items()}},
+    "without a cursor": lambda content: content | {"cursor": {"no": 1}},
+    "unloadable": lambda content: NO_ARCHIVE,
+}
 
 
 @pytest.mark.parametrize("num_good", [0, 1])
-@pytest.mark.parametrize("make", [emptied, no_dict, of_another_shape, without_cursor, unloadable])
+@pytest.mark.parametrize("kind", UNUSABLE)
 def test_unusable_checkpoint_is_passed_over_for_the_one_before_or_the_start(
-    tmp_path, whole, monkeypatch, make, num_good
+    tmp_path, whole, monkeypatch, kind, num_good
 ):
-    store = interrupted(tmp_path, SPECS[0], monkeypatch, at_step=20)
+    store = interrupted(tmp_path, SPECS[0], at_step=20)
     folder = store.folder(SPECS[0]).path
-    make(folder, checkpoint_files(folder)[-1])
+    content = UNUSABLE[kind](read_checkpoint(checkpoint_files(folder)[-1], CPU))
+    with monkeypatch.context() as patch:
+        if content is NO_ARCHIVE:
+            patch.setattr(torch, "save", lambda content, buffer: buffer.write(content))
+        write_checkpoint(folder, content)
     for old in checkpoint_files(folder)[: -1 - num_good]:
         old.unlink()
-    steps, original = [], step.training_step
-    monkeypatch.setattr(step, "training_step", lambda *a: steps.append(1) or original(*a))
+    steps = counted_steps(monkeypatch)
     assert execute(SPECS[0], store) == "done"
-    assert logs(store) == logs(whole)
+    assert logs_of(store, SPECS[0]) == logs_of(whole, SPECS[0])
     assert len(steps) == (4 if num_good else 24)
     assert len(set_aside(store)) == 1
 
 
-def as_folder(path):
-    path.mkdir()
-    (path / "something").write_text("in it")
+STRANGE = {
+    "folder": lambda path: (path / "with something in it").mkdir(parents=True),
+    "pipe": os.mkfifo,
+    "link to itself": lambda path: path.symlink_to(path),
+    "link to nothing": lambda path: path.symlink_to(path.with_name("nothing")),
+    "sparse file": lambda path: path.touch() or os.truncate(path, SIXTY_FOUR_GIB),
+}
 
 
-def as_pipe(path):
-    os.mkfifo(path)
-
-
-def as_link_to_itself(path):
-    path.symlink_to(path)
-
-
-def as_link_to_nothing(path):
-    path.symlink_to(path.with_name("nothing"))
-
-
-def as_sparse_file(path):
-    path.touch()
-    os.truncate(path, SIXTY_FOUR_GIB)
-
-
-STRANGE = [as_folder, as_pipe, as_link_to_itself, as_link_to_nothing, as_sparse_file]
-
-
-@pytest.mark.parametrize("make", [make for make in STRANGE if make is not as_link_to_nothing])
+@pytest.mark.parametrize("kind", [kind for kind in STRANGE if kind != "link to nothing"])
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_no_file_of_a_run_is_set_aside_and_the_run_computed_again(store, whole, capsys, name, make):
+def test_what_is_no_file_of_a_run_is_set_aside_and_the_run_computed_again(store, whole, capsys, name, kind):
     path = path_of(store, SPECS[0], name)
     path.unlink()
-    make(path)
+    STRANGE[kind](path)
     assert supple(["list", "runs", "--out", str(store.root)]) == 0
     states = [run.state for run in load_results(store, SPECS).runs]
     assert states == ["done" if name == "epochs.jsonl" else "damaged", "done"]
     assert unfinished(store, SPECS, retry_failed=False) == SPECS[:1]
-    assert supple(["train", *LINE.split(), str(store.root)]) == 0
-    assert logs(store) == logs(whole)
+    assert train(store) == 0
+    assert logs_of(store, SPECS[0]) == logs_of(whole, SPECS[0])
     assert set_aside(store) == [f"{name}.damaged"]
     assert f"{name}.damaged was set aside as damaged" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("make", STRANGE)
+@pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("name", ["lock", "lease-000007", "checkpoint-000009.pt", "checkpoint-000001.pt"])
-def test_what_is_no_lock_or_checkpoint_blocks_no_run(store, whole, monkeypatch, name, make):
+def test_what_is_no_lock_or_checkpoint_blocks_no_run(store, whole, name, kind):
     status = path_of(store, SPECS[0], "status.json")
     status.unlink()
-    make(path_of(store, SPECS[0], name))
+    STRANGE[kind](path_of(store, SPECS[0], name))
     assert execute(SPECS[0], store, interval=CheckpointInterval(seconds=1e9, stages=1)) == "done"
-    assert logs(store) == logs(whole)
+    assert logs_of(store, SPECS[0]) == logs_of(whole, SPECS[0])
 
 
 def test_second_damaged_file_does_not_replace_the_first(store):
@@ -224,7 +251,7 @@ def test_second_damaged_file_does_not_replace_the_first(store):
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ESTALE, errno.EIO])
 @pytest.mark.parametrize("name", [*FILES, "checkpoint-000008.pt"])
 def test_disk_that_refuses_stops_the_run_with_a_sentence_and_harms_nothing(tmp_path, monkeypatch, name, number):
-    store = interrupted(tmp_path, SPECS[0], monkeypatch, at_step=8)
+    store = interrupted(tmp_path, SPECS[0], at_step=8)
     folder = store.folder(SPECS[0]).path
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert name in before
@@ -246,22 +273,15 @@ def test_disk_that_refuses_stops_the_run_with_a_sentence_and_harms_nothing(tmp_p
     assert execute(SPECS[0], store) == "done"
 
 
-def test_status_with_an_integer_that_no_database_holds_is_listed(store, capsys):
-    path = path_of(store, SPECS[0], "status.json")
-    path.write_text(path.read_text().replace('"accuracy": ', f'"accuracy": {2**63}, "was": '))
-    assert supple(["list", "runs", "--out", str(store.root)]) == 0
-    assert "2 done" in capsys.readouterr().err
-
-
-def test_checkpoint_of_format_1_is_void_and_its_run_starts_over(tmp_path, whole, monkeypatch):
-    store = interrupted(tmp_path, SPECS[0], monkeypatch, at_step=20)
+def test_checkpoint_of_format_1_is_void_and_its_run_starts_over(tmp_path, whole):
+    store = interrupted(tmp_path, SPECS[0], at_step=20)
     folder = store.folder(SPECS[0]).path
     for path in checkpoint_files(folder):
         buffer = io.BytesIO()
-        torch.save(read_checkpoint(path, torch.device("cpu")), buffer)
+        torch.save(read_checkpoint(path, CPU), buffer)
         path.write_bytes(b"supple checkpoint 1\n" + b"\0" * 32 + buffer.getvalue())
     assert execute(SPECS[0], store) == "done"
-    assert logs(store) == logs(whole)
+    assert logs_of(store, SPECS[0]) == logs_of(whole, SPECS[0])
     assert len(set_aside(store)) == 2
 
 

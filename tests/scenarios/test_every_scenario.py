@@ -151,12 +151,6 @@ def test_warm_start_trains_on_a_tenth_and_then_on_everything_again():
     assert set(numbers_of(warm.train)) < set(numbers_of(full.train)) == set(range(1000))
 
 
-def test_stationary_learning_rate_falls_to_a_tenth_at_each_milestone(digits):
-    stage = Stationary().stage(0, digits, 0)
-    factors = [stage.learning_rate_factor(epoch) for epoch in (0, 99, 100, 149, 150, 199)]
-    assert factors == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
-
-
 @pytest.mark.parametrize(
     ("scenario", "facts", "said"),
     [

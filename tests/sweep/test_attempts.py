@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_runs import small_spec
+from small_runs import logs_of, small_spec
 from supple_lab.errors import Interrupted
 from supple_lab.run import run, step
 from supple_lab.run.recorder import CheckpointInterval
@@ -38,10 +38,6 @@ if not os.path.exists(MARK):
     step.training_step = training_step
     run.gave_up_this_process = lambda device: len(steps) > 16
 """
-
-
-def records(store, spec):
-    return (store.folder(spec).path / "records.jsonl").read_bytes()
 
 
 def unbroken(folder, spec):
@@ -92,7 +88,7 @@ def test_run_that_breaks_its_process_has_not_failed_and_goes_on_in_another(tmp_p
     assert store.folder(spec).state() == "interrupted"
     assert execute_persistently(spec, store, worker=lambda: workers(store, code)) == "done"
     assert [worker.is_alive() for worker in workers.started] == [False, True]
-    assert records(store, spec) == records(alone, spec)
+    assert logs_of(store, spec) == logs_of(alone, spec)
     # One a stage: from zero again, there would have been more.
     assert newest_serial(store.folder(spec).path) == newest_serial(alone.folder(spec).path)
 
@@ -124,7 +120,7 @@ FAULT = """
 import sys
 from pathlib import Path
 import torch
-from small_runs import small_spec
+from small_runs import logs_of, small_spec
 from supple.methods.vanilla import Vanilla
 from supple_lab.errors import BrokenProcess
 from supple_lab.run.run import execute
@@ -159,7 +155,7 @@ def test_interrupted_run_is_tried_again_in_the_same_process(tmp_path, monkeypatc
     raising(monkeypatch, Interrupted("its game was killed."), at_step=17, once=True)
     store = Store.create(tmp_path / "broken")
     assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, options=EVERY_STAGE)) == []
-    assert records(store, small_spec()) == records(alone, small_spec())
+    assert logs_of(store, small_spec()) == logs_of(alone, small_spec())
 
 
 def test_run_that_is_interrupted_at_every_attempt_is_given_up_and_has_not_failed(tmp_path, monkeypatch):

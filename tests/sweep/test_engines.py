@@ -12,13 +12,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from small_runs import small_spec
+from small_runs import logs_of, small_spec
 from supple.methods.activations import UseAID
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute, own_threads
-from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.store.store import Store
 from supple_lab.sweep import local, sweep
 from supple_lab.sweep.executor import SweepOptions
@@ -29,10 +28,6 @@ from supple_lab.sweep.sweep import execute_all, failures, newest_serial, unfinis
 ENGINES = [Inline, Packed, Process]
 LONG = small_spec(num_stages=500, epochs=20)
 EVERY_STAGE = SweepOptions(interval=CheckpointInterval(seconds=1e9, stages=1))
-
-
-def records(store, specs):
-    return [(store.folder(spec).path / "records.jsonl").read_bytes() for spec in specs]
 
 
 def impossible_spec(seed=0):
@@ -60,7 +55,7 @@ def test_all_engines_give_the_same_numbers(tmp_path):
     for engine in ENGINES:
         store = Store.create(tmp_path / engine.name)
         assert execute_all(specs, engine(store, device="cpu", jobs=2)) == []
-        results.append(records(store, specs))
+        results.append([logs_of(store, spec) for spec in specs])
     assert results[0] == results[1] == results[2]
 
 
@@ -98,7 +93,7 @@ def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
             time.sleep(0.01)
         os.kill(store.folder(spec).status()["pid"], signal.SIGKILL)
         assert future.result() == "done"
-    assert records(store, [spec]) == records(unbroken, [spec])
+    assert logs_of(store, spec) == logs_of(unbroken, spec)
     # Checkpoints are numbered, one a stage: from zero again, there would have been more.
     assert newest_serial(store.folder(spec).path) == newest_serial(unbroken.folder(spec).path)
 
@@ -257,8 +252,3 @@ def test_run_that_ends_does_not_change_the_threads_of_another_in_its_process():
 def test_gpus_are_those_this_process_may_use(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
     assert visible_gpus() == ["3", "1"]
-
-
-def test_scenario_errors_name_the_field():
-    with pytest.raises(ValueError, match="RandomLabel.epochs must be at least 1; got 0"):
-        RandomLabel(epochs=0)

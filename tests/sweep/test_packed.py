@@ -12,7 +12,7 @@ from supple.methods.cbp import CBP
 from supple.methods.redo import ReDo
 from supple.methods.vanilla import Vanilla
 from supple_lab.paper.trainability_metrics import METRICS
-from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.capture import MAX_THREADS, ONE_CAPTURE
 from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.store.store import Store
@@ -101,3 +101,9 @@ def test_runs_that_round_alike_share_a_process(tmp_path):
     packed.check_one_rounding([bf16, default], device="cuda")  # the default of a GPU is tf32
     with pytest.raises(Unsuitable):
         packed.check_one_rounding([bf16, default], device="cpu")  # that of a CPU is fp32
+
+
+def test_more_jobs_than_streams_are_cut_and_told(tmp_path, capfd):
+    with Packed(Store.create(tmp_path), device="cpu", jobs=MAX_THREADS + 8) as engine:
+        assert engine.jobs == MAX_THREADS
+    assert f"at most {MAX_THREADS}" in capfd.readouterr().err

@@ -7,76 +7,41 @@ import sys
 import pytest
 from namespace import SECONDS_TO_HANG, run_in_namespace
 
-from small_runs import small_spec
+from small_runs import logs_of, small_spec, unbroken_logs
 from supple.methods.activations import UseAID
 from supple_lab.cli import supple
 from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
 from supple_lab.sweep.executor import EngineMissing, SweepOptions
-from supple_lab.sweep.local import Inline
 from supple_lab.sweep.ray_engine import Ray
-from supple_lab.sweep.sweep import execute_all, newest_serial
+from supple_lab.sweep.sweep import newest_serial
 
 SMOKE = ("run", "quickstart", "--scale", "smoke", "--methods", "aid", "--quiet")
 
 
-def specs_of(number, stages):
-    return [small_spec(UseAID(), seed=seed, num_stages=stages, epochs=20) for seed in range(number)]
-
-
-def assert_equals_inline(tmp_path, fault, *, number, stages):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "number", "stages"),
+    [
+        ("workers", 4, 4),  # a worker is killed
+        ("watched", 4, 4),  # a worker process that a Ray worker watches, and that one
+        ("head", 4, 60),  # the cluster is lost
+        ("address", 2, 3),  # a cluster that was there
+        ("driver", 4, 6),  # the driver is killed, and the same sweep begun again
+        ("drivers", 6, 6),  # two at once
+        ("random", 60, 6),  # workers at random
+    ],
+)
+def test_runs_on_ray_equal_inline_runs_whatever_is_killed(tmp_path, fault, number, stages):
     seconds = SECONDS_TO_HANG * max(1, number / 20)
     run_in_namespace("ray_faults.py", str(tmp_path / "ray"), fault, str(number), str(stages), seconds=seconds)
-    specs = specs_of(number, stages)
-    inline, on_ray = Store.create(tmp_path / "inline"), Store.open(tmp_path / "ray")
-    assert execute_all(specs, Inline(inline, device="cpu", jobs=1)) == []
-    for spec in specs:
+    on_ray = Store.open(tmp_path / "ray")
+    for seed in range(number):
+        spec = small_spec(UseAID(), seed=seed, num_stages=stages, epochs=20)
         assert on_ray.folder(spec).state() == "done"
-        for name in ("records.jsonl", "epochs.jsonl"):
-            assert (on_ray.folder(spec).path / name).read_bytes() == (inline.folder(spec).path / name).read_bytes()
-
-
-def assert_never_from_zero(tmp_path, *, number, stages):
-    """Checkpoints are numbered, one a stage: a run that began from zero again would have written more."""
-    for spec in specs_of(number, stages):
-        assert newest_serial(Store.open(tmp_path / "ray").folder(spec).path) == stages
-
-
-@pytest.mark.slow
-def test_runs_on_ray_with_workers_killed_go_on_and_equal_inline_runs(tmp_path):
-    assert_equals_inline(tmp_path, "workers", number=4, stages=4)
-    assert_never_from_zero(tmp_path, number=4, stages=4)
-
-
-@pytest.mark.slow
-def test_watched_runs_on_ray_with_workers_killed_go_on_and_equal_inline_runs(tmp_path):
-    assert_equals_inline(tmp_path, "watched", number=4, stages=4)
-    assert_never_from_zero(tmp_path, number=4, stages=4)
-
-
-@pytest.mark.slow
-def test_lost_head_is_replaced_and_the_runs_equal_inline_runs(tmp_path):
-    assert_equals_inline(tmp_path, "head", number=4, stages=60)
-
-
-@pytest.mark.slow
-def test_runs_on_a_cluster_that_is_there_equal_inline_runs(tmp_path):
-    assert_equals_inline(tmp_path, "address", number=2, stages=3)
-
-
-@pytest.mark.slow
-def test_killed_driver_leaves_nothing_at_work_and_the_same_sweep_again_equals_inline_runs(tmp_path):
-    assert_equals_inline(tmp_path, "driver", number=4, stages=6)
-
-
-@pytest.mark.slow
-def test_two_drivers_on_ray_leave_the_runs_of_one(tmp_path):
-    assert_equals_inline(tmp_path, "drivers", number=6, stages=6)
-
-
-@pytest.mark.slow
-def test_sixty_runs_with_workers_killed_at_random_equal_inline_runs(tmp_path):
-    assert_equals_inline(tmp_path, "random", number=60, stages=6)
+        assert logs_of(on_ray, spec) == unbroken_logs(tmp_path / "inline", spec)
+        if fault in ("workers", "watched"):  # one checkpoint a stage: from zero again, there would have been more
+            assert newest_serial(on_ray.folder(spec).path) == stages
 
 
 @pytest.mark.skipif(" " in sys.executable, reason="Ray cannot start workers under a path with spaces")

@@ -9,12 +9,11 @@ import time
 import pytest
 import slurm_stand_in
 
-from small_runs import small_spec
+from small_runs import logs_of, small_spec, unbroken_logs
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.store.store import Store
 from supple_lab.sweep import slurm_engine
 from supple_lab.sweep.executor import EngineMissing, SweepOptions
-from supple_lab.sweep.local import Inline
 from supple_lab.sweep.slurm_engine import Slurm
 from supple_lab.sweep.sweep import execute_all, failures
 
@@ -42,20 +41,16 @@ def cluster(tmp_path, monkeypatch):
     return folder
 
 
-def records(store, specs):
-    return [(store.folder(spec).path / "records.jsonl").read_bytes() for spec in specs]
-
-
 @pytest.mark.slow
 def test_runs_go_out_as_job_arrays_of_the_size_there_may_be_and_equal_inline_runs(tmp_path, cluster, monkeypatch):
     monkeypatch.setattr(slurm_engine, "MAX_ARRAY", 2)
     (cluster / "MaxArraySize").write_text("2")
     specs = [small_spec(), small_spec(seed=1), small_spec(num_images=5000)]
-    store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
+    store = Store.create(tmp_path / "out")
     options = SweepOptions(slurm=("partition=short", "time=30"), memory_limit=3 * 2**30)
     assert execute_all(specs, Slurm(store, device="cpu", jobs=2, options=options)) == []
-    execute_all(specs, Inline(inline, device="cpu", jobs=1))
-    assert records(store, specs[:2]) == records(inline, specs[:2])
+    for spec in specs[:2]:
+        assert logs_of(store, spec) == unbroken_logs(tmp_path / "inline", spec)
     assert [failure.spec for failure in failures(store, specs)] == [specs[2]]
     batch = (cluster / "sbatch.log").read_text()
     for wanted in ("--array=0-1%1", "--partition=short", "--time=30", "--cpus-per-task=1", "--mem=5GB"):
@@ -93,7 +88,7 @@ def test_no_array_is_too_large_and_all_runs_are_in_one(num_runs, places, size, e
 @pytest.mark.slow
 def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
     spec = small_spec(num_stages=30, epochs=20)
-    store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
+    store = Store.create(tmp_path / "out")
     with Slurm(store, device="cpu", jobs=1, options=SweepOptions(interval=CheckpointInterval(seconds=0.2))) as engine:
         future = engine.submit(spec)
         while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
@@ -102,8 +97,7 @@ def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
         os.kill(int(main.read_text()), signal.SIGUSR2)  # what SLURM sends before it takes the node away
         assert future.result() == "done"
     assert (cluster / f"{main.stem}.restarts").read_text() == "1"
-    execute_all([spec], Inline(inline, device="cpu", jobs=1))
-    assert records(store, [spec]) == records(inline, [spec])
+    assert logs_of(store, spec) == unbroken_logs(tmp_path / "inline", spec)
 
 
 @pytest.mark.slow
@@ -125,7 +119,7 @@ def test_job_that_is_ended_from_outside_is_told_and_its_run_stays_resumable(tmp_
 @pytest.mark.slow
 def test_job_of_a_killed_driver_goes_on_and_the_same_sweep_again_waits_for_it(tmp_path, cluster):
     spec = small_spec(num_stages=30, epochs=20)
-    store, inline = Store.create(tmp_path / "out"), Store.create(tmp_path / "inline")
+    store = Store.create(tmp_path / "out")
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(store.root), spec.to_json()])
     while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
         time.sleep(0.02)
@@ -134,8 +128,7 @@ def test_job_of_a_killed_driver_goes_on_and_the_same_sweep_again_waits_for_it(tm
     driver.wait()
     assert execute_all([spec], Slurm(store, device="cpu", jobs=1)) == []
     assert store.folder(spec).status()["pid"] == at_work  # nobody else executed it
-    execute_all([spec], Inline(inline, device="cpu", jobs=1))
-    assert records(store, [spec]) == records(inline, [spec])
+    assert logs_of(store, spec) == unbroken_logs(tmp_path / "inline", spec)
 
 
 def test_what_sbatch_does_not_know_is_refused(tmp_path, cluster):

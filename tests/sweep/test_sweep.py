@@ -7,7 +7,8 @@ import time
 from types import SimpleNamespace
 
 from forked import ended, forked
-from small_runs import small_spec
+from small_runs import logs_of, small_spec, unbroken_logs
+from supple_lab.files import StorageError
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store import lock
@@ -28,23 +29,12 @@ def start_driver(store, specs):
     return forked(drive, store.root / "said.txt")
 
 
-def contents(store, specs):
-    names = ("records.jsonl", "epochs.jsonl")
-    return [[(store.folder(spec).path / name).read_bytes() for name in names] for spec in specs]
-
-
-def unbroken(folder, specs):
-    store = Store.create(folder)
-    assert execute_all(specs, Inline(store, device="cpu", jobs=1)) == []
-    return contents(store, specs)
-
-
 def test_two_drivers_end_well_and_give_the_numbers_of_one(tmp_path):
     specs = [small_spec(seed=seed, num_stages=6, epochs=10) for seed in range(4)]
     store = Store.create(tmp_path / "shared")
     drivers = [start_driver(store, specs), start_driver(store, specs[::-1])]
     assert [ended(driver) for driver in drivers] == [0, 0]
-    assert contents(store, specs) == unbroken(tmp_path / "alone", specs)
+    assert all(logs_of(store, spec) == unbroken_logs(tmp_path / "alone", spec) for spec in specs)
     assert not list(tmp_path.rglob("lock"))
 
 
@@ -58,7 +48,7 @@ def test_second_driver_takes_over_from_a_killed_one(tmp_path):
     os.kill(first, signal.SIGKILL)
     assert ended(first) == -signal.SIGKILL
     assert ended(second) == 0
-    assert contents(store, [spec]) == unbroken(tmp_path / "alone", [spec])
+    assert logs_of(store, spec) == unbroken_logs(tmp_path / "alone", spec)
 
 
 def test_run_held_elsewhere_is_waited_for_and_not_executed_again(tmp_path, monkeypatch):
@@ -79,6 +69,20 @@ def test_run_held_elsewhere_is_waited_for_and_not_executed_again(tmp_path, monke
     assert store.folder(spec).state() == "done"
 
 
+def test_run_whose_lock_the_disk_refuses_to_break_is_told_and_hinders_no_other(tmp_path, monkeypatch):
+    def refuse(watch):
+        raise StorageError("the disk refused.")
+
+    monkeypatch.setattr(lock.LockWatch, "broke", refuse)
+    store, busy, free = Store.create(tmp_path), small_spec(), small_spec(seed=1)
+    store.folder(busy).create(busy)
+    held = RunLock.acquire(store.folder(busy).path)
+    (failure,) = execute_all([busy, free], Inline(store, device="cpu", jobs=1))
+    held.release()
+    assert (failure.spec, failure.reason) == (busy, "the disk refused.")
+    assert store.folder(free).state() == "done"
+
+
 def test_failed_run_that_another_held_for_a_moment_is_retried_when_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "SECONDS_BETWEEN_LOOKS", 0.01)
     spec = small_spec()
@@ -97,7 +101,7 @@ def test_run_of_a_silent_machine_is_taken_over_and_the_old_holder_stops_writing(
     monkeypatch.setattr(lock, "SECONDS_BETWEEN_BEATS", 1e9)
     monkeypatch.setattr(lock, "SECONDS_TO_DEATH", 0.2)
     spec = small_spec(num_stages=12, epochs=20)
-    expected = unbroken(tmp_path / "alone", [spec])
+    expected = unbroken_logs(tmp_path / "alone", spec)
     store = Store.create(tmp_path / "shared")
     old = start_holder(store, spec)
     os.kill(old, signal.SIGSTOP)
@@ -106,7 +110,7 @@ def test_run_of_a_silent_machine_is_taken_over_and_the_old_holder_stops_writing(
     os.kill(old, signal.SIGCONT)
     assert ended(old) == 3
     assert "was taken over by another process" in (store.root / "said.txt").read_text()
-    assert contents(store, [spec]) == expected
+    assert logs_of(store, spec) == expected
     assert store.folder(spec).state() == "done"
 
 
@@ -133,4 +137,4 @@ def test_two_processes_that_run_a_run_at_once_leave_one_whole_run(tmp_path):
     for twin in [start_run(store, spec, is_locked=False) for _ in range(2)]:
         ended(twin)
     assert execute(spec, store) == "done"  # continues what the two left
-    assert contents(store, [spec]) == unbroken(tmp_path / "alone", [spec])
+    assert logs_of(store, spec) == unbroken_logs(tmp_path / "alone", spec)

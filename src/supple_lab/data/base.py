@@ -35,21 +35,17 @@ class Examples:
         return images.sub_(self.mean_C11).div_(self.std_C11), self.labels_N[indices]
 
     def first(self, number: int) -> "Examples":
-        """The first examples; all if there are no more."""
         return replace(self, images_NCHW=self.images_NCHW[:number], labels_N=self.labels_N[:number])
 
     def subset(self, indices: Tensor) -> "Examples":
-        """The examples at the indices alone."""
         indices = indices.to(self.labels_N.device)
         return replace(self, images_NCHW=self.images_NCHW[indices], labels_N=self.labels_N[indices])
 
     def to(self, device: torch.device) -> "Examples":
-        """The same examples on another device."""
         moved = (x.to(device) for x in (self.images_NCHW, self.labels_N, self.mean_C11, self.std_C11))
         return Examples(*moved)
 
     def relabelled(self, labels_N: Tensor) -> "Examples":
-        """The same images under other labels."""
         return replace(self, labels_N=labels_N.to(self.labels_N.device))
 
 
@@ -69,15 +65,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Splits:
-    """A dataset's training and test examples."""
-
     train: Examples
     test: Examples
     num_classes: int
 
     @property
     def facts(self) -> Facts:
-        """What was loaded, counted."""
         return Facts(
             image_shape=self.train.image_shape,
             num_train=len(self.train),
@@ -86,7 +79,6 @@ class Splits:
         )
 
     def to(self, device: torch.device) -> "Splits":
-        """The same splits on another device."""
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 

@@ -37,7 +37,6 @@ class IdxDataset(OnDisk):
 
 
 def parse_idx(name: str, content: bytes) -> Pixels:
-    """The array of bytes in an IDX file."""
     if len(content) < 4 or content[:3] != bytes((0, 0, UNSIGNED_BYTES)):
         raise DataError(f"{name}: not an IDX file of bytes: it starts with {content[:4].hex(' ')}, not 00 00 08")
     start = 4 + 4 * content[3]

@@ -4,12 +4,12 @@ The decoded images are made again if they are damaged or their files have change
 """
 
 import hashlib
-import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,66 +17,17 @@ import numpy as np
 
 from supple_lab.data.base import DataError, Facts, Splits
 from supple_lab.data.files import Archive, OnDisk, Pixels, cache_folder
-from supple_lab.files import StorageError, atomic_write
+from supple_lab.files import StorageError, WrongContent, read_sealed, write_sealed
 
-HEADER = 4096  # bytes of JSON before the images, padded with spaces
-
-
-def read_or_decode(
-    places: Sequence[Path], *, fingerprint: str, shape: tuple[int, ...], decode_into_: Callable[[Pixels], None]
-) -> Pixels:
-    """The images from the first place that has them whole, or decoded now and kept in the first that can be written."""
-    content = np.empty(HEADER + int(np.prod(shape)), np.uint8)
-    images = content[HEADER:].reshape(shape)
-    for place in places:
-        if _fill_(content, place) and _is_right(content, fingerprint):
-            return images
-    decode_into_(images)
-    header = json.dumps({"of": fingerprint, "sha256": _digest(content)}).encode().ljust(HEADER)
-    content[:HEADER] = np.frombuffer(header, np.uint8)
-    _keep(content, places)
-    return images
-
-
-def _fill_(content: Pixels, place: Path) -> bool:
-    """Read the whole file into the memory, if it is as long."""
-    try:
-        with open(place, "rb") as file:
-            return file.readinto(content.data) == len(content) and not file.read(1)
-    except OSError:
-        return False
-
-
-def _is_right(content: Pixels, fingerprint: str) -> bool:
-    try:
-        header = json.loads(content[:HEADER].tobytes())
-        return bool(header["of"] == fingerprint and header["sha256"] == _digest(content))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
-def _digest(content: Pixels) -> str:
-    return hashlib.sha256(content[HEADER:].data).hexdigest()
-
-
-def _keep(content: Pixels, places: Sequence[Path]) -> None:
-    problems = []
-    for place in places:
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(place, content.data)
-            return
-        except (StorageError, OSError) as error:
-            problems.append(str(error))
-    warnings.warn(f"decoded images could not be kept, the next run decodes again: {'; '.join(problems)}", stacklevel=2)
+KIND = "decoded"  # images, sealed under the fingerprint of their files
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """The images of both splits, those for training first; classes are numbered in the order of their names."""
 
-    files: tuple[str, ...]
-    labels: tuple[int, ...]
+    files: list[str]
+    labels: list[int]
     num_train: int
     fingerprint: str  # changes when a file comes, goes, or is written again
 
@@ -90,17 +41,13 @@ def list_images(folder: Path, *, num_classes: int) -> Listing:
     label_of = {name: label for label, name in enumerate(sorted(_text(folder / "wnids.txt").split()))}
     if len(label_of) != num_classes:
         raise DataError(f"{folder / 'wnids.txt'}: {num_classes} classes expected, {len(label_of)} found")
-    seen = hashlib.sha256()
     train, test = list(_train(folder, label_of)), list(_val(folder, label_of))
+    seen = hashlib.sha256()
     for entry, label in train + test:
         status = entry.stat()
         seen.update(f"{entry.path[len(str(folder)) :]} {label} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return Listing(
-        files=tuple(entry.path for entry, _ in train + test),
-        labels=tuple(label for _, label in train + test),
-        num_train=len(train),
-        fingerprint=seen.hexdigest(),
-    )
+    files, labels = [entry.path for entry, _ in train + test], [label for _, label in train + test]
+    return Listing(files=files, labels=labels, num_train=len(train), fingerprint=seen.hexdigest())
 
 
 def decode_into_(out_NCHW: Pixels, files: Sequence[str]) -> None:
@@ -193,14 +140,30 @@ class TinyImageNet(OnDisk):
     def read(self, folder: Path) -> Splits:
         listing = list_images(folder, num_classes=self.facts.num_classes)
         self._check_counts(listing)
-        images = read_or_decode(
-            self._caches(folder),
-            fingerprint=listing.fingerprint,
-            shape=(len(listing.files), *self.facts.image_shape),
-            decode_into_=lambda out: decode_into_(out, listing.files),
-        )
+        images = self._images(folder, listing)
         labels, num_train = np.array(listing.labels, np.uint8), listing.num_train
         return self.splits((images[:num_train], labels[:num_train]), (images[num_train:], labels[num_train:]))
+
+    def _images(self, folder: Path, listing: Listing) -> Pixels:
+        """The decoded images: kept beside the folder, or under its name in the cache folder, or decoded now."""
+        name, shape = f"{folder.name}.decoded", (len(listing.files), *self.facts.image_shape)
+        place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+        places = [folder.with_name(name), cache_folder() / f"{place}-{name}"]
+        for path in places:
+            with suppress(WrongContent, StorageError):
+                return np.frombuffer(read_sealed(path, kind=KIND, run=listing.fingerprint), np.uint8).reshape(shape)
+        images, problems = np.empty(shape, np.uint8), []
+        decode_into_(images, listing.files)
+        for path in places:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_sealed(path, images.data.cast("B"), kind=KIND, run=listing.fingerprint)
+                return images
+            except (StorageError, OSError) as error:
+                problems.append(str(error))
+        told = f"decoded images could not be kept, the next run decodes again: {'; '.join(problems)}"
+        warnings.warn(told, stacklevel=2)
+        return images
 
     def contents(self, folder: Path) -> list[str]:
         listing = list_images(folder, num_classes=self.facts.num_classes)
@@ -226,9 +189,3 @@ class TinyImageNet(OnDisk):
                 f"partial: {lacking}. To try things with what is there: `--allow-partial` on `supple data check`, "
                 "`--dataset.allow-partial` on `supple train`; it is recorded with the run"
             )
-
-    def _caches(self, folder: Path) -> list[Path]:
-        """Where decoded images may lie: beside the folder, or under its name in the cache folder."""
-        name = f"{folder.name}.decoded"
-        place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-        return [folder.with_name(name), cache_folder() / f"{place}-{name}"]

@@ -19,7 +19,6 @@ class AveragePool2d(nn.AvgPool2d):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The mean of each window."""
         if x.is_cuda and torch.is_grad_enabled() and x.requires_grad and (size := self.tile(x)) is not None:
             mean: Tensor = MeanOfTiles.apply(x, size)
             return mean
@@ -39,12 +38,10 @@ class MeanOfTiles(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, size: tuple[int, int]) -> Tensor:
-        """As torch computes it."""
         return F.avg_pool2d(x, size)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, tuple[int, int]], output: Tensor) -> None:
-        """Remember the size."""
         _, ctx.size = inputs
 
     @staticmethod
@@ -55,7 +52,6 @@ class MeanOfTiles(torch.autograd.Function):
 
 
 def pair(size: int | tuple[int, int]) -> tuple[int, int]:
-    """Height and width."""
     return (size, size) if isinstance(size, int) else size
 
 
@@ -72,13 +68,6 @@ class Model(Checked, ABC):
     @abstractmethod
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         """The network, freshly initialised from torch's default generator."""
-
-
-def at_least(smallest: int, model: Model, *names: str) -> None:
-    """Raise an error that names the first of these fields below the smallest value it may have."""
-    for name in names:
-        if getattr(model, name) < smallest:
-            raise ValueError(f"{type(model).__name__}.{name} must be at least {smallest}; got {getattr(model, name)}.")
 
 
 def halved(width: int, activation: Activation) -> int:

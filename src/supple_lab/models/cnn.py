@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from torch import nn
 
-from supple_lab.models.base import Activation, Model, at_least, halved, pool_after
+from supple_lab.errors import at_least
+from supple_lab.models.base import Activation, Model, halved, pool_after
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from typing import Literal
 from torch import nn
 
 from supple.layers import Identity
-from supple_lab.models.base import Activation, Model, at_least
+from supple_lab.errors import at_least
+from supple_lab.models.base import Activation, Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,6 @@ class MLP(Model):
         return linear
 
     def width_for(self, expansion: int, *, num_inputs: int, num_classes: int) -> int:
-        """The width of the hidden layers under an activation of this expansion."""
         if expansion == 1:
             return self.width
         if self.narrowing == "halved":

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from supple_lab.models.base import Activation, Model, at_least, halved
+from supple_lab.errors import at_least
+from supple_lab.models.base import Activation, Model, halved
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width over the first one's, and stride; two blocks each
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from supple_lab.models.base import Activation, Model, at_least, halved, pool_after
+from supple_lab.errors import at_least
+from supple_lab.models.base import Activation, Model, halved, pool_after
 
 BLOCKS = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # width over the first one's, and convolutions; a pool after each
 

@@ -12,8 +12,6 @@ Frame = npt.NDArray[np.uint8]
 
 
 class Step(NamedTuple):
-    """What an action led to."""
-
     frame: Frame
     reward: float  # what the learner is paid; clipped if the game's points are too large
     terminal: bool  # nothing more can be earned in this episode: its value ends here

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from supple_lab.errors import at_least
 from supple_lab.rl.base import Environment, Frame, Game, Step
 
 
@@ -20,9 +21,8 @@ class Chain(Game):
     num_actions: int = 4
 
     def __post_init__(self) -> None:
-        for field, least in (("num_places", 1), ("num_actions", 2)):
-            if getattr(self, field) < least:
-                raise ValueError(f"Chain.{field} must be at least {least}; got {getattr(self, field)}.")
+        at_least(1, self, "num_places")
+        at_least(2, self, "num_actions")
 
     def start(self, seed: int) -> "ChainEnvironment":
         """The seed has no effect: nothing in the chain is random."""

@@ -1,4 +1,4 @@
-"""DQN as a problem: its settings, and how often it acts at random."""
+"""DQN as a problem: its settings, and the schedules that follow from them."""
 
 import math
 from dataclasses import dataclass
@@ -7,35 +7,9 @@ from typing import Literal
 from supple.metrics.base import Metric
 from supple.metrics.rank import EffectiveRank
 from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
+from supple_lab.errors import at_least
 from supple_lab.rl.base import Game
 from supple_lab.spec import Problem
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exploration:
-    """Always at first, then linearly less often down to a floor (Dopamine's schedule; the paper gives the floor).
-
-    A function of the steps taken, so that a resumed run needs no memory.
-    """
-
-    num_random_steps: int = 20_000  # the paper's initial collect steps
-    num_decay_steps: int = 250_000
-    floor: float = 0.01
-
-    def __post_init__(self) -> None:
-        if self.num_random_steps < 0 or self.num_decay_steps < 1:
-            raise ValueError(
-                "Exploration needs num_random_steps of at least 0 and num_decay_steps of at least 1; "
-                f"got {self.num_random_steps} and {self.num_decay_steps}."
-            )
-        if not 0 <= self.floor <= 1:
-            raise ValueError(f"Exploration.floor is a probability, in [0, 1]; got {self.floor}.")
-
-    def epsilon(self, step: int) -> float:
-        """The probability of a random action at a step, counted from 0."""
-        decayed = (step - self.num_random_steps) / self.num_decay_steps
-        return 1.0 - (1.0 - self.floor) * min(1.0, max(0.0, decayed))
-
 
 Mode = Literal["eval", "train"]  # of a forward: whether its activations draw masks
 MAX_STACKED = 256  # the replay counts the frames before a stack's last in a byte
@@ -74,18 +48,10 @@ class DQN(Problem):
     metrics: tuple[Metric, ...] = METRICS  # measured at the end of each iteration
 
     def __post_init__(self) -> None:
-        for name in (  # num_random_steps, too: an update needs a step to learn from
-            *("num_iterations", "steps_per_iteration", "steps_per_segment", "evaluation_steps", "batch_size"),
-            *(
-                "num_random_steps",
-                "target_period",
-                "boundary_period",
-                "num_stacked",
-            ),
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"DQN.{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("evaluation_epsilon", "discount"):
+        counts = ("num_iterations", "steps_per_iteration", "steps_per_segment", "evaluation_steps", "num_decay_steps")
+        at_least(1, self, *counts, "target_period", "boundary_period", "batch_size", "num_stacked")
+        at_least(1, self, "num_random_steps")  # an update needs a step to learn from
+        for name in ("evaluation_epsilon", "epsilon_floor", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
         if self.num_stacked > MAX_STACKED:
@@ -106,18 +72,18 @@ class DQN(Problem):
                 f"DQN.boundary_period counts updates, at replay ratio {self.replay_ratio:g} at least "
                 f"{math.ceil(self.replay_ratio)}: a step has at most one boundary; got {self.boundary_period}."
             )
-        _ = self.exploration  # raises if its fields are wrong
 
     @property
     def num_records(self) -> int:
         return self.num_iterations
 
-    @property
-    def exploration(self) -> Exploration:
-        """How often to act at random, by step."""
-        return Exploration(
-            num_random_steps=self.num_random_steps, num_decay_steps=self.num_decay_steps, floor=self.epsilon_floor
-        )
+    def epsilon(self, step: int) -> float:
+        """The probability of a random action at a step, counted from 0: 1 at first, then linearly down to the floor.
+
+        Dopamine's schedule. A function of the steps taken, so that a resumed run needs no memory.
+        """
+        decayed = (step - self.num_random_steps) / self.num_decay_steps
+        return 1.0 - (1.0 - self.epsilon_floor) * min(1.0, max(0.0, decayed))
 
     def updates_due(self, step: int) -> int:
         """How many updates a step, counted from 0, brings: with what comes before, the replay ratio, rounded down."""

@@ -10,17 +10,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from supple_lab.files import storage_error
+from supple_lab.files import writing
 from supple_lab.rl.base import Frame
 
 
 def mapped_frames(file: Path, shape: tuple[int, ...]) -> Tensor:
     """Zeroed bytes in a new file, paged in by the system; its space is reserved, or a full disk would kill the run."""
-    try:
-        with open(file, "wb") as new:
-            os.posix_fallocate(new.fileno(), 0, math.prod(shape))
-    except OSError as error:
-        raise storage_error(error, file) from error
+    with writing(file), open(file, "wb") as new:
+        os.posix_fallocate(new.fileno(), 0, math.prod(shape))
     return torch.from_numpy(np.memmap(file, dtype=np.uint8, mode="r+", shape=shape))
 
 
@@ -53,10 +50,6 @@ class Replay:
         device: torch.device | None = None,
         file: Path | None = None,
     ) -> None:
-        if capacity <= num_stacked:
-            raise ValueError(f"Replay.capacity must be more than the {num_stacked} stacked frames; got {capacity}.")
-        if file is not None and device is not None and device.type != "cpu":
-            raise ValueError(f"Replay keeps frames on a device or in a file, not both; got {device} and {file}.")
         shape = (capacity, *frame_shape)
         memory = torch.zeros(shape, dtype=torch.uint8, device=device) if file is None else mapped_frames(file, shape)
         self.frames_NHW = memory
@@ -69,12 +62,10 @@ class Replay:
         }
         self.capacity, self.num_stacked = capacity, num_stacked
         self.num_added = 0
-        self.in_episode = False
         self._offsets_K = torch.arange(-num_stacked + 1, 2, device=self.frames_NHW.device)
 
     @property
     def frame_shape(self) -> tuple[int, int]:
-        """Height and width."""
         _, height, width = self.frames_NHW.shape
         return height, width
 
@@ -84,16 +75,10 @@ class Replay:
         return max(0, self.num_added - self.capacity)
 
     def begin(self, frame: Frame) -> None:
-        """Add the first frame of an episode."""
-        if self.in_episode:
-            raise RuntimeError("Replay.begin: the episode before has not ended. Add its last step, with `truncated`.")
-        self.in_episode = True
         self._add(frame, num_before=0)
 
-    def add(self, action: int, reward: float, *, frame: Frame, terminal: bool, truncated: bool) -> None:
+    def add(self, action: int, reward: float, *, frame: Frame, terminal: bool) -> None:
         """Add what was done at the newest frame, and the frame to which it led."""
-        if not self.in_episode:
-            raise RuntimeError("Replay.add: no episode has begun. Call Replay.begin with its first frame.")
         newest = (self.num_added - 1) % self.capacity
         columns = self.columns
         columns["action"][newest] = action
@@ -101,7 +86,6 @@ class Replay:
         columns["terminal"][newest] = terminal
         columns["was_acted_on"][newest] = True
         self._add(frame, num_before=min(int(columns["num_before"][newest]) + 1, self.num_stacked - 1))
-        self.in_episode = not (terminal or truncated)
 
     def _add(self, frame: Frame, *, num_before: int) -> None:
         slot = self.num_added % self.capacity
@@ -136,7 +120,6 @@ class Replay:
         )
 
     def sample(self, batch_size: int, generator: torch.Generator) -> Transitions:
-        """Draw and gather."""
         return self.gather(self.draw(batch_size, generator))
 
     def is_whole(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -147,7 +130,6 @@ class Replay:
 
     @property
     def num_transitions(self) -> int:
-        """How many steps can be drawn."""
         return int(self.is_whole(np.arange(self.oldest, self.num_added)).sum())
 
     def read(self, first: int, last: int) -> Columns:

@@ -14,12 +14,8 @@ FRAMES_PER_FILE = 16_384  # 110 MiB of 84x84 frames: what a file needs of memory
 COMPRESSION = 1
 
 
-class DamagedReplay(Exception):
-    """A file is missing, cut short or altered."""
-
-
 class ReplayArchive:
-    """The replay's part of a run's checkpoints. Between episodes alone: then what is written never changes again."""
+    """The replay's part of a run's checkpoints. Save between episodes: then what is written never changes again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -28,14 +24,15 @@ class ReplayArchive:
 
     def save(self, replay: Replay) -> None:
         """Drop files that the last two saves do not need, then write the frames added since the last."""
-        if replay.in_episode:
-            raise RuntimeError("ReplayArchive.save: an episode is under way. Save a replay between episodes.")
         for path in pieces(self.folder):
             if span(path)[1] <= self._num_saved_before - replay.capacity:
                 path.unlink(missing_ok=True)
         for first in range(max(self.num_saved, replay.oldest), replay.num_added, FRAMES_PER_FILE):
             last = min(first + FRAMES_PER_FILE, replay.num_added)
-            write_piece(piece_path(self.folder, first, last), replay.read(first, last))
+            buffer = io.BytesIO()
+            np.savez(buffer, allow_pickle=False, **replay.read(first, last))
+            payload, path = zlib.compress(buffer.getbuffer(), COMPRESSION), piece_path(self.folder, first, last)
+            write_sealed(path, payload, kind=KIND, run=self.folder.name)
         self._num_saved_before, self.num_saved = self.num_saved, replay.num_added
 
     def restore_(self, replay: Replay, num_added: int) -> None:
@@ -50,7 +47,7 @@ class ReplayArchive:
                 replay.append({name: column[reached - first :] for name, column in content.items()})
                 reached = last
         if reached != num_added:
-            raise DamagedReplay(f"{self.folder} lacks frames {reached} to {num_added} of the replay.")
+            raise WrongContent(f"{self.folder} lacks frames {reached} to {num_added} of the replay.")
         self.num_saved = self._num_saved_before = num_added
 
     def clear(self) -> None:
@@ -76,19 +73,11 @@ def span(path: Path) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def write_piece(path: Path, content: Columns) -> None:
-    """Write the columns, compressed, with the run's id and a checksum."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **content)
-    payload = zlib.compress(buffer.getbuffer(), COMPRESSION)
-    write_sealed(path, payload, kind=KIND, run=path.parent.name)
-
-
 def read_piece(path: Path) -> Columns:
-    """The columns that were written, or DamagedReplay; a disk that refuses (StorageError) damages nothing."""
+    """The columns that were written, or WrongContent; a disk that refuses (StorageError) damages nothing."""
     try:
         payload = read_sealed(path, kind=KIND, run=path.parent.name)
     except WrongContent as error:
-        raise DamagedReplay(f"{path} {error}") from error
+        raise WrongContent(f"{path} {error}") from error
     with np.load(io.BytesIO(zlib.decompress(payload)), allow_pickle=False) as columns:
         return dict(columns)

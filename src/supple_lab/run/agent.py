@@ -16,7 +16,7 @@ from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.dqn_problem import DQN, Mode
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.run.capture import Graph
-from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, without_trace
+from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, why_never_captured, without_trace
 from supple_lab.streams import stream
 
 
@@ -45,12 +45,10 @@ class Stack:
         self.frames_1SHW = torch.zeros(1, num_stacked, *frame_shape, dtype=torch.uint8, device=device)
 
     def begin_(self, frame: Frame) -> Tensor:
-        """Start an episode with its first frame."""
         self.frames_1SHW.zero_()
         return self._show_(frame)
 
     def push_(self, frame: Frame) -> Tensor:
-        """Add the newest frame and forget the oldest."""
         self.frames_1SHW.copy_(self.frames_1SHW.roll(-1, dims=1))
         return self._show_(frame)
 
@@ -82,17 +80,14 @@ class Agent:
 
     @property
     def network(self) -> nn.Module:
-        """What acts and learns."""
         return self.training.learner.model
 
     def begin_(self, frame: Frame) -> None:
-        """See and remember the first frame of an episode."""
         self.replay.begin(frame)
         self.stack.begin_(frame)
 
     def see_(self, action: int, step: Step) -> None:
-        """See and remember what an action led to."""
-        self.replay.add(action, step.reward, frame=step.frame, terminal=step.terminal, truncated=step.truncated)
+        self.replay.add(action, step.reward, frame=step.frame, terminal=step.terminal)
         self.stack.push_(step.frame)
 
     def act(self, mode: Mode, chance: random.Random, *, epsilon: float) -> int:
@@ -107,13 +102,11 @@ class Agent:
         return int(self._action)
 
     def learn_(self, draws: torch.Generator) -> None:
-        """One update, on steps drawn from the replay."""
         self._draw_B5.copy_(self.replay.draw(self.problem.batch_size, draws))
         self._learn()
 
     @torch.no_grad()
     def copy_to_target_(self) -> None:
-        """Have the target network be the network of now."""
         theirs, ours = self.target.state_dict(), self.network.state_dict()
         torch._foreach_copy_(list(theirs.values()), list(ours.values()))
 
@@ -121,19 +114,18 @@ class Agent:
         """Let the method do what it does between two stages; the optimizer and the target network stay."""
         plasticity = self.training.plasticity
         plasticity.end_stage(data)
-        plasticity.stage = data.boundary - 1  # which begin_stage counts on
         plasticity.begin_stage(data)
         for graph in self._graphs:
             graph.recheck_addresses()
 
     @property
     def why_eager(self) -> list[str]:
-        """Why some work is not captured, on a GPU."""
-        return [graph.why_eager for graph in self._graphs if graph.why_eager is not None]
+        reasons = [why_never_captured(self.training), *(graph.why_eager for graph in self._graphs)]
+        return [reason for reason in reasons if reason is not None]
 
     def _captured(self, work: Callable[[], None], touches: Callable[[], list[Tensor]]) -> Callable[[], None]:
         """The work itself on a CPU, on a GPU as a graph."""
-        if self.training.numerics.device.type != "cuda":
+        if self.training.numerics.device.type != "cuda" or why_never_captured(self.training):
             return work
         own, training = generators_of(self.training), self.training
         self._graphs.append(Graph(work, touches=touches, generators=own, restore=partial(without_trace, training)))

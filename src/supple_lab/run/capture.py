@@ -64,7 +64,6 @@ class Graph:
 
 
 def addresses_of(tensors: Iterable[Tensor]) -> list[int]:
-    """Where in memory the tensors are."""
     return [tensor.data_ptr() for tensor in tensors]
 
 
@@ -145,7 +144,6 @@ def record(
 
 
 def rehearse(work: Callable[[], None], stream: torch.cuda.Stream) -> None:
-    """Do the work a few times on the stream."""
     current = torch.cuda.current_stream()
     stream.wait_stream(current)
     try:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from supple.attach import period_of
 from supple.methods.base import Method
 from supple.methods.chain import Chain
 from supple.methods.full_reset import FullReset
@@ -28,8 +29,6 @@ from supple_lab.spec import RunSpec, Supervised
 
 @dataclass(frozen=True)
 class RunSize:
-    """How large a supervised run is."""
-
     num_parameters: int
     num_stages: int
     num_steps: int
@@ -55,12 +54,7 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
 
 
 def check_current(method: Method) -> None:
-    """Refuse what a method was before a correction, which can be read, not run, and periods, which loops here lack."""
-    if getattr(method, "every", None) is not None and not method.counts_steps:
-        raise Unsuitable(
-            f"{method.name} with a period is for loops of your own (supple.attach): here it acts at the boundaries of "
-            "stages; leave method.every out."
-        )
+    """Refuse what a method was before a correction, which can be read, not run."""
     if isinstance(method, Chain) and not method.methods:
         raise Unsuitable("chain needs methods, which a file of your own gives it: Chain(methods=(L2Init(), ReDo())).")
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
@@ -78,20 +72,30 @@ def check_current(method: Method) -> None:
 def run_size(spec: RunSpec, problem: Supervised) -> RunSize:
     """The size of a suitable run, known without its data."""
     scenario, facts = problem.scenario, problem.dataset.facts
-    num_steps = sum(scenario.size(index, facts).num_steps for index in range(scenario.num_stages))
-    smallest = smallest_batch(scenario, facts)
-    return RunSize(num_parameters(spec.model, spec.method, facts, smallest), scenario.num_stages, num_steps)
+    parameters = num_parameters(spec.model, spec.method, facts, smallest_batch(scenario, facts))
+    return RunSize(parameters, scenario.num_stages, num_steps_of(problem))
+
+
+def num_steps_of(problem: Supervised) -> int:
+    scenario = problem.scenario
+    return sum(scenario.size(index, problem.dataset.facts).num_steps for index in range(scenario.num_stages))
 
 
 def remarks(spec: RunSpec, *, device: str) -> list[str]:
     """What is allowed, but may not be what was meant."""
     found, method = remarks_on_precision(spec.precision, device=device), spec.method
-    if isinstance(spec.problem, Supervised) and spec.problem.scenario.num_stages == 1:
-        inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
-        if method.acts_in("begin_stage", "end_stage") and not inside:
+    inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
+    if isinstance(spec.problem, Supervised) and method.acts_in("begin_stage", "end_stage") and not inside:
+        every, num_steps = period_of(method), num_steps_of(spec.problem)
+        if every is None and spec.problem.scenario.num_stages == 1:
             found.append(
                 f"{method.name} acts between stages, and there is only one: the run trains as vanilla does. "
                 f"Choose a scenario with more stages to see what {method.name} does."
+            )
+        if every is not None and every > num_steps:
+            found.append(
+                f"{method.name} acts every {every:,} optimizer steps, and the run has {num_steps:,}: it trains as "
+                "vanilla does. Choose a smaller --method.every."
             )
     if isinstance(spec.problem, DQN):
         found += remarks_on(spec.problem, spec.method)
@@ -99,7 +103,6 @@ def remarks(spec: RunSpec, *, device: str) -> list[str]:
 
 
 def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
-    """What may come of it on the device."""
     if precision != "bf16" or device != "cpu":
         return []
     return [
@@ -109,7 +112,6 @@ def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
 
 
 def check_images(model: Model, dataset: Dataset) -> None:
-    """Refuse images that the network cannot read."""
     if isinstance(model, NatureDQN):
         raise Unsuitable(
             "nature_dqn reads frames of bytes and divides them by 255, but these images come normalised. "
@@ -168,40 +170,64 @@ def game_info(game: Game) -> GameInfo:
 
 def check_playable(spec: RunSpec, problem: DQN) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out or would mean nothing."""
-    check_network(spec, problem)
-    if spec.method.acts_in("begin_stage", "end_stage") and problem.num_updates < problem.boundary_period:
+    model, (height, width) = spec.model, game_info(problem.game).frame_shape
+    if isinstance(innermost(problem.game), Atari) and not isinstance(model, NatureDQN):
         raise Unsuitable(
-            f"{spec.method.name} acts every {problem.boundary_period:,} updates, and the run has about "
-            f"{problem.num_updates:,}: it would not act. Use `supple play` with a smaller --boundary-period or a "
-            "longer run."
+            f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
         )
-    if isinstance(spec.method, FullReset) and outruns_target(problem):
+    if min(height, width) < model.smallest_image:
         raise Unsuitable(
-            f"full_reset would empty the network every {problem.boundary_period:,} updates, while the target network "
+            f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
+            f"{problem.game.name} are {height}x{width}. Choose another model, as mlp."
+        )
+    num_weights(spec, problem)  # the network can be built with the method's activation
+    acts = Acts.of(problem, spec.method)
+    if spec.method.acts_in("begin_stage", "end_stage") and problem.num_updates < acts.period:
+        raise Unsuitable(
+            f"{spec.method.name} acts every {acts.period:,} updates, and the run has about {problem.num_updates:,}: it "
+            f"would not act. Use `supple play` with a smaller {acts.option} or a longer run."
+        )
+    if isinstance(spec.method, FullReset) and acts.outrun_target:
+        raise Unsuitable(
+            f"full_reset would empty the network every {acts.period:,} updates, while the target network "
             f"is renewed every {problem.target_period:,} steps: values could never spread further than from one copy "
-            f"to the next. {longer_period(problem)}"
+            f"to the next. {acts.more_seldom}"
         )
 
 
-def outruns_target(problem: DQN) -> bool:
-    """Whether boundaries come as often as copies into the target network, or more often."""
-    return problem.boundary_period <= problem.target_period * problem.replay_ratio
+class Acts(NamedTuple):
+    """How often a method that acts between stages acts in a game, and how often the target network is renewed."""
 
+    period: int  # in updates
+    option: str  # that says so
+    num_until_copy: float  # updates between two copies into the target network
 
-def longer_period(problem: DQN) -> str:
-    """The way out if boundaries come too often; the study has no such option."""
-    num_updates = math.ceil(problem.target_period * problem.replay_ratio)
-    return f"Use `supple play` with a --boundary-period of many times {num_updates:,} updates."
+    @classmethod
+    def of(cls, problem: DQN, method: Method) -> "Acts":
+        """At boundaries, unless the method has a period of its own."""
+        every, num_until_copy = period_of(method), problem.target_period * problem.replay_ratio
+        own = (problem.boundary_period, "--boundary-period") if every is None else (every, "--method.every")
+        return cls(*own, num_until_copy)
+
+    @property
+    def outrun_target(self) -> bool:
+        """Whether they come as often as copies into the target network, or more often."""
+        return self.period <= self.num_until_copy
+
+    @property
+    def more_seldom(self) -> str:
+        """The way out if they come too often; the study has no such option."""
+        return f"Use `supple play` with a {self.option} of many times {math.ceil(self.num_until_copy):,} updates."
 
 
 def remarks_on(problem: DQN, method: Method) -> list[str]:
     """What is allowed, but may not be what was meant."""
-    found = []
-    if method.acts_in("begin_stage") and outruns_target(problem):
+    found, acts = [], Acts.of(problem, method)
+    if method.acts_in("begin_stage") and acts.outrun_target:
         found.append(
-            f"{method.name} changes the network every {problem.boundary_period:,} updates, while the target network is "
+            f"{method.name} changes the network every {acts.period:,} updates, while the target network is "
             f"renewed every {problem.target_period:,} steps: what was learned may fade before values have spread. "
-            f"{longer_period(problem)}"
+            f"{acts.more_seldom}"
         )
     if not problem.num_updates:
         found.append(
@@ -228,21 +254,6 @@ def remarks_on(problem: DQN, method: Method) -> list[str]:
                 "Choose a smaller --game.max-steps to bound what that takes."
             )
     return found
-
-
-def check_network(spec: RunSpec, problem: DQN) -> None:
-    """Refuse a network that cannot read the frames, or cannot be built with the method's activation."""
-    model, (height, width) = spec.model, game_info(problem.game).frame_shape
-    if isinstance(innermost(problem.game), Atari) and not isinstance(model, NatureDQN):
-        raise Unsuitable(
-            f"Atari's frames are bytes from 0 to 255, and {model.name} does not rescale them. Choose nature_dqn."
-        )
-    if min(height, width) < model.smallest_image:
-        raise Unsuitable(
-            f"{model.name} needs frames of at least {model.smallest_image}x{model.smallest_image} pixels, but those of "
-            f"{problem.game.name} are {height}x{width}. Choose another model, as mlp."
-        )
-    num_weights(spec, problem)
 
 
 def innermost(game: Game) -> Game:

@@ -16,14 +16,7 @@ from supple_lab.precision import Numerics
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.rl.replay_archive import ReplayArchive
-from supple_lab.run.agent import (
-    FORMAT,
-    Agent,
-    ReplayBatches,
-    loss_on_worth,
-    network_input,
-    states_and_worths,
-)
+from supple_lab.run.agent import FORMAT, Agent, ReplayBatches, loss_on_worth, network_input, states_and_worths
 from supple_lab.run.check import GameInfo, check_playable, game_info, state_shape
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
 from supple_lab.run.network import attach_method, learner_of, new_network, restore_snapshot_, take_snapshot
@@ -56,7 +49,6 @@ class DQNCursor:
             self.scores_of_iteration += score
 
     def next_iteration(self) -> None:
-        """The iteration is over."""
         self.iteration += 1
         self.steps_of_iteration = self.games_of_iteration = 0
         self.scores_of_iteration = 0.0
@@ -133,10 +125,12 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
     An update learns from the steps before the one that is being taken, so that a GPU computes while the game goes on.
     """
     problem, cursor = agent.problem, DQNCursor()
-    exploration = problem.exploration
-    checkpoint = resume(journal, archive, agent.replay)
-    if checkpoint is not None:
+    checkpoint = journal.resume()
+    if checkpoint is None:
+        archive.restore_(agent.replay, 0)
+    else:
         with journal.restoring():
+            archive.restore_(agent.replay, checkpoint["num_frames"])
             restore_agent_(agent, checkpoint)
             cursor = DQNCursor(**checkpoint["cursor"])
 
@@ -160,7 +154,7 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
             while score is None or cursor.num_steps - before["num_steps"] < num_due:
                 if over:
                     agent.begin_(environment.reset())
-                action = agent.act(problem.act_mode, chance, epsilon=exploration.epsilon(cursor.num_steps))
+                action = agent.act(problem.act_mode, chance, epsilon=problem.epsilon(cursor.num_steps))
                 num_new = problem.updates_due(cursor.num_steps)
                 for _ in range(num_new):
                     agent.learn_(draws)
@@ -202,7 +196,6 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
 
 
 def note_why_eager(agent: Agent, journal: Journal) -> None:
-    """Have the run say why some of the agent's work is not captured, on a GPU."""
     for reason in agent.why_eager:
         journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", reason)
 
@@ -247,17 +240,5 @@ def take_agent(agent: Agent) -> dict[str, Any]:
 
 
 def restore_agent_(agent: Agent, checkpoint: dict[str, Any]) -> None:
-    """Put the agent back to where the checkpoint was taken."""
     restore_snapshot_(agent.training.plasticity, agent.training.masks, checkpoint)
     agent.target.load_state_dict(checkpoint["target"])
-
-
-def resume(journal: Journal, archive: ReplayArchive, replay: Replay) -> dict[str, Any] | None:
-    """The newest checkpoint, with the replay filled; None to start from the beginning."""
-    checkpoint = journal.resume()
-    if checkpoint is None:
-        archive.restore_(replay, 0)
-    else:
-        with journal.restoring():
-            archive.restore_(replay, checkpoint["num_frames"])
-    return checkpoint

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from supple.attach import Plasticity
 from supple.learner import Learner
 from supple.methods.base import Method
+from supple.methods.chain import Chain
 from supple.random import kept_default_generators
 from supple_lab.data.base import Splits
 from supple_lab.models.base import Model
@@ -21,40 +22,38 @@ from supple_lab.streams import stream_seed
 
 
 def attach_method(spec: RunSpec, learner: Learner) -> Plasticity:
-    """The run's method at work in the optimizer's steps, as users attach it; here it may be an activation alone.
+    """The run's method, or those of its chain, at work in the optimizer's steps; here it may be an activation alone.
 
     Other threads must not capture meanwhile, because torch.export, which traces units, turns cuDNN off for the whole
     process; nor draw from the default generators, which are set back.
     """
     with ONE_CAPTURE, kept_default_generators():
         try:
-            return Plasticity(learner, (spec.method,), clip_norm=spec.model.clip_norm)
+            return Plasticity(learner, methods_in(spec.method), clip_norm=spec.model.clip_norm)
         except ValueError as error:  # a field that does not suit this network
             raise Unsuitable(str(error)) from error
 
 
+def methods_in(method: Method) -> tuple[Method, ...]:
+    """The methods of a chain, each of which may have a period of its own; else the method itself."""
+    return method.methods if isinstance(method, Chain) else (method,)
+
+
 def take_snapshot(plasticity: Plasticity, masks: torch.Generator) -> dict[str, Any]:
     """All that the next step depends on, but for the loop's own cursor."""
-    learner = plasticity.learner
     return {
-        "model": learner.model.state_dict(),
-        "optimizer": learner.optimizer.state_dict(),
-        "initial": learner.initial,
-        "method": plasticity.states[0],
-        "method_stream": learner.generator.get_state(),
+        "model": plasticity.learner.model.state_dict(),
+        "optimizer": plasticity.optimizer.state_dict(),
+        "plasticity": plasticity.state_dict(),
         "mask_stream": masks.get_state(),
     }
 
 
 def restore_snapshot_(plasticity: Plasticity, masks: torch.Generator, snapshot: dict[str, Any]) -> None:
-    """Put learner, method state and random streams back to where the snapshot was taken."""
-    learner, state = plasticity.learner, plasticity.states[0]
-    learner.model.load_state_dict(snapshot["model"])
-    learner.optimizer.load_state_dict(snapshot["optimizer"])
-    learner.initial = snapshot["initial"]
-    state.clear()
-    state.update(snapshot["method"])
-    learner.generator.set_state(snapshot["method_stream"].cpu())
+    """Put network, optimizer, methods and random streams back to where the snapshot was taken."""
+    plasticity.learner.model.load_state_dict(snapshot["model"])
+    plasticity.optimizer.load_state_dict(snapshot["optimizer"])
+    plasticity.load_state_dict(snapshot["plasticity"])
     masks.set_state(snapshot["mask_stream"].cpu())
 
 
@@ -76,7 +75,6 @@ def blank_network(model: Model, method: Method, *, image_shape: Shape, num_class
 
 
 def size_of(network: nn.Module) -> int:
-    """How many parameters it has."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 

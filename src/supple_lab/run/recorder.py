@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from supple_lab import registry
-from supple_lab.errors import ENDING, Interrupted, Terminated
+from supple_lab.errors import ENDING, Interrupted, Terminated, at_least
 from supple_lab.files import StorageError
 from supple_lab.store.checkpoint import UnusableCheckpoint, write_checkpoint
 from supple_lab.store.reading import Record, read_run
@@ -110,7 +110,9 @@ class Tracking:
         self.close()
         for name in self._names:
             with self._survived(name):
-                self._trackers[name] = self._start(registry.find(Tracker, name))
+                tracker = registry.find(Tracker, name)
+                tracker.check_installed()  # here, too: on a cluster, the machine that runs is not the one that asked
+                self._trackers[name] = tracker(self._folder.path, read_run(self._folder.path).spec)
         for kind, record in in_order(self._folder) if self._trackers else []:
             self.record(kind, record)
 
@@ -122,15 +124,10 @@ class Tracking:
                 tracker.record(kind, known)
 
     def close(self) -> None:
-        """Have the trackers finish what they write."""
         for name, tracker in list(self._trackers.items()):
             with self._survived(name):
                 tracker.close()
         self._trackers.clear()
-
-    def _start(self, tracker: type[Tracker]) -> Tracker:
-        tracker.check_installed()  # here, too: on a cluster, the machine that runs is not the one that asked
-        return tracker(self._folder.path, read_run(self._folder.path).spec)
 
     @contextmanager
     def _survived(self, name: str) -> Iterator[None]:
@@ -163,10 +160,7 @@ class CheckpointInterval:
     stages: int = 0  # besides, at the end of every so many stages; 0: by the clock alone
 
     def __post_init__(self) -> None:
-        if not self.seconds >= 0.0 or self.stages < 0:
-            raise ValueError(
-                f"CheckpointInterval.seconds and .stages are at least 0; got {self.seconds} and {self.stages}."
-            )
+        at_least(0, self, "seconds", "stages")
 
 
 class Journal:
@@ -220,14 +214,12 @@ class Journal:
             raise UnusableCheckpoint(f"{type(error).__name__}: {error}") from error
 
     def record_stage(self, **values: float) -> None:
-        """Add a stage's final results."""
         self.folder.check_lock()
         self.folder.stage_log.append(values)
         self.num_records += 1
         self.tracking.record("stage", values)
 
     def record_epoch(self, **values: float) -> None:
-        """Add an epoch's final results."""
         self.folder.check_lock()
         self.folder.epoch_log.append(values)
         self.num_epochs += 1

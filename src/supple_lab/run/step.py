@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.attach import Plasticity
+from supple.attach import Plasticity, period_of
 from supple.kernels.cuda_seed import begin_captured_step
 from supple.learner import Learner, starts_from_zeros
-from supple.methods.base import State
 from supple_lab.data.base import Examples
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import Graph, Pool
@@ -22,7 +21,7 @@ from supple_lab.run.capture import Graph, Pool
 class TrainState:
     """All that a step reads and writes, besides the examples. Nothing in it is replaced while a stage goes on."""
 
-    plasticity: Plasticity  # whose optimizer calls the method in its step
+    plasticity: Plasticity  # whose optimizer calls the methods in its step
     numerics: Numerics
     masks: torch.Generator  # what the activations draw from
     sums: Tensor  # (sum of losses, number correct), added to by every step
@@ -30,10 +29,6 @@ class TrainState:
     @property
     def learner(self) -> Learner:
         return self.plasticity.learner
-
-    @property
-    def method_state(self) -> State:
-        return self.plasticity.states[0]
 
 
 def training_step(training: TrainState, examples: Examples, indices: Tensor) -> None:
@@ -44,7 +39,7 @@ def training_step(training: TrainState, examples: Examples, indices: Tensor) -> 
         loss = F.cross_entropy(logits, labels)
     training.learner.optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    training.learner.optimizer.step()  # in which the method acts, and gradients are clipped
+    training.learner.optimizer.step()  # in which the methods act, and gradients are clipped
     with torch.no_grad():  # straight into the sums: on a GPU every further operation is a further kernel
         training.sums[0].add_(loss, alpha=len(labels))
         training.sums[1].add_((logits.argmax(dim=1) == labels).sum())
@@ -53,10 +48,8 @@ def training_step(training: TrainState, examples: Examples, indices: Tensor) -> 
 class EagerSteps:
     """Steps executed one by one, operator by operator."""
 
-    why_eager: str | None = None  # not a fault that a run should report
-
     def __init__(self, training: TrainState) -> None:
-        self.training = training
+        self.training, self.why_eager = training, why_never_captured(training)
 
     def begin_stage(self, examples: Examples) -> None:
         """Train on these examples from now on."""
@@ -85,7 +78,6 @@ class CapturedSteps:
         self.why_eager: str | None = None
 
     def begin_stage(self, examples: Examples) -> None:
-        """Train on these examples from now on."""
         if self.examples is None:
             images, labels = examples.images_NCHW, examples.labels_N
             room = images.new_zeros(self.num_examples, *images.shape[1:])
@@ -144,11 +136,12 @@ class CapturedSteps:
 
 
 def tensors_of(training: TrainState) -> list[Tensor]:
-    """All that a step reads and changes: weights, buffers, the optimizer's and the method's state, the sums."""
+    """All that a step reads and changes: weights, buffers, the optimizer's and the methods' state, the sums."""
     optimizer = training.learner.optimizer
     moments = [part for state in optimizer.state.values() for part in state.values()]
     rates = [group["lr"] for group in optimizer.param_groups]
-    tensors = [*weights_of(training.learner.model), *moments, *rates, *training.method_state.values(), training.sums]
+    remembered = [part for state in training.plasticity.states for part in state.values()]
+    tensors = [*weights_of(training.learner.model), *moments, *rates, *remembered, training.sums]
     return [tensor for tensor in tensors if isinstance(tensor, Tensor)]
 
 
@@ -166,7 +159,7 @@ def generators_of(training: TrainState) -> tuple[torch.Generator, ...]:
 def without_trace(training: TrainState) -> Iterator[None]:
     """Undo afterwards, in place, whatever happened to the training and its random streams.
 
-    RuntimeError if the optimizer's state before its first step is not known to be zeros, or if the method has put
+    RuntimeError if the optimizer's state before its first step is not known to be zeros, or if a method has put
     something else in the place of its state, or added to it: no graph would do that again.
     """
     if not starts_from_zeros(optimizer := training.learner.optimizer):
@@ -174,14 +167,16 @@ def without_trace(training: TrainState) -> Iterator[None]:
         raise RuntimeError(f"what {name} remembers before its first step is not known to be zeros")
     kept = [(tensor, tensor.detach().clone()) for tensor in tensors_of(training)]
     streams = [(generator, generator.get_state()) for generator in generators_of(training)]
-    of_method, replaced = dict(training.method_state), False
+    states = training.plasticity.states
+    kept_states, replacing = [dict(state) for state in states], list[str]()
     try:
         yield
     finally:
-        now = {name: id(part) for name, part in training.method_state.items()}
-        replaced = now != {name: id(part) for name, part in of_method.items()}
-        training.method_state.clear()
-        training.method_state.update(of_method)
+        for method, state, before in zip(training.plasticity.methods, states, kept_states, strict=True):
+            if {name: id(part) for name, part in state.items()} != {name: id(part) for name, part in before.items()}:
+                replacing.append(method.name)
+            state.clear()
+            state.update(before)
         known = {id(tensor) for tensor, _ in kept}
         with torch.no_grad():
             for tensor, value in kept:
@@ -191,13 +186,20 @@ def without_trace(training: TrainState) -> Iterator[None]:
                     tensor.zero_()
         for generator, stream_state in streams:
             generator.set_state(stream_state)
-    if replaced:
-        (method,) = training.plasticity.methods
-        raise RuntimeError(f"{method.name} puts something else in the place of its state instead of changing it")
+    if replacing:
+        raise RuntimeError(f"{replacing[0]} puts something else in the place of its state instead of changing it")
+
+
+def why_never_captured(training: TrainState) -> str | None:
+    """Why no step of this training can be captured on a GPU; None if it can, or if there is no GPU."""
+    for method in training.plasticity.methods if training.numerics.device.type == "cuda" else ():
+        if every := period_of(method):
+            return f"{method.name} acts every {every} optimizer steps, which no replayed graph counts"
+    return None
 
 
 def choose_steps(training: TrainState, *, num_examples: int) -> EagerSteps | CapturedSteps:
-    """Captured on a GPU, eager elsewhere."""
-    if training.numerics.device.type == "cuda":
+    """Captured on a GPU if they can be, eager elsewhere."""
+    if training.numerics.device.type == "cuda" and why_never_captured(training) is None:
         return CapturedSteps(training, num_examples=num_examples)
     return EagerSteps(training)

@@ -117,7 +117,6 @@ class Copies:
 
     @property
     def num_classes(self) -> int:
-        """Outputs of each copy."""
         return self.biases_K1O[-1].shape[-1]
 
     def logits(self, inputs_BCHW: Tensor) -> Tensor:
@@ -152,7 +151,6 @@ def fixed(site: nn.Module, uniform_K1U: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def leaky(z: Tensor, slope_K1U: Tensor) -> Tensor:
-    """ReLU with a negative slope for each copy and unit."""
     return torch.where(z > 0, z, slope_K1U * z)
 
 

@@ -40,7 +40,6 @@ class Cursor:
     num_seen: int = 0  # images of the stage's whole epochs so far
 
     def next_epoch(self, num_images: int) -> None:
-        """The epoch is over."""
         self.stage_sums += self.epoch_sums
         self.epoch_sums.zero_()
         self.num_seen += num_images
@@ -48,7 +47,6 @@ class Cursor:
         self.step = 0
 
     def next_stage(self) -> None:
-        """The stage is over."""
         self.stage_sums.zero_()
         self.stage += 1
         self.epoch = self.num_seen = 0
@@ -144,7 +142,6 @@ def train_stages(
     numerics: Numerics,
     masks: torch.Generator,
 ) -> None:
-    """Train from wherever the run is to its end."""
     scenario, learner = problem.scenario, plasticity.learner
     zeros = torch.zeros(2, dtype=torch.float64, device=journal.device)
     cursor, checkpoint = Cursor(zeros, zeros.clone()), journal.resume()
@@ -171,7 +168,6 @@ def train_stages(
         if cursor.stage > 0 and cursor.epoch == cursor.step == 0:
             if scenario.fresh_optimizer:
                 plasticity.optimizer = spec.optimizer.renewed(learner.optimizer)
-            plasticity.stage = cursor.stage - 1  # which begin_stage counts on
             plasticity.begin_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin"))
         steps.begin_stage(stage.train)
         learner.model.train()
@@ -210,6 +206,5 @@ def train_stages(
 
 
 def check_finite(loss: float, when: str) -> None:
-    """Raise Diverged unless the loss is a number."""
     if not math.isfinite(loss):
         raise Diverged(f"the loss became {loss} {when}.")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from supple.fields import Checked
 from supple_lab.data.base import Examples, Facts, Splits
-from supple_lab.errors import UserError
+from supple_lab.errors import UserError, at_least
 
 DECAY = 0.1  # what the learning rate is multiplied by at each of a stage's milestones
 
@@ -18,8 +18,6 @@ class Unsuitable(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Size:
-    """How much work a stage is."""
-
     num_images: int
     epochs: int
     batch_size: int
@@ -31,7 +29,6 @@ class Size:
 
     @property
     def num_steps(self) -> int:
-        """Steps of the whole stage."""
         return self.epochs * self.steps_per_epoch
 
 
@@ -57,21 +54,19 @@ class Scenario(Checked, ABC):
     name: ClassVar[str]
     fresh_optimizer: ClassVar[bool]  # whether each stage starts with a new optimizer
     num_stages: int
+    epochs: int  # of a stage
+    batch_size: int
+
+    def __post_init__(self) -> None:  # a scenario that sizes its stages by itself may lack some of these
+        at_least(1, self, *(name for name in ("num_stages", "epochs", "batch_size") if hasattr(self, name)))
 
     def check(self, facts: Facts) -> None:
         """Raise Unsuitable if the scenario cannot be made from such a dataset."""
 
-    @abstractmethod
     def size(self, index: int, facts: Facts) -> Size:
         """How much work the stage at the index is, known without the data (exact if classes are of equal size)."""
+        return Size(facts.num_train, self.epochs, self.batch_size)
 
     @abstractmethod
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         """The stage at the index, counted from 0."""
-
-
-def at_least_one(scenario: Scenario, *names: str) -> None:
-    """Raise an error that names the first of these fields below 1."""
-    for name in names:
-        if getattr(scenario, name) < 1:
-            raise ValueError(f"{type(scenario).__name__}.{name} must be at least 1; got {getattr(scenario, name)}.")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from supple_lab.data.base import Examples, Facts, Splits
-from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable, at_least_one
+from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
 from supple_lab.streams import stream
 
 
@@ -22,9 +22,6 @@ class ClassIncremental(Scenario):
     num_stages: int = 20  # as many as groups
     epochs: int = 100
     batch_size: int = 256
-
-    def __post_init__(self) -> None:
-        at_least_one(self, "num_stages", "epochs", "batch_size")
 
     def check(self, facts: Facts) -> None:
         if facts.num_classes % self.num_stages:
@@ -49,6 +46,5 @@ class ClassIncremental(Scenario):
 
 
 def of_classes(examples: Examples, classes: Tensor) -> Examples:
-    """The examples of these classes alone."""
     member = torch.isin(examples.labels_N, classes.to(examples.labels_N.device))
     return examples.subset(member.nonzero().flatten())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from supple_lab.data.base import Facts, Splits
-from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable, at_least_one
+from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
 from supple_lab.streams import stream
 
 
@@ -21,9 +21,6 @@ class Arrival(Scenario):
     num_stages: int = 10
     epochs: int = 100
     batch_size: int = 256
-
-    def __post_init__(self) -> None:
-        at_least_one(self, "num_stages", "epochs", "batch_size")
 
     @abstractmethod
     def oldest(self, index: int) -> int:

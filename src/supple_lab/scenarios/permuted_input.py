@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from supple_lab.data.base import Examples, Facts, Splits
-from supple_lab.scenarios.base import Scenario, Size, Stage, at_least_one
+from supple_lab.data.base import Examples, Splits
+from supple_lab.scenarios.base import Scenario, Stage
 from supple_lab.streams import stream
 
 NUM_SCORED = 10_000  # images scored at a stage's end: all 60,000 would cost a third of the stage's training
@@ -20,12 +20,6 @@ class PermutedInput(Scenario):
     num_stages: int = 800
     epochs: int = 1
     batch_size: int = 512
-
-    def __post_init__(self) -> None:
-        at_least_one(self, "num_stages", "epochs", "batch_size")
-
-    def size(self, index: int, facts: Facts) -> Size:
-        return Size(facts.num_train, self.epochs, self.batch_size)
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         _, height, width = splits.train.image_shape

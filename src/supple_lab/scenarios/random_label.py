@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from supple_lab.data.base import Facts, Splits
-from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable, at_least_one
+from supple_lab.errors import at_least
+from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
 from supple_lab.streams import stream
 
 
@@ -21,7 +22,8 @@ class RandomLabel(Scenario):
     num_images: int = 1600
 
     def __post_init__(self) -> None:
-        at_least_one(self, "num_stages", "epochs", "batch_size", "num_images")
+        super().__post_init__()
+        at_least(1, self, "num_images")
 
     def check(self, facts: Facts) -> None:
         if self.num_images > facts.num_train:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from supple_lab.data.base import Facts, Splits
-from supple_lab.scenarios.base import Scenario, Size, Stage, at_least_one
+from supple_lab.data.base import Splits
+from supple_lab.scenarios.base import Scenario, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +18,9 @@ class Stationary(Scenario):
     milestones: tuple[int, ...] = (100, 150)
 
     def __post_init__(self) -> None:
-        at_least_one(self, "epochs", "batch_size")
+        super().__post_init__()
         if list(self.milestones) != sorted(set(self.milestones)) or any(epoch < 1 for epoch in self.milestones):
             raise ValueError(f"Stationary.milestones are epochs in rising order; got {self.milestones}.")
-
-    def size(self, index: int, facts: Facts) -> Size:
-        return Size(facts.num_train, self.epochs, self.batch_size)
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         return Stage(splits.train, self.epochs, self.batch_size, {"test": splits.test}, self.milestones)

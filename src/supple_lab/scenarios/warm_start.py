@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from supple_lab.data.base import Facts, Splits
-from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable, at_least_one
+from supple_lab.errors import at_least
+from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
 from supple_lab.streams import stream
 
 
@@ -25,7 +26,8 @@ class WarmStart(Scenario):
     batch_size: int = 256
 
     def __post_init__(self) -> None:
-        at_least_one(self, "warm_epochs", "epochs", "batch_size")
+        super().__post_init__()
+        at_least(1, self, "warm_epochs")
         if not 0.0 < self.share <= 1.0:
             raise ValueError(
                 f"WarmStart.share is the part of the data of the first stage, in (0, 1]; got {self.share}."
@@ -36,14 +38,12 @@ class WarmStart(Scenario):
             raise Unsuitable(f"WarmStart.share is {self.share}, not one of {facts.num_train} training images.")
 
     def size(self, index: int, facts: Facts) -> Size:
-        if index == 0:
-            return Size(round(self.share * facts.num_train), self.warm_epochs, self.batch_size)
-        return Size(facts.num_train, self.epochs, self.batch_size)
+        warm = Size(round(self.share * facts.num_train), self.warm_epochs, self.batch_size)
+        return warm if index == 0 else super().size(index, facts)
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
-        tests = {"test": splits.test}
-        if index == 1:
-            return Stage(splits.train, self.epochs, self.batch_size, tests)
-        order = torch.randperm(len(splits.train), generator=stream(seed, "warm"))
-        part = splits.train.subset(order[: round(self.share * len(splits.train))])
-        return Stage(part, self.warm_epochs, self.batch_size, tests)
+        train, epochs = splits.train, self.epochs
+        if index == 0:
+            order = torch.randperm(len(train), generator=stream(seed, "warm"))
+            train, epochs = train.subset(order[: round(self.share * len(train))]), self.warm_epochs
+        return Stage(train, epochs, self.batch_size, {"test": splits.test})

@@ -31,9 +31,9 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
 
     A disk that refuses (StorageError) or a device without the memory says nothing about the file.
     """
-    payload = read_sealed(path, kind=KIND, run=path.parent.name)
+    buffer = io.BytesIO(read_sealed(path, kind=KIND, run=path.parent.name))
     try:
-        content = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
+        content = torch.load(buffer, map_location=device, weights_only=True)
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # whatever unpickling a strange file raises
@@ -52,5 +52,4 @@ def checkpoint_files(folder: Path) -> list[Path]:
 
 
 def serial_of(path: Path) -> int:
-    """The number in a checkpoint's name."""
     return int(path.stem.removeprefix("checkpoint-"))

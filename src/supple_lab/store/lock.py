@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from supple_lab.files import WrongContent, open_regular, set_aside, storage_error, unreadable
+from supple_lab.files import WrongContent, open_regular, set_aside, unreadable, writing
 
 NAME = "lock"
 SECONDS_BETWEEN_BEATS = 5.0
@@ -51,7 +51,7 @@ class RunLock:
         path, until = folder / NAME, time.monotonic() + SECONDS_TO_TRY
         if standing(folder) == "wrong" or path.is_symlink():
             set_aside(path)
-        try:
+        with writing(path):
             while True:
                 number, is_new = _open(path)
                 if _is_taken(path, number, is_new=is_new):
@@ -66,8 +66,6 @@ class RunLock:
                 os.close(number)
                 path.unlink(missing_ok=True)
                 raise
-        except OSError as error:
-            raise storage_error(error, path) from error
 
     def check(self) -> None:
         """Raise RunIsBusy if the lock is another's: this process must write nothing more to the run."""
@@ -115,7 +113,8 @@ class LockWatch:
             self._seen, self._since = seen, time.monotonic()
         if time.monotonic() - self._since < SECONDS_TO_DEATH:
             return False
-        path.unlink(missing_ok=True)  # its holder, should it wake up, finds that out before it writes
+        with writing(path):
+            path.unlink(missing_ok=True)  # its holder, should it wake up, finds that out before it writes
         return True
 
 

@@ -4,7 +4,8 @@ Object stores can neither append nor rename, so runs work in a local folder and 
 before the checkpoint that stands on them, the status last. A machine that has less of a run fetches the copy.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class Mirror:
     def push(self, folder: Path) -> None:
         """Copy the run's files out, and remove the checkpoints there that are no longer here."""
         checkpoints = [path.name for path in checkpoint_files(folder)]
-        try:
+        with self._told("copy to", folder):
             self._disk.makedirs(self._path(folder, ""), exist_ok=True)
             for name in (*FIRST, *checkpoints, STATUS):
                 if (folder / name).exists():
@@ -41,27 +42,31 @@ class Mirror:
             for name in self._names(folder):
                 if name.startswith(CHECKPOINT) and name not in checkpoints:
                     self._disk.rm_file(self._path(folder, name))
-        except ERRORS as error:
-            raise _failed("copy to", self._path(folder, ""), error) from error
 
     def pull(self, folder: Path) -> bool:
         """Bring the run's files here if there is more of the run there; whether there was."""
-        try:
+        with self._told("read", folder):
             names = self._names(folder)
             if self._amount(folder, names) <= local_amount(folder):
                 return False
             for name in sorted(names, key=lambda name: (name == STATUS, name.startswith(CHECKPOINT))):
                 atomic_write(folder / name, self._disk.cat_file(self._path(folder, name)))
             return True
-        except ERRORS as error:
-            raise _failed("read", self._path(folder, ""), error) from error
 
     def lacks(self, folder: Path) -> bool:
         """Whether there is more of the run here than there."""
-        try:
+        with self._told("read", folder):
             return local_amount(folder) > self._amount(folder, self._names(folder))
+
+    @contextmanager
+    def _told(self, what: str, folder: Path) -> Iterator[None]:
+        try:
+            yield
         except ERRORS as error:
-            raise _failed("read", self._path(folder, ""), error) from error
+            path = self._path(folder, "")
+            raise StorageError(
+                f"cannot {what} {path}: {error}. What is on this machine is whole; the same command goes on."
+            ) from error
 
     def _names(self, folder: Path) -> list[str]:
         self._disk.invalidate_cache()
@@ -89,12 +94,7 @@ def amount(status: bytes, names: Iterable[str], num_record_bytes: int) -> Amount
 
 
 def local_amount(folder: Path) -> Amount:
-    """How much of the run this machine has."""
     status, records = folder / STATUS, folder / RECORDS
     names = [path.name for path in checkpoint_files(folder)]
     content = status.read_bytes() if status.exists() else b""
     return amount(content, names, records.stat().st_size if records.exists() else 0)
-
-
-def _failed(what: str, path: str, error: BaseException) -> StorageError:
-    return StorageError(f"cannot {what} {path}: {error}. What is on this machine is whole; the same command goes on.")

@@ -6,14 +6,14 @@ was written; a checkpoint carries both, too. So every file is known to be this r
 
 import hashlib
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from supple_lab.files import StorageError, WrongContent, read_regular
-from supple_lab.spec import is_seed
 from supple_lab.store.lock import is_held
 
 Json = dict[str, Any]
@@ -26,6 +26,7 @@ LOGS = ("records.jsonl", "epochs.jsonl")
 NUMBERS = ("progress", "accuracy", "seconds", "num_records", "updated")  # facts of a status that people compute with
 MAX_NUMBER = 1e15  # of these: far more than any, and whatever is computed with it is a number, too
 MAX_OBJECT, MAX_LOG = 2**24, 2**30  # bytes; the paper's longest log is 4 MB
+ALTERED = "is not what the run wrote: the SHA-256 differs from the one in status.json."
 WAITING: Json = {"state": "waiting"}
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 NUM_DIGITS = 16  # of a run's id, as RunSpec has it
@@ -33,8 +34,6 @@ NUM_DIGITS = 16  # of a run's id, as RunSpec has it
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run as its folder has it."""
-
     id: str
     spec: Json  # as it was written; empty if it is not this run's
     status: Json
@@ -45,7 +44,6 @@ class StoredRun:
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
-        """What was recorded at the end of each stage."""
         return tuple(records_in(self.log))
 
     @property
@@ -58,23 +56,22 @@ class StoredRun:
 
     @property
     def method(self) -> str:
-        return str(_part(self.spec, "method").get("kind", ""))
+        return str(self.spec.get("method", {}).get("kind", ""))
 
     @property
     def scenario(self) -> str:
         """The scenario's name; for a problem without one, the problem's own."""
-        problem = _part(self.spec, "problem")
-        return str(_part(problem, "scenario").get("kind", "") or problem.get("kind", ""))
+        problem = self.spec.get("problem", {})
+        return str(problem.get("scenario", problem).get("kind", ""))
 
     @property
     def dataset(self) -> str:
-        """The dataset's name, or the game's."""
-        problem = _part(self.spec, "problem")
-        return _name(_part(problem, "dataset"), inner="of", by=" of ") or _name(_part(problem, "game"), inner="game")
+        problem = self.spec.get("problem", {})
+        return _name(problem.get("dataset") or problem.get("game") or {})
 
     @property
     def seed(self) -> int:
-        return seed if is_seed(seed := self.spec.get("seed")) else 0
+        return int(self.spec.get("seed", 0))
 
     @property
     def progress(self) -> float:
@@ -100,22 +97,35 @@ def read_run(folder: Path) -> StoredRun:
     """The run in that folder, verified. Whatever lies there, it raises nothing and never waits."""
     wrong: dict[str, str] = {}
     place, run = str(folder), folder.name  # pathlib would take a quarter of the time
+
+    def believed(name: str, read: Callable[[], Any], otherwise: Any) -> Any:
+        try:
+            return read()
+        except WrongContent as error:
+            wrong[name] = str(error)
+            return otherwise
+
     try:
-        spec = _read_spec(place, run, wrong)
-        status = _read_status(place, run, wrong)
-        log, _ = (_read_log(place, name, status, wrong) for name in LOGS)
-        if status is WAITING and log and "status.json" not in wrong:
-            wrong["status.json"] = "is missing, though it has records."
-        return StoredRun(run, spec, status, _state(folder, status, wrong), wrong, None, log)
+        spec = believed("spec.json", lambda: _read_spec(place, run), {})
+        status = believed("status.json", lambda: _read_status(place, run), WAITING)
+        log, _ = (believed(name, partial(_read_log, place, name, status), b"") for name in LOGS)
+        state: State = status["state"]
+        is_dead = state == "running" and not is_held(folder)
     except StorageError as error:
         return StoredRun(run, {}, WAITING, "waiting", {}, error)
+    if status is WAITING and log and "status.json" not in wrong:
+        wrong["status.json"] = "is missing, though it has records."
+    needed = ("spec.json", *LOGS) if state in ENDED else ("spec.json",) if state in SETTLED else ()
+    if is_dead or any(name in wrong for name in needed):
+        state = "interrupted"  # to be mended, or executed again
+    return StoredRun(run, spec, status, state, wrong, None, log)
 
 
 def read_status(folder: Path) -> Json:
     """What was last said of the run; a run that was never started, or whose status is not its own, is waiting."""
     try:
-        return _read_status(str(folder), folder.name, {})
-    except StorageError:
+        return _read_status(str(folder), folder.name)
+    except (StorageError, WrongContent):
         return WAITING
 
 
@@ -129,21 +139,20 @@ def read_object(path: Path) -> Json:
 
 def read_epochs(folder: Path, status: Json) -> list[Record]:
     """The run's log of epochs, or WrongContent."""
-    wrong: dict[str, str] = {}
-    content = _read_log(str(folder), LOGS[1], status, wrong)
-    if wrong:
-        raise WrongContent(f"{LOGS[1]} {wrong[LOGS[1]]}")
-    return records_in(content)
+    try:
+        return records_in(_read_log(str(folder), LOGS[1], status))
+    except WrongContent as error:
+        raise WrongContent(f"{LOGS[1]} {error}") from error
 
 
 def id_of(spec: Json) -> str:
     """The id of the run: the hash of the spec's canonical JSON. Knows nothing of methods: any version can tell."""
-    return hashlib.sha256(CANONICAL.encode(spec).encode()).hexdigest()[:NUM_DIGITS]
+    return _sha256(CANONICAL.encode(spec).encode())[:NUM_DIGITS]
 
 
 def digest(path: Path) -> str:
     """SHA-256 of the file; that of nothing if there is none."""
-    return hashlib.sha256(read_regular(path, limit=MAX_LOG) or b"").hexdigest()
+    return _sha256(read_regular(path, limit=MAX_LOG) or b"")
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -183,99 +192,68 @@ def _object(path: Path | str) -> Json:
     return found
 
 
-def _read_spec(folder: str, run: str, wrong: dict[str, str]) -> Json:
+def _read_spec(folder: str, run: str) -> Json:
     with suppress(WrongContent, RecursionError):
         spec = _object(f"{folder}/spec.json")
         if id_of(spec) == run:
             return spec
-    wrong["spec.json"] = "is missing, damaged or that of another run."
-    return {}
+    raise WrongContent("is missing, damaged or that of another run.")
 
 
-def _read_status(folder: str, run: str, wrong: dict[str, str]) -> Json:
-    try:
+def _read_status(folder: str, run: str) -> Json:
+    status = {"state": None}
+    with suppress(WrongContent):
         status = _object(f"{folder}/status.json")
-    except WrongContent:
-        status = {"state": None}
     if not status:
         return WAITING
     if status.get("state") not in get_args(State):
-        wrong["status.json"] = "cannot be read: it is damaged, or another version of supple wrote it."
-        return WAITING
+        raise WrongContent("cannot be read: it is damaged, or another version of supple wrote it.")
     if status.get("run", run) != run:  # stores of format 1 do not say
-        wrong["status.json"] = "is that of another run."
-        return WAITING
-    numbers = {name: status[name] for name in NUMBERS if _is_number(status.get(name))}
-    notes = [str(note) for note in told] if isinstance(told := status.get("notes"), list) else []
-    return (
-        {name: value for name, value in status.items() if name not in (*NUMBERS, "notes")}
-        | numbers
-        | ({"notes": notes} if notes else {})
-    )
+        raise WrongContent("is that of another run.")
+    for name in NUMBERS:
+        if not isinstance(value := status.get(name), int | float) or not -MAX_NUMBER <= value <= MAX_NUMBER:
+            status.pop(name, None)
+    notes = status.pop("notes", None)
+    return {**status, "notes": [str(note) for note in notes]} if notes and isinstance(notes, list) else status
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and -MAX_NUMBER <= value <= MAX_NUMBER
-
-
-def _read_log(folder: str, name: str, status: Json, wrong: dict[str, str]) -> bytes:
-    """The log as far as it is believed; empty if it is wrong."""
-    try:
-        content = read_regular(f"{folder}/{name}", limit=MAX_LOG) or b""
-    except WrongContent as error:
-        wrong[name] = str(error)
-        return b""
-    believed, why = _believed(name, content, status)
-    if why:
-        wrong[name] = why
-    return believed
-
-
-def _believed(name: str, content: bytes, status: Json) -> tuple[bytes, str]:
+def _read_log(folder: str, name: str, status: Json) -> bytes:
+    """The log as far as it is believed, or WrongContent."""
+    content = read_regular(f"{folder}/{name}", limit=MAX_LOG) or b""
     told = status.get("digests")
     if isinstance(told, dict):
-        if hashlib.sha256(content).hexdigest() == told.get(name):
-            return content, ""
-        return b"", "is not what the run wrote: the SHA-256 differs from the one in status.json."
+        if _sha256(content) != told.get(name):
+            raise WrongContent(ALTERED)
+        return content
     num_records = len(records_in(content))
     if status["state"] in ENDED:  # by a version that told no digests; a run may diverge before it records anything
         number = status.get("num_records", 1 if status["state"] == "done" else 0)
         if name == LOGS[0] and num_records < number:
-            return b"", f"has {num_records} of {number} record{'' if number == 1 else 's'}."
-        return content, ""
+            raise WrongContent(f"has {num_records} of {number} record{'' if number == 1 else 's'}.")
+        return content
     if num_records != content.count(b"\n"):
-        return b"", "is damaged: not all of its lines are records."
+        raise WrongContent("is damaged: not all of its lines are records.")
     if status is WAITING:
-        return content, ""
-    return _as_logged(content, status.get("logged"), name)
-
-
-def _as_logged(content: bytes, logged: object, name: str) -> tuple[bytes, str]:
-    """Of a run under way, what it had written when it last wrote its status; a power cut may take some of it."""
-    try:
-        size, digest_then = logged[name]  # type: ignore[index]
+        return content
+    try:  # of a run under way, what it had written when it last wrote its status; a power cut may take some of it
+        size, digest_then = status["logged"][name]
         then = content[:size]
     except (TypeError, KeyError, ValueError):  # nothing was said
-        return b"", ""
-    if len(then) == size and hashlib.sha256(then).hexdigest() != digest_then:
-        return b"", "is not what the run wrote: the SHA-256 differs from the one in status.json."
-    return (then if len(then) == size else b""), ""
+        return b""
+    if len(then) != size:
+        return b""
+    if _sha256(then) != digest_then:
+        raise WrongContent(ALTERED)
+    return then
 
 
-def _state(folder: Path, status: Json, wrong: dict[str, str]) -> State:
-    state: State = status["state"]
-    if state == "running" and not is_held(folder):
-        return "interrupted"
-    needed = ("spec.json", *LOGS) if state in ENDED else ("spec.json",) if state in SETTLED else ()
-    return "interrupted" if any(name in wrong for name in needed) else state  # to be mended, or executed again
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
-def _part(whole: Json, name: str) -> Json:
-    part = whole.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _name(part: Json, *, inner: str, by: str = " ") -> str:
+def _name(part: Json) -> str:
+    """Of a dataset or a game, with that within it: a slice of another dataset, a game with other rewards."""
     name = str(part.get("title") or part.get("kind", ""))
-    within = _part(part, inner)  # a slice of another dataset, a game with other rewards
-    return f"{name}{by}{_name(within, inner=inner, by=by)}" if within else name
+    if "of" in part:
+        return f"{name} of {_name(part['of'])}"
+    return f"{name} {_name(part['game'])}" if "game" in part else name

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
@@ -26,7 +26,7 @@ from supple_lab.files import (
     read_regular,
     remove_parts,
     set_aside,
-    storage_error,
+    writing,
 )
 from supple_lab.spec import RunSpec
 from supple_lab.store.checkpoint import checkpoint_files, read_checkpoint
@@ -57,31 +57,21 @@ class RecordLog:
     def append(self, record: Record) -> None:
         """Add one line. It reaches the disk with the next sync: what a kill takes before is computed again."""
         line = line_of(record)
-        try:
-            with open(self.path, "ab" if self._size is None else "r+b") as file:
-                if self._size is not None:
-                    self._seek_end(file, self._size)
-                file.write(line)
-                self._size = file.tell()
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        with writing(self.path), open(self.path, "ab" if self._size is None else "r+b") as file:
+            if self._size is not None:
+                if file.seek(0, os.SEEK_END) < self._size:
+                    raise StorageError(f"{self.path} was cut by another process. The same command continues the run.")
+                file.seek(self._size)
+                file.truncate()
+            file.write(line)
+            self._size = file.tell()
         self._hash.update(line)
-
-    def _seek_end(self, file: BinaryIO, size: int) -> None:
-        if file.seek(0, os.SEEK_END) < size:
-            raise StorageError(f"{self.path} was cut by another process. The same command continues the run.")
-        file.seek(size)
-        file.truncate()
 
     def sync(self) -> None:
         """Have the disk hold all that was appended, or a checkpoint could stand on records that a power cut took."""
-        if not self.path.exists():
-            return
-        try:
-            with open(self.path, "ab") as file:
+        if self.path.exists():
+            with writing(self.path), open(self.path, "ab") as file:
                 os.fsync(file.fileno())
-        except OSError as error:
-            raise storage_error(error, self.path) from error
 
     def keep(self, number: int) -> None:
         """Forget all but the first records: what came after the checkpoint is about to be computed again."""
@@ -111,8 +101,6 @@ def line_of(record: Record) -> bytes:
 
 
 class RunFolder:
-    """Reads and writes one run's folder."""
-
     def __init__(self, path: Path, mirror: Mirror | None = None) -> None:
         self.path = path
         self.stage_log = RecordLog(path / "records.jsonl")
@@ -122,10 +110,8 @@ class RunFolder:
 
     def create(self, spec: RunSpec) -> None:
         """Make the folder and write the spec, unless they are there."""
-        try:
+        with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise storage_error(error, self.path) from error
         if not os.path.lexists(self.path / "spec.json"):
             atomic_write(self.path / "spec.json", json.dumps(spec.to_dict(), indent=2, sort_keys=True).encode())
 
@@ -181,7 +167,6 @@ class RunFolder:
         return read_run(self.path).state
 
     def write_status(self, state: State, **facts: Any) -> None:
-        """Say what the run is doing: its state, how far it is, what went wrong."""
         self.check_lock()
         told = {log.path.name: log.logged for log in (self.stage_log, self.epoch_log) if log.logged}
         logged = told or self.status().get("logged")
@@ -203,11 +188,9 @@ class RunFolder:
             print(f"note: {error}", file=sys.stderr)
 
     def records(self) -> list[Record]:
-        """What was recorded at the end of each stage, oldest first."""
         return self.stage_log.read()
 
     def epochs(self) -> list[Record]:
-        """What was recorded at the end of each epoch, oldest first."""
         return self.epoch_log.read()
 
     def latest_checkpoint(self, device: torch.device) -> dict[str, Any] | None:

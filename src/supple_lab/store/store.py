@@ -14,7 +14,7 @@ from supple_lab.files import (
     atomic_write,
     read_regular,
     remove_parts,
-    storage_error,
+    writing,
 )
 from supple_lab.spec import RunSpec
 from supple_lab.store.mirror import Mirror
@@ -34,10 +34,8 @@ class Store:
     @classmethod
     def create(cls, root: Path, *, mirror: str | None = None) -> "Store":
         """Open the folder for writing, making it if need be; refuse one that cannot be written or is too new."""
-        try:
+        with writing(root):
             (root / "runs").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise storage_error(error, root) from error
         if not os.access(root / "runs", os.W_OK | os.X_OK):
             raise StorageError(f"cannot write to {root}. {CHOOSE_FOLDER}")
         for folder in (root, root / "studies", root / "report"):  # a run's own folder is the business of its holder
@@ -50,7 +48,6 @@ class Store:
 
     @classmethod
     def open(cls, root: Path, *, mirror: str | None = None) -> "Store":
-        """Open an existing folder for reading."""
         if (written_by := format_of(root)) > FORMAT:
             raise StorageError(
                 f"{root} was written by a newer supple (store format {written_by}; this one reads up to {FORMAT}). "
@@ -59,7 +56,6 @@ class Store:
         return cls(root, Mirror(mirror) if mirror else None)
 
     def folder(self, spec: RunSpec) -> RunFolder:
-        """Where the run of this spec lives, whether it exists or not."""
         return RunFolder(self.root / "runs" / spec.run_id, self.mirror)
 
     def folders(self) -> Iterator[RunFolder]:

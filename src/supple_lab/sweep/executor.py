@@ -1,5 +1,6 @@
 """Executor: what brings the runs of a sweep to their end; on options none of which affects results."""
 
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from supple_lab.codec import decode, encode
+from supple_lab.codec import encode
 from supple_lab.errors import Interrupted, end_process
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
@@ -57,7 +58,6 @@ class Job:
 
     @classmethod
     def of(cls, engine: "Executor") -> "Job":
-        """The job that an engine passes on."""
         store, mirror = engine.store, engine.store.mirror
         return cls(
             out=str(store.root.resolve()),
@@ -68,11 +68,9 @@ class Job:
         )
 
     def store(self) -> Store:
-        """The store, opened."""
         return Store.create(Path(self.out), mirror=self.mirror)
 
     def execute(self, spec: RunSpec, store: Store) -> State:
-        """Execute one run in this very process."""
         own = self.options
         return execute(spec, store, device=self.device, interval=own.interval, track=own.track, settled=own.settled)
 
@@ -81,16 +79,9 @@ class Job:
         """That share what one job is given: a GPU, or a core."""
         return self.options.per_gpu if self.device == "cuda" else 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        content: dict[str, Any] = encode(self)
-        return content
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> "Job":
-        """The job that was written."""
-        job: Job = decode(cls, content)
-        return job
+    def to_json(self) -> str:
+        """For the command line of a process."""
+        return json.dumps(encode(self))
 
 
 def answer_of(work: Callable[[], State]) -> dict[str, str]:
@@ -119,7 +110,6 @@ def state_in(answer: dict[str, Any]) -> State:
 
 
 def settle(future: Future[State], answer: dict[str, Any]) -> None:
-    """Hand an answer to the future that waits for it."""
     try:
         future.set_result(state_in(answer))
     except (RunIsBusy, RunError) as error:

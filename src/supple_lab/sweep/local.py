@@ -62,7 +62,7 @@ class WatchedWorker:
         self._is_ready = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.worker", json.dumps(job.to_dict())],
+            [sys.executable, "-m", "supple_lab.sweep.remote.worker", job.to_json()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -72,7 +72,6 @@ class WatchedWorker:
         )
 
     def execute(self, spec: RunSpec) -> State:
-        """Send the run and wait for the answer."""
         assert self._process.stdin is not None
         self._wait_until_ready()
         try:
@@ -85,11 +84,9 @@ class WatchedWorker:
         return self._process.poll() is None
 
     def terminate(self) -> None:
-        """Ask the process to write a checkpoint and end."""
         self._process.terminate()
 
     def wait(self, seconds: float) -> None:
-        """Until the process has ended, or the time is over."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
 

@@ -85,10 +85,9 @@ class Ray(Executor):
 
     def _start_agent(self, seconds: int) -> None:
         own = {} if self.options.address else {"RAY_gcs_rpc_server_reconnect_timeout_s": str(SECONDS_WITHOUT_HEAD)}
-        job = json.dumps(Job.of(self).to_dict())
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the agent)
         self._agent = subprocess.Popen(
-            [sys.executable, "-m", "supple_lab.sweep.remote.ray_agent", job, str(seconds)],
+            [sys.executable, "-m", "supple_lab.sweep.remote.ray_agent", Job.of(self).to_json(), str(seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,

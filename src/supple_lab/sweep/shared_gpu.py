@@ -27,8 +27,8 @@ class SharedGPU:
     def __init__(self) -> None:
         self.environment: dict[str, str] = {}
         self._watch: subprocess.Popen[bytes] | None = None  # over a service of our own
-        if is_served():
-            return
+        if PIPES in os.environ or Path(DEFAULT_PIPES, "control").exists():
+            return  # this machine has such a service, or this process was told of one
         if shutil.which(DAEMON) is None:
             tell(f"{DAEMON} was not found")
             return
@@ -61,11 +61,6 @@ class SharedGPU:
     def _daemons(self) -> dict[str, str]:
         """The service counts all GPUs, so that the processes' own choices among them mean what they say."""
         return {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | self.environment
-
-
-def is_served() -> bool:
-    """Whether this machine has such a service already, or a process was told of one."""
-    return PIPES in os.environ or Path(DEFAULT_PIPES, "control").exists()
 
 
 def tell(reason: str) -> None:

@@ -51,8 +51,6 @@ NUM_COPIERS = 16  # threads that wait for a mirror's answers
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that did not end well, and why."""
-
     spec: RunSpec
     reason: str
     traceback: str = ""  # where the run itself raised
@@ -85,10 +83,15 @@ def execute_all(specs: Sequence[RunSpec], executor: Executor) -> list[Failure]:
                     elsewhere[spec] = LockWatch(executor.store.folder(spec).path)
                 elif error is not None:
                     could_not.append(Failure(spec, str(error) or type(error).__name__))
-            for spec in [spec for spec, watch in elsewhere.items() if watch.broke()]:
+            for spec, watch in list(elsewhere.items()):
+                try:
+                    if not watch.broke():
+                        continue
+                    if executor.store.folder(spec).state() not in executor.options.settled:
+                        futures[executor.submit(spec)] = spec
+                except StorageError as error:
+                    could_not.append(Failure(spec, str(error)))
                 del elsewhere[spec]
-                if executor.store.folder(spec).state() not in executor.options.settled:
-                    futures[executor.submit(spec)] = spec
             if elsewhere and not futures:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
     return could_not
@@ -105,7 +108,6 @@ def error_of(future: Future[State], store: Store, spec: RunSpec) -> BaseExceptio
 
 
 def failures(store: Store, specs: Iterable[RunSpec]) -> list[Failure]:
-    """The runs that the store says have failed."""
     statuses = ((spec, store.folder(spec).status()) for spec in specs)
     return [
         Failure(spec, str(status.get("reason")), str(status.get("traceback", "")))

@@ -31,8 +31,6 @@ ORDER: tuple[State, ...] = ("running", "failed", "diverged", "interrupted", "wai
 
 @dataclass(frozen=True)
 class RunProgress:
-    """One run as seen from outside."""
-
     title: str
     state: State
     progress: float
@@ -41,7 +39,6 @@ class RunProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Of a run at work, at its rate so far."""
         if self.state != "running" or self.progress <= 0:
             return None
         return self.seconds * (1 - self.progress) / self.progress
@@ -107,8 +104,6 @@ class View(ABC):
 
 
 class Quiet(View):
-    """Says nothing."""
-
     def show(self, runs: Sequence[RunProgress]) -> None:
         pass
 
@@ -150,7 +145,6 @@ class LiveTable(View):
         self._live.update(self.table(runs), refresh=True)
 
     def table(self, runs: Sequence[RunProgress]) -> Table:
-        """What is drawn."""
         caption = summary(runs, self.seconds_left(runs), self.runs_per_hour())
         table = Table(caption=caption, box=None, caption_justify="left")
         for heading in ("run", "state", "progress", "", "left", "online accuracy"):
@@ -166,14 +160,12 @@ class LiveTable(View):
 
 
 def choose_view(*, quiet: bool) -> type[View]:
-    """The view that suits the output."""
     if quiet:
         return Quiet
     return LiveTable if sys.stdout.isatty() else PlainLines
 
 
 def look_at(store: Store, spec: RunSpec) -> RunProgress:
-    """Read one run's status."""
     folder = store.folder(spec).path
     status = read_status(folder)
     return RunProgress(
@@ -201,7 +193,6 @@ def titles_of(specs: Sequence[RunSpec], conditions: Conditions = NO_CONDITIONS) 
 
 
 def summary(runs: Sequence[RunProgress], seconds_left: float | None, runs_per_hour: float | None) -> str:
-    """Counts, the rate and the time left in one line."""
     states = [run.state for run in runs]
     counts = [f"{states.count(state):,} {state}" for state in ORDER if state in states]
     progress = sum(run.progress for run in runs) / max(len(runs), 1)
@@ -215,7 +206,6 @@ def summary(runs: Sequence[RunProgress], seconds_left: float | None, runs_per_ho
 
 
 def in_words(seconds: float) -> str:
-    """A duration as people say it."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -15,11 +15,12 @@ _workers: "dict[str, WatchedWorker]" = {}  # the worker process of this Ray work
 
 def execute_task(spec_json: str, written_job: dict[str, Any]) -> dict[str, str]:
     """How the run ended. If this process itself is killed, Ray retries: the run goes on from its checkpoint."""
+    from supple_lab.codec import decode
     from supple_lab.spec import RunSpec
     from supple_lab.sweep.executor import Job, answer_of
     from supple_lab.sweep.local import execute_persistently
 
-    job = Job.from_dict(written_job)
+    job: Job = decode(Job, written_job)
     store, spec = job.store(), RunSpec.from_json(spec_json)
     if job.options.has_limits:
         return answer_of(lambda: execute_persistently(spec, store, worker=lambda: _worker(job)))

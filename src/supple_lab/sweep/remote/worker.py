@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import TextIO
 
+from supple_lab.codec import decode
 from supple_lab.errors import Terminated, end_process, heed_sigterm_
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
@@ -47,4 +48,4 @@ def _read(stdin: TextIO, lines: queue.Queue[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Job.from_dict(json.loads(sys.argv[1])))
+    main(decode(Job, json.loads(sys.argv[1])))
