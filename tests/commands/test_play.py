@@ -132,6 +132,7 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
             "DQN.capacity counts frames, at least 6, two more than are stacked; got 5.",
         ),
         ("--game chain --model mlp --num-stacked 257", "DQN.num_stacked must be at most 256; got 257."),
+        ("--game chain --model mlp --batch-size 9223372036854775807", "DQN.batch_size must be at most 65536; got 92"),
         ("--game chain --model mlp --seed 9223372036854775808", "seed must be a number that 64 bits can hold"),
         ("--game chain --model mlp --metrics dormnt", "Did you mean 'dormant'?"),
         ("--game chain --model mlp --method redo --num-iterations 1 --steps-per-iteration 20500", "it would not act"),

@@ -243,8 +243,8 @@ def test_an_order_of_which_no_run_has_begun_is_an_error_that_names_the_command(t
 @pytest.mark.parametrize(
     ("study", "told"),
     [
-        ("out/nowhere", "supple: the folder out/nowhere does not exist. Name the folder of the runs, or a study"),
-        ("./quickstart/", "supple: the folder ./quickstart/ does not exist."),
+        ("out/nowhere", "supple: out/nowhere does not exist. Name the folder of the runs, or a study"),
+        ("./quickstart/", "supple: ./quickstart/ does not exist."),
         ("quickstrat", "supple: there is no folder quickstrat here, and no study named 'quickstrat'. Did you mean"),
     ],
 )

@@ -1,6 +1,5 @@
 """supple report: make a study's figures, tables and page from the store alone."""
 
-import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -47,10 +46,9 @@ class Report(Command):
         given = Path(self.study)
         if self.out is None and given.is_dir():
             return report_all(given)
-        if self.out is None and os.sep in self.study:
-            what = "is a file" if given.exists() else "does not exist"
-            way_out = "Name the folder of the runs, or a study: supple report STUDY."
-            raise StorageError(f"the folder {self.study} {what}. {way_out}")
+        if self.out is None and self.study not in registry.summaries("study"):
+            what = "is a file, not a folder of runs" if given.exists() else "does not exist"
+            raise StorageError(f"{self.study} {what}. Name the folder of the runs, or a study: supple report STUDY.")
         study = registry.find(Study, self.study)()
         print_drawing(*make_report(study, self.out or default_out(study)))
         return DONE
