@@ -18,7 +18,7 @@ from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
 from supple_lab.bench.kernels import listing
-from supple_lab.bench.timing import ratio_quartiles, take_turns
+from supple_lab.bench.timing import compare
 from supple_lab.data.base import Examples, Splits
 from supple_lab.data.batches import Batches
 from supple_lab.data.digits import Digits
@@ -105,12 +105,11 @@ def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[
     least = STEPS_A_TURN if device.type == "cuda" else 1
     turns = {name: partial(a_turn, steps, least) for name, (steps, _) in made.items()}
     num_steps = {name: turn() for name, turn in turns.items()}
-    timings = take_turns(turns, device=device, seconds=seconds)
-    for name, timing in timings.items():
+    for name, found in compare(turns, base="ReLU", device=device, seconds=seconds).items():
         share = num_steps["ReLU"] / num_steps[name]
-        low, middle, high = (ratio * share for ratio in ratio_quartiles(timing, timings["ReLU"]))
-        milliseconds = timing.median * 1e3 / num_steps[name]
-        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), len(timing.seconds), made[name][1])
+        middle, low, high = (ratio * share for ratio in (found.ratio, *found.quartiles))
+        milliseconds = found.seconds * 1e3 / num_steps[name]
+        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), found.turns, made[name][1])
 
 
 def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Steps]]:
