@@ -121,21 +121,6 @@ def test_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
     assert "cannot write" in capsys.readouterr().err
 
 
-def test_failed_runs_are_named_and_exit_code_is_1(tmp_path, capsys, monkeypatch):
-    from supple_lab.run import run
-
-    def broken(*_):
-        raise RuntimeError("planted")
-
-    monkeypatch.setattr(run, "_train", broken)
-    assert exit_code(*SMOKE, "--out", str(tmp_path), "--methods", "aid") == 1
-    assert "failed: aid, seed 0 (run " in (error := capsys.readouterr().err)
-    assert "RuntimeError: planted" in error
-    monkeypatch.undo()
-    assert exit_code(*SMOKE, "--out", str(tmp_path), "--methods", "aid") == 1  # still failed, and still said
-    assert exit_code(*SMOKE, "--out", str(tmp_path), "--methods", "aid", "--retry-failed") == 0
-
-
 @pytest.mark.slow
 def test_killed_study_continues_and_ends_with_the_same_numbers(tmp_path, smoke_folder):
     out = tmp_path / "killed"

@@ -83,7 +83,7 @@ def command_of(arguments: Sequence[str]) -> Command:
 
 
 def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
-    """UnknownName for an option or a name that does not exist, as far as the sources tell."""
+    """UnknownName for an option or a name that does not exist, as far as the sources say."""
     parts = PARTS.get(command, {})
     fields = ["help", *registry.entries("command")[command].fields]
     if command == "play":

@@ -45,7 +45,7 @@ NEEDED = "the comparison needs gymnasium. Install it with: pip install -e '.[rl]
 
 @dataclass(frozen=True)
 class AtariRow:
-    """One candidate; where candidates took turns, its time over that of our ReLU run."""
+    """One candidate; if candidates took turns, its time over that of our ReLU run."""
 
     case: str
     candidate: str
@@ -122,20 +122,20 @@ def together(number: int, *, seconds: float) -> float:
 
 
 def sum_of_rates(rates: "multiprocessing.Queue[float]", processes: Sequence[BaseProcess], *, seconds: float) -> float:
-    """What all runs tell, added up; RuntimeError as soon as one has died, TimeoutError if they take too long."""
-    told: list[float] = []
+    """The rates of all runs, added up; RuntimeError as soon as one has died, TimeoutError if they take too long."""
+    found: list[float] = []
     end = time.monotonic() + seconds
-    while len(told) < len(processes):
+    while len(found) < len(processes):
         try:
-            told.append(rates.get(timeout=SECONDS_BETWEEN_LOOKS))
+            found.append(rates.get(timeout=SECONDS_BETWEEN_LOOKS))
         except queue.Empty:
             for process in processes:
-                if process.exitcode:  # None while it runs, 0 once it has told its rate
+                if process.exitcode:  # None while it runs, 0 once it has put its rate
                     died = f"one of {len(processes)} runs on the GPU ended with exit code {process.exitcode}"
-                    raise RuntimeError(f"{died}; its own error, if it could tell one, stands above.") from None
+                    raise RuntimeError(f"{died}; its own error, if it printed one, stands above.") from None
             if time.monotonic() > end:
                 raise TimeoutError(f"{len(processes)} runs on the GPU were not done after {seconds:g} s.") from None
-    return sum(told)
+    return sum(found)
 
 
 def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]") -> None:

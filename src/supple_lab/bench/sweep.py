@@ -58,8 +58,8 @@ def bench_sweep(*, seconds_per_run: float, only: str = "") -> Iterator[SweepRow]
     for name in (name for name in WORKERS if only in name):
         try:
             yield row_of(name, [measure_sweep(registry.find(Executor, name), stages=stages) for _ in range(NUM_SWEEPS)])
-        except EngineMissing as missing:
-            print(f"not measured: {name}: {missing}")
+        except (EngineMissing, RuntimeError) as reason:
+            print(f"not measured: {name}: {reason}")
 
 
 def measure_sweep(engine: type[Executor], *, stages: int) -> OneSweep:
@@ -73,7 +73,7 @@ def measure_sweep(engine: type[Executor], *, stages: int) -> OneSweep:
         could_not = execute_all(specs, engine(store, device="cpu", jobs=workers))
         wall = time.time() - started
         if failed := could_not + failures(store, specs):
-            raise EngineMissing(failed[0].reason)
+            raise RuntimeError(failed[0].reason)
         statuses = [store.folder(spec).status() for spec in specs]
         began = min(status["updated"] - status["seconds"] for status in statuses)
         return OneSweep(tuple(status["seconds"] for status in statuses), wall=wall, start=began - started)

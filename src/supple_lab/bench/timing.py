@@ -40,7 +40,7 @@ def take_turns(candidates: Mapping[str, Work], *, device: torch.device, seconds:
     calls = {name: calls_per_turn(work, device) for name, work in candidates.items()}
     turns: dict[str, list[float]] = {name: [] for name in candidates}
     end = time.perf_counter() + seconds
-    order = np.random.default_rng(0)  # nobody always runs after the same neighbour, with its caches
+    order = np.random.default_rng(0)  # no candidate always runs after the same neighbour, with its caches
     while time.perf_counter() < end or min(map(len, turns.values())) < MIN_TURNS:
         for name in order.permutation(list(candidates)):
             turns[name].append(seconds_of(candidates[name], calls[name], device) / calls[name])

@@ -31,7 +31,6 @@ from supple_lab.provenance import gather_provenance
 EXAMPLES = {  # of titles, for --only
     "kernels": "'2^20, float32, forward'",
     "training": f"'MLP 3x2000, batch 64' or '{GROWTH}'",
-    "sweep": "'inline'",
 }
 
 

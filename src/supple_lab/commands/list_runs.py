@@ -57,7 +57,7 @@ def check_names(found: Sequence[StoredRun], wanted_by: Mapping[str, Sequence[obj
 
 
 def print_runs(wanted: Sequence[StoredRun]) -> None:
-    """A table; plain columns where it would be long."""
+    """A table; plain columns if it would be long."""
     if len(wanted) <= ON_ONE_SCREEN:
         print_table(HEADINGS, [row_of(entry) for entry in wanted])
         return

@@ -23,7 +23,7 @@ from supple_lab.report.remarks import MAX_NAMED, counted
 from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import only_asked, write_report
 from supple_lab.results.load import load_results
-from supple_lab.results.results import Results, Written, method_of, name_of
+from supple_lab.results.results import Results, Written, method_of
 from supple_lab.spec import RunSpec
 from supple_lab.store.reading import id_of
 from supple_lab.store.store import Store
@@ -55,7 +55,7 @@ class Report(Command):
 
 
 def report_all(out: Path) -> int:
-    """The report of every study in the folder; one that cannot be made is told, and the others are made."""
+    """Report every study in the folder; say of one that cannot be reported why, and go on."""
     Store.open(out)  # or StorageError, once
     names = studies_in(out)
     if not names:
@@ -102,7 +102,7 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
         question=study.question,
         scale=order.scale,
         command=" && ".join(manifest.commands),
-        notes=(*notes_of_unknown(manifest, unknown), *notes_of(strangers_in(manifest, grid, unknown=unknown))),
+        notes=(*notes_of_unknown(manifest, unknown), *notes_of_strangers(manifest, grid, unknown)),
     )
     with advising(f"Copy {out} to a place you may write to, and report the copy: supple report COPY."):
         page = write_report(out / "report", about, results=results, report=drawing)
@@ -119,17 +119,8 @@ def print_drawing(drawing: StudyReport, page: Path) -> None:
     print(f"page: {page.resolve()}")
 
 
-def strangers_in(manifest: Manifest, grid: Iterable[RunSpec], *, unknown: Collection[str] = ()) -> list[Written]:
-    """What was ordered and is none of the study's runs: another version had other ones. No number may rest on it.
-
-    Runs of methods that are unknown here are told of by themselves.
-    """
-    known = {spec.run_id for spec in grid}
-    return [one for one in manifest.specs if id_of(one) not in known and method_of(one) not in unknown]
-
-
 def conditions_of(study: Study, order: StudyOptions) -> dict[str, str]:
-    """The label of each run's condition, by its id; all of them where several share the run."""
+    """The label of each run's condition, by its id; all of them if several share the run."""
     labels: dict[str, dict[str, None]] = {}
     for condition in study.conditions(order):
         for spec in condition.specs(order):
@@ -137,8 +128,13 @@ def conditions_of(study: Study, order: StudyOptions) -> dict[str, str]:
     return {run: "; ".join(names) for run, names in labels.items()}
 
 
-def notes_of(strangers: Sequence[Written]) -> tuple[str, ...]:
-    """What a reader must know of the order itself."""
+def notes_of_strangers(manifest: Manifest, grid: Iterable[RunSpec], unknown: Collection[str]) -> tuple[str, ...]:
+    """What was ordered and is none of the study's runs: another version had other ones. No number may rest on it.
+
+    Runs of methods that are unknown here have a note of their own.
+    """
+    known = {spec.run_id for spec in grid}
+    strangers = [one for one in manifest.specs if id_of(one) not in known and method_of(one) not in unknown]
     if not strangers:
         return ()
     are = "1 run was" if len(strangers) == 1 else f"{len(strangers)} runs were"
@@ -175,18 +171,21 @@ def plugins_in(command: str) -> list[str]:
     """The user's own files that a command named."""
     try:
         return [shlex.quote(file) for file in values_of("--plugin", shlex.split(command))]
-    except ValueError:  # somebody's own words in its place
+    except ValueError:  # no command: a user wrote something else there
         return []
 
 
 def listed(runs: Sequence[Written]) -> str:
     """The first few runs in words, and how many more there are."""
-    named = "; ".join(name_of(written) for written in runs[:MAX_NAMED])
+    named = "; ".join(
+        f"{method_of(written)}, seed {written.get('seed', 'unknown')} ({id_of(written)})"
+        for written in runs[:MAX_NAMED]
+    )
     return f"{named}; and {len(runs) - MAX_NAMED} more" if len(runs) > MAX_NAMED else named
 
 
 def undecided(row: Found) -> Found:
-    """The claim, and each of its parts, after runs that are too short to tell anything of it."""
+    """The claim, and each of its parts, after runs that are too short to decide anything."""
     if row.verdict == "not run":
         return row
     parts = tuple(map(undecided, row.parts))
@@ -196,5 +195,5 @@ def undecided(row: Found) -> Found:
 
 
 def default_out(study: Study) -> Path:
-    """Where a study's runs go unless told otherwise."""
+    """Where a study's runs go by default."""
     return Path("out") / study.name

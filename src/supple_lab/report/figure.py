@@ -21,7 +21,7 @@ BANDS: dict[Band, tuple[str, str, str]] = {  # the band in words, and its edges
 }
 Range = tuple[float, float]
 NOTHING_YET = "no finished runs yet"  # what an empty panel says
-NO_EPOCHS = "finished runs, but no logs of epochs"  # as where a store was made of a report
+NO_EPOCHS = "finished runs, but no logs of epochs"  # as in a store that was made of a report
 Ends = tuple[np.ndarray, np.ndarray]  # lower and upper, (positions,)
 
 
@@ -322,7 +322,7 @@ class Finding:
 
     @property
     def brief(self) -> str:
-        """What was measured and the remark, for where the parts are shown one by one or not at all."""
+        """What was measured, and the remark."""
         return "; ".join(filter(None, (self.measured, self.remark)))
 
     @property
@@ -334,7 +334,7 @@ class Finding:
 
     @property
     def told(self) -> str:
-        """All of it, for where a sentence is all there is."""
+        """What was measured, with the parts by name, and the remark."""
         return "; ".join(filter(None, (self.listed, self.remark)))
 
 

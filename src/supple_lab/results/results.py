@@ -23,11 +23,6 @@ UNKNOWN = "an unknown method"
 Written = dict[str, Any]
 
 
-def name_of(written: Written) -> str:
-    """The run in words: its method, its seed, its id."""
-    return f"{method_of(written)}, seed {written.get('seed', 'unknown')} ({id_of(written)})"
-
-
 def method_of(written: Written) -> str:
     """The name of its method."""
     method = written.get("method")
@@ -65,8 +60,7 @@ def misplaced_in(root: Path, wanted: Container[str]) -> tuple[MisplacedRun, ...]
             names = sorted(item.name for item in found if item.is_dir() and item.name not in wanted)
     except FileNotFoundError:
         return ()
-    found_there = (misplaced_run(root / "runs", name, wanted) for name in names)
-    return tuple(run for run in found_there if run is not None)
+    return tuple(filter(None, (misplaced_run(root / "runs", name, wanted) for name in names)))
 
 
 def misplaced_run(runs: Path, name: str, wanted: Container[str]) -> MisplacedRun | None:
@@ -77,20 +71,11 @@ def misplaced_run(runs: Path, name: str, wanted: Container[str]) -> MisplacedRun
     original = runs / id_of(written)
     if original.name not in wanted:
         return None
-    return MisplacedRun(
-        folder=name,
-        run=original.name,
-        has_original=original.is_dir(),
-        same_records=same_files(original / LOGS[0], runs / name / LOGS[0]),
-    )
-
-
-def same_files(one: Path, other: Path) -> bool:
-    """Whether both can be read and hold the same."""
     try:
-        return digest(one) == digest(other)
+        same = digest(original / LOGS[0]) == digest(runs / name / LOGS[0])
     except (StorageError, WrongContent):
-        return False
+        same = False
+    return MisplacedRun(folder=name, run=original.name, has_original=original.is_dir(), same_records=same)
 
 
 def dataset_of(spec: RunSpec) -> str:
@@ -143,11 +128,11 @@ class Sample:
     def minus(self, other: "Sample") -> "Sample":
         """The differences within each seed that both have: same data, same initialisation, so much noise cancels."""
         ours, theirs = self._places(), other._places()
-        seeds = [seed for seed in ours if seed in theirs]
+        seeds = tuple(seed for seed in ours if seed in theirs)
         pairs = [(ours[seed], theirs[seed]) for seed in seeds]
         return Sample(
             values=np.array([self.values[i] - other.values[j] for i, j in pairs], dtype=float),
-            seeds=tuple(seeds),
+            seeds=seeds,
             runs=tuple(dict.fromkeys(run for i, j in pairs for run in (*self._behind(i), *other._behind(j)))),
         )
 
