@@ -61,7 +61,6 @@ def supple(arguments: list[str]) -> int:
 
 
 def help_text() -> str:
-    """The commands, and what each does."""
     commands = registry.entries("command")
     names = [*ORDER, *sorted(set(commands) - set(ORDER))]
     lines = [f"  {name:<8} {commands[name].summary}" for name in names]

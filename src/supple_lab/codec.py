@@ -96,7 +96,6 @@ class Layout(NamedTuple):
 
 @cache
 def layout_of(cls: Any) -> Layout:
-    """How the class is written and read."""
     own = fields(cls)
     return Layout(
         kinds=kinds_of(cls),
@@ -165,7 +164,6 @@ class Option(NamedTuple):
             self.content[self.key] = from_text(values[0], self.kind, self.flag)
 
     def help(self, width: int) -> str:
-        """One or more lines."""
         default = "required" if self.default is MISSING else f"default: {typed(self.default)}"
         words = self.text if self.kind is bool else f"{self.text} ({default})".strip()
         first, indent = f"  {self.flag}{metavar(self.kind)}", " " * COLUMN

@@ -27,7 +27,6 @@ class Case:
     mode: Mode
 
     def title(self) -> str:
-        """What the table calls it."""
         size = f"2^{self.shape[0].bit_length() - 1}" if len(self.shape) == 1 else "x".join(map(str, self.shape))
         layout = " channels_last" if self.channels_last else ""
         return f"{size}{layout}, {str(self.dtype).removeprefix('torch.')}, {self.mode}"

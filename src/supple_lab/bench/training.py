@@ -99,7 +99,6 @@ def bench_training(device: torch.device, *, seconds_per_case: float, only: str =
 
 
 def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[TrainingRow]:
-    """The candidates of one case."""
     our_steps(case, device, Vanilla())()  # what is allocated once, such as cuBLAS's workspaces, is no candidate's
     made = {name: with_memory(make, device) for name, make in candidates(case, device).items()}
     least = STEPS_A_TURN if device.type == "cuda" else 1
@@ -170,7 +169,10 @@ def our_steps(case: Case, device: torch.device, method: Method, *, precision: Pr
 
 def packed_steps(case: Case, device: torch.device) -> Steps:
     """Some steps of each of several runs that share the device, as the engine `packed` has them: in threads."""
-    threads = [ThreadPoolExecutor(1, initializer=use_own_stream, initargs=(device,)) for _ in range(NUM_PACKED)]
+    threads = [ThreadPoolExecutor(1) for _ in range(NUM_PACKED)]
+    if device.type == "cuda":
+        for thread in threads:  # each works on a stream of its own
+            thread.submit(torch.cuda.set_stream, torch.cuda.Stream(device)).result()
     runs = [thread.submit(our_steps, case, device, UseAID()).result() for thread in threads]
 
     def steps_of_each() -> int:
@@ -178,12 +180,6 @@ def packed_steps(case: Case, device: torch.device) -> Steps:
         return sum(turn.result() for turn in turns)
 
     return steps_of_each
-
-
-def use_own_stream(device: torch.device) -> None:
-    """Have this thread work on a stream of its own, on a GPU."""
-    if device.type == "cuda":
-        torch.cuda.set_stream(torch.cuda.Stream(device))
 
 
 def a_turn(steps: Steps, least: int) -> int:

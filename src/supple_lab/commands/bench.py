@@ -78,7 +78,6 @@ class Bench(Command):
         return DONE
 
     def check(self) -> None:
-        """Refuse what cannot be measured."""
         if self.what not in MEASURES:
             raise registry.UnknownName(registry.no_such("benchmark", self.what, MEASURES))
         for name in ("threads", "runs"):
@@ -97,7 +96,6 @@ class Bench(Command):
             yield bench_growth(torch.device(self.device))
 
     def content(self, rows: Sequence[Any]) -> dict[str, object]:
-        """What the JSON file holds."""
         provenance = gather_provenance()
         # How float32 matrix products of a training step round, on both sides of every comparison; bf16 is named.
         matmul = Numerics.choose(torch.device(self.device), "default").precision

@@ -113,7 +113,6 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
 
 
 def print_drawing(drawing: StudyReport, page: Path) -> None:
-    """Print a study's tables, and where its page is."""
     for table in drawing.tables:
         print_table(table.header, table.rows, title=table.caption)
     print(f"page: {page.resolve()}")

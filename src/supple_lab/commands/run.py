@@ -137,7 +137,6 @@ class Run(Command):
         return print_failures(failed)
 
     def order(self) -> StudyOptions:
-        """What the command asks of the study."""
         if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
             bound = "at least 1" if self.seeds < 1 else f"at most {MAX_SEEDS:,}"
             raise BadUsage(f"--seeds must be {bound}; got {self.seeds:,}.")

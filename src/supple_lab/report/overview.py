@@ -69,7 +69,6 @@ def cards_in(folder: Path) -> list[Card]:
 
 
 def overview(cards: list[Card]) -> str:
-    """The whole file as text."""
     found = Counter(claim["verdict"] for card in cards for claim in card.claims)
     counts = {verdict: found[verdict] for verdict in VERDICT_SIGNS if found[verdict]}
     return template("overview.html").render(cards=cards, counts=counts, num_claims=found.total())

@@ -104,7 +104,6 @@ def _every_point(step: int, curve: Line) -> Line:
 
 
 def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
-    """The whole file as text."""
     missing, max_points = missing_groups(results), MAX_POINTS
     content = {
         "info": info,

@@ -28,11 +28,12 @@ View = dict[str, Any]
 
 def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
     """Sentences that a reader must not miss. Ask after the drawing, which reads the logs of epochs."""
+    eager = Counter(str(reason) for run in results.runs if (reason := run.facts.get("not_captured")))
     return [
         *_damaged(results.runs),
         *_without_epochs(results.runs),
         *listed([run.words() for run in results.misplaced], "folders of the store"),
-        *_not_captured(results.runs),
+        *listed([f"In {counted(n)} {NOT_CAPTURED.format(why)}" for why, n in eager.most_common()], "reasons"),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
         *_other_commits(results.runs),
     ]
@@ -58,11 +59,6 @@ def _without_epochs(runs: Sequence[RunResult]) -> Iterator[str]:
         who, its, it_is = ("Run", "its", "It is") if len(names) == 1 else ("Runs", "their", "They are")
         named = f"{who} {', '.join(names[:MAX_NAMED])}{more}: {its} {said}"
         yield f"{named} {it_is} left out of all that is drawn over epochs."
-
-
-def _not_captured(runs: Sequence[RunResult]) -> list[str]:
-    found = Counter(str(reason) for run in runs if (reason := run.facts.get("not_captured")))
-    return listed([f"In {counted(n)} {NOT_CAPTURED.format(reason)}" for reason, n in found.most_common()], "reasons")
 
 
 def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) -> Iterator[str]:
@@ -146,21 +142,6 @@ def show_seconds(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def run_view(run: RunResult, settings: str) -> View:
-    """A row of the list of runs."""
-    return {
-        "id": run.spec.run_id,
-        "method": run.called,
-        "settings": settings,
-        "condition": run.condition,
-        "dataset": dataset_of(run.spec),
-        "seed": run.spec.seed,
-        "state": STATES[run.state],
-        "time": show_seconds(run.seconds),
-        "version": version_of(run, "supple"),
-    }
 
 
 def short_of(results: Results) -> str:

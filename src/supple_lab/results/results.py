@@ -24,7 +24,6 @@ Written = dict[str, Any]
 
 
 def method_of(written: Written) -> str:
-    """The name of its method."""
     method = written.get("method")
     return str(method.get("kind", UNKNOWN)) if isinstance(method, dict) else UNKNOWN
 
@@ -202,7 +201,6 @@ class RunResult:
         return self.label or self.spec.method.name
 
     def by_stage(self, metric: str) -> dict[int, float]:
-        """The metric by the stages that recorded it."""
         return {record.get("stage", 0): record[metric] for record in self.records if metric in record}
 
     def values(self, metric: str) -> np.ndarray:
@@ -248,7 +246,6 @@ class Results:
         return [name for name, results in self.group_by("method").items() if results.drawn]
 
     def of_method(self, name: str) -> "Results":
-        """The runs of one method."""
         return self.where(method=name)
 
     def where(self, accept: Callable[[RunSpec], bool] | None = None, /, **conditions: Hashable) -> "Results":
