@@ -85,14 +85,19 @@ def test_method_named_twice_is_run_and_counted_once():
         (["run", "quickstart", "--jobs", "0"], "--jobs must be at least 1; got 0."),
         (["list", "runs"], "needs the folder of the runs: --out DIR."),
         (["report", "quickstart", "--out", "nowhere"], "holds no runs."),
-        (["run", "quickstart", "--scale", "huge"], "smoke"),
+        (["run", "quickstart", "--scale", "huge"], "supple: invalid choice 'huge' for argument"),
+        (["run", "quickstart", "--scale", "huge"], "Expected one of ('smoke', 'quick', 'paper')."),
+        (["run", "quickstart", "--seeds", "many"], "supple: Error parsing --seeds:"),
+        (["run"], "supple: Missing from supple run: STUDY Name of the study;"),
+        (["data", "chek", "mnist"], "supple: invalid choice 'chek' for argument 'act'. Expected one of ('check',"),
         (["run", "quickstart", "--seed", "3"], "--seeds"),
     ],
 )
 def test_bad_usage_is_answered_with_exit_code_2_and_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert exit_code(*arguments) == 2
-    assert sentence in capsys.readouterr().err
+    assert sentence in (said := capsys.readouterr().err)
+    assert said.count("\n") == 1  # and nothing besides
     assert not list(tmp_path.iterdir())  # nothing was written
 
 
@@ -102,25 +107,18 @@ def test_without_a_command_the_commands_are_shown(capsys):
     assert all(f"\n  {command} " in shown for command in ("run", "train", "play", "report", "list", "bench", "data"))
 
 
+@pytest.mark.parametrize("command", [["report", "FILE"], ["report", "./FILE"], ["list", "runs", "--out", "FILE"]])
+def test_file_in_place_of_a_folder_of_runs_is_called_one(command, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("FILE").write_text("")
+    assert exit_code(*command) == 2
+    assert "FILE is a file, not a folder of runs." in capsys.readouterr().err
+
+
 def test_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert exit_code(*SMOKE, "--out", str(tmp_path / "file" / "out")) == 2
     assert "cannot write" in capsys.readouterr().err
-
-
-def test_failed_runs_are_named_and_exit_code_is_1(tmp_path, capsys, monkeypatch):
-    from supple_lab.run import run
-
-    def broken(*_):
-        raise RuntimeError("planted")
-
-    monkeypatch.setattr(run, "_train", broken)
-    assert exit_code(*SMOKE, "--out", str(tmp_path), "--methods", "aid") == 1
-    assert "failed: aid, seed 0 (run " in (error := capsys.readouterr().err)
-    assert "RuntimeError: planted" in error
-    monkeypatch.undo()
-    assert exit_code(*SMOKE, "--out", str(tmp_path), "--methods", "aid") == 1  # still failed, and still said
-    assert exit_code(*SMOKE, "--out", str(tmp_path), "--methods", "aid", "--retry-failed") == 0
 
 
 @pytest.mark.slow

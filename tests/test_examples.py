@@ -122,7 +122,7 @@ def test_own_method_with_a_taken_name_is_refused():
         name = "redo"
 
     with pytest.raises(LookupError, match=r"'redo' of the plugin's Mine is taken by supple.methods.redo.ReDo"):
-        registry._check_names([Mine], [Mine, ReDo])
+        registry.check_class(Mine, [Mine, ReDo], in_specs=False)
 
 
 def test_plugin_that_is_not_there_is_refused(capsys):

@@ -55,7 +55,7 @@ def test_a_taken_name_is_refused_before_anything_is_written(tmp_path, file):
 
 
 def test_a_plugin_is_looked_at_for_every_kind():
-    assert set(registry._kinds()) >= KINDS
+    assert set(registry.imported_bases()) >= KINDS
 
 
 class Bare:  # these are no Methods, or every test after this one would find them
@@ -99,6 +99,14 @@ class OfTheSameFields(Plain):
     name = "of_the_same_fields"
 
 
+class Numbered:
+    name = 7
+
+
+class Nameless(Bare):
+    pass
+
+
 @pytest.mark.parametrize(
     ("cls", "words"),
     [
@@ -107,25 +115,25 @@ class OfTheSameFields(Plain):
         (Undecorated, "Undecorated is no frozen dataclass"),
         (WithTable, r"WithTable\.rates is {} by default"),
         (WithPath, r"WithPath\.rates is \(PosixPath\('rates'\),\) by default, but"),
+        (Numbered, "Numbered has a name that is no text; give it one: name = 'numbered'"),
+        (Nameless, "Nameless has no name of its own; give it one: name = 'nameless'"),
     ],
 )
-def test_a_class_that_no_spec_can_hold_is_refused(cls, words):
+def test_a_class_that_cannot_be_named_or_that_no_spec_can_hold_is_refused(cls, words):
     with pytest.raises(registry.UnknownName, match=f"the plugin's {words}"):
-        registry._check_fields([cls])
+        registry.check_class(cls, [], in_specs=True)
 
 
-def test_fields_that_a_spec_can_hold_are_not_refused():
-    registry._check_fields([Plain, OfTheSameFields])
+def test_fields_that_a_spec_can_hold_and_a_nameless_class_that_others_build_upon_are_not_refused():
+    class Base:
+        pass
 
+    class Mine(Base):
+        name = "mine"
 
-def test_a_name_that_is_no_text_is_refused():
-    class Numbered:
-        name = 7
-
-    with pytest.raises(
-        registry.UnknownName, match="Numbered has a name that is no text; give it one: name = 'numbered'"
-    ):
-        registry._check_named([Numbered])
+    registry.check_class(Plain, [], in_specs=True)
+    registry.check_class(OfTheSameFields, [], in_specs=True)
+    registry.check_class(Base, [Mine], in_specs=False)
 
 
 def test_a_study_refuses_a_method_that_has_no_defaults_and_says_how_to_run_it():
@@ -137,11 +145,3 @@ def test_a_metric_that_has_no_defaults_is_refused_by_its_name(monkeypatch):
     monkeypatch.setattr(registry, "find", lambda base, name: Plain)
     with pytest.raises(registry.UnknownName, match=r"measures plain at its defaults, and Plain\.needed has none"):
         find_metrics(["plain"])
-
-
-def test_a_plugin_that_ends_the_process_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setitem(sys.modules, registry.PLUGIN_MODULE, None)
-    (tmp_path / "mine.py").write_text("raise SystemExit(0)")
-    with pytest.raises(registry.UnknownName, match="cannot be imported: SystemExit: 0"):
-        registry._import_plugin(str(tmp_path / "mine.py"))

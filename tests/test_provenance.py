@@ -24,30 +24,19 @@ def head(folder):
     return subprocess.check_output(("git", "-C", str(folder), "rev-parse", "HEAD"), text=True).strip()
 
 
-def test_commit_is_the_head_of_the_repository_that_tracks_the_file(repository):
-    assert commit_of(repository / "src" / "package" / "__init__.py") == head(repository)
-
-
-def test_changed_sources_make_the_commit_dirty(repository):
+def test_commit_is_the_head_of_the_repository_that_tracks_the_file_dirty_if_sources_differ(repository):
+    file = repository / "src" / "package" / "__init__.py"
+    (repository / "out.txt").write_text("0.9\n")  # results beside the sources
+    assert commit_of(file) == head(repository)
     (repository / "src" / "package" / "new.py").write_text("two = 2\n")
-    assert commit_of(repository / "src" / "package" / "__init__.py") == f"{head(repository)}-dirty"
+    assert commit_of(file) == f"{head(repository)}-dirty"
 
 
-def test_results_beside_the_sources_leave_the_commit_clean(repository):
-    (repository / "out.txt").write_text("0.9\n")
-    assert commit_of(repository / "src" / "package" / "__init__.py") == head(repository)
-
-
-def test_a_package_installed_into_another_repository_has_no_commit(repository):
-    installed = repository / "site-packages" / "package"
-    installed.mkdir(parents=True)
-    (installed / "__init__.py").write_text("")
-    assert commit_of(installed / "__init__.py") is None
-
-
-def test_a_package_outside_any_repository_has_no_commit(tmp_path):
-    (tmp_path / "__init__.py").write_text("")
-    assert commit_of(tmp_path / "__init__.py") is None
+def test_a_package_that_no_repository_tracks_has_no_commit(repository, tmp_path_factory):
+    for folder in (repository / "site-packages" / "package", tmp_path_factory.mktemp("outside")):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "__init__.py").write_text("")
+        assert commit_of(folder / "__init__.py") is None
 
 
 def test_provenance_names_torch_and_the_processor_and_is_json():

@@ -61,7 +61,6 @@ def supple(arguments: list[str]) -> int:
 
 
 def help_text() -> str:
-    """The commands, and what each does."""
     commands = registry.entries("command")
     names = [*ORDER, *sorted(set(commands) - set(ORDER))]
     lines = [f"  {name:<8} {commands[name].summary}" for name in names]
@@ -83,7 +82,7 @@ def command_of(arguments: Sequence[str]) -> Command:
 
 
 def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
-    """UnknownName for an option or a name that does not exist, as far as the sources tell."""
+    """UnknownName for an option or a name that does not exist, as far as the sources say."""
     parts = PARTS.get(command, {})
     fields = ["help", *registry.entries("command")[command].fields]
     if command == "play":

@@ -72,25 +72,17 @@ def decode(cls: Any, value: Any, *, path: str = "", infinite: bool = False) -> A
 def _decode_part(cls: Any, value: Json, path: str) -> Any:
     content = dict(value)
     if registry.kind_of(cls):
-        cls = registry.find(cls, checked(content.pop("kind", None), str, join(path, "kind")))
-    layout = layout_of(cls)
-    for name in content:
+        cls = registry.find(cls, checked(content.pop("kind", None), str, f"{path}.kind" if path else "kind"))
+    layout, values = layout_of(cls), {}
+    for name, part in content.items():
         if name not in layout.kinds:
             raise TypeError(f"{path or cls.__name__}: {registry.no_such('field', name, layout.kinds)}")
+        kind, infinite = layout.kinds[name]
+        values[name] = decode(kind, part, path=f"{path}.{name}" if path else name, infinite=infinite)
     for name in layout.needed:
         if name not in content:
-            raise TypeError(f"{join(path, name)} is missing.")
-    return cls(
-        **layout.absent
-        | {
-            name: decode(layout.kinds[name][0], part, path=join(path, name), infinite=layout.kinds[name][1])
-            for name, part in content.items()
-        }
-    )
-
-
-def join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+            raise TypeError(f"{path}.{name} is missing." if path else f"{name} is missing.")
+    return cls(**layout.absent | values)
 
 
 class Layout(NamedTuple):
@@ -104,12 +96,15 @@ class Layout(NamedTuple):
 
 @cache
 def layout_of(cls: Any) -> Layout:
-    """How the class is written and read."""
     own = fields(cls)
-    written = tuple((one.name, bool(one.metadata.get("later")), one.metadata.get("absent", one.default)) for one in own)
-    absent = {one.name: one.metadata["absent"] for one in own if "absent" in one.metadata}
-    needed = tuple(one.name for one in own if one.init and default_of(one) is MISSING)
-    return Layout(kinds_of(cls), written, absent, needed)
+    return Layout(
+        kinds=kinds_of(cls),
+        written=tuple(
+            (one.name, bool(one.metadata.get("later")), one.metadata.get("absent", one.default)) for one in own
+        ),
+        absent={one.name: one.metadata["absent"] for one in own if "absent" in one.metadata},
+        needed=tuple(one.name for one in own if one.init and default_of(one) is MISSING),
+    )
 
 
 @cache
@@ -169,7 +164,6 @@ class Option(NamedTuple):
             self.content[self.key] = from_text(values[0], self.kind, self.flag)
 
     def help(self, width: int) -> str:
-        """One or more lines."""
         default = "required" if self.default is MISSING else f"default: {typed(self.default)}"
         words = self.text if self.kind is bool else f"{self.text} ({default})".strip()
         first, indent = f"  {self.flag}{metavar(self.kind)}", " " * COLUMN

@@ -9,7 +9,6 @@ BAD_USAGE = 2
 
 
 def main() -> None:
-    """Entry point of the script."""
     if sys.argv[1:] == ["--version"]:
         print(f"supple {version()}")
         return
@@ -33,7 +32,6 @@ def version() -> str:
 
 
 def how_to_install(missing: str) -> str:
-    """What to do about a missing package."""
     return (
         f"the command line needs the laboratory, whose package {missing!r} is not installed. Install it with: "
         "pip install -e '.[lab]' in a checkout. The library itself, `import supple`, works without."

@@ -28,7 +28,7 @@ class Provenance:
 
 @cache
 def gather_provenance() -> Provenance:
-    """What can be said of this process. Sources copied without their repository are told their commit."""
+    """What can be said of this process. SUPPLE_COMMIT names the commit of sources without repository."""
     commit = os.environ.get("SUPPLE_COMMIT") or commit_of(Path(supple_lab.__file__))
     return Provenance(commit=commit, versions=versions(), machine=machine())
 
@@ -39,9 +39,9 @@ def hardware_of(device: torch.device) -> str:
 
 
 def commit_of(file: Path) -> str | None:
-    """The commit of the repository that tracks the file, with "-dirty" where its sources differ from it.
+    """The commit of the repository that tracks the file, with "-dirty" if its sources differ from it.
 
-    A package installed into somebody else's repository is not tracked there, and has no commit.
+    A package installed into another repository is not tracked there, and has no commit.
     """
     if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
         return None
@@ -85,7 +85,7 @@ def machine() -> dict[str, str | int | float | list[str]]:
 
 
 def cpu_name() -> str:
-    """What the processor calls itself, where Linux says it; its architecture elsewhere."""
+    """What the processor calls itself, if Linux says it; else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -142,9 +142,7 @@ def unknown(kind: str, name: str, names: Iterable[str]) -> UnknownName:
 def known(base: type[T]) -> dict[str, type[T]]:
     """Every finished class of a kind by its name, all imported."""
     import_plugin()
-    for entry in entries(kind_of(base)).values():
-        importlib.import_module(entry.module)
-    return {cls.name: cls for cls in sorted(_named(base), key=lambda cls: cls.name)}  # type: ignore[attr-defined]
+    return {cls.name: cls for cls in sorted(_all_named(base), key=lambda cls: cls.name)}  # type: ignore[attr-defined]
 
 
 @cache  # of what was found: ten thousand specs are read back in seconds
@@ -173,6 +171,12 @@ def no_such(kind: str, name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return f"no {kind} named '{name}'.{hint} Known: {', '.join(names)}."
+
+
+def _all_named(base: type[T]) -> list[type[T]]:
+    for entry in entries(kind_of(base)).values():
+        importlib.import_module(entry.module)
+    return _named(base)
 
 
 def _named(base: type[T]) -> list[type[T]]:
@@ -213,25 +217,48 @@ def _check_plugin(file: str) -> None:
     A study takes its own methods from its table: one of the plugin's with such a name would never be seen.
     """
     _import_plugin(file)
-    for kind in _kinds():
-        own = [cls for cls in _descendants(kind) if not _is_ours(cls) and not inspect.isabstract(cls)]
+    for base in imported_bases():
+        own = [cls for cls in _descendants(base) if not _is_ours(cls) and not inspect.isabstract(cls)]
         if own:
-            for entry in entries(kind_of(kind)).values():
-                importlib.import_module(entry.module)
-            _check_classes(own, _named(kind))
+            named = _all_named(base)
+            in_specs = any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls))
+            for mine in own:
+                check_class(mine, named, in_specs=in_specs)
 
 
-def _kinds() -> list[type[object]]:
+def imported_bases() -> list[type[object]]:
     """The base classes that are imported: the plugin imports those that it builds upon."""
     places = [path.rpartition(".") for path in BASES.values()]
     return [getattr(sys.modules[module], base) for module, _, base in places if module in sys.modules]
 
 
-def _check_classes(own: list[type[T]], named: list[type[T]]) -> None:
-    _check_named(own)
-    _check_names([cls for cls in own if cls in named], named)
-    if any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls)):
-        _check_fields([cls for cls in own if cls in named])
+def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
+    """UnknownName if a class of the plugin has no name, another's, or fields that a spec of a run cannot hold."""
+    who = f"the plugin's {mine.__name__}"
+    example = f"give it one: name = '{mine.__name__.lower()}'"
+    if "name" not in vars(mine):
+        if mine.__subclasses__():
+            return  # others build upon it, and it is no choice itself
+        raise UnknownName(f"{who} has no name of its own; {example}.")
+    if not isinstance(mine.name, str):
+        raise UnknownName(f"{who} has a name that is no text; {example}.")
+    for other in named:
+        if other is not mine and other.name == mine.name:
+            place = f"{other.__module__}.{other.__name__}"
+            raise UnknownName(f"the name '{mine.name}' of {who} is taken by {place}; give yours another.")
+    if in_specs:
+        is_decorated = "__dataclass_params__" in vars(mine) or not inspect.get_annotations(mine)
+        if not (is_decorated and dataclasses.is_dataclass(mine) and mine.__dataclass_params__.frozen):  # type: ignore[union-attr]
+            raise UnknownName(
+                f"{who} is no frozen dataclass, and its fields are what a run is known by; "
+                "write @dataclass(frozen=True, kw_only=True) above it."
+            )
+        for field in dataclasses.fields(mine):
+            if not _is_plain(default := default_of(field)):
+                raise UnknownName(
+                    f"{who}.{field.name} is {default!r} by default, but a run is known by "
+                    "numbers, text, None and tuples of them; make it one of these."
+                )
 
 
 @cache
@@ -250,54 +277,13 @@ def _import_plugin(file: str) -> str:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever the user's own code raises
         del sys.modules[PLUGIN_MODULE]
-        raise UnknownName(f"--plugin {file} cannot be imported: {_summary(error)}.") from error
+        words: str = str(error)
+        place: Any = traceback.extract_tb(error.__traceback__)[-1]
+        if isinstance(error, SyntaxError):
+            words, place = error.msg, error
+        said = f"{type(error).__name__}: {words} ({place.filename}, line {place.lineno})"
+        raise UnknownName(f"--plugin {file} cannot be imported: {said}.") from error
     return PLUGIN_MODULE
-
-
-def _summary(error: BaseException) -> str:
-    """The error and its line, without the way there."""
-    if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
-
-
-def _check_named(own: list[type[T]]) -> None:
-    """Refuse a class of the plugin without a name; one that others build upon needs none."""
-    for mine in own:
-        example = f"give it one: name = '{mine.__name__.lower()}'"
-        if "name" not in vars(mine) and not mine.__subclasses__():
-            raise UnknownName(f"the plugin's {mine.__name__} has no name of its own; {example}.")
-        if "name" in vars(mine) and not isinstance(mine.name, str):  # type: ignore[attr-defined]
-            raise UnknownName(f"the plugin's {mine.__name__} has a name that is no text; {example}.")
-
-
-def _check_names(own: list[type[T]], classes: list[type[T]]) -> None:
-    """Refuse a class of the plugin that has the name of another one."""
-    for mine in own:
-        for other in classes:
-            if other is not mine and other.name == mine.name:  # type: ignore[attr-defined]
-                raise UnknownName(
-                    f"the name '{mine.name}' of the plugin's {mine.__name__} is taken by "  # type: ignore[attr-defined]
-                    f"{other.__module__}.{other.__name__}; give yours another."
-                )
-
-
-def _check_fields(own: list[type[T]]) -> None:
-    """Refuse a class of the plugin whose fields cannot be written into a run's spec, and read back."""
-    for mine in own:
-        is_decorated = "__dataclass_params__" in vars(mine) or not inspect.get_annotations(mine)
-        if not (is_decorated and dataclasses.is_dataclass(mine) and mine.__dataclass_params__.frozen):  # type: ignore[attr-defined]
-            raise UnknownName(
-                f"the plugin's {mine.__name__} is no frozen dataclass, and its fields are what a run is known by; "
-                "write @dataclass(frozen=True, kw_only=True) above it."
-            )
-        for field in dataclasses.fields(mine):
-            if not _is_plain(default := default_of(field)):
-                raise UnknownName(
-                    f"the plugin's {mine.__name__}.{field.name} is {default!r} by default, but a run is known by "
-                    "numbers, text, None and tuples of them; make it one of these."
-                )
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
@@ -315,4 +301,4 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     is_part = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return is_part or value is dataclasses.MISSING or value is None or isinstance(value, (bool, int, float, str))
+    return is_part or value is None or value is dataclasses.MISSING or isinstance(value, (int, float, str))

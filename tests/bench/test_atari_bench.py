@@ -31,15 +31,6 @@ def test_stock_wrappers_show_the_frame_that_we_show():
     np.testing.assert_allclose(np.asarray(stock)[-1].astype(int), ours.astype(int), atol=1)
 
 
-def test_variables_are_there_while_processes_start_and_then_as_they_were(monkeypatch):
-    monkeypatch.setenv("SUPPLE_TEST_OLD", "mine")
-    monkeypatch.delenv("SUPPLE_TEST_NEW", raising=False)
-    before = dict(os.environ)
-    with atari.added_to_environment({"SUPPLE_TEST_OLD": "theirs", "SUPPLE_TEST_NEW": "theirs"}):
-        assert (os.environ["SUPPLE_TEST_OLD"], os.environ["SUPPLE_TEST_NEW"]) == ("theirs", "theirs")
-    assert dict(os.environ) == before
-
-
 def test_a_run_that_dies_is_told_of_while_another_still_runs():
     context = multiprocessing.get_context("spawn")
     rates, never = context.Queue(), context.Event()

@@ -2,7 +2,7 @@ import json
 import math
 
 from supple_lab.bench import sweep
-from supple_lab.bench.sweep import NotMeasured, OneSweep, bench_engine, row_of
+from supple_lab.bench.sweep import OneSweep, bench_sweep, row_of
 from supple_lab.cli import supple
 from supple_lab.sweep.executor import EngineMissing
 from supple_lab.sweep.local import Inline
@@ -35,9 +35,11 @@ def test_sweep_is_measured_on_whole_runs_and_written_with_machine_n_and_spread(t
     assert f"{row['efficiency']:.2f} [{worst:.2f}, {best:.2f}]" in capsys.readouterr().out
 
 
-def test_engine_that_is_not_installed_is_said_not_to_be_measured(monkeypatch):
+def test_engine_that_is_not_installed_is_said_not_to_be_measured(monkeypatch, capsys):
     def missing():
         raise EngineMissing("not here")
 
+    monkeypatch.setattr(sweep, "stages_of", lambda seconds: 1)
     monkeypatch.setattr(Inline, "check_installed", missing)
-    assert bench_engine(Inline, stages=1) == NotMeasured("inline", "not here")
+    assert list(bench_sweep(seconds_per_run=1.0, only="inline")) == []
+    assert capsys.readouterr().out == "not measured: inline: not here\n"

@@ -16,8 +16,8 @@ SIZE = {"--scenario.num-stages": "1", "--scenario.epochs": "1", "--scenario.num-
 TRAIN = ["train", *(word for option in SIZE.items() for word in option)]
 
 
-def obey_unread(*arguments: str, errors: int) -> subprocess.CompletedProcess[str]:
-    """Obey a command line, its output a pipe whose reader has gone before anything was written."""
+def run_unread(*arguments: str, errors: int) -> subprocess.CompletedProcess[str]:
+    """Run a command line, its output a pipe whose reader has gone before anything was written."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -28,7 +28,7 @@ def obey_unread(*arguments: str, errors: int) -> subprocess.CompletedProcess[str
 
 @pytest.mark.slow
 def test_run_whose_output_and_errors_nobody_reads_is_done_all_the_same(tmp_path):
-    assert obey_unread(*TRAIN, "--out", str(tmp_path), errors=subprocess.STDOUT).returncode == 0
+    assert run_unread(*TRAIN, "--out", str(tmp_path), errors=subprocess.STDOUT).returncode == 0
     (folder,) = Store.open(tmp_path).folders()
     assert folder.state() == "done"
 
@@ -36,7 +36,7 @@ def test_run_whose_output_and_errors_nobody_reads_is_done_all_the_same(tmp_path)
 def test_list_that_nobody_reads_ends_without_a_traceback(tmp_path):
     store = Store.create(tmp_path)
     store.folder(chain_spec()).create(chain_spec())
-    ended = obey_unread("list", "runs", "--out", str(tmp_path), errors=subprocess.PIPE)
+    ended = run_unread("list", "runs", "--out", str(tmp_path), errors=subprocess.PIPE)
     assert (ended.returncode, ended.stderr) == (0, "1 run: 1 waiting\n")
 
 
@@ -48,10 +48,7 @@ def test_what_was_read_before_the_reader_left_is_whole():
         os.close(reader)
         for _ in range(2):
             print("after", file=stream, flush=True)
-
-
-def test_stream_that_is_closed_goes_nowhere():
-    with patient(None) as stream:
+    with patient(None) as stream:  # closed from the start
         print("nothing", file=stream, flush=True)
 
 

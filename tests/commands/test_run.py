@@ -5,11 +5,12 @@ import json
 import pytest
 
 from supple.methods.activations import UseAID
-from supple_lab import registry
+from supple_lab import commands, registry
 from supple_lab.cli import supple
 from supple_lab.commands.run import Run
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import StudyOptions
+from supple_lab.run import run
 from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
 from supple_lab.sweep.executor import Executor
@@ -58,6 +59,8 @@ def test_what_cannot_be_is_refused_with_a_sentence(arguments, sentence, capsys, 
 
 
 def test_fields_are_set_for_methods_that_are_named_alone(capsys):
+    assert supple(["run", "theory", "--precision", "bf16"]) == 2
+    assert "theory trains nothing, so --precision would change nothing" in capsys.readouterr().err
     assert supple(["run", "quickstart", "--method.relu-prob", "0.5"]) == 2
     assert "--method.relu-prob sets a field of methods; name them with --methods." in capsys.readouterr().err
     order = StudyOptions(scale="smoke", methods=("aid",), changes=(("method.relu-prob", "0.5"),))
@@ -73,8 +76,8 @@ def test_a_study_with_a_changed_method_is_run_reported_and_another_grid(tmp_path
     told = capsys.readouterr().out
     assert "device: cpu (torch sees no CUDA GPU here)\n" in told
     assert told.count("Smoke scale: the numbers mean nothing.") == 1
-    (run,) = json.loads((tmp_path / "report" / "quickstart.json").read_text())["runs"]
-    assert (run["spec"]["method"]["relu_prob"], run["spec"]["optimizer"]["learning_rate"]) == (0.5, 2e-3)
+    (made,) = json.loads((tmp_path / "report" / "quickstart.json").read_text())["runs"]
+    assert (made["spec"]["method"]["relu_prob"], made["spec"]["optimizer"]["learning_rate"]) == (0.5, 2e-3)
     assert supple([*command, "--quiet"]) == 0
     told = capsys.readouterr()
     assert "another grid of this study (changes" in told.err
@@ -103,64 +106,39 @@ def test_study_is_continued_from_its_mirror_alone(tmp_path, capsys):
     assert (tmp_path / "there" / "report" / "index.html").exists()
 
 
-def test_report_that_raises_hides_no_failed_run(tmp_path, capsys, monkeypatch):
-    from supple_lab.commands import run as command
-    from supple_lab.run import run
+QUIET = [*SMOKE, "--engine", "inline", "--quiet", "--out"]
 
-    def broken(*_):
-        raise RuntimeError("planted in the run")
 
-    def torn(*_):
-        raise ValueError("planted in the report")
+def broken(*_):
+    raise RuntimeError("planted in the run")
 
+
+def torn(*_):
+    raise ValueError("planted in the report")
+
+
+def test_report_that_raises_hides_no_failed_run_and_is_not_taken_for_done(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(commands.run, "make_report", torn)
+    with pytest.raises(ValueError, match="planted in the report"):
+        supple([*QUIET, str(tmp_path / "done")])
     monkeypatch.setattr(run, "_train", broken)
-    monkeypatch.setattr(command, "make_report", torn)
-    assert supple([*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]) == 1
+    assert supple([*QUIET, str(tmp_path / "failed")]) == 1
     error = capsys.readouterr().err
     assert 0 <= error.index("planted in the run") < error.index("the report could not be made: ValueError: planted in")
 
 
-def test_report_that_raises_is_not_taken_for_done(tmp_path, monkeypatch):
-    from supple_lab.commands import run as command
-
-    def torn(*_):
-        raise ValueError("planted in the report")
-
-    monkeypatch.setattr(command, "make_report", torn)
-    with pytest.raises(ValueError, match="planted in the report"):
-        supple([*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)])
-
-
-def test_traceback_of_a_failed_run_is_told(tmp_path, capsys, monkeypatch):
-    from supple_lab.run import run
-
-    def broken(*_):
-        raise RuntimeError("planted")
-
-    monkeypatch.setattr(run, "_train", broken)
-    assert supple([*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]) == 1
-    error = capsys.readouterr().err
-    assert "failed: aid, seed 0" in error
-    assert "in broken" in error
-    assert 'raise RuntimeError("planted")' in error
-
-
-def test_run_that_failed_before_is_not_told_as_if_it_had_been_tried_again(tmp_path, capsys, monkeypatch):
-    from supple_lab.run import run
-
-    def broken(*_):
-        raise RuntimeError("planted")
-
-    command = [*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]
+def test_failed_run_is_told_with_its_traceback_and_not_tried_again_unless_asked(tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as planted:
         planted.setattr(run, "_train", broken)
-        assert supple(command) == 1
-    assert "--retry-failed" not in capsys.readouterr().err
-    assert supple(command) == 1
+        assert supple([*QUIET, str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert all(words in error for words in ("failed: aid, seed 0 (run ", "in broken", 'raise RuntimeError("planted in'))
+    assert "--retry-failed" not in error
+    assert supple([*QUIET, str(tmp_path)]) == 1
     error = capsys.readouterr().err
     assert "failed before, not tried again: aid, seed 0" in error
     assert "note: 1 run was not tried again after failing before; --retry-failed tries it.\n" in error
-    assert supple([*command, "--retry-failed"]) == 0
+    assert supple([*QUIET, str(tmp_path), "--retry-failed"]) == 0
 
 
 @pytest.fixture
@@ -173,15 +151,10 @@ def supervised_cnns(tmp_path, monkeypatch):
     return ["run", "supervised", *asked, *folders], tmp_path / "data" / "cifar-10-batches-bin"
 
 
-def test_data_that_are_nowhere_are_told_once_before_a_run_begins(supervised_cnns, tmp_path, capsys):
-    assert supple(supervised_cnns[0]) == 2
-    told = capsys.readouterr().err
-    assert told.count("cifar10 is not here") == 1
-    assert not list(tmp_path.glob("out/runs/*"))
-
-
 def test_every_dataset_that_is_nowhere_is_named_and_how_to_run_the_rest(supervised_cnns, tmp_path, capsys):
     command, folder = supervised_cnns
+    assert supple(command) == 2
+    assert capsys.readouterr().err.count("cifar10 is not here") == 1
     folder.mkdir(parents=True)
     (folder / "data_batch_1.bin").write_bytes(b"there")
     at = command.index("--only")
@@ -219,8 +192,3 @@ def test_runs_have_the_precision_asked_for_one_name_where_it_is_the_default_and_
         folders = list(Store.open(tmp_path).folders())
         assert len(folders) == len(found)
         assert {folder.status()["precision"] for folder in folders} == found
-
-
-def test_precision_of_a_study_that_trains_nothing_is_refused(tmp_path, capsys):
-    assert supple(["run", "theory", "--precision", "bf16", "--out", str(tmp_path)]) == 2
-    assert "theory trains nothing, so --precision would change nothing" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """A small client of Chromium's DevTools protocol, over a pipe: no port, no package."""
 
-import base64
 import json
 import os
 import shutil
@@ -120,11 +119,6 @@ class Browser:
         """Press and release the left button over an element."""
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.move(selector, kind=kind, button="left", clickCount=1)
-
-    def screenshot(self, path, **clip):
-        """The whole page as a PNG."""
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, **clip)
-        path.write_bytes(base64.b64decode(shot["data"]))
 
 
 @contextmanager

@@ -15,20 +15,14 @@ def trimmed(table):
     return found
 
 
-def test_claims_that_nothing_was_run_for_are_left_out():
-    assert only_asked(study_report(claims=(NOT_RUN, CLAIM))).claims == (CLAIM,)
-
-
-def test_empty_panels_are_left_out_without_a_word():
-    drawn = panel(curve())
-    (left,) = only_asked(study_report(figure(panel(title="ResNet-18"), drawn))).figures
+def test_claims_that_nothing_was_run_for_and_empty_panels_are_left_out_without_a_word():
+    drawn, empty = panel(curve()), figure(panel())
+    asked = only_asked(study_report(figure(panel(title="ResNet-18"), drawn), empty, claims=(NOT_RUN, CLAIM)))
+    assert asked.claims == (CLAIM,)
+    left, kept = asked.figures
+    assert kept == empty  # a figure without any curve keeps its panels
     assert left.panels == (drawn,)
     assert left.filled().caption == left.caption
-
-
-def test_a_figure_without_any_curve_keeps_its_panels():
-    empty = figure(panel())
-    assert only_asked(study_report(empty)).figures == (empty,)
 
 
 def test_rows_and_columns_of_dashes_are_left_out_and_bold_cells_move_along():

@@ -50,8 +50,13 @@ def test_bootstrap_over_few_seeds_is_narrower_than_students_interval():
     assert wide_low < low < high < wide_high
 
 
-def test_interval_of_equal_seeds_is_a_point():
-    assert mean_interval(np.full(4, 0.25)) == (0.25, 0.25)
+def test_a_shown_mean_has_the_samples_deviation_and_carries_its_bootstrap_interval():
+    values = SEEDS["five"]
+    assert mean_and_std(values) == pytest.approx((values.mean(), stats.tstd(values)))
+    assert [format_mean(np.array(some)) for some in ([0.5], [0.4, 0.6])] == ["0.500", "0.500 ± 0.141"]
+    assert format_mean(values).interval == bootstrap_interval(values, np.random.default_rng(SEED))
+    assert format_mean(values[:1]).interval is None
+    assert bootstrap_interval(np.array([0.4, 0.6]), np.random.default_rng(0)) == (0.4, 0.6)  # 1 in 4 has a seed twice
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -60,33 +65,11 @@ def test_fewer_than_two_seeds_have_no_interval(number):
     assert bootstrap_interval(np.ones(number), np.random.default_rng(0)) is None
 
 
-def test_two_seeds_have_both_intervals():
-    values = np.array([0.4, 0.6])
-    assert mean_interval(values) == pytest.approx((0.5 - 12.706 * 0.1, 0.5 + 12.706 * 0.1), abs=1e-4)
-    assert bootstrap_interval(values, np.random.default_rng(0)) == (0.4, 0.6)  # 1 resample in 4 has either seed twice
-
-
 def test_bootstrap_draws_ten_thousand_resamples_unless_told_otherwise():
     generators = [np.random.default_rng(0) for _ in range(2)]
     bootstrap_interval(SEEDS["five"], generators[0])
     generators[1].integers(5, size=(10_000, 5))
     assert generators[0].random() == generators[1].random()
-
-
-def test_deviation_is_the_samples_own():
-    values = SEEDS["five"]
-    assert mean_and_std(values) == pytest.approx((values.mean(), stats.tstd(values)))
-
-
-def test_one_seed_is_shown_without_a_deviation():
-    assert format_mean(np.array([0.5])) == "0.500"
-    assert format_mean(np.array([0.4, 0.6])) == "0.500 ± 0.141"
-
-
-def test_a_shown_mean_carries_its_bootstrap_interval():
-    values = SEEDS["five"]
-    assert format_mean(values).interval == bootstrap_interval(values, np.random.default_rng(SEED))
-    assert format_mean(values[:1]).interval is None
 
 
 def test_intervals_at_many_positions_are_those_of_each_and_none_where_a_value_is_missing():

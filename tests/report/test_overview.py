@@ -54,29 +54,10 @@ def test_index_of_two_studies_lists_every_claim_with_verdict_and_link(tmp_path):
     links = {link["href"] for link in elements.of("a")}
     targets = {f"{study}.html{end}" for study in ("sample", "other") for end in ("", "#claim-1", "#claim-2")}
     assert links == targets
+    rows = {attrs.get("id") for attrs in Elements((tmp_path / "sample.html").read_text()).of("tr")}
+    assert {"claim-1", "claim-2"} <= rows
     assert [image["src"].startswith("data:image/png;base64,") for image in elements.of("img")] == [True, True]
     assert len(text.encode()) < MAX_BYTES
-
-
-def test_one_claim_and_one_run_are_told_as_one(tmp_path):
-    for info, claims in ((INFO, (CLAIM,)), (OTHER, ())):
-        write_report(tmp_path, info, results=Results((run(),)), report=study_report(FIGURE, claims=claims))
-    words = "".join(Elements((tmp_path / "index.html").read_text()).text)
-    assert "1 claim in 2 studies" in words
-    assert words.count("1 of 1 run finished") == 2
-
-
-def test_links_of_claims_lead_to_their_rows(tmp_path):
-    write(tmp_path, INFO, claims=(CLAIM, CLAIM))
-    ids = {attrs.get("id") for attrs in Elements((tmp_path / "sample.html").read_text()).of("tr")}
-    assert {"claim-1", "claim-2"} <= ids
-
-
-def test_index_says_how_many_runs_are_damaged(tmp_path):
-    write(tmp_path, OTHER)
-    results = Results((*RESULTS.runs, run(seed=9, state="damaged", records=())))
-    write_report(tmp_path, INFO, results=results, report=study_report(FIGURE))
-    assert "1 damaged" in (tmp_path / "index.html").read_text()
 
 
 def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_reported(tmp_path):
@@ -86,14 +67,6 @@ def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_repor
     write(tmp_path, OTHER)
     words = "".join(Elements((tmp_path / "index.html").read_text()).text)
     assert words.count("some settings were selected on the very seeds reported") == 1
-
-
-def test_index_says_where_nothing_is_trained(tmp_path):
-    write(tmp_path, OTHER)
-    write_report(tmp_path, INFO, results=Results(()), report=study_report(FIGURE))
-    words = "".join(Elements((tmp_path / "index.html").read_text()).text)
-    assert "sample · quick scale · nothing is trained" in words
-    assert "other · quick scale · 2 of 4 runs finished" in words
 
 
 def test_a_card_of_a_version_that_said_nothing_of_selection_is_shown(tmp_path):
@@ -117,3 +90,16 @@ def test_a_damaged_card_is_left_out(tmp_path):
 
 def test_file_names_begin_with_the_study_once():
     assert [INFO.stem(name) for name in ("sample", "sample_grid", "grid")] == ["sample", "sample_grid", "sample_grid"]
+
+
+def test_index_says_how_the_runs_of_each_study_stand(tmp_path):
+    damaged = Results((*RESULTS.runs, run(seed=9, state="damaged", records=())))
+    studies = {"sample": damaged, "idle": Results(()), "single": Results((run(),))}
+    for study, results in studies.items():
+        made = study_report(FIGURE, claims=(CLAIM,) if study == "single" else ())
+        write_report(tmp_path, replace(INFO, study=study), results=results, report=made)
+    words = "".join(Elements((tmp_path / "index.html").read_text()).text)
+    assert "1 claim in 3 studies" in words
+    assert "sample · quick scale · 2 of 5 runs finished · 1 damaged" in words
+    assert "idle · quick scale · nothing is trained" in words
+    assert "single · quick scale · 1 of 1 run finished" in words

@@ -21,29 +21,17 @@ from samples import (
     histogram,
     panel,
     run,
-    spec,
     study_report,
 )
 
 from supple.methods.activations import UseAID
 from supple.methods.vanilla import Vanilla
-from supple_lab.data.digits import Digits
-from supple_lab.data.slice import Slice
-from supple_lab.files import StorageError
 from supple_lab.report.figure import Curve, Estimate, Part
 from supple_lab.report.page import MAX_BYTES, MAX_PARTS, MAX_POINTS, MAX_ROWS, facts, page, thinned
-from supple_lab.report.study_json import (
-    missing_groups,
-    missing_words,
-    progress_bars,
-    run_view,
-    short_of,
-    show_seconds,
-    trained_on,
-)
+from supple_lab.report.remarks import missing_groups, missing_words, progress_bars, short_of, show_seconds
 from supple_lab.report.write import write_report
 from supple_lab.results.intervals import format_mean
-from supple_lab.results.results import Results, dataset_of
+from supple_lab.results.results import Results
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"' & -->"
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("aid", "AID", seed=2)))
@@ -144,6 +132,10 @@ def test_every_curve_is_drawn_and_its_numbers_are_in_the_page():
         np.testing.assert_allclose(shown["middle"], made.middle, atol=1e-4)
         np.testing.assert_allclose(shown["low"], made.low, atol=1e-4)
         np.testing.assert_allclose(shown["high"], made.high, atol=1e-4)
+        np.testing.assert_allclose([shown["lower"], shown["upper"]], made.bootstrap, atol=1e-4)
+        assert (made.bootstrap[0] <= made.middle).all()
+    assert "95% bootstrap from" in text
+    assert "lower" not in data_of(render(figure(panel(curve(num_seeds=1)))))[0][0]["curves"][0]
     assert f"{DEMO.panels[0].curves[0].middle[3]:.3f}" in "".join(elements.text)  # readable without the script
 
 
@@ -181,13 +173,9 @@ def test_legend_is_a_button_per_curve_and_curves_point_to_it():
     elements = Elements(render(DEMO))
     buttons = [attrs for attrs in elements.of("button") if "data-entry" in attrs]
     assert [button["aria-pressed"] for button in buttons] == ["true", "true"]
-    assert {attrs["data-entry"] for attrs in elements.of("g", "curve")} == {attrs["data-entry"] for attrs in buttons}
-
-
-def test_picture_is_described_in_words():
-    label = Elements(render(DEMO)).of("svg", "axes")[0]["aria-label"]
     first, last = DEMO.panels[0].curves[1].middle[[0, -1]]
-    assert f"AID: from {first:.3f} to {last:.3f}" in label
+    assert f"AID: from {first:.3f} to {last:.3f}" in elements.of("svg", "axes")[0]["aria-label"]  # in words
+    assert {attrs["data-entry"] for attrs in elements.of("g", "curve")} == {attrs["data-entry"] for attrs in buttons}
 
 
 def test_every_reference_inside_the_page_has_a_target():
@@ -234,17 +222,17 @@ def test_hostile_words_stay_words_everywhere():
     assert HOSTILE in "".join(elements.text)
 
 
-def test_scale_and_notes_stand_under_the_title():
-    text = page(
-        replace(INFO, notes=("Slim networks.",)),
-        RESULTS,
-        report=replace(study_report(DEMO), notes=("Selected on the seeds reported.",)),
-        provenance=PROVENANCE,
+def test_scale_and_notes_stand_under_the_title_and_many_notes_are_folded_away():
+    noted = replace(study_report(DEMO), notes=tuple(f"Note {i}." for i in range(5)))
+    few, many = (
+        page(replace(INFO, notes=("Slim networks.",)), RESULTS, report=made, provenance=PROVENANCE)
+        for made in (replace(noted, notes=noted.notes[:2]), noted)
     )
-    head = "".join(Elements(text[: text.index("</header>")]).text)
-    for words in ("quick: not the paper's protocol: ", "Slim networks.", "Selected on the seeds reported."):
-        assert words in head
+    head = "".join(Elements(few[: few.index("</header>")]).text)
+    assert all(words in head for words in ("quick: not the paper's protocol: ", "Slim networks.", "Note 1."))
     assert "not the paper's protocol" not in render(DEMO, info=replace(INFO, scale="paper"))
+    assert [len(Elements(text).of("details", "folded")) for text in (few, many)] == [0, 1]
+    assert all(note in many for note in noted.notes)
 
 
 def test_negative_numbers_of_claims_have_a_true_minus():
@@ -265,41 +253,15 @@ def test_a_claim_can_be_traced_to_its_runs():
     assert "150 runs" in "".join(Elements(text).text)
 
 
-def test_bold_cells_of_a_table_are_bold():
-    elements = Elements(render(DEMO, tables=(replace(TABLE, bold=frozenset({(1, 2)})),)))
-    assert len(elements.of("td", "bold")) == 1
-
-
 def test_tables_show_the_bootstrap_interval_under_the_mean():
     values = np.array([-0.2, 0.6, 0.8])
     low, high = format_mean(values).interval
-    elements = Elements(render(DEMO, tables=(replace(TABLE, rows=(("AID", format_mean(values), "0.9"),)),)))
-    assert len(elements.of("span", "bootstrap")) == 1
+    table = replace(TABLE, rows=(("AID", format_mean(values), "0.9"),), bold=frozenset({(0, 2)}))
+    elements = Elements(render(DEMO, tables=(table,)))
+    assert len(elements.of("span", "bootstrap")) == len(elements.of("td", "bold")) == 1
     text = "".join(elements.text)
     assert f"[\N{MINUS SIGN}{-low:.3f} to {high:.3f}]" in text
     assert "In brackets: 95% percentile bootstrap interval" in text
-
-
-def test_numbers_under_the_pointer_have_bootstrap_intervals_of_the_mean():
-    made = DEMO.panels[0].curves[0]
-    text = render(DEMO)
-    shown = data_of(text)[0][0]["curves"][0]
-    for name, ends in zip(("lower", "upper"), made.bootstrap, strict=True):
-        np.testing.assert_allclose(shown[name], ends, atol=1e-4)
-    assert (made.bootstrap[0] <= made.middle).all()
-    assert "95% bootstrap from" in text
-    assert "lower" not in data_of(render(figure(panel(curve(num_seeds=1)))))[0][0]["curves"][0]
-
-
-def test_a_claim_over_many_conditions_shows_a_mark_for_each():
-    parts = tuple(
-        Part(name=f"network {i}", measured="0.1", interval=None, n=3, verdict=verdict)
-        for i, verdict in enumerate(("holds", "holds", "fails"))
-    )
-    row = replace(CLAIM, measured="holds in 2 of 3 (at least 3?)", parts=parts)
-    elements = Elements(render(DEMO, claims=(row,), results=Results(RESULTS.finished)))
-    assert [attrs["class"] for attrs in elements.of("i")] == ["holds", "holds", "fails"]
-    assert [attrs["title"] for attrs in elements.of("i")][2] == "network 2: fails"
 
 
 def test_a_claim_over_groups_shows_a_line_for_each_with_its_verdict_and_its_parts():
@@ -321,6 +283,9 @@ def test_a_claim_over_groups_shows_a_line_for_each_with_its_verdict_and_its_part
     text = "".join(elements.text)
     assert "not decided, CBP: holds in 0 of 1; may be chance" in text
     assert "fails, a place: 0.1: fall" in text
+    alone = Elements(render(DEMO, claims=(replace(row, parts=(leaf,)),), results=Results(RESULTS.finished)))
+    assert [attrs["title"] for attrs in alone.of("i")] == ["a place: fails"]
+    assert [attrs["class"] for attrs in alone.of("i")] == ["fails"]
 
 
 def test_why_a_claim_is_not_decided_stands_on_the_page_on_the_card_and_in_each_table(tmp_path):
@@ -332,33 +297,18 @@ def test_why_a_claim_is_not_decided_stands_on_the_page_on_the_card_and_in_each_t
         assert row.remark in (tmp_path / name).read_text(), name
 
 
-def test_many_notes_are_folded_away_and_still_there():
-    few, many = (study_report(DEMO) for _ in range(2))
-    notes = tuple(f"Note {i}." for i in range(5))
-    folded, open_ = (
-        page(INFO, RESULTS, report=replace(made, notes=told), provenance=PROVENANCE)
-        for made, told in ((many, notes), (few, notes[:2]))
-    )
-    assert len(Elements(folded).of("details", "folded")) == 1
-    assert all(note in folded for note in notes)
-    assert Elements(open_).of("details", "folded") == []
-
-
-def test_runs_that_say_where_they_were_trained_are_quoted():
-    facts = [{"hardware": "an H200", "commit": "abc"}, {"hardware": "an H200", "commit": "def"}]
-    runs = tuple(run(seed=seed, facts={**one, "versions": {"torch": "2.13"}}) for seed, one in enumerate(facts))
-    text = "".join(Elements(render(DEMO, results=Results(runs))).text)
-    for words in ("cpu: an H200", "2 different ones: abc, def", "torch 2.13"):
-        assert words in text
-
-
-def test_page_says_in_which_precision_the_runs_were_made():
+def test_page_says_in_which_precision_and_where_the_runs_were_made():
     one, several = (
         "".join(Elements(render(DEMO, results=Results(runs))).text)
         for runs in ((run(),), (run(), run(seed=1), replace(run(seed=2), device="cuda")))
     )
     assert "float32 (fp32)" in one
     assert "float32 (fp32), 2 runs; TensorFloat-32 (tf32), 1 run" in several
+    assert "cpu, 2 runs; cuda, 1 run" in several
+    facts = [{"hardware": "an H200", "commit": commit, "versions": {"torch": "2.13"}} for commit in ("abc", "def")]
+    runs = tuple(run(seed=seed, facts=one) for seed, one in enumerate(facts))
+    text = "".join(Elements(render(DEMO, results=Results(runs))).text)
+    assert all(words in text for words in ("cpu: an H200", "2 different ones: abc, def", "torch 2.13"))
 
 
 def test_missing_runs_are_told_apart_by_condition_and_settings():
@@ -377,7 +327,6 @@ def test_missing_runs_are_told_apart_by_condition_and_settings():
 
 def test_runs_are_called_by_the_labels_of_figures_where_they_have_any():
     runs = Results((run(Vanilla(), label="ReLU"), run(Vanilla(), seed=1, label="ReLU", state="failed"), run(seed=2)))
-    assert [run_view(one, "")["method"] for one in runs.runs] == ["ReLU", "ReLU", "aid"]
     assert [group["method"] for group in missing_groups(runs)] == ["ReLU"]
     assert [bar["name"] for bar in progress_bars(runs)] == ["ReLU on digits"]
 
@@ -406,48 +355,26 @@ def test_missing_runs_are_counted_in_whole_sentences(states, short, rest):
     assert missing_words(results) in text
 
 
-def test_a_list_of_missing_runs_that_is_cut_says_so():
-    runs = tuple(run(seed=seed, state="failed", reason=f"reason {seed}") for seed in range(MAX_ROWS + 2))
-    text = "".join(Elements(render(DEMO, results=Results(runs))).text)
-    assert "And 2 more; sample.json names every run." in text
-
-
-def test_a_slice_is_called_by_what_it_is_cut_from():
-    whole = spec(UseAID(), 0)
-    cut = replace(whole, problem=replace(whole.problem, dataset=Slice(of=Digits(), num_train=40, num_test=20)))
-    assert (dataset_of(whole), dataset_of(cut)) == ("digits", "slice of digits")
-
-
-def test_seeds_are_those_that_ran():
+def test_bars_show_how_the_runs_of_a_method_stand():
+    elements = Elements(render(DEMO))
+    assert [attrs["style"] for attrs in elements.of("i")] == ["width:50.0%", "width:50.0%"]
+    assert elements.of("div", "track")[0]["aria-label"] == "1 diverged, 1 not started"
+    assert 'id="missing"' not in render(DEMO, results=Results(RESULTS.finished))
     few = Results((run(seed=0), run(seed=1), run(seed=2, state="waiting"), run(seed=3, state="interrupted")))
     assert ("seeds", "2 of 4") in facts(INFO, few)
     assert ("seeds", "2") in facts(INFO, RESULTS)
 
 
-def test_bars_show_how_the_runs_of_a_method_stand():
-    elements = Elements(render(DEMO))
-    assert [attrs["style"] for attrs in elements.of("i")] == ["width:50.0%", "width:50.0%"]
-    assert elements.of("div", "track")[0]["aria-label"] == "1 diverged, 1 not started"
-
-
-def test_page_without_any_runs_says_so():
+def test_page_without_any_runs_says_so_and_speaks_of_no_scale_of_runs():
     text = render(figure(panel()), results=Results(()), tables=(replace(TABLE, rows=()),), claims=())
     elements = Elements(text)
     assert elements.open == []
-    assert "".join(elements.text).count("no finished runs yet") == 3  # two drawings and a table
-
-
-def test_page_of_a_study_that_trains_nothing_speaks_of_no_scale_of_runs():
-    text = "".join(Elements(render(DEMO, results=Results(()))).text)
-    for words in ("not the paper's protocol", "0 of 0", "time spent", "0 runs", "runs trained on", "over seeds lies"):
-        assert words not in text
-    assert "nothing is trained" in text
-    assert all(words in "".join(Elements(render(DEMO)).text) for words in ("not the paper's protocol", "time spent"))
-
-
-def test_page_with_all_runs_done_mentions_nothing_missing():
-    text = render(DEMO, results=Results(RESULTS.finished))
-    assert 'id="missing"' not in text
+    words = "".join(elements.text)
+    assert words.count("no finished runs yet") == 3  # two drawings and a table
+    assert "nothing is trained" in words
+    for strange in ("not the paper's protocol", "0 of 0", "time spent", "0 runs", "runs trained on", "over seeds lies"):
+        assert strange not in words
+    assert all(usual in "".join(Elements(render(DEMO)).text) for usual in ("not the paper's protocol", "time spent"))
 
 
 def test_page_of_a_large_study_stays_under_two_megabytes():
@@ -464,6 +391,7 @@ def test_page_of_a_large_study_stays_under_two_megabytes():
     tables = (replace(TABLE, header=("a",) * 10, rows=rows),)
     text = render(*large, results=Results(runs), claims=claims, tables=tables)
     assert 300_000 < len(text.encode()) <= MAX_BYTES == 2_000_000
+    assert f"And {3000 - MAX_ROWS} more; sample.json names every run." in "".join(Elements(text).text)
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_points(monkeypatch):
@@ -481,12 +409,9 @@ def test_thinning_keeps_the_last_point_and_says_so():
     assert kept.panels[0].curves[0].x[-1] == long.panels[0].curves[0].x[-1]
     assert kept.caption == "A caption. (The page shows one point in 3.)"
     assert thinned([DEMO], MAX_POINTS) == [DEMO]
-
-
-def test_estimates_are_thinned_and_other_panels_are_not():
     x = np.arange(2.0 * MAX_POINTS)
-    long = Estimate(method="aid", label="IQM", x=x, middle=x, low=x - 1, high=x + 1, n=85)
-    kept = thinned([figure(panel(long), bars())], MAX_POINTS)[0]
+    scores = Estimate(method="aid", label="IQM", x=x, middle=x, low=x - 1, high=x + 1, n=85)
+    kept = thinned([figure(panel(scores), bars())], MAX_POINTS)[0]
     assert (kept.panels[0].curves[0].high - kept.panels[0].curves[0].x == 1).all()
     assert len(kept.panels[0].curves[0].middle) == MAX_POINTS
     assert len(kept.panels[1].bars[0].x) == 2
@@ -509,28 +434,9 @@ def test_report_folder_has_every_promised_file(tmp_path):
         *("sample_claims.md", "sample_claims.tex", "sample_claims.csv"),
     }
     assert all(path.stat().st_size > 0 for path in index.parent.iterdir())
-
-
-def test_links_beside_the_page_lead_to_files_that_are_there(tmp_path):
-    index = write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO))
     links = {attrs["href"] for attrs in Elements(index.read_text()).of("a") if not attrs["href"].startswith("#")}
     assert links
-    assert all((tmp_path / link).is_file() for link in links)
-
-
-def test_a_second_report_replaces_the_first_and_leaves_no_parts(tmp_path):
-    write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO))
+    assert all((index.parent / link).is_file() for link in links)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO))
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
-
-
-def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="cannot write .*file"):
-        write_report(tmp_path / "file", INFO, results=RESULTS, report=study_report(DEMO))
-
-
-def test_devices_of_one_run_each_are_told_as_such():
-    runs = [run(), replace(run(seed=1), device="cuda"), replace(run(seed=2), device="cuda")]
-    assert trained_on(runs) == "cuda (2 runs); cpu (1 run)"
+    write_report(index.parent, INFO, results=RESULTS, report=study_report(DEMO))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before  # replaced, and no parts are left

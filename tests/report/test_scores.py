@@ -52,6 +52,7 @@ def test_games_are_resampled_apart():
     apart = np.repeat(np.arange(6.0)[:, None], 5, axis=1)  # no spread within a game: other seeds change nothing
     middle = float(iqm(apart.ravel()))
     assert stratified_bootstrap(apart, np.random.default_rng(0)) == pytest.approx((middle, middle))
+    assert stratified_bootstrap(SCORES[:, :1], np.random.default_rng(0)) is None  # of a single seed
 
 
 def test_a_game_keeps_its_own_seeds():
@@ -73,7 +74,3 @@ def test_equal_generators_give_equal_intervals_also_in_parts(monkeypatch):
     assert whole == stratified_bootstrap(SCORES, np.random.default_rng(5), num_resamples=1_000)
     monkeypatch.setattr("supple_lab.results.scores.LARGEST_DRAW", 10_000)
     assert whole == pytest.approx(stratified_bootstrap(SCORES, np.random.default_rng(5), num_resamples=1_000))
-
-
-def test_a_single_seed_has_no_interval():
-    assert stratified_bootstrap(SCORES[:, :1], np.random.default_rng(0)) is None

@@ -84,14 +84,6 @@ def test_series_hold_every_record_of_every_run():
     assert len(series) == 5
 
 
-def test_run_that_was_not_captured_says_so():
-    runs = [run(UseAID(), seed=0, facts={"not_captured": "evaluation: RuntimeError: no"}), run(UseAID(), seed=1)]
-    assert [told.get("not_captured") for told in load(Results(tuple(runs)))["runs"]] == [
-        "evaluation: RuntimeError: no",
-        None,
-    ]
-
-
 def test_numbers_that_are_not_finite_become_null():
     bad = run(UseAID(), records=({"stage": 0, "loss": float("nan"), "rank": float("inf"), "deep": [float("-inf"), 1]},))
     claim = ClaimRow(claim="c", paper="p", measured="m", interval=(float("nan"), 1.0), n=1, verdict="not decided")
@@ -102,38 +94,25 @@ def test_numbers_that_are_not_finite_become_null():
 
 def test_values_have_six_significant_digits_and_counts_all_of_theirs():
     long = {"stage": 0, "accuracy": 55358 / 60000, "loss": 1234567.8, "tiny": -1 / 3e9, "whole": 5.0, "steps": 12345678}
+    long["numpy"] = np.float64(0.5)
     values = [point["value"] for point in load(Results((run(UseAID(), records=(long,)),)))["series"]]
-    assert values == [0.922633, 1.23457e6, -3.33333e-10, 5.0, 12345678]
+    assert values == [0.922633, 1.23457e6, -3.33333e-10, 5.0, 12345678, 0.5]
 
 
-def test_numpy_numbers_are_written_as_numbers():
-    odd = run(UseAID(), records=({"stage": 0, "accuracy": np.float64(0.5)},))
-    assert load(Results((odd,)))["series"][0]["value"] == 0.5
-
-
-def test_missing_runs_are_named_with_their_reason():
+def test_missing_runs_are_named_with_their_reason_condition_and_settings():
+    done, waiting = (run(UseAID(relu_prob=p), state=s, condition="CNN") for p, s in ((0.7, "done"), (0.9, "waiting")))
+    (missing,) = load(Results((done, waiting)))["missing"]
+    assert (missing["condition"], missing["settings"]) == ("CNN", "relu prob 0.9")
     assert [(run["method"], run["seed"], run["status"], run["reason"]) for run in load()["missing"]] == [
         ("vanilla", 0, "diverged", "the loss became nan in epoch 3 of stage 1."),
         ("vanilla", 1, "waiting", ""),
     ]
 
 
-def test_missing_runs_say_under_which_condition_and_with_which_settings_they_are_missing():
-    done, waiting = (
-        run(UseAID(relu_prob=p), state=state, condition="CNN on CIFAR-10")
-        for p, state in ((0.7, "done"), (0.9, "waiting"))
-    )
-    (missing,) = load(Results((done, waiting)))["missing"]
-    assert (missing["condition"], missing["settings"]) == ("CNN on CIFAR-10", "relu prob 0.9")
-
-
 def test_a_run_names_its_precision_also_where_its_status_does_not():
-    known, old = run(seed=0, facts={"precision": "bf16"}), replace(run(seed=1), device="cuda")
+    known = run(seed=0, facts={"precision": "bf16", "not_captured": "a reason"})
+    old = replace(run(seed=1), device="cuda")
     ended_nowhere = replace(run(seed=2, state="waiting"), device="")
     runs = load(Results((known, old, ended_nowhere)))["runs"]
     assert [one["precision"] for one in runs] == ["bf16", "tf32", ""]
-
-
-def test_a_study_without_runs_is_a_file_of_empty_lists():
-    content = load(Results(()), ())
-    assert [content[key] for key in ("runs", "series", "claims", "missing")] == [[], [], [], []]
+    assert [one.get("not_captured") for one in runs] == ["a reason", None, None]  # as all that a status says

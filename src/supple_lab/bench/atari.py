@@ -5,13 +5,13 @@ import os
 import queue
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
-from supple_lab.bench.timing import Work, ratio_quartiles, take_turns
+from supple_lab.bench.timing import Work, compare
 from supple_lab.bench.training import ListingAID
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam
@@ -45,7 +45,7 @@ NEEDED = "the comparison needs gymnasium. Install it with: pip install -e '.[rl]
 
 @dataclass(frozen=True)
 class AtariRow:
-    """One candidate; where candidates took turns, its time over that of our ReLU run."""
+    """One candidate; if candidates took turns, its time over that of our ReLU run."""
 
     case: str
     candidate: str
@@ -63,10 +63,8 @@ def bench_atari(device: torch.device, *, seconds_per_case: float) -> Iterator[At
         "CleanRL's style, ReLU": baseline_step(device, nn.ReLU),
         "CleanRL's style, AID by the paper's listing": baseline_step(device, ListingAID),
     }
-    timings = take_turns(works, device=device, seconds=len(works) * seconds_per_case)
-    for name, timing in timings.items():
-        low, middle, high = ratio_quartiles(timing, timings["ReLU"])
-        yield AtariRow(f"{GAME}, one run", name, 1 / timing.median, middle, (low, high), len(timing.seconds))
+    for name, found in compare(works, base="ReLU", device=device, seconds=len(works) * seconds_per_case).items():
+        yield AtariRow(f"{GAME}, one run", name, 1 / found.seconds, found.ratio, found.quartiles, found.turns)
     if device.type == "cuda":
         for number in AT_ONCE:
             rate = together(number, seconds=seconds_per_case)
@@ -112,7 +110,7 @@ def together(number: int, *, seconds: float) -> float:
     start, rates = context.Barrier(number), context.Queue()
     processes = [context.Process(target=play, args=(place, seconds, start, rates)) for place in range(number)]
     try:
-        with added_to_environment(shared.environment):
+        with mock.patch.dict(os.environ, shared.environment):
             for process in processes:
                 process.start()
         return sum_of_rates(rates, processes, seconds=SECONDS_TO_PREPARE + seconds)
@@ -124,20 +122,20 @@ def together(number: int, *, seconds: float) -> float:
 
 
 def sum_of_rates(rates: "multiprocessing.Queue[float]", processes: Sequence[BaseProcess], *, seconds: float) -> float:
-    """What all runs tell, added up; RuntimeError as soon as one has died, TimeoutError if they take too long."""
-    told: list[float] = []
+    """The rates of all runs, added up; RuntimeError as soon as one has died, TimeoutError if they take too long."""
+    found: list[float] = []
     end = time.monotonic() + seconds
-    while len(told) < len(processes):
+    while len(found) < len(processes):
         try:
-            told.append(rates.get(timeout=SECONDS_BETWEEN_LOOKS))
+            found.append(rates.get(timeout=SECONDS_BETWEEN_LOOKS))
         except queue.Empty:
             for process in processes:
-                if process.exitcode:  # None while it runs, 0 once it has told its rate
+                if process.exitcode:  # None while it runs, 0 once it has put its rate
                     died = f"one of {len(processes)} runs on the GPU ended with exit code {process.exitcode}"
-                    raise RuntimeError(f"{died}; its own error, if it could tell one, stands above.") from None
+                    raise RuntimeError(f"{died}; its own error, if it printed one, stands above.") from None
             if time.monotonic() > end:
                 raise TimeoutError(f"{len(processes)} runs on the GPU were not done after {seconds:g} s.") from None
-    return sum(told)
+    return sum(found)
 
 
 def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]") -> None:
@@ -151,21 +149,6 @@ def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Que
             step()
             num_steps += 1
         rates.put(num_steps / (time.perf_counter() - began))
-
-
-@contextmanager
-def added_to_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """While open, processes that are started have these variables; then all are as they were."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def baseline_step(device: torch.device, activation: Callable[[], nn.Module]) -> Callable[[], None]:

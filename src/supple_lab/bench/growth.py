@@ -4,10 +4,10 @@ import os
 import resource
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Semaphore, Thread
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ class Held:
 
 
 def resident_bytes() -> int:
-    """What the process holds now; where the system does not say, the most that it ever held.
+    """What the process holds now; if the system does not say, the most that it ever held.
 
     Without pages of files, such as torch's libraries, which the system takes and gives back as it likes.
     """
@@ -70,13 +70,17 @@ def resident_bytes() -> int:
 
 
 class TakesTurns(Journal):
-    """From a stage on, hands over to another run after each of its own, and notes how long each took."""
+    """A run of short stages: from one on, it hands over to another run after each, and notes how long each took."""
 
-    def prepare(
-        self, *, own_turn: threading.Semaphore, others_turn: threading.Semaphore, num_stages: int, first: int
+    def __init__(
+        self, store: Store, device: torch.device, turns: tuple[Semaphore, Semaphore], *, num_stages: int, first: int
     ) -> None:
-        """Say by which sign whose turn it is, and from which stage on turns are taken."""
-        self.own_turn, self.others_turn = own_turn, others_turn
+        self.problem = Supervised(scenario=RandomLabel(num_stages=num_stages, epochs=4), dataset=Digits())
+        self.spec = RunSpec(problem=self.problem, model=MLP(width=128), method=UseAID(), optimizer=Adam(), seed=0)
+        run = store.folder(self.spec)
+        run.create(self.spec)
+        super().__init__(run, device, CheckpointInterval(seconds=1e9, stages=1))
+        self.own_turn, self.others_turn = turns
         self.num_stages, self.first, self.began = num_stages, first, 0.0
         self.seconds_of: list[float] = []
         self.held: list[Held] = []
@@ -94,47 +98,32 @@ class TakesTurns(Journal):
                 self.own_turn.acquire()
         self.began = time.perf_counter()
 
+    def train(self) -> None:
+        """Train once it is this run's turn."""
+        self.own_turn.acquire()
+        masks = torch.Generator(self.device)
+        with mask_stream(masks):
+            train(self.spec, self.problem, self, masks)
+
 
 def bench_growth(device: torch.device) -> GrowthRow:
     """Run two hundred short stages, records and checkpoints included; near the end another run begins."""
-    late_turn, early_turn = threading.Semaphore(0), threading.Semaphore(0)
+    late_turn, early_turn = Semaphore(1), Semaphore(0)
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder))
-        late, late_spec = new_journal(store, device, num_stages=NUM_STAGES)
-        early, early_spec = new_journal(store, device, num_stages=NUM_COMPARED + 1)
-        late.prepare(own_turn=late_turn, others_turn=early_turn, num_stages=NUM_STAGES, first=NUM_STAGES - NUM_COMPARED)
-        early.prepare(own_turn=early_turn, others_turn=late_turn, num_stages=NUM_COMPARED + 1, first=1)
-        other = threading.Thread(target=train_when, args=(early_turn, early_spec, early), daemon=True)
+        first = NUM_STAGES - NUM_COMPARED
+        late = TakesTurns(store, device, (late_turn, early_turn), num_stages=NUM_STAGES, first=first)
+        early = TakesTurns(store, device, (early_turn, late_turn), num_stages=NUM_COMPARED + 1, first=1)
+        other = Thread(target=early.train, daemon=True)
         other.start()
-        late_turn.release()
-        train_when(late_turn, late_spec, late)
+        late.train()
         other.join()
-    ratios = np.quantile(np.divide(late.seconds_of, early.seconds_of), (0.25, 0.5, 0.75))
-    low, middle, high = ratios.tolist()
-    first, last = late.held[0], late.held[-1]
+    low, middle, high = np.quantile(np.divide(late.seconds_of, early.seconds_of), (0.25, 0.5, 0.75)).tolist()
     return GrowthRow(
         case=TITLE,
         late_over_early=middle,
         quartiles=(low, high),
-        megabytes_gained=last.host - first.host,
-        gpu_megabytes_gained=last.gpu - first.gpu if device.type == "cuda" else None,
+        megabytes_gained=late.held[-1].host - late.held[0].host,
+        gpu_megabytes_gained=late.held[-1].gpu - late.held[0].gpu if device.type == "cuda" else None,
         stages=NUM_STAGES,
     )
-
-
-def new_journal(store: Store, device: torch.device, *, num_stages: int) -> tuple[TakesTurns, RunSpec]:
-    """A run of that many short stages, not begun."""
-    problem = Supervised(scenario=RandomLabel(num_stages=num_stages, epochs=4), dataset=Digits())
-    spec = RunSpec(problem=problem, model=MLP(width=128), method=UseAID(), optimizer=Adam(), seed=0)
-    run = store.folder(spec)
-    run.create(spec)
-    return TakesTurns(run, device, CheckpointInterval(seconds=1e9, stages=1)), spec
-
-
-def train_when(turn: threading.Semaphore, spec: RunSpec, journal: Journal) -> None:
-    """Train once it is this run's turn."""
-    turn.acquire()
-    masks = torch.Generator(journal.device)
-    assert isinstance(spec.problem, Supervised)
-    with mask_stream(masks):
-        train(spec, spec.problem, journal, masks)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from supple import functional as SF
-from supple_lab.bench.timing import ratio_quartiles, take_turns
+from supple_lab.bench.timing import compare
 
 Activation = Callable[[Tensor], Tensor]
 Mode = Literal["forward", "forward + backward"]
@@ -27,7 +27,6 @@ class Case:
     mode: Mode
 
     def title(self) -> str:
-        """What the table calls it."""
         size = f"2^{self.shape[0].bit_length() - 1}" if len(self.shape) == 1 else "x".join(map(str, self.shape))
         layout = " channels_last" if self.channels_last else ""
         return f"{size}{layout}, {str(self.dtype).removeprefix('torch.')}, {self.mode}"
@@ -66,12 +65,9 @@ def candidates() -> dict[str, Activation]:
         "F.dropout": lambda x: F.dropout(x, 0.1),
         "F.rrelu": lambda x: F.rrelu(x, training=True),
         "listing": listing,
-    } | ({"compiled listing": torch.compile(listing, dynamic=False)} if compiler_works() else {})
-
-
-def compiler_works() -> bool:
-    """Whether torch.compile can build CPU code: it hands its own path to the compiler unquoted."""
-    return " " not in torch.__file__
+        # The compiler of CPU code is handed torch's own path unquoted.
+        **({} if " " in torch.__file__ else {"compiled listing": torch.compile(listing, dynamic=False)}),
+    }
 
 
 def cases(device: torch.device) -> Iterator[Case]:
@@ -91,6 +87,8 @@ def bench_kernels(device: torch.device, *, seconds_per_case: float, only: str = 
     for case in (case for case in cases(device) if only in case.title()):
         yield from bench_case(case, activations, device=device, seconds=seconds_per_case)
         torch.compiler.reset()  # or the compiled listing gives up after a few shapes
+    if device.type == "cuda":
+        yield from bench_graph(device, seconds=seconds_per_case)
 
 
 def bench_case(
@@ -99,11 +97,9 @@ def bench_case(
     """Time all candidates on one tensor."""
     x = case.tensor(device)
     works = {name: work_of(activation, x, case.mode) for name, activation in activations.items()}
-    timings = take_turns(works, device=device, seconds=seconds)
-    for name, timing in timings.items():
-        low, middle, high = ratio_quartiles(timing, timings["F.relu"])
+    for name, found in compare(works, base="F.relu", device=device, seconds=seconds).items():
         kept = bytes_kept(activations[name], x) if case.mode == "forward + backward" else 0
-        yield Row(case.title(), name, timing.median * 1e6, middle, (low, high), len(timing.seconds), kept)
+        yield Row(case.title(), name, found.seconds * 1e6, found.ratio, found.quartiles, found.turns, kept)
 
 
 def work_of(activation: Activation, x: Tensor, mode: Mode) -> Callable[[], object]:
@@ -131,16 +127,11 @@ def bytes_kept(activation: Activation, x: Tensor) -> int:
 
 def bench_graph(device: torch.device, *, seconds: float) -> Iterator[Row]:
     """Forward and backward through several activations of 2^20 elements, captured in one CUDA graph."""
-    compared = {
-        name: activation for name, activation in candidates().items() if name in ("F.relu", "AID p=0.9", "F.dropout")
-    }
     for dtype in (torch.float32, torch.bfloat16):
-        works = {name: captured(activation, dtype, device) for name, activation in compared.items()}
-        timings = take_turns(works, device=device, seconds=seconds)
-        for name, timing in timings.items():
-            low, middle, high = ratio_quartiles(timing, timings["F.relu"])
-            title = f"2^20, {str(dtype).removeprefix('torch.')}, CUDA graph of {GRAPH_LAYERS} layers"
-            yield Row(title, name, timing.median * 1e6, middle, (low, high), len(timing.seconds), 0)
+        works = {name: captured(candidates()[name], dtype, device) for name in ("F.relu", "AID p=0.9", "F.dropout")}
+        title = f"2^20, {str(dtype).removeprefix('torch.')}, CUDA graph of {GRAPH_LAYERS} layers"
+        for name, found in compare(works, base="F.relu", device=device, seconds=seconds).items():
+            yield Row(title, name, found.seconds * 1e6, found.ratio, found.quartiles, found.turns, 0)
 
 
 def captured(activation: Activation, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:

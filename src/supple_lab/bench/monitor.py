@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from supple.monitor import DEFAULT_EVERY, Monitor
-from supple_lab.bench.timing import ratio_quartiles, take_turns
+from supple_lab.bench.timing import compare
 from supple_lab.bench.training import Case
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
@@ -37,15 +37,15 @@ def bench_monitor(device: torch.device, *, seconds_per_case: float) -> Iterator[
     """Time both kinds of step in turns."""
     for case in CASES:
         works = {"plain": training(case, device), "read": training(case, device, monitored=True)}
-        timings = take_turns(works, device=device, seconds=seconds_per_case)
-        low, middle, high = ratio_quartiles(timings["read"], timings["plain"])
+        found = compare(works, base="plain", device=device, seconds=seconds_per_case)
+        low, high = found["read"].quartiles
         yield MonitorRow(
             case=case.title,
-            milliseconds=timings["plain"].median * 1e3,
-            reading_over_step=middle - 1.0,
+            milliseconds=found["plain"].seconds * 1e3,
+            reading_over_step=found["read"].ratio - 1.0,
             reading_quartiles=(low - 1.0, high - 1.0),
-            cost=(middle - 1.0) / DEFAULT_EVERY,
-            turns=len(timings["plain"].seconds),
+            cost=(found["read"].ratio - 1.0) / DEFAULT_EVERY,
+            turns=found["read"].turns,
         )
 
 

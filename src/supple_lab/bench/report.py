@@ -7,17 +7,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from supple_lab.paper.continual import ContinualFull
 from supple_lab.paper.manifest import add_to_manifest, read_manifest
 from supple_lab.paper.study import Study, StudyOptions
-from supple_lab.report.figure import StudyReport
 from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.load import load_results
-from supple_lab.results.results import Results
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.reading import Record, digests
 from supple_lab.store.run_folder import RunFolder, line_of
@@ -60,15 +59,9 @@ def bench_report(*, num_runs: int = NUM_RUNS) -> Iterator[ReportRow]:
         yield row
         drawing, row = timed("report: select and draw", lambda: study.draw(results, manifest.order))
         yield row
-        yield timed("report: write page, figures, tables, JSON", lambda: written(out, study, results, drawing))[1]
-
-
-def written(out: Path, study: Study, results: Results, drawing: StudyReport) -> Path:
-    """The report on disk."""
-    about = ReportInfo(
-        study=study.name, title=study.title, question=study.question, scale="paper", command="supple bench"
-    )
-    return write_report(out / "report", about, results=results, report=drawing)
+        info = ReportInfo(study=study.name, title=study.title, question="", scale="paper", command="supple bench")
+        write = partial(write_report, out / "report", info, results=results, report=drawing)
+        yield timed("report: write page, figures, tables, JSON", write)[1]
 
 
 def made_store(out: Path, study: Study, num_runs: int) -> Store:

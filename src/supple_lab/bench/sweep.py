@@ -52,47 +52,28 @@ class SweepRow:
     efficiency_range: tuple[float, float]  # of the worst and the best sweep
 
 
-@dataclass(frozen=True)
-class NotMeasured:
-    """An engine that could not be measured here."""
-
-    engine: str
-    reason: str
-
-
-def bench_sweep(*, seconds_per_run: float, only: str = "") -> Iterator[SweepRow | NotMeasured]:
-    """Measure each engine whose name holds the text, one after the other."""
+def bench_sweep(*, seconds_per_run: float, only: str = "") -> Iterator[SweepRow]:
+    """Sweep equal runs several times with each engine whose name holds the text; say of one why it cannot be."""
     stages = stages_of(seconds_per_run)
     for name in (name for name in WORKERS if only in name):
-        yield bench_engine(registry.find(Executor, name), stages=stages)
+        try:
+            yield row_of(name, [measure_sweep(registry.find(Executor, name), stages=stages) for _ in range(NUM_SWEEPS)])
+        except (EngineMissing, RuntimeError) as reason:
+            print(f"not measured: {name}: {reason}")
 
 
-def bench_engine(engine: type[Executor], *, stages: int) -> SweepRow | NotMeasured:
-    """Sweep equal runs several times, each in a folder of its own."""
-    sweeps: list[OneSweep] = []
-    for _ in range(NUM_SWEEPS):
-        measured = measure_sweep(engine, stages=stages)
-        if isinstance(measured, NotMeasured):
-            return measured
-        sweeps.append(measured)
-    return row_of(engine.name, sweeps)
-
-
-def measure_sweep(engine: type[Executor], *, stages: int) -> OneSweep | NotMeasured:
-    """Execute equal runs, and keep their times and the time it all took."""
+def measure_sweep(engine: type[Executor], *, stages: int) -> OneSweep:
+    """Execute equal runs in a new folder, and keep their times and the time it all took."""
+    engine.check_installed()
     workers = WORKERS[engine.name]
     specs = [spec_of(stages, seed=seed) for seed in range(workers * RUNS_PER_WORKER[engine.name])]
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder))
-        try:
-            engine.check_installed()
-            started = time.time()
-            could_not = execute_all(specs, engine(store, device="cpu", jobs=workers))
-        except EngineMissing as missing:
-            return NotMeasured(engine.name, str(missing))
+        started = time.time()
+        could_not = execute_all(specs, engine(store, device="cpu", jobs=workers))
         wall = time.time() - started
         if failed := could_not + failures(store, specs):
-            return NotMeasured(engine.name, failed[0].reason)
+            raise RuntimeError(failed[0].reason)
         statuses = [store.folder(spec).status() for spec in specs]
         began = min(status["updated"] - status["seconds"] for status in statuses)
         return OneSweep(tuple(status["seconds"] for status in statuses), wall=wall, start=began - started)
@@ -100,31 +81,22 @@ def measure_sweep(engine: type[Executor], *, stages: int) -> OneSweep | NotMeasu
 
 def row_of(engine: str, sweeps: Sequence[OneSweep]) -> SweepRow:
     """The numbers from the times of the runs and of the whole."""
-    seconds = [each for sweep in sweeps for each in sweep.seconds]
-    efficiencies = [efficiency_of(engine, sweep) for sweep in sweeps]
+    workers, seconds = WORKERS[engine], [each for sweep in sweeps for each in sweep.seconds]
+    overheads = [(workers * (sweep.wall - sweep.start) - sum(sweep.seconds)) / len(sweep.seconds) for sweep in sweeps]
+    efficiencies = [sum(sweep.seconds) / (workers * sweep.wall) for sweep in sweeps]
     return SweepRow(
         engine=engine,
-        workers=WORKERS[engine],
+        workers=workers,
         runs=len(sweeps[0].seconds),
         sweeps=len(sweeps),
         seconds_per_run=statistics.median(seconds),
         seconds_range=(min(seconds), max(seconds)),
         wall_seconds=statistics.median(sweep.wall for sweep in sweeps),
         start_seconds=statistics.median(sweep.start for sweep in sweeps),
-        overhead_per_run=statistics.median(overhead_of(engine, sweep) for sweep in sweeps),
+        overhead_per_run=statistics.median(overheads),
         efficiency=statistics.median(efficiencies),
         efficiency_range=(min(efficiencies), max(efficiencies)),
     )
-
-
-def overhead_of(engine: str, sweep: OneSweep) -> float:
-    """Seconds of a worker for each run that went elsewhere after the start."""
-    return (WORKERS[engine] * (sweep.wall - sweep.start) - sum(sweep.seconds)) / len(sweep.seconds)
-
-
-def efficiency_of(engine: str, sweep: OneSweep) -> float:
-    """The share of the workers' time that runs had."""
-    return sum(sweep.seconds) / (WORKERS[engine] * sweep.wall)
 
 
 def stages_of(seconds: float) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,27 +14,37 @@ SECONDS_PER_TURN = {"cpu": 2e-3, "cuda": 2e-2}
 MIN_TURNS = 5
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds per call of one candidate, one value a turn."""
+class Compared(NamedTuple):
+    """A candidate's time against that of another, turn by turn."""
 
-    seconds: np.ndarray
-
-    @property
-    def median(self) -> float:
-        return float(np.median(self.seconds))
+    seconds: float  # per call, the median
+    ratio: float  # the median
+    quartiles: tuple[float, float]  # of the ratio
+    turns: int
 
 
-def take_turns(candidates: Mapping[str, Work], *, device: torch.device, seconds: float) -> dict[str, Timing]:
-    """Time all candidates in turns for about that many seconds; each has been called before, so nothing is cold."""
+def compare(candidates: Mapping[str, Work], *, base: str, device: torch.device, seconds: float) -> dict[str, Compared]:
+    """Time all candidates in turns, against the one named base."""
+    turns = take_turns(candidates, device=device, seconds=seconds)
+    return {name: ratio_to(turns[base], own) for name, own in turns.items()}
+
+
+def ratio_to(base: np.ndarray, own: np.ndarray) -> Compared:
+    """Both: seconds per call, one value a turn."""
+    low, middle, high = np.quantile(own / base, (0.25, 0.5, 0.75)).tolist()
+    return Compared(float(np.median(own)), middle, (low, high), len(own))
+
+
+def take_turns(candidates: Mapping[str, Work], *, device: torch.device, seconds: float) -> dict[str, np.ndarray]:
+    """Seconds per call of each, a value a turn, in about that many seconds; each is called before: nothing is cold."""
     calls = {name: calls_per_turn(work, device) for name, work in candidates.items()}
     turns: dict[str, list[float]] = {name: [] for name in candidates}
     end = time.perf_counter() + seconds
-    order = np.random.default_rng(0)  # nobody always runs after the same neighbour, with its caches
+    order = np.random.default_rng(0)  # no candidate always runs after the same neighbour, with its caches
     while time.perf_counter() < end or min(map(len, turns.values())) < MIN_TURNS:
         for name in order.permutation(list(candidates)):
             turns[name].append(seconds_of(candidates[name], calls[name], device) / calls[name])
-    return {name: Timing(np.array(values)) for name, values in turns.items()}
+    return {name: np.array(values) for name, values in turns.items()}
 
 
 def calls_per_turn(work: Work, device: torch.device) -> int:
@@ -58,9 +68,3 @@ def wait_for(device: torch.device) -> None:
     """Let the device finish what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def ratio_quartiles(timing: Timing, base: Timing) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile of the turn-by-turn ratio to the base."""
-    low, middle, high = np.quantile(timing.seconds / base.seconds, (0.25, 0.5, 0.75))
-    return float(low), float(middle), float(high)

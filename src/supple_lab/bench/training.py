@@ -19,7 +19,7 @@ from supple.methods.cbp import CBP
 from supple.methods.vanilla import Vanilla
 from supple.random import mask_stream
 from supple_lab.bench.kernels import listing
-from supple_lab.bench.timing import ratio_quartiles, take_turns
+from supple_lab.bench.timing import compare
 from supple_lab.data.base import Examples, Splits
 from supple_lab.data.batches import Batches
 from supple_lab.data.digits import Digits
@@ -101,18 +101,16 @@ def bench_training(device: torch.device, *, seconds_per_case: float, only: str =
 
 
 def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[TrainingRow]:
-    """The candidates of one case."""
     our_steps(case, device, Vanilla())()  # what is allocated once, such as cuBLAS's workspaces, is no candidate's
     made = {name: with_memory(make, device) for name, make in candidates(case, device).items()}
     least = STEPS_A_TURN if device.type == "cuda" else 1
     turns = {name: partial(a_turn, steps, least) for name, (steps, _) in made.items()}
     num_steps = {name: turn() for name, turn in turns.items()}
-    timings = take_turns(turns, device=device, seconds=seconds)
-    for name, timing in timings.items():
+    for name, found in compare(turns, base="ReLU", device=device, seconds=seconds).items():
         share = num_steps["ReLU"] / num_steps[name]
-        low, middle, high = (ratio * share for ratio in ratio_quartiles(timing, timings["ReLU"]))
-        milliseconds = timing.median * 1e3 / num_steps[name]
-        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), len(timing.seconds), made[name][1])
+        middle, low, high = (ratio * share for ratio in (found.ratio, *found.quartiles))
+        milliseconds = found.seconds * 1e3 / num_steps[name]
+        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), found.turns, made[name][1])
 
 
 def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Steps]]:
@@ -182,7 +180,10 @@ def seasoned(steps: Steps) -> Steps:
 
 def packed_steps(case: Case, device: torch.device) -> Steps:
     """Some steps of each of several runs that share the device, as the engine `packed` has them: in threads."""
-    threads = [ThreadPoolExecutor(1, initializer=use_own_stream, initargs=(device,)) for _ in range(NUM_PACKED)]
+    threads = [ThreadPoolExecutor(1) for _ in range(NUM_PACKED)]
+    if device.type == "cuda":
+        for thread in threads:  # each works on a stream of its own
+            thread.submit(torch.cuda.set_stream, torch.cuda.Stream(device)).result()
     runs = [thread.submit(our_steps, case, device, UseAID()).result() for thread in threads]
 
     def steps_of_each() -> int:
@@ -190,12 +191,6 @@ def packed_steps(case: Case, device: torch.device) -> Steps:
         return sum(turn.result() for turn in turns)
 
     return steps_of_each
-
-
-def use_own_stream(device: torch.device) -> None:
-    """Have this thread work on a stream of its own, on a GPU."""
-    if device.type == "cuda":
-        torch.cuda.set_stream(torch.cuda.Stream(device))
 
 
 def a_turn(steps: Steps, least: int) -> int:

@@ -1,8 +1,11 @@
 """Command: one subcommand of `supple`, its options as fields, its exit code as result."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -32,9 +35,19 @@ class Command(ABC):
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> Self:
-        """The command that the arguments spell, or the parser's own exit."""
-        config = (tyro.conf.FlagCreatePairsOff,)
-        return tyro.cli(cls, prog=f"supple {cls.name}", args=list(arguments), config=config)
+        """The command that the arguments spell, or BadUsage; after its help the process ends."""
+        prog, config = f"supple {cls.name}", (tyro.conf.FlagCreatePairsOff,)
+        try:
+            with redirect_stderr(StringIO()) as box:
+                return tyro.cli(cls, prog=prog, args=list(arguments), config=config)
+        except SystemExit as end:
+            if end.code == DONE:
+                raise
+            # What it says stands in a box, below a title and above rules.
+            lines = (line.strip("\N{BOX DRAWINGS LIGHT VERTICAL}| ") for line in box.getvalue().splitlines()[1:])
+            blocks = itertools.groupby(lines, key=lambda line: any(map(str.isalpha, line)))
+            sentence = next(" ".join(block) for is_text, block in blocks if is_text)
+            raise BadUsage(f"{sentence.rstrip('.')}. See {prog} --help.") from None
 
 
 def with_device(command: Command) -> Command:

@@ -70,7 +70,7 @@ def check(dataset: OnDisk) -> bool:
 
 
 def get(dataset: OnDisk, *, quiet: bool) -> bool:
-    """Get a dataset unless it is there whole; where that fails, say which file to put where."""
+    """Get a dataset unless it is there whole; if that fails, say which file to put where."""
     root = target_folder()
     splits = whole(dataset, root)
     try:
@@ -96,7 +96,15 @@ def progress(*, quiet: bool) -> Iterator[Tell]:
     if quiet:
         yield lambda *_: None
     elif not sys.stdout.isatty():
-        yield _lines()
+        tenths: dict[str, int] = {}
+
+        def print_tenth(name: str, done: int, total: int) -> None:
+            tenth = 10 * done // total
+            if tenth > tenths.get(name, 0):
+                tenths[name] = tenth
+                print(f"{name}: {done:,} of {total:,} bytes", flush=True)
+
+        yield print_tenth
     else:
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         with Progress(*columns, TimeRemainingColumn()) as bars:
@@ -108,15 +116,3 @@ def progress(*, quiet: bool) -> Iterator[Tell]:
                 bars.update(tasks[name], completed=done)
 
             yield tell
-
-
-def _lines() -> Tell:
-    told: dict[str, int] = {}
-
-    def tell(name: str, done: int, total: int) -> None:
-        tenth = 10 * done // total
-        if tenth > told.get(name, 0):
-            told[name] = tenth
-            print(f"{name}: {done:,} of {total:,} bytes", flush=True)
-
-    return tell

@@ -57,7 +57,7 @@ def check_names(found: Sequence[StoredRun], wanted_by: Mapping[str, Sequence[obj
 
 
 def print_runs(wanted: Sequence[StoredRun]) -> None:
-    """A table; plain columns where it would be long."""
+    """A table; plain columns if it would be long."""
     if len(wanted) <= ON_ONE_SCREEN:
         print_table(HEADINGS, [row_of(entry) for entry in wanted])
         return
@@ -68,7 +68,6 @@ def print_runs(wanted: Sequence[StoredRun]) -> None:
 
 
 def row_of(entry: StoredRun) -> tuple[str, ...]:
-    """One run as text."""
     left = "" if entry.seconds_left is None else in_words(entry.seconds_left)
     accuracy = "" if "accuracy" not in entry.status else f"{entry.status['accuracy']:.3f}"
     reason = entry.reason if len(entry.reason) <= MAX_REASON else f"{entry.reason[:MAX_REASON]}..."
@@ -77,7 +76,6 @@ def row_of(entry: StoredRun) -> tuple[str, ...]:
 
 
 def counts(wanted: Iterable[StoredRun]) -> str:
-    """How many runs stand how."""
     states = Counter(entry.state for entry in wanted)
     by_state = ", ".join(f"{number:,} {state}" for state, number in states.most_common())
     return counted(states.total()) + (f": {by_state}" if by_state else "")

@@ -3,7 +3,6 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from supple_lab.commands.base import DONE, FAILED
 from supple_lab.commands.terminal import print_note
@@ -18,15 +17,13 @@ NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has 
 
 def print_notes(store: Store, specs: Iterable[RunSpec]) -> None:
     """Print what went otherwise than it should and stopped no run, each thing once."""
-    notes = Counter(note for spec in specs for note in notes_in(store.folder(spec).status()))
+    notes: Counter[str] = Counter()
+    for status in (store.folder(spec).status() for spec in specs):
+        notes.update(status.get("notes", ()))
+        if reason := status.get("not_captured"):  # such steps may have other numbers
+            notes[NOT_CAPTURED.format(reason)] += 1
     for note, number in notes.items():
         print_note(f"in {number:,} {'run' if number == 1 else 'runs'}: {note}")
-
-
-def notes_in(status: dict[str, Any]) -> list[str]:
-    """What the user should know of a run; steps that were not captured may have other numbers."""
-    reason = status.get("not_captured")
-    return [*status.get("notes", ()), *([NOT_CAPTURED.format(reason)] if reason else [])]
 
 
 def print_damage(store: Store, specs: list[RunSpec]) -> None:

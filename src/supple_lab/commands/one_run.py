@@ -71,7 +71,7 @@ class OneRun(Command):
 
     @abstractmethod
     def problem(self) -> Problem:
-        """What is to be learned; ValueError or BadUsage where it makes no sense."""
+        """What is to be learned; ValueError or BadUsage if it makes no sense."""
 
     @abstractmethod
     def size_of(self, spec: RunSpec) -> str:

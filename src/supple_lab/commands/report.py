@@ -1,6 +1,5 @@
 """supple report: make a study's figures, tables and page from the store alone."""
 
-import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -24,7 +23,7 @@ from supple_lab.report.remarks import MAX_NAMED, counted
 from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import only_asked, write_report
 from supple_lab.results.load import load_results
-from supple_lab.results.results import Results, Written, method_of, name_of
+from supple_lab.results.results import Results, Written, method_of
 from supple_lab.spec import RunSpec
 from supple_lab.store.reading import id_of
 from supple_lab.store.store import Store
@@ -47,17 +46,16 @@ class Report(Command):
         given = Path(self.study)
         if self.out is None and given.is_dir():
             return report_all(given)
-        if self.out is None and os.sep in self.study:
-            what = "is a file" if given.exists() else "does not exist"
-            way_out = "Name the folder of the runs, or a study: supple report STUDY."
-            raise StorageError(f"the folder {self.study} {what}. {way_out}")
+        if self.out is None and self.study not in registry.summaries("study"):
+            what = "is a file, not a folder of runs" if given.exists() else "does not exist"
+            raise StorageError(f"{self.study} {what}. Name the folder of the runs, or a study: supple report STUDY.")
         study = registry.find(Study, self.study)()
         print_drawing(*make_report(study, self.out or default_out(study)))
         return DONE
 
 
 def report_all(out: Path) -> int:
-    """The report of every study in the folder; one that cannot be made is told, and the others are made."""
+    """Report every study in the folder; say of one that cannot be reported why, and go on."""
     Store.open(out)  # or StorageError, once
     names = studies_in(out)
     if not names:
@@ -104,7 +102,7 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
         question=study.question,
         scale=order.scale,
         command=" && ".join(manifest.commands),
-        notes=(*notes_of_unknown(manifest, unknown), *notes_of(strangers_in(manifest, grid, unknown=unknown))),
+        notes=(*notes_of_unknown(manifest, unknown), *notes_of_strangers(manifest, grid, unknown)),
     )
     with advising(f"Copy {out} to a place you may write to, and report the copy: supple report COPY."):
         page = write_report(out / "report", about, results=results, report=drawing)
@@ -115,23 +113,13 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
 
 
 def print_drawing(drawing: StudyReport, page: Path) -> None:
-    """Print a study's tables, and where its page is."""
     for table in drawing.tables:
         print_table(table.header, table.rows, title=table.caption)
     print(f"page: {page.resolve()}")
 
 
-def strangers_in(manifest: Manifest, grid: Iterable[RunSpec], *, unknown: Collection[str] = ()) -> list[Written]:
-    """What was ordered and is none of the study's runs: another version had other ones. No number may rest on it.
-
-    Runs of methods that are unknown here are told of by themselves.
-    """
-    known = {spec.run_id for spec in grid}
-    return [one for one in manifest.specs if id_of(one) not in known and method_of(one) not in unknown]
-
-
 def conditions_of(study: Study, order: StudyOptions) -> dict[str, str]:
-    """The label of each run's condition, by its id; all of them where several share the run."""
+    """The label of each run's condition, by its id; all of them if several share the run."""
     labels: dict[str, dict[str, None]] = {}
     for condition in study.conditions(order):
         for spec in condition.specs(order):
@@ -139,8 +127,13 @@ def conditions_of(study: Study, order: StudyOptions) -> dict[str, str]:
     return {run: "; ".join(names) for run, names in labels.items()}
 
 
-def notes_of(strangers: Sequence[Written]) -> tuple[str, ...]:
-    """What a reader must know of the order itself."""
+def notes_of_strangers(manifest: Manifest, grid: Iterable[RunSpec], unknown: Collection[str]) -> tuple[str, ...]:
+    """What was ordered and is none of the study's runs: another version had other ones. No number may rest on it.
+
+    Runs of methods that are unknown here have a note of their own.
+    """
+    known = {spec.run_id for spec in grid}
+    strangers = [one for one in manifest.specs if id_of(one) not in known and method_of(one) not in unknown]
     if not strangers:
         return ()
     are = "1 run was" if len(strangers) == 1 else f"{len(strangers)} runs were"
@@ -177,18 +170,21 @@ def plugins_in(command: str) -> list[str]:
     """The user's own files that a command named."""
     try:
         return [shlex.quote(file) for file in values_of("--plugin", shlex.split(command))]
-    except ValueError:  # somebody's own words in its place
+    except ValueError:  # no command: a user wrote something else there
         return []
 
 
 def listed(runs: Sequence[Written]) -> str:
     """The first few runs in words, and how many more there are."""
-    named = "; ".join(name_of(written) for written in runs[:MAX_NAMED])
+    named = "; ".join(
+        f"{method_of(written)}, seed {written.get('seed', 'unknown')} ({id_of(written)})"
+        for written in runs[:MAX_NAMED]
+    )
     return f"{named}; and {len(runs) - MAX_NAMED} more" if len(runs) > MAX_NAMED else named
 
 
 def undecided(row: Found) -> Found:
-    """The claim, and each of its parts, after runs that are too short to tell anything of it."""
+    """The claim, and each of its parts, after runs that are too short to decide anything."""
     if row.verdict == "not run":
         return row
     parts = tuple(map(undecided, row.parts))
@@ -198,5 +194,5 @@ def undecided(row: Found) -> Found:
 
 
 def default_out(study: Study) -> Path:
-    """Where a study's runs go unless told otherwise."""
+    """Where a study's runs go by default."""
     return Path("out") / study.name

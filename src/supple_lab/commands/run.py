@@ -3,7 +3,7 @@
 import math
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Self
@@ -29,7 +29,6 @@ from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
 from supple_lab.sweep.view import choose_view
 
-GIB = 2**30
 OTHER_GRID = "the folder had another grid of this study ({}); its runs stay, but the report is about the new one alone."
 
 
@@ -60,7 +59,7 @@ class Run(Command):
     search: bool = False
     """Run every setting that the paper searched, not its best alone; the best of them is reported."""
     as_printed: bool = False
-    """Run what the paper prints where it is almost surely a slip (docs/choices.md)."""
+    """Run what the paper prints even if it is almost surely a slip (docs/choices.md)."""
     allow_partial: bool = False
     """Use an incomplete TinyImageNet; the runs say so."""
     precision: Precision = "default"
@@ -74,7 +73,7 @@ class Run(Command):
     address: str | None = None
     """Of a running Ray cluster, such as auto or HOST:6379. Default: one is started on this machine."""
     slurm: tuple[str, ...] = ()
-    """What sbatch is told besides, as NAME=VALUE: partition=gpu account=me."""
+    """Further options of sbatch, as NAME=VALUE: partition=gpu account=me."""
     mirror: str | None = None
     """Copy the runs to this URL (s3://..., file://...) as well, and continue from what is there."""
     time_limit: float | None = None
@@ -111,7 +110,9 @@ class Run(Command):
         todo = unfinished(store, specs, retry_failed=self.retry_failed)
         if self.is_here(engine):
             check_data(todo)
-        replaced = add_to_manifest(store.root, study.name, order=order, command=own_command(), specs=specs)
+        replaced = add_to_manifest(
+            store.root, study.name, order=order, command=shlex.join(["supple", *sys.argv[1:]]), specs=specs
+        )
         for note in remarks_on_precision(order.precision, device=self.device):
             print_note(note)
         if replaced is not None:
@@ -119,7 +120,9 @@ class Run(Command):
         could_not = self.sweep(todo, store, engine, conditions_of(study, order)) if todo else []
         print_damage(store, todo)
         print_notes(store, todo)
-        return self.report(study, store, could_not + failures_of(store, specs, tried=frozenset(todo)))
+        tried = frozenset(todo)
+        failed = [replace(one, before=one.spec not in tried) for one in failures(store, specs)]
+        return self.report(study, store, could_not + failed)
 
     def report(self, study: Study, store: Store, failed: list[Failure]) -> int:
         """Make the report, then name what failed; a report that cannot be made hides no failure."""
@@ -134,7 +137,6 @@ class Run(Command):
         return print_failures(failed)
 
     def order(self) -> StudyOptions:
-        """What the command asks of the study."""
         if self.seeds is not None and not 1 <= self.seeds <= MAX_SEEDS:
             bound = "at least 1" if self.seeds < 1 else f"at most {MAX_SEEDS:,}"
             raise BadUsage(f"--seeds must be {bound}; got {self.seeds:,}.")
@@ -155,16 +157,11 @@ class Run(Command):
 
     def check_numbers(self) -> None:
         """Refuse counts below one, and times and sizes that are nothing or without end."""
-        for name, is_count in (
-            ("jobs", True),
-            ("per_gpu", True),
-            ("time_limit", False),
-            ("memory_limit", False),
-            ("checkpoint_seconds", False),
-        ):
+        counts, amounts = ("jobs", "per_gpu"), ("time_limit", "memory_limit", "checkpoint_seconds")
+        for name in (*counts, *amounts):
             value = getattr(self, name)
-            if value is not None and not (value >= 1 if is_count else 0 < value < math.inf):
-                wanted = "at least 1" if is_count else "finite and more than 0"
+            if value is not None and not (value >= 1 if name in counts else 0 < value < math.inf):
+                wanted = "at least 1" if name in counts else "finite and more than 0"
                 raise BadUsage(f"--{name.replace('_', '-')} must be {wanted}; got {value}.")
 
     def check_cluster(self, engine: type[Executor]) -> None:
@@ -219,18 +216,13 @@ class Run(Command):
         return SweepOptions(
             per_gpu=self.per_gpu,
             time_limit=None if self.time_limit is None else 60 * self.time_limit,
-            memory_limit=None if self.memory_limit is None else int(self.memory_limit * GIB),
+            memory_limit=None if self.memory_limit is None else int(self.memory_limit * 2**30),
             interval=CheckpointInterval(seconds=self.checkpoint_seconds),
             track=self.track,
             address=self.address,
             slurm=self.slurm,
             retry_failed=self.retry_failed,
         )
-
-
-def failures_of(store: Store, specs: Iterable[RunSpec], *, tried: Collection[RunSpec]) -> list[Failure]:
-    """The runs that have failed, those of now and those of before."""
-    return [replace(failure, before=failure.spec not in tried) for failure in failures(store, specs)]
 
 
 def check_data(specs: Iterable[RunSpec]) -> None:
@@ -268,8 +260,3 @@ def changes_in(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], l
         else:
             rest.append(word)
     return tuple(changes), rest
-
-
-def own_command() -> str:
-    """The command as it was typed."""
-    return shlex.join(["supple", *sys.argv[1:]])

@@ -77,7 +77,7 @@ class PatientFile(io.FileIO):
 def refusals_as_sentences() -> Iterator[None]:
     """Turn what the disk refuses, if the store has not, into a StorageError that says what to do.
 
-    Such are another user's folder, and a file where a folder should be.
+    Such are another user's folder, and a file in place of a folder.
     """
     try:
         yield

@@ -22,7 +22,7 @@ LIGHT_PAGE = "#ffffff"
 DARK_PAGE = "#14171a"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Look:
     """How a method's line is drawn."""
 
@@ -39,29 +39,25 @@ class Look:
         return (1.0, 0.3, 0.65)[self.repeat % 3]
 
 
-def _look(light: str, dark: str, dashes: Dashes, marker: Marker, *, stands_out: bool = False) -> Look:
-    return Look(light=light, dark=dark, dashes=dashes, marker=marker, stands_out=stands_out)
-
-
 LOOKS = {
-    "aid": _look("#d55e00", "#ff8a3d", SOLID, "circle", stands_out=True),
-    "vanilla": _look("#4d4d4d", "#c4c8cc", SOLID, "square"),
-    "dropout": _look("#0072b2", "#5cb3ea", DASHED, "up"),
-    "drop_relu": _look("#2f93cf", "#9ad4f5", DASH_DOT, "down"),
-    "rrelu": _look("#332288", "#a99cf2", DOTTED, "diamond"),
-    "crelu": _look("#009e73", "#3ccfa4", SOLID, "plus"),
-    "fourier": _look("#2f9488", "#7fdccf", DASHED, "cross"),
-    "identity": _look("#8a8f94", "#8a9096", DOTTED, "left"),
-    "sigmoid": _look("#6b5b95", "#b7a9dd", DASH_DOT, "right"),
-    "tanh": _look("#7a6a55", "#c9b8a0", DASHED, "star"),
-    "l2": _look("#c0609a", "#e9a3c9", SOLID, "up"),
-    "l2_init": _look("#882255", "#d873a8", DASHED, "down"),
-    "s_ewc": _look("#aa4499", "#e07fd2", DOTTED, "square"),
-    "shrink_perturb": _look("#6b4a00", "#f7dc8c", SOLID, "diamond"),
-    "dash": _look("#6c6c38", "#d9db9c", DASHED, "plus"),
-    "redo": _look("#117733", "#59c47d", DASH_DOT, "circle"),
-    "cbp": _look("#4477aa", "#88b5e0", DOTTED, "cross"),
-    "full_reset": _look("#000000", "#ffffff", DASHED, "square"),
+    "aid": Look("#d55e00", "#ff8a3d", SOLID, "circle", stands_out=True),
+    "vanilla": Look("#4d4d4d", "#c4c8cc", SOLID, "square"),
+    "dropout": Look("#0072b2", "#5cb3ea", DASHED, "up"),
+    "drop_relu": Look("#2f93cf", "#9ad4f5", DASH_DOT, "down"),
+    "rrelu": Look("#332288", "#a99cf2", DOTTED, "diamond"),
+    "crelu": Look("#009e73", "#3ccfa4", SOLID, "plus"),
+    "fourier": Look("#2f9488", "#7fdccf", DASHED, "cross"),
+    "identity": Look("#8a8f94", "#8a9096", DOTTED, "left"),
+    "sigmoid": Look("#6b5b95", "#b7a9dd", DASH_DOT, "right"),
+    "tanh": Look("#7a6a55", "#c9b8a0", DASHED, "star"),
+    "l2": Look("#c0609a", "#e9a3c9", SOLID, "up"),
+    "l2_init": Look("#882255", "#d873a8", DASHED, "down"),
+    "s_ewc": Look("#aa4499", "#e07fd2", DOTTED, "square"),
+    "shrink_perturb": Look("#6b4a00", "#f7dc8c", SOLID, "diamond"),
+    "dash": Look("#6c6c38", "#d9db9c", DASHED, "plus"),
+    "redo": Look("#117733", "#59c47d", DASH_DOT, "circle"),
+    "cbp": Look("#4477aa", "#88b5e0", DOTTED, "cross"),
+    "full_reset": Look("#000000", "#ffffff", DASHED, "square"),
 }
 
 MARKERS: tuple[Marker, ...] = ("circle", "square", "up", "down", "diamond", "plus", "cross", "star", "left", "right")
@@ -69,7 +65,13 @@ MARKERS: tuple[Marker, ...] = ("circle", "square", "up", "down", "diamond", "plu
 
 def look_of(method: str) -> Look:
     """The method's look; one that is not in the table gets the look its name hashes to, the same on every machine."""
-    return LOOKS[method] if method in LOOKS else _look_from_hash(method)
+    if method in LOOKS:
+        return LOOKS[method]
+    number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8])
+    quiet = [look for look in LOOKS.values() if not look.stands_out]
+    number, colour = divmod(number, len(quiet))
+    number, marker = divmod(number, len(MARKERS))
+    return replace(quiet[colour], dashes=DASHES[number % len(DASHES)], marker=MARKERS[marker])
 
 
 def look_of_repeat(method: str, repeat: int) -> Look:
@@ -78,12 +80,3 @@ def look_of_repeat(method: str, repeat: int) -> Look:
     dashes = DASHES[(DASHES.index(look.dashes) + repeat) % len(DASHES)]
     marker = MARKERS[(MARKERS.index(look.marker) + repeat) % len(MARKERS)]
     return replace(look, dashes=dashes, marker=marker, repeat=repeat)
-
-
-def _look_from_hash(method: str) -> Look:
-    number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8])
-    quiet = [look for look in LOOKS.values() if not look.stands_out]
-    number, colour = divmod(number, len(quiet))
-    number, marker = divmod(number, len(MARKERS))
-    dashes = DASHES[number % len(DASHES)]
-    return replace(quiet[colour], dashes=dashes, marker=MARKERS[marker])

@@ -365,16 +365,12 @@ def _draw_cells_(canvas: Canvas, panel: HeatMap) -> None:
         corner = (cell.column - 0.5, cell.row - 0.5)
         options: Any = {"facecolor": cell.shade or RULE, "edgecolor": "white", "linewidth": 1.0, "gid": f"cell-{place}"}
         canvas.add_patch(Rectangle(corner, 1.0, 1.0, **options))
-        _draw_cell_text_(canvas, cell, size)
+        words: Any = {"xy": (cell.column, cell.row), "textcoords": "offset points", "color": cell.ink, "ha": "center"}
+        lift, weight = (0.0 if cell.deviation else -0.35 * size), "bold" if cell.bold else "normal"
+        canvas.annotate(cell.value, xytext=(0, lift), fontsize=size, fontweight=weight, **words)
+        canvas.annotate(cell.deviation, xytext=(0, -1.1 * size), fontsize=0.8 * size, **words)
     if not panel.is_empty:
         _draw_colour_bar_(canvas, panel)
-
-
-def _draw_cell_text_(canvas: Canvas, cell: Cell, size: float) -> None:
-    words: Any = {"xy": (cell.column, cell.row), "textcoords": "offset points", "color": cell.ink, "ha": "center"}
-    lift, weight = (0.0 if cell.deviation else -0.35 * size), "bold" if cell.bold else "normal"
-    canvas.annotate(cell.value, xytext=(0, lift), fontsize=size, fontweight=weight, **words)
-    canvas.annotate(cell.deviation, xytext=(0, -1.1 * size), fontsize=0.8 * size, **words)
 
 
 def _draw_colour_bar_(canvas: Canvas, panel: HeatMap) -> None:

@@ -21,7 +21,7 @@ BANDS: dict[Band, tuple[str, str, str]] = {  # the band in words, and its edges
 }
 Range = tuple[float, float]
 NOTHING_YET = "no finished runs yet"  # what an empty panel says
-NO_EPOCHS = "finished runs, but no logs of epochs"  # as where a store was made of a report
+NO_EPOCHS = "finished runs, but no logs of epochs"  # as in a store that was made of a report
 Ends = tuple[np.ndarray, np.ndarray]  # lower and upper, (positions,)
 
 
@@ -49,7 +49,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One line with a band: a method's values over seeds and positions."""
+    """One line with a band: a method's values over seeds and positions. Its properties are the fields of Estimate."""
 
     method: str  # decides the colour, the same everywhere
     label: str
@@ -68,47 +68,45 @@ class Curve:
 
     @property
     def statistic(self) -> str:
-        """What the line is."""
         return "mean" if self.n > 1 else "value"
 
     @property
-    def middle(self) -> np.ndarray:
-        """The line: the mean over seeds."""
-        return self._whole.mean(axis=0)
-
-    @property
-    def low(self) -> np.ndarray:
-        return self._edges_of_band[0]
-
-    @property
-    def high(self) -> np.ndarray:
-        return self._edges_of_band[1]
+    def band_words(self) -> str:
+        return BANDS[self.band][0]
 
     @property
     def edges(self) -> tuple[str, str]:
         return BANDS[self.band][1:]
 
     @property
-    def band_words(self) -> str:
-        return BANDS[self.band][0]
+    def middle(self) -> np.ndarray:
+        return self._whole.mean(axis=0)
+
+    @property
+    def low(self) -> np.ndarray:
+        return self._ends[0]
+
+    @property
+    def high(self) -> np.ndarray:
+        return self._ends[1]
 
     @cached_property
     def bootstrap(self) -> Ends | None:
         """The 95% bootstrap interval of the mean over seeds; None for a single seed, which has no spread."""
         return bootstrap_intervals(self._whole, np.random.default_rng(SEED)) if self.n > 1 else None
 
-    @property
-    def _edges_of_band(self) -> Ends:
+    @cached_property
+    def _ends(self) -> Ends:
         whole = self._whole
         if self.band == "range" or self.n < 2:
             return whole.min(axis=0), whole.max(axis=0)
         if self.band == "deviation":
             reach = whole.std(axis=0, ddof=1)
             return self.middle - reach, self.middle + reach
-        ends = np.array([mean_interval(column) for column in whole.T]).reshape(-1, 2)
-        return ends[:, 0], ends[:, 1]
+        low, high = np.array([mean_interval(column) for column in whole.T]).reshape(-1, 2).T
+        return low, high
 
-    @property
+    @cached_property
     def _whole(self) -> np.ndarray:
         # A mean over the seeds that happened to survive would flatter the method: no value where one is missing.
         return np.where(np.isfinite(self.values).all(axis=0), self.values, np.nan)
@@ -220,12 +218,12 @@ class HeatMap:
     def is_empty(self) -> bool:
         return not any(len(cell) for row in self.samples for cell in row)
 
-    @cached_property
+    @property
     def values(self) -> np.ndarray:
         """The means: (rows, columns); not finite where no run has ended or one has no value."""
         return self._numbers[..., 0]
 
-    @cached_property
+    @property
     def deviations(self) -> np.ndarray:
         """The standard deviations, printed smaller under the means: (rows, columns); not finite for a single seed."""
         return self._numbers[..., 1]
@@ -280,11 +278,10 @@ class Figure:
             return self
         titles = {panel.title for panel in drawn}
         left_out: dict[str, dict[str, None]] = {}
-        for panel in self.panels:
-            if panel.is_empty:
-                why = "nothing of it has been run" if panel.nothing == NOTHING_YET else f"there are {panel.nothing}"
-                name = f"{panel.title} ({panel.y_label})" if panel.title in titles else panel.title
-                left_out.setdefault(why, {})[name] = None
+        for panel in filter(lambda panel: panel.is_empty, self.panels):
+            why = "nothing of it has been run" if panel.nothing == NOTHING_YET else f"there are {panel.nothing}"
+            name = f"{panel.title} ({panel.y_label})" if panel.title in titles else panel.title
+            left_out.setdefault(why, {})[name] = None
         words = (f" Left out, for {why}: {', '.join(names)}." for why, names in left_out.items())
         return replace(self, caption=self.caption + "".join(words), panels=drawn)
 
@@ -305,11 +302,7 @@ class Table:
             self,
             header=tuple(self.header[column] for column in columns),
             rows=tuple(tuple(self.rows[row][column] for column in columns) for row in rows),
-            bold=frozenset(
-                (rows.index(row), columns.index(column))
-                for row, column in self.bold
-                if row in rows and column in columns
-            ),
+            bold=frozenset((rows.index(i), columns.index(j)) for i, j in self.bold if i in rows and j in columns),
         )
 
 
@@ -329,7 +322,7 @@ class Finding:
 
     @property
     def brief(self) -> str:
-        """What was measured and the remark, for where the parts are shown one by one or not at all."""
+        """What was measured, and the remark."""
         return "; ".join(filter(None, (self.measured, self.remark)))
 
     @property
@@ -341,7 +334,7 @@ class Finding:
 
     @property
     def told(self) -> str:
-        """All of it, for where a sentence is all there is."""
+        """What was measured, with the parts by name, and the remark."""
         return "; ".join(filter(None, (self.listed, self.remark)))
 
 

@@ -3,23 +3,20 @@
 import base64
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
-from supple_lab.report.figure import ClaimRow, StudyReport, Verdict
-from supple_lab.report.page import VERDICT_SIGNS, kind_of, template
+from supple_lab.report.figure import StudyReport
+from supple_lab.report.page import VERDICT_SIGNS, template
 from supple_lab.report.picture import thumbnail
 from supple_lab.report.study_json import ReportInfo
-from supple_lab.report.tables import minus, selection_of
+from supple_lab.report.tables import selection_of
 from supple_lab.results.results import Results
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A study on the overview."""
+    """A study on the overview. Its JSON lies beside the reports, so that the overview needs no other study's runs."""
 
     study: str
     title: str
@@ -37,7 +34,7 @@ class Card:
 
 
 def card_of(info: ReportInfo, results: Results, report: StudyReport) -> Card:
-    """What the overview says of a study."""
+    """What the overview says of a study: its claims without what only the page has room for."""
     return Card(
         study=info.study,
         title=info.title,
@@ -46,20 +43,18 @@ def card_of(info: ReportInfo, results: Results, report: StudyReport) -> Card:
         num_finished=len(results.finished),
         num_runs=len(results.runs),
         num_damaged=sum(run.state == "damaged" for run in results.runs),
-        claims=[claim_of(row, notes=(*info.notes, *report.notes)) for row in report.claims],
+        claims=[
+            {
+                "claim": row.claim,
+                "section": row.section,
+                "measured": row.brief,
+                "verdict": row.verdict,
+                "selection": selection_of(row, (*info.notes, *report.notes)),
+            }
+            for row in report.claims
+        ],
         picture=base64.b64encode(thumbnail(report.figures[0])).decode() if report.figures else "",
     )
-
-
-def claim_of(row: ClaimRow, *, notes: Sequence[str]) -> dict[str, str]:
-    """What the overview says of a claim: as the page has it, without what only the page has room for."""
-    told = {"claim": row.claim, "section": row.section, "measured": row.brief, "verdict": row.verdict}
-    return {**told, "selection": selection_of(row, notes)}
-
-
-def card_json(card: Card) -> str:
-    """The card as it lies beside the reports, so that the overview needs no other study's runs."""
-    return json.dumps(asdict(card), indent=1, ensure_ascii=False) + "\n"
 
 
 def cards_in(folder: Path) -> list[Card]:
@@ -74,20 +69,6 @@ def cards_in(folder: Path) -> list[Card]:
 
 
 def overview(cards: list[Card]) -> str:
-    """The whole file as text."""
-    counts = Counter(claim["verdict"] for card in cards for claim in card.claims)
-    return template("overview.html").render(
-        views=[{"card": card, "claims": [_claim_view(claim) for claim in card.claims]} for card in cards],
-        verdicts=[_verdict_view(verdict, counts[verdict]) for verdict in VERDICT_SIGNS if counts[verdict]],
-        num_claims=counts.total(),
-        light_page=LIGHT_PAGE,
-        dark_page=DARK_PAGE,
-    )
-
-
-def _claim_view(claim: dict[str, Any]) -> dict[str, Any]:
-    return {"selection": "", **claim, "measured": minus(claim["measured"]), **_verdict_view(claim["verdict"], 1)}
-
-
-def _verdict_view(verdict: Verdict, number: int) -> dict[str, Any]:
-    return {"verdict": verdict, "kind": kind_of(verdict), "sign": VERDICT_SIGNS[verdict], "number": number}
+    found = Counter(claim["verdict"] for card in cards for claim in card.claims)
+    counts = {verdict: found[verdict] for verdict in VERDICT_SIGNS if found[verdict]}
+    return template("overview.html").render(cards=cards, counts=counts, num_claims=found.total())

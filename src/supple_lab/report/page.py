@@ -13,87 +13,36 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from supple_lab.provenance import Provenance
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.draw import cells
-from supple_lab.report.figure import (
-    ClaimRow,
-    Curve,
-    Figure,
-    Finding,
-    HeatMap,
-    Line,
-    Panel,
-    StudyReport,
-    Table,
-    Verdict,
-    legend_of,
-)
+from supple_lab.report.figure import Curve, Figure, HeatMap, Line, Panel, StudyReport, Verdict, legend_of
 from supple_lab.report.panel_values import tip_of, values_of
 from supple_lab.report.picture import inline_svg
-from supple_lab.report.remarks import remarks
-from supple_lab.report.study_json import (
-    ReportInfo,
-    commits_of,
+from supple_lab.report.remarks import (
+    STATES,
     missing_groups,
     missing_words,
-    precisions_of,
+    origin_of,
     progress_bars,
-    run_view,
+    remarks,
     short_of,
     show_seconds,
-    strict,
-    trained_on,
-    versions_of,
+    version_of,
 )
+from supple_lab.report.study_json import ReportInfo, strict
 from supple_lab.report.tables import ABSENT, caption_of, ends_of, minus, show_interval
-from supple_lab.results.results import Results
+from supple_lab.results.results import Results, dataset_of
 from supple_lab.results.select import distinctions
-
-
-@cache
-def template(name: str) -> Template:
-    """One of the files beside this one."""
-    files = FileSystemLoader(Path(__file__).parent)
-    options: Any = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    return Environment(loader=files, **options).get_template(name)
-
 
 MAX_POINTS = 6_000  # of all curves together, in each of which 9 have markers
 MAX_BYTES = 2_000_000  # fewer points are shown until the page is no larger
-
-
-def thinned(figures: Sequence[Figure], max_points: int) -> list[Figure]:
-    """The figures with at most so many points in all, evenly left out."""
-    panels = [panel for figure in figures for panel in figure.panels if isinstance(panel, Panel)]
-    num_points = sum(len(curve.x) for panel in panels for curve in panel.curves)
-    step = max(1, math.ceil(num_points / max_points))
-    return list(figures) if step == 1 else [_every(step, figure) for figure in figures]
-
-
-def _every(step: int, figure: Figure) -> Figure:
-    panels = tuple(
-        replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
-        if isinstance(panel, Panel)
-        else panel
-        for panel in figure.panels
-    )
-    caption = f"{figure.caption} (The page shows one point in {step}.)"
-    has_curves = any(isinstance(panel, Panel) for panel in panels)
-    return replace(figure, caption=caption, panels=panels) if has_curves else figure
-
-
-def _every_point(step: int, curve: Line) -> Line:
-    kept = slice((len(curve.x) - 1) % step, None, step)  # the last point is always among them
-    if isinstance(curve, Curve):
-        return replace(curve, x=curve.x[kept], values=curve.values[:, kept])
-    parts: dict[str, np.ndarray] = {name: getattr(curve, name)[kept] for name in ("x", "middle", "low", "high")}
-    bootstrap = tuple(ends[kept] for ends in curve.bootstrap) if curve.bootstrap else None
-    return replace(curve, **parts, bootstrap=bootstrap)  # type: ignore[arg-type]
-
-
 MAX_ROWS = 500  # of a list of runs, about 300 bytes each; the JSON beside the page has them all
 MAX_BARS = 60  # of progress; more are not read
-MAX_RUNS_OF_A_CLAIM = 100  # ids shown; the JSON has them all
 MAX_PARTS = 60  # of a claim, about 200 bytes each
-MAX_OPEN_NOTES = 3  # more are folded away: a reader came for the figures
+LIMITS = {
+    "max_rows": MAX_ROWS,
+    "max_parts": MAX_PARTS,
+    "max_ids": 100,  # of a claim's runs; the JSON has them all
+    "max_open_notes": 3,  # more are folded away: a reader came for the figures
+}
 SCALE_NOTES = {
     "smoke": "smoke: not the paper's protocol: seconds long, to see that everything runs. "
     "Its numbers say nothing about the claims.",
@@ -106,45 +55,83 @@ COLOUR_BAR = 56.0  # pixels in height
 View = dict[str, Any]
 
 
+@cache
+def template(name: str) -> Template:
+    """One of the files beside this one."""
+    files = FileSystemLoader(Path(__file__).parent)
+    made = Environment(loader=files, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.globals |= {**LIMITS, "light_page": LIGHT_PAGE, "dark_page": DARK_PAGE, "states": STATES}
+    made.filters |= {
+        "minus": minus,
+        "interval": lambda interval: minus(show_interval(interval)),
+        "ends": lambda cell: minus(" to ".join(ends_of(cell) or ())),
+        "caption": caption_of,
+        "sign": VERDICT_SIGNS.__getitem__,
+        "kind": lambda verdict: verdict.replace(" ", "-"),  # the verdict's class, which decides its colour
+        "dataset": dataset_of,
+        "duration": show_seconds,
+        "version": lambda run: version_of(run, "supple"),
+    }
+    return made.get_template(name)
+
+
+def thinned(figures: Sequence[Figure], max_points: int) -> list[Figure]:
+    """The figures with at most so many points in all, evenly left out."""
+    curves = [len(curve.x) for one in figures for panel in one.panels for curve in getattr(panel, "curves", ())]
+    step = max(1, math.ceil(sum(curves) / max_points))
+    return list(figures) if step == 1 else [_every(step, figure) for figure in figures]
+
+
+def _every(step: int, figure: Figure) -> Figure:
+    if not any(isinstance(panel, Panel) for panel in figure.panels):
+        return figure
+    panels = (
+        replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
+        if isinstance(panel, Panel)
+        else panel
+        for panel in figure.panels
+    )
+    return replace(figure, caption=f"{figure.caption} (The page shows one point in {step}.)", panels=tuple(panels))
+
+
+def _every_point(step: int, curve: Line) -> Line:
+    kept = slice((len(curve.x) - 1) % step, None, step)  # the last point is always among them
+    if isinstance(curve, Curve):
+        return replace(curve, x=curve.x[kept], values=curve.values[:, kept])
+    parts: dict[str, np.ndarray] = {name: getattr(curve, name)[kept] for name in ("x", "middle", "low", "high")}
+    bootstrap = tuple(ends[kept] for ends in curve.bootstrap) if curve.bootstrap else None
+    return replace(curve, **parts, bootstrap=bootstrap)  # type: ignore[arg-type]
+
+
 def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
-    """The whole file as text."""
-    max_points = MAX_POINTS
+    missing, max_points = missing_groups(results), MAX_POINTS
+    content = {
+        "info": info,
+        "banner": SCALE_NOTES.get(info.scale, "") if results.runs else "",
+        "notes": (*info.notes, *report.notes),
+        "remarks": remarks(results, versions=provenance.versions),
+        "facts": facts(info, results),
+        "claims": report.claims,
+        "tables": report.tables,
+        "missing": missing[:MAX_ROWS],
+        "num_more_missing": max(0, len(missing) - MAX_ROWS),
+        "progress": progress_bars(results)[:MAX_BARS],
+        "num_missing": len(results.missing),
+        "short_of": short_of(results),
+        "missing_words": missing_words(results),
+        "runs": results.runs[:MAX_ROWS],
+        "num_runs": len(results.runs),
+        "settings": distinctions(results),
+        "provenance": _provenance_view(results, provenance),
+        "command": info.command.split(" "),
+    }
     while True:
-        figures = [_figure_view(info, figure) for figure in thinned(report.figures, max_points)]
-        text = _rendered(info, results, report=report, provenance=provenance, figures=figures)
+        figures = [_figure_view(figure) for figure in thinned(report.figures, max_points)]
+        data = strict([[panel["data"] for panel in view["panels"]] for view in figures])
+        text = template("page.html").render(**content, figures=figures, data=data)
         if len(text.encode()) <= MAX_BYTES or max_points < MAX_POINTS / 10:
             return text
         max_points //= 2
-
-
-def _rendered(
-    info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance, figures: list[View]
-) -> str:
-    missing, settings = missing_groups(results), distinctions(results)
-    return template("page.html").render(
-        info=info,
-        banner=SCALE_NOTES.get(info.scale, "") if results.runs else "",
-        notes=(*info.notes, *report.notes),
-        max_open_notes=MAX_OPEN_NOTES,
-        remarks=remarks(results, versions=provenance.versions),
-        facts=facts(info, results),
-        figures=figures,
-        claims=[_claim_view(row) for row in report.claims],
-        tables=[_table_view(info, table) for table in report.tables],
-        missing=missing[:MAX_ROWS],
-        num_more_missing=max(0, len(missing) - MAX_ROWS),
-        progress=progress_bars(results)[:MAX_BARS],
-        num_missing=len(results.missing),
-        short_of=short_of(results),
-        missing_words=missing_words(results),
-        runs=[run_view(run, settings[run.spec.run_id]) for run in results.runs[:MAX_ROWS]],
-        num_runs=len(results.runs),
-        provenance=_provenance_view(results, provenance),
-        command=info.command.split(" "),
-        data=strict([[panel["data"] for panel in figure["panels"]] for figure in figures]),
-        light_page=LIGHT_PAGE,
-        dark_page=DARK_PAGE,
-    )
 
 
 def facts(info: ReportInfo, results: Results) -> list[tuple[str, str]]:
@@ -160,11 +147,10 @@ def facts(info: ReportInfo, results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def _figure_view(info: ReportInfo, figure: Figure) -> View:
+def _figure_view(figure: Figure) -> View:
     columns = max(1, min(figure.columns, len(figure.panels)))
     return {
         "figure": figure,
-        "stem": info.stem(figure.name),
         "legend": [{"label": label, "look": look} for (_, label), look in legend_of(figure).items()],
         "has_lines": any(isinstance(panel, Panel) for panel in figure.panels),
         "panels": [_panel_view(figure, place, columns) for place in range(len(figure.panels))],
@@ -187,58 +173,26 @@ def _panel_view(figure: Figure, place: int, columns: int) -> View:
         drawn[use] = inline_svg(panel, looks, pixels=(width, height), salt=salt, tips=tips)
     first = next(iter(drawn.values()))
     values = values_of(panel, looks, x_range=first.x_range, y_range=first.y_range)
-    data = {**values.data, "boxes": [svg.box for svg in drawn.values()]}
     return {
         "panel": panel,
         "x_label": "" if isinstance(panel, HeatMap) else panel.x_label,  # drawn above its colour bar
         "drawn": drawn,
         "summary": values.summary,
         "numbers": values.numbers,
-        "data": data,
+        "data": {**values.data, "boxes": [svg.box for svg in drawn.values()]},
     }
-
-
-def _table_view(info: ReportInfo, table: Table) -> View:
-    rows = [[(minus(cell), minus(" to ".join(ends_of(cell) or ()))) for cell in row] for row in table.rows[:MAX_ROWS]]
-    return {"table": table, "stem": info.stem(table.name), "caption": caption_of(table), "rows": list(enumerate(rows))}
-
-
-def _claim_view(row: ClaimRow) -> View:
-    is_grouped = any(part.parts for part in row.parts)
-    return {**_finding_view(row), "row": row, "is_grouped": is_grouped, "runs": row.runs[:MAX_RUNS_OF_A_CLAIM]}
-
-
-def _finding_view(found: Finding) -> View:
-    """A claim, or a part of one with its own parts, which decide it: what is counted is what is seen."""
-    return {
-        "part": found,
-        "measured": minus(found.brief),
-        "interval": minus(show_interval(found.interval)),
-        "parts": [_finding_view(part) for part in found.parts[:MAX_PARTS]],
-        "sign": VERDICT_SIGNS[found.verdict],
-        "kind": kind_of(found.verdict),
-    }
-
-
-def kind_of(verdict: Verdict) -> str:
-    """The verdict's class on a page, which decides its colour."""
-    return verdict.replace(" ", "-")
 
 
 def _provenance_view(results: Results, provenance: Provenance) -> list[tuple[str, str]]:
     """Where the runs come from as they say themselves, and where the report does."""
-    machine = provenance.machine
+    machine, origin = provenance.machine, origin_of(results.runs)
+    if results.runs and not origin["runs trained on"]:
+        origin["runs trained on"] = ABSENT
     gpus = machine.get("gpus")
     hardware = [f"{machine.get('cpu')}", f"{machine.get('cores')} cores", f"{machine.get('memory_gib')} GiB"]
     made_on = [*hardware, *(gpus if isinstance(gpus, list) else []), f"{machine.get('system')}"]
-    of_runs = [
-        ("runs trained on", trained_on(results.runs) or (ABSENT if results.runs else "")),
-        ("matrix products in", precisions_of(results.runs)),
-        ("commit of the runs", commits_of(results.runs)),
-        ("versions of the runs", versions_of(results.runs)),
-    ]
     return [
-        *((term, value) for term, value in of_runs if value),
+        *((term, value) for term, value in origin.items() if value),
         ("commit", provenance.commit or "not known (installed without its repository)"),
         ("versions", ", ".join(f"{name} {number}" for name, number in provenance.versions.items())),
         ("report made on", ", ".join(made_on)),

@@ -18,6 +18,7 @@ from supple_lab.report.figure import (
     Line,
     Panel,
     Range,
+    Table,
     key_of,
 )
 from supple_lab.report.remarks import counted
@@ -27,20 +28,11 @@ POINTS = "points: "  # begins the words in brackets that say what a point of a c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Numbers:
-    """A table behind the figure, for a reader who wants the numbers."""
-
-    caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class PanelValues:
     """What a panel shows, in numbers."""
 
     summary: str  # in words, for a reader who does not see it
-    numbers: list[Numbers]
+    numbers: list[Table]  # behind the figure, for a reader who wants them
     data: dict[str, Any]  # for the values under the pointer
 
 
@@ -64,9 +56,7 @@ def values_of(panel: AnyPanel, looks: Looks, *, x_range: Range, y_range: Range) 
         numbers=[_numbers(panel.title, heading, line, names=names, decimals=decimals) for line in ordered],
         data={
             "heading": heading,
-            "place": f"{heading}:"
-            if "," in heading
-            else heading,  # before a number: "stage 7", "stage, means of 8: 200"
+            "place": heading + ":" * ("," in heading),  # before a number: "stage 7", "stage, means of 8: 200"
             "decimals": decimals,
             "range": x_range,
             "scale": panel.x_scale if isinstance(panel, Panel) else "linear",
@@ -114,11 +104,12 @@ def heading_of(panel: AnyPanel) -> str:
     return f"{name}, {points}" if aside.startswith(POINTS) else name
 
 
-def _numbers(title: str, heading: str, line: Line, *, names: tuple[str, ...] | None, decimals: int | None) -> Numbers:
+def _numbers(title: str, heading: str, line: Line, *, names: tuple[str, ...] | None, decimals: int | None) -> Table:
     edges = ((line.edges[0], line.low), (line.edges[1], line.high)) if line.has_band else ()
     resampled = zip(("95% bootstrap from", "95% bootstrap to"), line.bootstrap or (), strict=bool(line.bootstrap))
     rows = ((line.statistic, line.middle), *edges, *resampled)
-    return Numbers(
+    return Table(
+        name=line.label,
         caption=f"{title}: {line.label}, n = {line.n}",
         header=(heading, *(names[int(x)] if names else minus(f"{float(x):g}") for x in line.x)),
         rows=tuple((name, *(show(float(y), decimals) for y in values)) for name, values in rows),
@@ -154,30 +145,26 @@ def tip_of(panel: HeatMap, cell: Cell) -> str:
     lines.append(f"95% bootstrap {interval}, n = {len(sample)}" if (interval := _interval(panel, cell)) else "n = 1")
     if panel.reference is not None:
         difference = float(panel.values[cell.row, cell.column]) - panel.reference.value
-        side = f"{_show(panel, abs(difference))} {'above' if difference > 0 else 'below'}" if difference else "equal to"
-        lines.append(f"{side} {panel.reference.label}")
+        distance, side = show(abs(difference), panel.decimals), "above" if difference > 0 else "below"
+        lines.append(f"{f'{distance} {side}' if difference else 'equal to'} {panel.reference.label}")
     return "\n".join(lines)
-
-
-def _show(panel: HeatMap, value: float) -> str:
-    return minus(f"{value:.{panel.decimals}f}")
 
 
 def _interval(panel: HeatMap, cell: Cell) -> str:
     interval = panel.bootstrap(cell.row, cell.column) if cell.shade else None
-    return " to ".join(_show(panel, end) for end in interval) if interval else ""
+    return " to ".join(show(end, panel.decimals) for end in interval) if interval else ""
 
 
 def _summary_of_cells(panel: HeatMap) -> str:
     if not np.isfinite(panel.values).any():
         return f"{panel.nothing.capitalize()}."
     row, column = np.unravel_index(np.nanargmax(panel.values), panel.values.shape)
-    best = _show(panel, float(panel.values[row, column]))
+    best = show(float(panel.values[row, column]), panel.decimals)
     place = f"{panel.y_label} {panel.rows[row]} and {panel.x_label} {panel.columns[column]}"
     return f"{panel.value_label or 'value'} by {panel.y_label} and {panel.x_label}. Highest: {best} at {place}."
 
 
-def _numbers_of_cells(panel: HeatMap) -> list[Numbers]:
+def _numbers_of_cells(panel: HeatMap) -> list[Table]:
     rows: list[list[str]] = [[name] for name in panel.rows]
     for cell in cells(panel):
         brackets = f"[{interval}]" if (interval := _interval(panel, cell)) else ""
@@ -185,4 +172,5 @@ def _numbers_of_cells(panel: HeatMap) -> list[Numbers]:
     aside = "; in brackets: 95% bootstrap" if any("[" in text for row in rows for text in row[1:]) else ""
     caption = f"{panel.title}: {panel.value_label or 'values'}{aside}"
     header = (f"{panel.y_label} \\ {panel.x_label}", *panel.columns)
-    return [Numbers(caption=caption, header=header, rows=tuple(map(tuple, rows)))] if panel.values.size else []
+    table = Table(name="cells", caption=caption, header=header, rows=tuple(map(tuple, rows)))
+    return [table] if panel.values.size else []

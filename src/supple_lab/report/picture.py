@@ -166,7 +166,7 @@ def inline_svg(
         canvas = drawn.add_subplot()
         draw_(canvas, panel, looks)
         for text in drawn.findobj(Text):
-            text.set_path_effects([])  # or it is drawn as shapes; page.css has the like
+            text.set_path_effects([])  # or it is drawn as shapes; page.css draws a halo
         for patch in (drawn.patch, *(canvas.patch for canvas in drawn.axes)):
             patch.set_visible(False)
         for bar in canvas.patches:

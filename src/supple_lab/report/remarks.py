@@ -1,38 +1,51 @@
-"""Remarks: what is odd about the runs that a report rests on, in sentences a reader must not miss."""
+"""Words about the runs that a report rests on: where they come from, how they stand, what is missing or odd."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from supple_lab.results.results import Results, RunResult
+import torch
+
+from supple_lab.precision import Numerics
+from supple_lab.results.results import Results, RunResult, Standing, dataset_of
+from supple_lab.results.select import distinctions
 from supple_lab.run.recorder import NOT_CAPTURED
 
 PACKAGES = ("supple", "torch")  # whose versions decide a run's numbers
 MAX_NAMED = 5  # of a kind; the rest is counted
+STATES: dict[Standing, str] = {  # in the order of a bar; what a reader calls them
+    "done": "finished",
+    "diverged": "diverged",
+    "damaged": "damaged",
+    "failed": "failed",
+    "running": "running",
+    "interrupted": "interrupted",
+    "waiting": "not started",
+}
+ROUNDINGS = {"fp32": "float32 (fp32)", "tf32": "TensorFloat-32 (tf32)", "bf16": "bfloat16 under autocast (bf16)"}
+View = dict[str, Any]
 
 
 def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
-    """Damaged runs and logs, folders that count for nothing, runs not captured, other versions and different commits.
-
-    To be asked after the drawing, which reads the logs of epochs.
-    """
+    """Sentences that a reader must not miss. Ask after the drawing, which reads the logs of epochs."""
+    eager = Counter(str(reason) for run in results.runs if (reason := run.facts.get("not_captured")))
     return [
         *_damaged(results.runs),
         *_without_epochs(results.runs),
         *listed([run.words() for run in results.misplaced], "folders of the store"),
-        *_not_captured(results.runs),
+        *listed([f"In {counted(n)} {NOT_CAPTURED.format(why)}" for why, n in eager.most_common()], "reasons"),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
         *_other_commits(results.runs),
     ]
 
 
 def _damaged(runs: Sequence[RunResult]) -> Iterator[str]:
-    damaged = [run for run in runs if run.state == "damaged"]
-    if damaged:
-        alone = len(damaged) == 1
-        are = "1 run is damaged and counts" if alone else f"{len(damaged)} runs are damaged and count"
+    number = sum(run.state == "damaged" for run in runs)
+    if number:
+        are, them = ("run is damaged and counts", "it") if number == 1 else ("runs are damaged and count", "them")
         yield (
-            f"{are} for nothing here: what lies in the folder is not what was written. "
-            f"The command that made the runs sets the damage aside and runs {'it' if alone else 'them'} again."
+            f"{number} {are} for nothing here: what lies in the folder is not what was written. "
+            f"The command that made the runs sets the damage aside and runs {them} again."
         )
 
 
@@ -44,24 +57,16 @@ def _without_epochs(runs: Sequence[RunResult]) -> Iterator[str]:
     for said, names in found.items():
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         who, its, it_is = ("Run", "its", "It is") if len(names) == 1 else ("Runs", "their", "They are")
-        told = f"{who} {', '.join(names[:MAX_NAMED])}{more}: {its} {said}"
-        yield f"{told} {it_is} left out of all that is drawn over epochs."
-
-
-def _not_captured(runs: Sequence[RunResult]) -> list[str]:
-    found = Counter(str(told) for run in runs if (told := run.facts.get("not_captured")))
-    words = [f"In {counted(number)} {NOT_CAPTURED.format(told)}" for told, number in found.most_common()]
-    return listed(words, "reasons")
+        named = f"{who} {', '.join(names[:MAX_NAMED])}{more}: {its} {said}"
+        yield f"{named} {it_is} left out of all that is drawn over epochs."
 
 
 def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) -> Iterator[str]:
     found = Counter(version for run in runs if (version := version_of(run, package)))
-    if set(found) <= {own} or (own is None and len(found) < 2):
-        return
-    told = ", ".join(f"{version} ({counted(number)})" for version, number in found.most_common())
-    mixed = "different versions" if len(found) > 1 else "another version"
-    report = f" This report was made with {own}." if own else ""
-    yield f"The runs were made by {mixed} of {package}: {told}.{report}"
+    if not set(found) <= {own} and (own is not None or len(found) > 1):
+        mixed = "different versions" if len(found) > 1 else "another version"
+        report = f" This report was made with {own}." if own else ""
+        yield f"The runs were made by {mixed} of {package}: {_with_counts(found)}.{report}"
 
 
 def _other_commits(runs: Sequence[RunResult]) -> Iterator[str]:
@@ -71,9 +76,11 @@ def _other_commits(runs: Sequence[RunResult]) -> Iterator[str]:
             found.setdefault(version_of(run, "supple"), Counter())[str(commit)] += 1
     for version, commits in found.items():
         if len(commits) > 1:
-            told = ", ".join(f"{commit} ({counted(number)})" for commit, number in commits.most_common())
-            named = f"supple {version}" if version else "supple"
-            yield f"The runs were made by different commits of {named}: {told}."
+            yield f"The runs were made by different commits of {f'supple {version}'.strip()}: {_with_counts(commits)}."
+
+
+def _with_counts(found: Counter[str]) -> str:
+    return ", ".join(f"{name} ({counted(number)})" for name, number in found.most_common())
 
 
 def version_of(run: RunResult, package: str) -> str:
@@ -91,3 +98,112 @@ def listed(words: Sequence[str], what: str) -> list[str]:
     """The first few, and how many more there are."""
     more = len(words) - MAX_NAMED
     return [*words[:MAX_NAMED], *([f"{more} more {what} of this kind."] if more > 0 else [])]
+
+
+def origin_of(runs: Sequence[RunResult]) -> dict[str, str]:
+    """Where the runs come from as they say themselves; empty if none does."""
+    commits = Counter(str(run.facts["commit"]) for run in runs if run.facts.get("commit"))
+    versions: dict[str, dict[str, None]] = {}
+    for run in runs:
+        named = run.facts.get("versions")
+        for package, number in named.items() if isinstance(named, dict) else ():
+            versions.setdefault(package, {})[str(number)] = None
+    return {
+        "runs trained on": _most_used(
+            ": ".join(filter(None, (run.device, str(run.facts.get("hardware", ""))))) for run in runs if run.device
+        ),
+        "matrix products in": _most_used(ROUNDINGS.get(name := precision_of(run), name) for run in runs),
+        "commit of the runs": (f"{len(commits)} different ones: " if len(commits) > 1 else "")
+        + ", ".join(commit for commit, _ in commits.most_common()),
+        "versions of the runs": ", ".join(f"{name} {' and '.join(numbers)}" for name, numbers in versions.items()),
+    }
+
+
+def _most_used(names: Iterable[str]) -> str:
+    """The names, most used first; more than one are counted."""
+    found = Counter(filter(None, names)).most_common()
+    return "; ".join(f"{name}, {counted(number)}" if len(found) > 1 else name for name, number in found)
+
+
+def precision_of(run: RunResult) -> str:
+    """What the run's matrix products were rounded to; empty if neither it nor its device tells."""
+    if named := run.facts.get("precision"):
+        return str(named)
+    if run.device or run.spec.precision != "default":  # runs of older versions do not say it
+        device = torch.device("cuda" if run.device == "cuda" else "cpu")
+        return Numerics.choose(device, run.spec.precision).precision
+    return ""
+
+
+def show_seconds(seconds: float) -> str:
+    """A duration in the two largest units that matter."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def short_of(results: Results) -> str:
+    """How many runs are not there, in a clause."""
+    missing, damaged = len(results.missing), sum(run.state == "damaged" for run in results.runs)
+    number = f"{missing} of {counted(len(results.runs))}"
+    if damaged and damaged == missing:
+        return f"{number} {'is' if damaged == 1 else 'are'} damaged"
+    return f"{number} did not finish{' or are damaged' if damaged else ''}"
+
+
+def missing_words(results: Results) -> str:
+    """How many runs are not there, and for what they count."""
+    diverged = sum(run.state == "diverged" for run in results.runs)
+    others = len(results.missing) - diverged
+    sentences = [f"{short_of(results)}."]
+    if diverged:
+        it_has = "it counts up to there and has" if diverged == 1 else "they count up to there and have"
+        sentences.append(
+            f"{diverged} diverged: {it_has} no value after: curves break there, claims on later stages stay undecided."
+        )
+    if others:
+        one, several = ("The other is", "The others are") if diverged else ("It is", "They are")
+        sentences.append(
+            f"{one if others == 1 else several} in no table or verdict above, and in a curve only where nothing of its "
+            "method has ended yet."
+        )
+    return " ".join(sentences)
+
+
+def missing_groups(results: Results) -> list[View]:
+    """Runs that are not done, together if they differ in nothing but the seed."""
+    groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    settings = distinctions(results)
+    for run in results.missing:
+        words = {
+            "method": run.called,
+            "settings": settings[run.spec.run_id],
+            "place": f", {run.condition}" if run.condition else f" on {dataset_of(run.spec)}",
+            "state": STATES[run.state],
+            "reason": run.reason,
+        }
+        groups.setdefault(tuple(words.items()), []).append(run.spec.seed)
+    return [
+        {**dict(words), "seeds": ", ".join(map(str, sorted(set(seeds)))), "num_runs": len(seeds)}
+        for words, seeds in groups.items()
+    ]
+
+
+def progress_bars(results: Results) -> list[View]:
+    """How the runs of each method on each dataset stand, if not all are done."""
+    bars = []
+    for (_, dataset), group in results.group_by(lambda spec: (spec.method.name, dataset_of(spec))).items():
+        if group.missing:
+            found = Counter(run.state for run in group.runs)
+            counts = {state: found[state] for state in STATES if found[state]}
+            percents = {state: round(100 * number / len(group.runs), 2) for state, number in counts.items()}
+            bars.append(
+                {
+                    "name": f"{group.runs[0].called} on {dataset}",
+                    "parts": [{"state": state, "percent": percent} for state, percent in percents.items()],
+                    "words": ", ".join(f"{number} {STATES[state]}" for state, number in counts.items()),
+                }
+            )
+    return bars

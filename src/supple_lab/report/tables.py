@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -56,46 +56,70 @@ LATEX_MARKS = {
 
 def markdown(table: Table) -> str:
     """A pipe table under its caption."""
-    rule = tuple("--:" if kind == "number" else "---" for kind in column_kinds(table))
-    rows = (_pipes(_markdown_row(table, i)) for i in range(len(table.rows)))
-    lines = (_markdown_cell(caption_of(table)), "", _pipes(map(_markdown_cell, table.header)), _pipes(rule), *rows)
-    return "\n".join(lines) + "\n"
+
+    def shown(text: str) -> str:
+        return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
+
+    rule = ["--:" if kind == "number" else "---" for kind in column_kinds(table)]
+    rows = (map(shown, table.header), rule, *_rows(table, shown, strong="**{}**"))
+    return "\n".join((shown(caption_of(table)), "", *(f"| {' | '.join(row)} |" for row in rows))) + "\n"
 
 
 def latex(table: Table, *, label: str = "") -> str:
     """The table with the rules of the booktabs package; one with prose may break across pages. Label: else its name."""
     kinds = column_kinds(table)
-    named = (
-        rf"\caption{{{_latex_cell(caption_of(table))}}}",
-        rf"\label{{tab:{(label or table.name).replace('_', '-')}}}",
-    )
-    header = (r"    \toprule", _ampersands(map(_latex_cell, table.header)), r"    \midrule")
-    rows = [_ampersands(_latex_row(table, i)) for i in range(len(table.rows))]
-    frame = _latex_pages if "prose" in kinds else _latex_float
-    return "\n".join(frame(_latex_columns(kinds), named, header, rows)) + "\n"
-
-
-def _latex_columns(kinds: Sequence[Kind]) -> str:
     width = 0.6 / max(1, kinds.count("prose"))  # of the line, together: the rest is for words, numbers and gaps
     prose = rf">{{\raggedright\arraybackslash}}p{{{width:.2f}\linewidth}}"
-    return "".join({"number": "r", "word": "l", "prose": prose}[kind] for kind in kinds)
+    columns = "".join({"number": "r", "word": "l", "prose": prose}[kind] for kind in kinds)
+    caption = rf"\caption{{{_latex_cell(caption_of(table))}}}"
+    label = rf"\label{{tab:{(label or table.name).replace('_', '-')}}}"
+    header = (r"    \toprule", _ampersands(map(_latex_cell, table.header)), r"    \midrule")
+    rows = [_ampersands(row) for row in _rows(table, _latex_cell, strong=r"\textbf{{{}}}")]
+    if "prose" in kinds:
+        lines = (
+            r"% needs \usepackage{array,booktabs,longtable}",
+            rf"\begin{{longtable}}{{{columns}}}",
+            rf"    {caption}{label} \\",
+            *(*header, r"    \endfirsthead", *header, r"    \endhead", r"    \bottomrule", r"    \endlastfoot"),
+            *filter(None, ["\n    \\addlinespace\n".join(rows)]),  # or one row's lines run into the next one's
+            r"\end{longtable}",
+        )
+    else:
+        lines = (
+            r"% needs \usepackage{booktabs,graphicx}",
+            r"\begin{table}",
+            r"  \centering",
+            f"  {caption}",
+            f"  {label}",
+            r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",  # no wider than the text
+            rf"  \begin{{tabular}}{{{columns}}}",
+            *(*header, *rows, r"    \bottomrule", r"  \end{tabular}}"),
+            r"\end{table}",
+        )
+    return "\n".join(lines) + "\n"
 
 
-def _latex_float(columns: str, named: tuple[str, str], header: Iterable[str], rows: Sequence[str]) -> Iterator[str]:
-    yield from (r"% needs \usepackage{booktabs,graphicx}", r"\begin{table}", r"  \centering")
-    yield from (f"  {line}" for line in named)
-    yield r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"  # no wider than the text
-    yield from (rf"  \begin{{tabular}}{{{columns}}}", *header, *rows, r"    \bottomrule", r"  \end{tabular}}")
-    yield r"\end{table}"
+def _rows(table: Table, shown: Callable[[str], str], *, strong: str) -> list[list[str]]:
+    """The cells as shown, bold ones within `strong`, each followed by its interval in brackets, if it has one."""
+    return [
+        [
+            (strong if (i, j) in table.bold else "{}").format(shown(cell))
+            + (f" {shown(f'[{ends[0]}, {ends[1]}]')}" if (ends := ends_of(cell)) else "")
+            for j, cell in enumerate(row)
+        ]
+        for i, row in enumerate(table.rows)
+    ]
 
 
-def _latex_pages(columns: str, named: tuple[str, str], header: Iterable[str], rows: Sequence[str]) -> Iterator[str]:
-    yield from (r"% needs \usepackage{array,booktabs,longtable}", rf"\begin{{longtable}}{{{columns}}}")
-    yield f"    {''.join(named)} \\\\"
-    yield from (*header, r"    \endfirsthead", *header, r"    \endhead", r"    \bottomrule", r"    \endlastfoot")
-    if rows:
-        yield "\n    \\addlinespace\n".join(rows)  # or one row's lines run into the next one's
-    yield r"\end{longtable}"
+def _ampersands(cells: Iterable[str]) -> str:
+    row = " & ".join(cells)
+    shield = "{}" if row.startswith(("[", "*")) else ""  # or the row before takes them for an argument of its end
+    return f"    {shield}{row} \\\\"
+
+
+def _latex_cell(text: str) -> str:
+    marked = "".join(LATEX_MARKS.get(letter, letter) for letter in minus(text))
+    return marked.replace("--", "-{}-")  # an option of a command, not a dash
 
 
 def comma_separated(table: Table) -> str:
@@ -105,10 +129,8 @@ def comma_separated(table: Table) -> str:
         cells = [row[place] for row in table.rows]
         columns.append([title, *cells])
         if any(map(ends_of, cells)):
-            for end, side in enumerate(("from", "to")):
-                columns.append(
-                    [f"{title}: 95% bootstrap {side}", *((ends_of(cell) or ("", ""))[end] for cell in cells)]
-                )
+            low, high = zip(*(ends_of(cell) or ("", "") for cell in cells), strict=True)
+            columns += [[f"{title}: 95% bootstrap from", *low], [f"{title}: 95% bootstrap to", *high]]
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
     return file.getvalue()
@@ -155,45 +177,6 @@ def best_of_columns(values: np.ndarray, *, columns: Sequence[int]) -> frozenset[
 def show_interval(interval: tuple[float, float] | None) -> str:
     """The interval as text; a dash if there is none."""
     return ABSENT if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
-
-
-def _pipes(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def brackets(cell: str) -> str:
-    """The cell's interval in brackets, after a space; nothing if it has none."""
-    ends = ends_of(cell)
-    return f" [{ends[0]}, {ends[1]}]" if ends else ""
-
-
-def _markdown_row(table: Table, row: int) -> list[str]:
-    return [
-        (f"**{_markdown_cell(cell)}**" if (row, column) in table.bold else _markdown_cell(cell))
-        + MARKDOWN_MARKS.sub(r"\\\1", brackets(cell))
-        for column, cell in enumerate(table.rows[row])
-    ]
-
-
-def _markdown_cell(text: str) -> str:
-    return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
-
-
-def _latex_row(table: Table, row: int) -> list[str]:
-    cells = [_latex_cell(cell) for cell in table.rows[row]]
-    strong = [rf"\textbf{{{cell}}}" if (row, column) in table.bold else cell for column, cell in enumerate(cells)]
-    return [cell + _latex_cell(brackets(given)) for cell, given in zip(strong, table.rows[row], strict=True)]
-
-
-def _ampersands(cells: Iterable[str]) -> str:
-    row = " & ".join(cells)
-    shield = "{}" if row.startswith(("[", "*")) else ""  # or the row before takes them for an argument of its end
-    return f"    {shield}{row} \\\\"
-
-
-def _latex_cell(text: str) -> str:
-    marked = "".join(LATEX_MARKS.get(letter, letter) for letter in minus(text))
-    return marked.replace("--", "-{}-")  # an option of a command, not a dash
 
 
 CAPTION = "Claims of the paper and what was measured; 95% intervals of the mean over seeds."

@@ -1,14 +1,15 @@
 """The report on disk: pictures, tables and JSON first, the pages that link to them last."""
 
+import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from supple_lab.files import atomic_write, storage_error
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
 from supple_lab.report.figure import StudyReport, Table
-from supple_lab.report.overview import card_json, card_of, cards_in, overview
+from supple_lab.report.overview import card_of, cards_in, overview
 from supple_lab.report.page import page
 from supple_lab.report.picture import picture_files
 from supple_lab.report.study_json import ReportInfo, study_json
@@ -49,7 +50,8 @@ def report_files(info: ReportInfo, *, results: Results, report: StudyReport) -> 
     text = study_json(info, results, report=report, provenance=provenance)
     yield f"{info.study}.json", text.encode()
     yield f"{info.study}.html", page(info, results, report=report, provenance=provenance).encode()
-    yield f"cards/{info.study}.json", card_json(card_of(info, results, report)).encode()
+    card = json.dumps(asdict(card_of(info, results, report)), indent=1, ensure_ascii=False)
+    yield f"cards/{info.study}.json", f"{card}\n".encode()
 
 
 def _table_files(stem: str, table: Table, *, on_paper: Table | None = None) -> Iterator[tuple[str, bytes]]:

@@ -71,7 +71,7 @@ class FormattedMean(str):
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """Drawn when asked for: most means are shown where there is no room for it."""
+        """Drawn when asked for: most places that show a mean have no room for it."""
         return bootstrap_interval(self.values, np.random.default_rng(SEED))
 
 

@@ -58,7 +58,7 @@ def load_run(folder: Path, spec: RunSpec, *, condition: str = "", label: str = "
 
 
 def epochs_of(folder: Path, status: Json) -> list[Record]:
-    """A run's log of epochs, or DamagedLog if it is not the one that the run told of."""
+    """A run's log of epochs, or DamagedLog if it is not what the run wrote."""
     try:
         return read_epochs(folder, status)
     except (WrongContent, StorageError) as error:

@@ -23,13 +23,7 @@ UNKNOWN = "an unknown method"
 Written = dict[str, Any]
 
 
-def name_of(written: Written) -> str:
-    """The run in words: its method, its seed, its id."""
-    return f"{method_of(written)}, seed {written.get('seed', 'unknown')} ({id_of(written)})"
-
-
 def method_of(written: Written) -> str:
-    """The name of its method."""
     method = written.get("method")
     return str(method.get("kind", UNKNOWN)) if isinstance(method, dict) else UNKNOWN
 
@@ -65,8 +59,7 @@ def misplaced_in(root: Path, wanted: Container[str]) -> tuple[MisplacedRun, ...]
             names = sorted(item.name for item in found if item.is_dir() and item.name not in wanted)
     except FileNotFoundError:
         return ()
-    found_there = (misplaced_run(root / "runs", name, wanted) for name in names)
-    return tuple(run for run in found_there if run is not None)
+    return tuple(filter(None, (misplaced_run(root / "runs", name, wanted) for name in names)))
 
 
 def misplaced_run(runs: Path, name: str, wanted: Container[str]) -> MisplacedRun | None:
@@ -77,20 +70,11 @@ def misplaced_run(runs: Path, name: str, wanted: Container[str]) -> MisplacedRun
     original = runs / id_of(written)
     if original.name not in wanted:
         return None
-    return MisplacedRun(
-        folder=name,
-        run=original.name,
-        has_original=original.is_dir(),
-        same_records=same_files(original / LOGS[0], runs / name / LOGS[0]),
-    )
-
-
-def same_files(one: Path, other: Path) -> bool:
-    """Whether both can be read and hold the same."""
     try:
-        return digest(one) == digest(other)
+        same = digest(original / LOGS[0]) == digest(runs / name / LOGS[0])
     except (StorageError, WrongContent):
-        return False
+        same = False
+    return MisplacedRun(folder=name, run=original.name, has_original=original.is_dir(), same_records=same)
 
 
 def dataset_of(spec: RunSpec) -> str:
@@ -143,11 +127,11 @@ class Sample:
     def minus(self, other: "Sample") -> "Sample":
         """The differences within each seed that both have: same data, same initialisation, so much noise cancels."""
         ours, theirs = self._places(), other._places()
-        seeds = [seed for seed in ours if seed in theirs]
+        seeds = tuple(seed for seed in ours if seed in theirs)
         pairs = [(ours[seed], theirs[seed]) for seed in seeds]
         return Sample(
             values=np.array([self.values[i] - other.values[j] for i, j in pairs], dtype=float),
-            seeds=tuple(seeds),
+            seeds=seeds,
             runs=tuple(dict.fromkeys(run for i, j in pairs for run in (*self._behind(i), *other._behind(j)))),
         )
 
@@ -217,7 +201,6 @@ class RunResult:
         return self.label or self.spec.method.name
 
     def by_stage(self, metric: str) -> dict[int, float]:
-        """The metric by the stages that recorded it."""
         return {record.get("stage", 0): record[metric] for record in self.records if metric in record}
 
     def values(self, metric: str) -> np.ndarray:
@@ -263,7 +246,6 @@ class Results:
         return [name for name, results in self.group_by("method").items() if results.drawn]
 
     def of_method(self, name: str) -> "Results":
-        """The runs of one method."""
         return self.where(method=name)
 
     def where(self, accept: Callable[[RunSpec], bool] | None = None, /, **conditions: Hashable) -> "Results":

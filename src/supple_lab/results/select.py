@@ -35,12 +35,8 @@ def _distinctions(every: Sequence[Settings]) -> list[str]:
     """Of each configuration, the settings in which they differ."""
     names = dict.fromkeys(name for settings in every for name in settings)
     differing = [name for name in names if any(other.get(name) != every[0].get(name) for other in every)]
-    return [", ".join(_in_words(name, own[name]) for name in differing if name in own) for own in every]
-
-
-def _in_words(name: str, value: object) -> str:
-    part, _, field = name.rpartition(".")
-    return setting_in_words(part if field == "kind" else field, value)
+    shown = {name: name.removesuffix(".kind").rpartition(".")[2] for name in differing}  # a part by its own name
+    return [", ".join(setting_in_words(shown[name], own[name]) for name in differing if name in own) for own in every]
 
 
 Rule = Literal["final", "stage_mean"]

@@ -13,6 +13,7 @@ from supple_lab.spec import Problem
 
 Mode = Literal["eval", "train"]  # of a forward: whether its activations draw masks
 MAX_STACKED = 256  # the replay counts the frames before a stack's last in a byte
+MAX_BATCH = 2**16  # more is a slip: the states of such a batch of Atari take 7 GiB
 MAX_REPLAY_RATIO = 1_000  # more is a slip: with a batch of 32, each step would be learned from 32,000 times
 METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
 
@@ -54,8 +55,9 @@ class DQN(Problem):
         for name in ("evaluation_epsilon", "epsilon_floor", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
-        if self.num_stacked > MAX_STACKED:
-            raise ValueError(f"DQN.num_stacked must be at most {MAX_STACKED}; got {self.num_stacked}.")
+        for name, most in (("num_stacked", MAX_STACKED), ("batch_size", MAX_BATCH)):
+            if getattr(self, name) > most:
+                raise ValueError(f"DQN.{name} must be at most {most}; got {getattr(self, name)}.")
         # At worst the newest frame begins a game and the one before ended one: the stack before those must be there.
         if self.capacity < self.num_stacked + 2:
             raise ValueError(

@@ -76,6 +76,8 @@ class Store:
 def format_of(root: Path) -> int:
     """The format that the store says it has."""
     path = root / "format.json"
+    if root.is_file():
+        raise StorageError(f"{root} is a file, not a folder of runs.")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
