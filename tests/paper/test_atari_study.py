@@ -11,10 +11,9 @@ from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam
-from supple_lab.paper.atari import Atari
-from supple_lab.paper.atari_games import one_p
+from supple_lab.paper.atari import Atari, one_p
 from supple_lab.paper.atari_scores import all_scores, lead_of, widened
-from supple_lab.paper.compare import MethodRuns
+from supple_lab.paper.method_runs import MethodRuns
 from supple_lab.paper.study import StudyOptions
 from supple_lab.report.tables import brackets
 from supple_lab.results.results import Results, RunResult

@@ -7,7 +7,7 @@ import pytest
 from made_records import made, verdicts, wavering
 
 from supple_lab.paper.class_incremental import ClassIncremental
-from supple_lab.paper.compare import quarters
+from supple_lab.paper.method_runs import quarters
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.tables import best
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario

@@ -1,5 +1,7 @@
 """Who keeps its plasticity is told by a fresh vanilla network of the same seed, and not by where a curve began."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_stages import made_run, made_stages
@@ -9,12 +11,7 @@ from supple.methods.vanilla import Vanilla
 from supple_lab.optimizer import Adam
 from supple_lab.paper import dropout_fails, trainability
 from supple_lab.paper.claims import KEPT, LEARNED, LOST, NO_REFERENCE, Kept, Lost, Number
-from supple_lab.paper.fresh import (
-    fresh_accuracy,
-    last_tenth,
-    reference,
-    stand_in_notes,
-)
+from supple_lab.paper.method_runs import MethodRuns, reference, stand_in_notes
 from supple_lab.paper.register import SHARED, texts
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.trainability import Trainability
@@ -43,7 +40,7 @@ def lost(end, fresh):
 
 
 def ends_of(curve):
-    return sample(last_tenth(np.asarray(curve)))
+    return sample(np.mean(curve[-NUM_STAGES // 10 :]))
 
 
 def collapsing(after):
@@ -159,12 +156,13 @@ def test_the_first_stage_of_the_vanilla_run_stands_in_seed_by_seed():
     resets = [made(spec, [0.8, 0.9] * 10) for spec in reference(cell, ORDER).specs(ORDER) if spec.seed == 1]
     vanilla = [spec for spec in cell.specs(ORDER) if isinstance(spec.method, Vanilla)]
     runs = Results(tuple(made(spec, [0.7 + 0.01 * spec.seed] + [0.1] * 199) for spec in vanilla))
-    fresh = fresh_accuracy(Results(tuple(resets)), runs, "train_accuracy")
+    both = MethodRuns({"vanilla": runs}, references=Results(tuple(resets)), metric="train_accuracy")
+    fresh = both.fresh()
     assert dict(zip(fresh.seeds, fresh.values, strict=True)) == pytest.approx({1: 0.85, 0: 0.7, 2: 0.72})
     assert len(fresh.runs) == 3
-    (note,) = stand_in_notes({"random labels": (Results(tuple(resets)), runs)})
+    (note,) = stand_in_notes({"random labels": both})
     assert note.endswith("random labels, seed 0, 2.")
-    assert stand_in_notes({"random labels": (runs, runs)}) == ()
+    assert stand_in_notes({"random labels": replace(both, references=runs)}) == ()
 
 
 @pytest.mark.parametrize("place", [0, 4])

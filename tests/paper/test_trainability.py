@@ -12,15 +12,13 @@ from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.trainability import Trainability, cells
-from supple_lab.paper.trainability_grid import ONLINE, OPTIMIZERS, RANDOM_LABEL, grid_of, places
+from supple_lab.paper.trainability import OPTIMIZERS, Trainability
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 
 STUDY = Trainability()
 PAPER = StudyOptions(scale="paper")
 TWO_STAGES = StudyOptions(scale="smoke", num_seeds=3)  # all eight conditions; the second stage is the last tenth
-ALL_EIGHT = places((ONLINE, RANDOM_LABEL), OPTIMIZERS)
 FRESH = 0.7  # of a fresh vanilla network, and of most networks at first
 KEYS = [claim.key for claim in Trainability.claims]
 FALLS = {"vanilla": 0.3, "dropout": 0.3, "fourier": 0.2, "crelu": 0.2, "redo": 0.2, "cbp": 0.2}  # others: none
@@ -43,7 +41,7 @@ def of_both(row, spec):
 
 def claims_on(values_of):
     results = made_stages(STUDY.specs(TWO_STAGES), values_of)
-    return Trainability().decided(grid_of(results, cells(TWO_STAGES), TWO_STAGES), TWO_STAGES)
+    return STUDY.draw(results, TWO_STAGES).claims
 
 
 def decided(values_of):
@@ -116,20 +114,10 @@ def test_a_search_reports_the_best_mean_over_stages_and_says_so():
         return of_both([height, height], spec)
 
     results = made_stages(STUDY.specs(order), rising_with_p)
-    grid = grid_of(results, cells(order), order)
-    for place in ALL_EIGHT:
-        assert {run.spec.method for run in grid.at(place).of("aid").runs} == {UseAID(relu_prob=0.9)}
-    assert (
-        sum("relu prob 0.9: the best of 10" in note for note in STUDY.draw(results, order).notes) == 8 * 2
-    )  # DropReLU
-
-
-def test_every_method_keeps_its_place_in_the_grid():
-    results = made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper)
-    grid = grid_of(results, cells(TWO_STAGES), TWO_STAGES)
-    for place in ALL_EIGHT:
-        assert set(grid.at(place).by_method) == set(grid.methods())
-        np.testing.assert_allclose(grid.below("vanilla", place).values, [0.3, 0.2999, 0.2998])
+    drawing = STUDY.draw(results, order)
+    assert sum("relu prob 0.9: the best of 10" in note for note in drawing.notes) == 8 * 2  # DropReLU
+    for panel in drawing.figures[1].panels:
+        assert {curve.middle[0] for curve in panel.curves if curve.method == "aid"} == {0.9}
 
 
 def test_all_claims_hold_on_accuracies_as_the_paper_describes_them():
@@ -265,12 +253,13 @@ def test_a_largest_fall_of_some_conditions_is_no_largest_of_all():
 
 
 def test_a_fall_in_another_condition_for_each_seed_is_no_condition_that_falls():
-    places = {(place.view.problem, place.optimizer): number for number, place in enumerate(ALL_EIGHT)}
+    problems = ("permuted_input", "random_label")
+    cells = [(problem, optimizer) for optimizer in OPTIMIZERS for problem in problems]
 
     def once_each(spec):
         if spec.method.name != "redo":
             return as_in_the_paper(spec)
-        is_bad = places[spec.problem.scenario.name, spec.optimizer] % 3 == spec.seed
+        is_bad = cells.index((spec.problem.scenario.name, spec.optimizer)) % 3 == spec.seed
         return of_both([0.8, 0.8 - (0.2 if is_bad else 0.0)], spec)  # lost once in every seed
 
     assert decided(once_each)["designed_methods_fall_somewhere"] == "not decided"
@@ -334,10 +323,3 @@ def test_tables_show_means_and_losses_with_the_best_in_bold():
     assert vanilla[-1] == "3"
     best = {row for row, column in online.bold if column == 1}
     assert {online.rows[row][0] for row in best} == {"Fourier", "CReLU", "ReDo", "CBP"}
-
-
-def test_places_go_row_after_row():
-    assert len(ALL_EIGHT) == len(set(ALL_EIGHT)) == 8
-    assert [place.label for place in places((ALL_EIGHT[0].view,), (SGD(learning_rate=3e-3),))] == [
-        "permuted online (SGD 3e-3)"
-    ]

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supple_lab.paper.compare import MethodRuns, label_of, methods_of, of_the_paper
+from supple_lab.paper.compare import label_of
 from supple_lab.paper.findings import NOT_RUN, undecided
+from supple_lab.paper.method_runs import Groups, MethodRuns, methods_of, of_the_paper
 from supple_lab.report.figure import Estimate, Finding, Panel, Table, Verdict
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.results import Results, RunResult
@@ -15,7 +16,6 @@ from supple_lab.rl.games import GAMES
 
 SCORE = "score"  # the mean over an evaluation's games
 STATISTIC, INTERVAL = "IQM of human-normalised scores", "95% stratified bootstrap"
-Groups = Mapping[str, MethodRuns]  # by game
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from supple_lab.paper.compare import label_of, mean_of_stages, where_ended
+from supple_lab.paper.compare import label_of
 from supple_lab.paper.findings import (
     NOT_RUN,
     agreed,
@@ -44,7 +44,7 @@ from supple_lab.paper.findings import (
     side_of,
     undecided,
 )
-from supple_lab.paper.fresh import ends
+from supple_lab.paper.method_runs import mean_of_stages, where_ended
 from supple_lab.paper.study import Scale
 from supple_lab.report.figure import ClaimRow, Finding, Verdict
 from supple_lab.results.results import Sample
@@ -115,6 +115,20 @@ def final(metric: str, method: str) -> Number:
     return number(f"final {words_for(metric)}", method, lambda runs: runs.of(method).final(metric))
 
 
+def last_tenth(method: str, metric: str = "") -> Number:
+    """The mean over the last tenth of the stages, by a metric or by that of the case."""
+    stem = f"last tenth of {words_for(metric)}" if metric else "last tenth"
+    return number(stem, method, lambda runs: runs.end(method, metric))
+
+
+def shortfall(method: str) -> Number:
+    """How far the last tenth is below a fresh vanilla network."""
+    return number("shortfall", method, lambda runs: runs.below(method))
+
+
+FRESH = Number("accuracy of a fresh vanilla network", lambda runs: runs.fresh())
+
+
 def quarter_mean(metric: str, method: str) -> Number:
     """The metric's mean over the quarter of the stages that a rule is asked of; without one, that of the case."""
     stem = f"quarter-mean {words_for(metric or 'test_accuracy')}"
@@ -134,8 +148,7 @@ def lasting_quarter_mean(metric: str, method: str) -> Number:
 
 def declines(metric: str) -> "Below":
     """The last tenth is below nine tenths of the first value, seed by seed."""
-    words = words_for(metric)
-    end = Number(f"last tenth of {words}", lambda runs: ends(runs.of("each"), metric))
+    end = Number(f"last tenth of {words_for(metric)}", lambda runs: runs.end("each", metric))
     return Below(end - 0.9 * Number("the first", lambda runs: runs.of("each").first(metric)))
 
 
@@ -373,10 +386,10 @@ class Claim:
     """One sentence of the paper and the rule that decides it; it stands in the study whose runs it is about."""
 
     key: str
-    section: str  # of the paper, number and title
     paper: str  # what it says, with its numbers
     claim: str
     rule: Rule
+    section: str = ""  # of the paper, number and title; empty: the study's
     is_check: bool = False  # of our formulas against themselves: an error of ours can break it, no measurement can
 
     @property

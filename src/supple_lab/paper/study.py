@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from supple.methods.base import Method
 from supple_lab import registry
@@ -23,19 +23,22 @@ if TYPE_CHECKING:
 Scale = Literal["smoke", "quick", "paper"]
 
 
-class Seeds(NamedTuple):
-    """How many seeds a condition runs at each scale unless told otherwise."""
+T = TypeVar("T")
 
-    smoke: int = 1
-    quick: int = 3
-    paper: int = 5  # the paper's own number, but for VGG-16's 3
 
-    def at(self, scale: Scale) -> int:
-        """The number at one scale."""
+class ByScale(NamedTuple, Generic[T]):
+    """What a study has at each scale."""
+
+    smoke: T
+    quick: T
+    paper: T
+
+    def at(self, scale: Scale) -> T:
+        """What it has at one scale."""
         return getattr(self, scale)
 
 
-USUAL_SEEDS = Seeds()
+USUAL_SEEDS = ByScale(smoke=1, quick=3, paper=5)  # the paper's own number, but for VGG-16's 3
 MAX_SEEDS = (
     10_000  # two thousand times the paper's; more is a slip of the finger that would be hours in naming its runs
 )
@@ -89,7 +92,7 @@ class Condition:
     experiment: str  # a name in paper/tables.py
     case: Case | None = None  # the block of its table
     methods: tuple[str, ...] = ()  # none: all of the table
-    seeds: Seeds = USUAL_SEEDS
+    seeds: ByScale[int] = USUAL_SEEDS
     given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
 
     def settings(self, order: StudyOptions) -> list[Setting]:
@@ -174,7 +177,11 @@ class Study(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     question: ClassVar[str]  # what the reader wants to know, in a sentence or two
+    section: ClassVar[str] = ""  # of the paper, number and title, that its claims are from unless they name another
     claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
+
+    def __init_subclass__(cls) -> None:
+        cls.claims = tuple(replace(claim, section=claim.section or cls.section) for claim in cls.claims)
 
     @abstractmethod
     def conditions(self, order: StudyOptions) -> Sequence[Condition]:
