@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from made_decisions import SCALES as SCALE_OF
+from made_decisions import made_run
 
 from supple_lab.cli import supple
 from supple_lab.paper.study import Study, StudyOptions
@@ -55,6 +57,15 @@ def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
     }
     assert {spec.precision for spec in specs["bf16"]} <= {"bf16"}
     assert [replace(spec, precision="default") for spec in specs["bf16"]] == specs["default"]
+
+
+@pytest.mark.parametrize("name", SCALE_OF)
+def test_one_seed_decides_nothing(name):
+    study, order = study_named(name), StudyOptions(scale=SCALE_OF[name], num_seeds=1)
+    results = Results(tuple(made_run(spec, "as claimed") for spec in study.specs(order)))
+    verdicts = [claim.verdict for claim in study.draw(results, order.whole()).claims]
+    assert set(verdicts) <= {"not decided", "not run"}
+    assert "not decided" in verdicts
 
 
 @every_study

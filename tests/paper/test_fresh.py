@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_stages import made_run, made_stages
+from made_runs import claims, made_run
 
 from supple.methods.full_reset import FullReset
 from supple.methods.vanilla import Vanilla
@@ -187,8 +187,7 @@ def test_a_linear_network_that_collapses_early_has_lost_what_it_had():
         return {"online_accuracy": row, "train_accuracy": row}
 
     study = Trainability()
-    drawing = study.draw(made_stages(study.specs(order), curve), order.whole())
-    (claim,) = (claim for claim in drawing.claims if claim.claim.startswith("The deep linear network"))
+    (claim,) = (row for row in claims(study, order, curve) if row.claim.startswith("The deep linear network"))
     ran = [part for reading in claim.parts for part in reading.parts if part.verdict != "not run"]
     assert len(ran) == 8
     assert {part.verdict for part in ran} == {"fails"}

@@ -1,7 +1,7 @@
 """What holds for every generalizability study: its runs fit together, and it draws whatever there is."""
 
 import pytest
-from made_records import made, wavering
+from made_runs import claims, made, verdicts, wavering
 
 from supple_lab.paper.class_incremental import ClassIncremental
 from supple_lab.paper.continual import ContinualFull, ContinualLimited
@@ -43,16 +43,6 @@ def test_parts_of_every_run_go_together(study, scale):
         check_suitable(spec, device="cpu")
 
 
-@pytest.mark.parametrize("search", [False, True])
-def test_quick_scale_names_the_p_that_it_runs(search):
-    order = StudyOptions(scale="quick", search=search)
-    p = {spec.method.relu_prob for spec in ContinualFull().specs(order) if spec.method.name == "aid"}
-    notes = " ".join(ContinualFull().draw(Results(()), order).notes)
-    assert (0.95 in p) is not search
-    assert ("p = 0.95" in notes) is not search
-    assert ("those that the paper searched" in notes) is search
-
-
 def aid_far_ahead(spec):
     """AID far above all others, reset or not; networks that are reset in between, and the others fall to half."""
     method = getattr(spec.method, "built_with", None) or spec.method
@@ -64,19 +54,17 @@ def aid_far_ahead(spec):
 
 @pytest.mark.parametrize("study", STUDIES[:-1], ids=lambda study: study.name)  # warm_start is of one network
 def test_a_network_that_quick_scale_leaves_out_is_not_run_and_lets_no_claim_over_all_of_them_hold(study):
-    order, networks = (
-        StudyOptions(scale="quick"),
-        {condition.case for condition in study.conditions(StudyOptions(scale="paper"))},
-    )
-    missing = networks - {condition.case for condition in study.conditions(order)}
+    order = StudyOptions(scale="quick")
+    at = {scale: {one.case for one in study.conditions(StudyOptions(scale=scale))} for scale in ("quick", "paper")}
+    missing = at["paper"] - at["quick"]
     told = {"cnn": "CNN on CIFAR-10", "resnet18": "ResNet-18 on CIFAR-100", "vgg16": "VGG-16 on TinyImageNet"}
-    claims = study.draw(made(study.specs(order), aid_far_ahead), order).claims
+    rows = claims(study, order, aid_far_ahead)
     assert missing
-    for row in claims:
+    for row in rows:
         leaves = [leaf for part in row.parts for leaf in (part.parts or (part,))]
         absent = [leaf for leaf in leaves if any(told[case] in leaf.name for case in missing)]
         assert {leaf.verdict for leaf in absent} <= {"not run"}
-    assert not [row.claim for row in claims if row.verdict == "holds"]
+    assert not [row.claim for row in rows if row.verdict == "holds"]
 
 
 @every_study
@@ -94,25 +82,15 @@ def test_every_scale_tells_how_it_differs_from_the_paper(study):
     assert notes["smoke"][0].startswith("Smoke scale")
     assert notes["quick"][0].startswith("Quick scale, not the paper's protocol")
     assert notes["paper"][0].startswith("Where the paper is silent")
+    by_looking = "chosen by looking at test accuracies on these very digits"
+    assert (by_looking in " ".join(notes["quick"]), by_looking in " ".join(notes["paper"])) == (True, False)
 
 
 @every_study
-def test_quick_scale_says_that_its_settings_were_chosen_by_looking(study):
-    told = {scale: " ".join(study.draw(Results(()), StudyOptions(scale=scale)).notes) for scale in ("quick", "paper")}
-    assert "chosen by looking at test accuracies on these very digits" in told["quick"]
-    assert "chosen by looking" not in told["paper"]
-
-
-@every_study
-def test_draws_what_there_is_of_a_broken_search(study):
-    order = StudyOptions(scale="smoke", num_seeds=2, search=True)
-    drawing = study.draw(made(study.specs(order), in_pieces), order)
-    assert "holds" not in {row.verdict for row in drawing.claims}
-
-
-@every_study
-def test_draws_and_writes_what_there_is_of_a_broken_sweep(study, tmp_path):
+def test_draws_and_writes_what_there_is_of_a_broken_sweep_or_search(study, tmp_path):
     order = StudyOptions(scale="smoke", num_seeds=2)
+    searched = StudyOptions(scale="smoke", num_seeds=2, search=True)
+    assert "holds" not in verdicts(study, searched, in_pieces)
     results = made(study.specs(order), in_pieces)
     drawing = study.draw(results, order)
     assert "holds" not in {row.verdict for row in drawing.claims}
@@ -125,5 +103,4 @@ def test_draws_and_writes_what_there_is_of_a_broken_sweep(study, tmp_path):
 @every_study
 def test_draws_methods_that_the_study_does_not_have(study):
     order = StudyOptions(scale="smoke", methods=("tanh", "redo"))
-    drawing = study.draw(made(study.specs(order), lambda spec: 0.5), order)
-    assert {row.verdict for row in drawing.claims} <= {"not run", "not decided"}
+    assert set(verdicts(study, order, lambda spec: 0.5)) <= {"not run", "not decided"}

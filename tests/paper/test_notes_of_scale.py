@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from made_stages import made_stages
+from made_runs import drawn
 
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.registry import known
@@ -63,8 +63,7 @@ def test_a_search_is_told_no_p(name):
 def test_notes_of_slips_do_not_say_that_anything_was_run():
     for order in (StudyOptions(scale="paper"), StudyOptions(scale="paper", as_printed=True)):
         studies = [known(Study)[name]() for name in ("trainability", "atari")]
-        waiting = {study: made_stages(study.specs(order), lambda spec: None) for study in studies}
-        notes = [note for study, runs in waiting.items() for note in study.draw(runs, order).notes]
+        notes = [note for study in studies for note in drawn(study, order, lambda spec: None).notes]
         slips = [note for note in notes if "as printed" in note]
         assert len(slips) > 1
         assert not any(re.search(r"\b(was|were) run\b", note) for note in slips)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_stages import made_stages
+from made_runs import made
 
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
@@ -19,7 +19,7 @@ def results_of(*values):
         RunSpec(problem=problem, model=MLP(), method=Vanilla(), optimizer=Adam(), seed=seed)
         for seed in range(len(values))
     ]
-    return made_stages(specs, lambda spec: {"accuracy": values[spec.seed]})
+    return made(specs, lambda spec: {"accuracy": values[spec.seed]})
 
 
 def test_a_hundred_stages_are_a_hundred_points():

@@ -25,7 +25,7 @@ from supple_lab.paper.claims import (
     quarter_mean,
 )
 from supple_lab.paper.compare import BAND, format_sample, label_of, label_of_optimizer, mean_of, stage_panel
-from supple_lab.paper.method_runs import Groups, MethodRuns, chosen, methods_of, selection_notes
+from supple_lab.paper.method_runs import Groups, MethodRuns, chosen, method_by_method, methods_of, selection_notes
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
 from supple_lab.paper.tables import crossed, slips
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
@@ -71,7 +71,6 @@ LENGTHS: ByScale[dict[str, Any]] = ByScale(
 
 
 def problem_of(title: str, order: StudyOptions, **more: Any) -> DQN:
-    """The game at the scale's length."""
     game = Game(title=title, max_steps=30) if order.scale == "smoke" else Game(title=title)
     return DQN(game=game, **LENGTHS.at(order.scale), **more)
 
@@ -160,6 +159,7 @@ def notes(order: StudyOptions) -> tuple[str, ...]:
     )
 
 
+OTHERS = ("vanilla", "dropout")  # beside AID
 WORSE = ("Pong", "Qbert")  # games in which the paper finds AID slightly worse
 TENTH = 0.1  # of the vanilla agent's score above random play: less is no improvement
 
@@ -172,11 +172,9 @@ class Play(NamedTuple):
 
     @property
     def groups(self) -> Groups:
-        """The runs that decide."""
         return next(iter(self.choices.values()))
 
     def of(self, *titles: str) -> dict[str, MethodRuns]:
-        """The runs of these games; none if a game was not run."""
         return {title: self.groups.get(title, MethodRuns()) for title in titles}
 
     def by_mode(self) -> dict[str, MethodRuns]:
@@ -188,8 +186,6 @@ class Play(NamedTuple):
 
 
 def normalised(method: str) -> Number:
-    """A method's final human-normalised score."""
-
     def final_of(run: RunResult) -> float:
         title = dataset_of(run.spec)
         return float(human_normalised(run.values(SCORE)[-1:], title)[0]) if len(run.values(SCORE)) else float("nan")
@@ -260,10 +256,11 @@ CLAIMS = (
             "the other being vanilla and Dropout, in each quarter of the run in each of the three games, each by its "
             "own interval",
             lambda play: {
-                f"{title} against {label_of(other)} ({quarter})": part
-                for title, runs in play.of(*RANKED).items()
-                for other in ("vanilla", "dropout")
-                for quarter, part in runs.called(other=other).by_measured_quarter("srank", "aid").items()
+                f"{title} ({quarter})": part
+                for title, runs in method_by_method(
+                    play.of(*RANKED), *OTHERS, name="{group} against {method}", role="other"
+                ).items()
+                for quarter, part in runs.by_measured_quarter("srank", "aid").items()
             },
             Above(quarter_mean("srank", "aid") - quarter_mean("srank", "other")),
         ),
@@ -275,11 +272,7 @@ CLAIMS = (
         claim="The effective ranks of vanilla and Dropout agents decline.",
         rule=Each(
             "for vanilla and Dropout in each of the three games",
-            lambda play: {
-                f"{label_of(method)} in {title}": runs.called(each=method)
-                for title, runs in play.of(*RANKED).items()
-                for method in ("vanilla", "dropout")
-            },
+            lambda play: method_by_method(play.of(*RANKED), *OTHERS, name="{method} in {group}"),
             declines("srank"),
         ),
     ),
@@ -374,7 +367,6 @@ def grouped(
 
 
 def game_panels(groups: Groups, metric: str, y_label: str) -> tuple[Panel, ...]:
-    """A number over the iterations, a panel a game."""
     return tuple(
         stage_panel(title, group.by_method, metric, y_label=y_label, stage="iteration")
         for title, group in groups.items()
@@ -382,7 +374,6 @@ def game_panels(groups: Groups, metric: str, y_label: str) -> tuple[Panel, ...]:
 
 
 def score_table(groups: Groups) -> Table:
-    """Final scores, games by methods, the best of each game in bold."""
     methods = methods_of(groups)
     samples = {title: [group.of(method).final(SCORE) for method in methods] for title, group in groups.items()}
     means = np.array([list(map(mean_of, row)) for row in samples.values()]).reshape(len(groups), len(methods))

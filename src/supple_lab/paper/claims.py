@@ -15,11 +15,11 @@ A method keeps its plasticity if the mean over its last tenth of the stages is l
 network of the same seed, optimizer and learning rate, and loses it if it is more than 0.05 below; between the two, and
 if the fresh network does not learn (accuracy above 0.15, chance and five points), neither is decided. How far it is
 below is its shortfall. The fresh network is a full reset run, or the first stage of the vanilla run if there is none
-(fresh.py). The paper does not say which training accuracy it shows: "by both accuracies" means online and at the end of
-a stage, and a claim holds or fails only if both agree. "All eight": both MNIST problems, Adam 1e-3 and 1e-4, SGD 3e-2
-and 3e-3. "The three": the CNN on CIFAR-10, ResNet-18 on CIFAR-100, VGG-16 on TinyImageNet; at other scales than the
-paper's, what stands in for them. What a scale leaves out counts as not run. A threshold that is a number of the paper
-decides at paper scale alone.
+(method_runs.py). The paper does not say which training accuracy it shows: "by both accuracies" means online and at the
+end of a stage, and a claim holds or fails only if both agree. "All eight": both MNIST problems, Adam 1e-3 and 1e-4, SGD
+3e-2 and 3e-3. "The three": the CNN on CIFAR-10, ResNet-18 on CIFAR-100, VGG-16 on TinyImageNet; at other scales than
+the paper's, what stands in for them. What a scale leaves out counts as not run. A threshold that is a number of the
+paper decides at paper scale alone.
 """
 
 from abc import ABC, abstractmethod
@@ -74,7 +74,6 @@ class Number:
 
     @property
     def text(self) -> str:
-        """What it is called in rules and in findings."""
         return f"{self.share}{self.stem}" + (f" of {self.whose}" if self.whose else "")
 
     def __sub__(self, other: "Number") -> "Number":
@@ -95,7 +94,6 @@ class Number:
         return replace(self, of=lambda runs: self.of(runs).of_seeds(other.of(runs).seeds))
 
     def called(self, text: str) -> "Number":
-        """The same number under another name."""
         return Number(text, self.of)
 
 
@@ -106,7 +104,6 @@ def number(stem: str, method: str, of: Callable[[Any], Sample]) -> Number:
 
 
 def words_for(metric: str) -> str:
-    """What a metric is called in a sentence."""
     return WORDS.get(metric, metric.replace("_", " "))
 
 
@@ -263,12 +260,10 @@ class Each(Rule):
         self.caveats = tuple(words for one in self.rules.values() for words in one.caveats)
 
     def found(self, runs: Any, scale: Scale) -> dict[str, Finding]:
-        """What each of the rules finds in each case."""
         pairs = ((name, case, more) for name, case in self.cases(runs).items() for more in self.rules)
         return {f"{name}{more}": self.rules[more].decide(case, scale) for name, case, more in pairs}
 
     def num_needed(self, number: int) -> int:
-        """In how many of the cases the rule must hold."""
         return number
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
@@ -394,11 +389,9 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """The rule as a sentence."""
         words = self.rule.text
         return f"{'. '.join((words[:1].upper() + words[1:], *dict.fromkeys(self.rule.caveats)))}."
 
     def row(self, runs: Any, *, study: str, scale: Scale) -> ClaimRow:
-        """What the runs come to."""
         found = contents_of(self.rule.decide(runs, scale))
         return ClaimRow(claim=self.claim, paper=self.paper, section=self.section, study=study, rule=self.text, **found)

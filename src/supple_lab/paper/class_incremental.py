@@ -21,6 +21,7 @@ from supple_lab.paper.method_runs import (
     MethodRuns,
     in_quarters,
     mean_of_stages,
+    method_by_method,
     methods_of,
     of_the_paper,
     selection_notes,
@@ -41,7 +42,6 @@ DIFFERENCE = (quarter_mean(LEARNED, "each") - quarter_mean(LEARNED, "full_reset"
 
 
 def in_quarter(place: int, name: str) -> Number:
-    """The difference to full reset in one quarter of the stages."""
     words = f"{DIFFERENCE.text} in the {name} quarter"
     return Number(words, lambda runs: DIFFERENCE.of([*runs.by_quarter().values()][place]))
 
@@ -51,8 +51,7 @@ NETWORKS = partial(of_the_paper, experiment="class_incremental")
 
 
 def beside_reset(method: str, groups: Groups) -> dict[str, MethodRuns]:
-    """A method on each network, beside full reset."""
-    return {label: group.called(each=method) for label, group in NETWORKS(groups).items()}
+    return method_by_method(NETWORKS(groups), method, name="{group}")
 
 
 ABOVE_THROUGHOUT = Each(
@@ -100,11 +99,7 @@ CLAIMS = (
         claim="Dropout and DASH start above full reset, and the lead shrinks.",
         rule=Each(
             "for Dropout and DASH on both networks",
-            lambda groups: {
-                f"{label}: {label_of(method)}": group.called(each=method)
-                for label, group in NETWORKS(groups).items()
-                for method in ("dropout", "dash")
-            },
+            lambda groups: method_by_method(NETWORKS(groups), "dropout", "dash", name="{group}: {method}"),
             {
                 " ahead at first": Above(FIRST),
                 " less so at last": Below((LAST - FIRST).called("that in the last quarter minus it")),

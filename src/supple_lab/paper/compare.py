@@ -167,21 +167,16 @@ def sample_table(
     best: Collection[str] = (),
 ) -> Table:
     """A line for each row, or for the parts of a tuple; the best mean of some columns in bold."""
-    cells = [[of(*row) if isinstance(row, tuple) else of(row) for of in columns.values()] for row in rows]
+    lines = [[of(*row) if isinstance(row, tuple) else of(row) for of in columns.values()] for row in rows]
     places = [place for place, header in enumerate(columns) if header in best]
-    means = np.array([[mean_of(line[place]) for place in places] for line in cells], dtype=float)
+    means = np.array([[mean_of(line[place]) for place in places] for line in lines], dtype=float)
     return Table(
         name=name,
         caption=caption,
         header=tuple(columns),
-        rows=tuple(tuple(map(format_cell, line)) for line in cells),
-        bold=best_of_columns(means.reshape(len(cells), len(places)), columns=places),
+        rows=tuple(tuple(format_sample(it) if isinstance(it, Sample) else str(it) for it in line) for line in lines),
+        bold=best_of_columns(means.reshape(len(lines), len(places)), columns=places),
     )
-
-
-def format_cell(cell: object) -> str:
-    """A sample, a text or a number as a cell of a table."""
-    return format_sample(cell) if isinstance(cell, Sample) else str(cell)
 
 
 def mean_of(sample: Sample) -> float:

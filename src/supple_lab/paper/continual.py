@@ -21,7 +21,14 @@ from supple_lab.paper.claims import (
 )
 from supple_lab.paper.compare import BAND, label_of
 from supple_lab.paper.findings import undecided
-from supple_lab.paper.method_runs import Groups, MethodRuns, in_quarters, of_the_paper, selection_notes
+from supple_lab.paper.method_runs import (
+    Groups,
+    MethodRuns,
+    in_quarters,
+    method_by_method,
+    of_the_paper,
+    selection_notes,
+)
 from supple_lab.paper.networks import NetworkStudy, compare, comparison_table, final_accuracy, stage_panels
 from supple_lab.paper.study import ByScale, StudyOptions
 from supple_lab.report.figure import Figure, Finding, StudyReport
@@ -81,11 +88,7 @@ TO_RUN = "not in the paper's table; supple run continual_full --methods vanilla 
 NO_HELP = Each(
     "for L2 Init and ReDo on each of the three, at their defaults, with the vanilla network's optimizer; run on demand "
     "alone, because the paper has no settings",
-    lambda groups: {
-        f"{label_of(method)} on {label}": group.called(each=method)
-        for label, group in groups.items()
-        for method in LEFT_OUT
-    },
+    lambda groups: method_by_method(groups, *LEFT_OUT, name="{method} on {group}"),
     Below(ACCURACY("each") - ACCURACY("vanilla"), HELP),
 )
 
@@ -139,7 +142,6 @@ FAMILY = ("dropout", "drop_relu", "aid")
 
 
 def outside(runs: MethodRuns) -> dict[str, Sample]:
-    """Final accuracy of the methods outside the family."""
     return {name: ACCURACY(name).of(runs) for name in runs.by_method if name not in (*FAMILY, "each")}
 
 
@@ -191,11 +193,9 @@ class ContinualLimited(Arrival):
             claim="The Dropout family is strong where old data are gone.",
             rule=Each(
                 "for Dropout, DropReLU and AID on each of the three",
-                lambda groups: {
-                    f"{label}: {label_of(member)}": group.called(each=member)
-                    for label, group in of_the_paper(groups, "continual_limited").items()
-                    for member in FAMILY
-                },
+                lambda groups: method_by_method(
+                    of_the_paper(groups, "continual_limited"), *FAMILY, name="{group}: {method}"
+                ),
                 Computed(f"{ABOVE_MEDIAN.text}, not decided before all of those have run", above_median),
             ),
         ),

@@ -18,7 +18,7 @@ from supple_lab.paper.compare import bar, beside_the_paper, label_of, sample_tab
 from supple_lab.paper.method_runs import NO_RUNS, MethodRuns, ends, reference, stand_in_notes
 from supple_lab.paper.networks import final_accuracy, slim_settings, sources, unsearched
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
-from supple_lab.report.figure import Bars, Curve, Figure, Level, Panel, StudyReport, Table
+from supple_lab.report.figure import Bars, Curve, Estimate, Figure, Level, Panel, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
@@ -175,7 +175,33 @@ class DropoutFails(Study):
                     "mean accuracy of subnetworks drawn at the end of each stage and trained on labels of their own. "
                     "Line: mean over seeds, band: one standard deviation. Cold and warm start: final test accuracy "
                     "from both, with one standard deviation.",
-                    panels=(network_panel(runs), subnetwork_panel(runs), start_panel(starts)),
+                    panels=(
+                        Panel(
+                            title="The network",
+                            x_label="stage",
+                            y_label="accuracy − accuracy at stage 1",
+                            curves=tuple(
+                                replace(curve, values=curve.values - curve.values[:, :1])
+                                for curve in variant_curves(runs, NETWORK)
+                            ),
+                            levels=(Level(label="no loss", value=0.0),),
+                        ),
+                        Panel(
+                            title="Its subnetworks",
+                            x_label="stage",
+                            y_label="mean accuracy on new labels",
+                            curves=variant_curves(runs, SUBNETWORKS),
+                            levels=(Level(label="chance", value=0.1),),
+                            y_range=(0.0, 1.02),  # room for a marker at 1
+                        ),
+                        Bars(
+                            title="Cold and warm start",
+                            x_label="",
+                            y_label="final test accuracy",
+                            positions=("cold start", "warm start"),
+                            bars=start_bars(starts),
+                        ),
+                    ),
                 ),
             ),
             tables=(loss_table(runs), beside_the_paper(warm_start.gap_table(starts), order)),
@@ -216,43 +242,13 @@ def variant_curves(runs: MethodRuns, metric: str) -> tuple[Curve, ...]:
     )
 
 
-def network_panel(runs: MethodRuns) -> Panel:
-    """What the network has lost since the first stage."""
-    curves = variant_curves(runs, NETWORK)
-    return Panel(
-        title="The network",
-        x_label="stage",
-        y_label="accuracy − accuracy at stage 1",
-        curves=tuple(replace(curve, values=curve.values - curve.values[:, :1]) for curve in curves),
-        levels=(Level(label="no loss", value=0.0),),
-    )
-
-
-def subnetwork_panel(runs: MethodRuns) -> Panel:
-    """What its subnetworks come to."""
-    return Panel(
-        title="Its subnetworks",
-        x_label="stage",
-        y_label="mean accuracy on new labels",
-        curves=variant_curves(runs, SUBNETWORKS),
-        levels=(Level(label="chance", value=0.1),),
-        y_range=(0.0, 1.02),  # room for a marker at 1
-    )
-
-
-def start_panel(starts: warm_start.Starts) -> Bars:
+def start_bars(starts: warm_start.Starts) -> tuple[Estimate, ...]:
     """Final test accuracy from both starts."""
-    arms = {method: (starts.cold.of(method), starts.warm.of(method)) for method in starts.methods}
-    return Bars(
-        title="Cold and warm start",
-        x_label="",
-        y_label="final test accuracy",
-        positions=("cold start", "warm start"),
-        bars=tuple(
-            bar(spec.method.name, label_of(variant_of(spec)), [final_accuracy(arm) for arm in both])
-            for both in arms.values()
-            for spec in [run.spec for arm in both for run in arm.ended][:1]
-        ),
+    arms = [(starts.cold.of(method), starts.warm.of(method)) for method in starts.methods]
+    return tuple(
+        bar(spec.method.name, label_of(variant_of(spec)), [final_accuracy(arm) for arm in both])
+        for both in arms
+        for spec in [run.spec for arm in both for run in arm.ended][:1]
     )
 
 

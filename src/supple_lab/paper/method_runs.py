@@ -48,7 +48,6 @@ class MethodRuns:
         return replace(self, by_method={**self.by_method, **{name: self.of(own) for name, own in methods.items()}})
 
     def by_quarter(self) -> "dict[str, MethodRuns]":
-        """The same runs for each quarter of the stages."""
         parts = enumerate(quarters(self.num_stages), start=1)
         return {f"quarter {place}": replace(self, stages=part) for place, part in parts}
 
@@ -95,7 +94,6 @@ def chosen(
 
 
 def selection_notes(*groups: Groups) -> tuple[str, ...]:
-    """What was selected how."""
     return tuple(note for group in groups for one in group.values() for note in one.notes)
 
 
@@ -113,8 +111,16 @@ def of_the_paper(groups: Groups, experiment: str) -> dict[str, MethodRuns]:
     }
 
 
+def method_by_method(groups: Groups, *methods: str, name: str, role: str = "each") -> dict[str, MethodRuns]:
+    """Each of the methods in each group, for a rule that calls it by its role; name has {method} and {group}."""
+    return {
+        name.format(method=label_of(method), group=label): group.called(**{role: method})
+        for label, group in groups.items()
+        for method in methods
+    }
+
+
 def in_quarters(groups: Groups) -> Groups:
-    """The runs of each group for each quarter of its stages."""
     return {
         f"{label} ({quarter})": runs for label, group in groups.items() for quarter, runs in group.by_quarter().items()
     }

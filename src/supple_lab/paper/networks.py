@@ -250,7 +250,7 @@ def unsearched(order: StudyOptions, conditions: Iterable[Condition]) -> tuple[st
 
 def sources(order: StudyOptions, *experiments: str) -> tuple[str, ...]:
     """Where settings come from that the paper does not print; a search needs none."""
-    unprinted = [experiment for experiment in map(find, experiments) if not experiment.printed]
+    unprinted = [experiment for experiment in map(find, experiments) if not experiment.source.startswith("Table")]
     used = [experiment for experiment in unprinted if experiment.search is None or not order.search]
     return tuple(dict.fromkeys(f"Settings: {experiment.source}." for experiment in used))
 

@@ -8,7 +8,7 @@ from supple.metrics.preactivation import PreactivationHistogram, PreactivationQu
 from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, by_seed, number
 from supple_lab.paper.compare import BAND, beside_the_paper, label_of, sample_table, stage_panel
 from supple_lab.paper.dropout_fails import DATASETS, MODELS
-from supple_lab.paper.method_runs import MethodRuns
+from supple_lab.paper.method_runs import MethodRuns, method_by_method
 from supple_lab.paper.networks import sources
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.report.figure import Distribution, Figure, Finding, Histogram, Level, StudyReport, Table
@@ -96,7 +96,7 @@ CLAIMS = (
         claim="Early on, AID's pre-activations shift as Dropout's do.",
         rule=Each(
             "for Dropout and AID",
-            lambda runs: {label_of(method): runs.called(each=method) for method in ("dropout", "aid")},
+            lambda runs: method_by_method({"": runs}, "dropout", "aid", name="{method}"),
             Above(
                 Number("|median of stage 10 - median of stage 1| over stage 1's interquartile range", early_shift), 1.0
             ),

@@ -114,7 +114,6 @@ def slim(setting: Setting, optimizer: Optimizer) -> Setting:
 
 
 def grid_of(results: Results, condition: Condition, order: StudyOptions) -> Grid:
-    """The final accuracies of a condition's runs, cell by cell."""
     own = condition.of(results, order)
     by_setting = own.group_by(lambda spec: (spec.method, spec.optimizer))
     cells = {
@@ -127,7 +126,6 @@ def grid_of(results: Results, condition: Condition, order: StudyOptions) -> Grid
 
 
 def heat_map(label: str, grid: Grid) -> HeatMap:
-    """The cells of one network."""
     reset = mean_of(grid.reset)
     return HeatMap(
         title=label,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from supple_lab.paper.claims import Claim
 
 Scale = Literal["smoke", "quick", "paper"]
-
-
 T = TypeVar("T")
 
 
@@ -34,14 +32,11 @@ class ByScale(NamedTuple, Generic[T]):
     paper: T
 
     def at(self, scale: Scale) -> T:
-        """What it has at one scale."""
         return getattr(self, scale)
 
 
 USUAL_SEEDS = ByScale(smoke=1, quick=3, paper=5)  # the paper's own number, but for VGG-16's 3
-MAX_SEEDS = (
-    10_000  # two thousand times the paper's; more is a slip of the finger that would be hours in naming its runs
-)
+MAX_SEEDS = 10_000  # two thousand times the paper's; more is a slip that would take hours to name its runs
 KIND = ("scale", "search", "as_printed", "allow_partial", "precision", "changes")  # orders that differ: other grids
 
 
@@ -73,12 +68,8 @@ class StudyOptions:
         min_seeds = max(max(order.num_seeds or 0, order.min_seeds) for order in asked)
         return replace(self, methods=(), only="", num_seeds=None, also=tuple(also), min_seeds=min_seeds)
 
-    def same_kind(self, other: "StudyOptions") -> bool:
-        """Whether both are about the same grid, or parts of it."""
-        return not self.differences(other)
-
     def differences(self, other: "StudyOptions") -> list[str]:
-        """What makes the other's grid another one."""
+        """What makes the other's grid another one; empty if both are about the same, or parts of it."""
         return [f"{name} {getattr(other, name)}" for name in KIND if getattr(other, name) != getattr(self, name)]
 
 
@@ -116,7 +107,6 @@ class Condition:
         return choose(self.experiment, self.case, as_printed=order.as_printed)
 
     def specs(self, order: StudyOptions) -> list[RunSpec]:
-        """The runs of the condition."""
         return list(_specs(self, order))
 
     def of(self, results: Results, order: StudyOptions) -> Results:
@@ -143,7 +133,6 @@ def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
 
 
 def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
-    """The rows of one method."""
     own = [row for row in rows if row.method.name == name]
     return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
 

@@ -167,7 +167,6 @@ def learning_curves(groups: Groups, quantity: str) -> Figure:
 
 
 def epoch_panel(label: str, group: MethodRuns, metric: str, y_label: str) -> Panel:
-    """A metric over the epochs."""
     matrices = {name: runs.epoch_matrix(metric) for name, runs in group.by_method.items() if runs.drawn}
     return Panel(
         title=label,

@@ -83,7 +83,6 @@ class Grid:
     views: tuple[View, ...] = VIEWS  # that a claim is about
 
     def of(self, view: View, optimizer: Optimizer) -> MethodRuns:
-        """The runs of a panel."""
         return replace(self.cells.get((view.problem, optimizer), MethodRuns()), metric=view.metric)
 
     def at(self, *optimizers: Optimizer) -> dict[str, MethodRuns]:
@@ -91,7 +90,6 @@ class Grid:
         return {title_of(view, optimizer): self.of(view, optimizer) for optimizer in optimizers for view in self.views}
 
     def all_eight(self) -> dict[str, MethodRuns]:
-        """Each panel of an accuracy."""
         return self.at(*OPTIMIZERS)
 
     def methods_at(self, methods: tuple[str, ...], *optimizers: Optimizer) -> dict[str, MethodRuns]:
@@ -103,7 +101,6 @@ class Grid:
         }
 
     def called(self, **methods: str) -> "Grid":
-        """The same runs, those of some methods under other names, too."""
         return replace(self, cells={name: runs.called(**methods) for name, runs in self.cells.items()})
 
 
@@ -131,7 +128,6 @@ def designed(rule: Rule) -> Each:
 
 
 def named_keep(key: str, view: View, problem: str, accuracy: str) -> Claim:
-    """The claim that DropReLU and AID keep their plasticity with each of the four optimizers, by one accuracy."""
     return Claim(
         key=f"drop_relu_and_aid_keep_{key}",
         paper="DropReLU and AID reach a high accuracy in all settings.",
@@ -314,13 +310,11 @@ class Trainability(Study):
 
 
 def cells(order: StudyOptions) -> tuple[Condition, ...]:
-    """Both problems under each optimizer of the scale."""
     optimizers = HIGH_RATES if order.scale == "quick" else OPTIMIZERS
     return tuple(condition(problem, optimizer, order) for problem in PROBLEMS for optimizer in optimizers)
 
 
 def condition(problem: str, optimizer: Optimizer, order: StudyOptions) -> Condition:
-    """One cell of the grid at the order's scale."""
     return Condition(
         label=f"{problem.replace('_', ' ')}, {label_of_optimizer(optimizer)}",
         problem=Supervised(scenario=SCENARIOS.at(order.scale)[problem], dataset=DATASETS.at(order.scale)),

@@ -28,7 +28,15 @@ from supple_lab.paper.claims import (
     words_for,
 )
 from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
-from supple_lab.paper.method_runs import Groups, MethodRuns, methods_of, reference, selection_notes, stand_in_notes
+from supple_lab.paper.method_runs import (
+    Groups,
+    MethodRuns,
+    method_by_method,
+    methods_of,
+    reference,
+    selection_notes,
+    stand_in_notes,
+)
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import ADAM_HIGH
 from supple_lab.paper.trainability import HALF
@@ -49,15 +57,10 @@ def fresh(metric: str) -> Number:
 
 def rivals(groups: Groups) -> dict[str, MethodRuns]:
     """AID beside each of the two on each problem."""
-    return {
-        f"{name} against {label_of(other)}": group.called(other=other)
-        for name, group in groups.items()
-        for other in OTHERS
-    }
+    return method_by_method(groups, *OTHERS, name="{group} against {method}", role="other")
 
 
 def above_throughout(key: str, metric: str, paper: str, claim: str) -> Claim:
-    """The claim that AID's number is above each of the other two in each quarter of the stages, on both problems."""
     return Claim(
         key=key,
         paper=paper,
@@ -150,11 +153,7 @@ CLAIMS = (
         claim="The effective ranks of the vanilla and the Dropout network decline.",
         rule=Each(
             "for vanilla and Dropout on both problems",
-            lambda groups: {
-                f"{label_of(method)} on {name}": group.called(each=method)
-                for name, group in groups.items()
-                for method in OTHERS
-            },
+            lambda groups: method_by_method(groups, *OTHERS, name="{method} on {group}"),
             declines("srank"),
         ),
     ),
@@ -260,7 +259,6 @@ class TrainabilityMetrics(Study):
 
 
 def cells(order: StudyOptions) -> tuple[Condition, ...]:
-    """Both problems."""
     return tuple(measured(problem, order) for problem in ("random_label", "permuted_input"))
 
 
@@ -276,7 +274,6 @@ def measured(problem: str, order: StudyOptions) -> Condition:
 
 
 def table(groups: Groups) -> Table:
-    """Every number at the last stage."""
     numbers = {
         quantity.title: lambda name, method, metric=quantity.metric: groups[name].of(method).final(metric)
         for quantity in QUANTITIES

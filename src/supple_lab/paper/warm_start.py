@@ -125,7 +125,6 @@ class WarmStart(NetworkStudy):
 
 
 def conditions(order: StudyOptions) -> dict[str, Condition]:
-    """Both starts of the one network."""
     (network,) = networks(order, "resnet18")
 
     def condition(start: str, scenario: Scenario) -> Condition:
@@ -136,13 +135,11 @@ def conditions(order: StudyOptions) -> dict[str, Condition]:
 
 
 def starts_of(results: Results, order: StudyOptions) -> Starts:
-    """The runs of both starts to report."""
     choose = partial(chosen, results, order=order, metric="test_accuracy", rule="final")
     return Starts(**{start: choose(condition) for start, condition in conditions(order).items()})
 
 
 def accuracy_figure(starts: Starts) -> Figure:
-    """Test accuracy while training on all data."""
     curves = (
         last_stage_curve(method, runs, how)
         for how, group in (("cold start", starts.cold), ("warm start", starts.warm))
@@ -194,7 +191,6 @@ def gap_figure(starts: Starts, order: StudyOptions) -> Figure:
 
 
 def gap_table(starts: Starts) -> Table:
-    """Both accuracies and the gap, beside the paper's."""
     return sample_table(
         "gap",
         "Final test accuracy from a cold and a warm start, and the gap; mean ± standard deviation over seeds.",
