@@ -25,7 +25,15 @@ from supple_lab.paper.claims import (
     quarter_mean,
 )
 from supple_lab.paper.compare import BAND, format_sample, label_of, label_of_optimizer, mean_of, stage_panel
-from supple_lab.paper.method_runs import Groups, MethodRuns, chosen, method_by_method, methods_of, selection_notes
+from supple_lab.paper.method_runs import (
+    Groups,
+    MethodRuns,
+    chosen,
+    in_quarters,
+    method_by_method,
+    methods_of,
+    selection_notes,
+)
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
 from supple_lab.paper.tables import crossed, slips
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
@@ -255,13 +263,10 @@ CLAIMS = (
         rule=Each(
             "the other being vanilla and Dropout, in each quarter of the run in each of the three games, each by its "
             "own interval",
-            lambda play: {
-                f"{title} ({quarter})": part
-                for title, runs in method_by_method(
-                    play.of(*RANKED), *OTHERS, name="{group} against {method}", role="other"
-                ).items()
-                for quarter, part in runs.by_measured_quarter("srank", "aid").items()
-            },
+            lambda play: in_quarters(
+                method_by_method(play.of(*RANKED), *OTHERS, name="{group} against {method}", role="other"),
+                measured="srank",
+            ),
             Above(quarter_mean("srank", "aid") - quarter_mean("srank", "other")),
         ),
     ),

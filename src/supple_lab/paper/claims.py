@@ -359,8 +359,8 @@ class Beats(Rule):
         if not closest or np.isinf(distances[closest]):
             return replace(result, measured=result.listed, parts=())
         lost = divergence({name: rival.of(runs) for name, rival in rivals.items()})
-        told = "; ".join(filter(None, (f"closest, {closest}: {found[closest].measured}", result.listed, lost)))
-        return replace(result, measured=told, interval=found[closest].interval, parts=())
+        words = "; ".join(filter(None, (f"closest, {closest}: {found[closest].measured}", result.listed, lost)))
+        return replace(result, measured=words, interval=found[closest].interval, parts=())
 
     @staticmethod
     def against(own: Sample, other: Sample, quantity: str) -> Finding:

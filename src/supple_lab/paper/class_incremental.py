@@ -27,7 +27,7 @@ from supple_lab.paper.method_runs import (
     selection_notes,
     where_ended,
 )
-from supple_lab.paper.networks import TINY, NetworkStudy, compare, comparison_table, stage_panels
+from supple_lab.paper.networks import TINY, NetworkStudy, comparison_table, stage_panels
 from supple_lab.paper.study import ByScale, StudyOptions
 from supple_lab.report.figure import Figure, Finding, StudyReport
 from supple_lab.results.results import Results
@@ -75,11 +75,11 @@ def below_somewhere(groups: Groups, method: str) -> Finding:
     found = {name: one for label, runs in by_label.items() for name, one in below_by_quarter(label, runs).items()}
     finals = {label: runs.of("each").final(LEARNED) for label, runs in by_label.items()}
     lost = {label: divergence({label_of(method): final}) for label, final in finals.items()}
-    told = [f"{label}: {words}" for label, words in lost.items() if words]
+    losses = [f"{label}: {words}" for label, words in lost.items() if words]
     whole = in_at_least(1, found)
-    if told and whole.verdict == "fails":  # above where it ended is not above throughout
+    if losses and whole.verdict == "fails":  # above where it ended is not above throughout
         whole = undecided(whole)
-    return replace(whole, measured="; ".join((whole.listed, *told)), parts=())
+    return replace(whole, measured="; ".join((whole.listed, *losses)), parts=())
 
 
 def below_by_quarter(label: str, runs: MethodRuns) -> dict[str, Finding]:
@@ -159,7 +159,7 @@ class ClassIncremental(NetworkStudy):
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         # After the last stage all classes are learned: both accuracies select the same.
-        groups = compare(results, self.conditions(order), order)
+        groups = self.groups(results, order)
         return StudyReport(
             figures=(
                 Figure(

@@ -29,7 +29,7 @@ from supple_lab.paper.method_runs import (
     of_the_paper,
     selection_notes,
 )
-from supple_lab.paper.networks import NetworkStudy, compare, comparison_table, final_accuracy, stage_panels
+from supple_lab.paper.networks import NetworkStudy, comparison_table, final_accuracy, stage_panels
 from supple_lab.paper.study import ByScale, StudyOptions
 from supple_lab.report.figure import Figure, Finding, StudyReport
 from supple_lab.results.results import Results, Sample
@@ -42,7 +42,7 @@ class Arrival(NetworkStudy):
     section = "5.1.2 Generalizability"
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        groups = compare(results, self.conditions(order), order)
+        groups = self.groups(results, order)
         caption = f"Test accuracy at the end of each stage, on the whole test set; {BAND}"
         panels = stage_panels(groups, "test_accuracy", y_label="test accuracy")
         return StudyReport(

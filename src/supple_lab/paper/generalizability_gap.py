@@ -29,7 +29,7 @@ NOT_RUN = MethodRuns()
 
 @dataclass(frozen=True)
 class Pair:
-    """One network's runs: started anew at each stage, and going on."""
+    """One network's runs: started from scratch at each stage, and going on."""
 
     cold: MethodRuns = NOT_RUN
     warm: MethodRuns = NOT_RUN

@@ -16,7 +16,7 @@ from supple_lab.spec import RunSpec
 
 
 class NoOrder(StorageError):
-    """A study was not ordered in that folder, or nobody can tell how; ordering it mends that."""
+    """A study was not ordered in that folder, or its order cannot be read; ordering it mends that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def add_to_manifest(
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """While no other driver reads the file to write it anew: what the two add must both be in it."""
+    """While no other driver reads the file to write it: what the two add must both be in it."""
     beside = path.with_name(f".{path.stem}.lock")
     try:
         file = open(beside, "ab")  # noqa: SIM115  (closed below)

@@ -1,7 +1,7 @@
 """MethodRuns: the runs of a condition by method, beside fresh vanilla networks, and the numbers that claims rest on.
 
 How far a method ends below a fresh vanilla network decides the claims on trainability. The reference is a vanilla
-network that starts anew at each stage (full reset), with the seed, the optimizer and the learning rate of the block.
+network that starts afresh at each stage (full reset), with the seed, the optimizer and the learning rate of the block.
 Kept and Lost (claims.py) say which distances count, the same for all methods, problems and accuracies. Not the first
 tenth minus the last: that falls the less, the earlier a network collapses, and one that never learned falls not at all.
 
@@ -50,10 +50,6 @@ class MethodRuns:
     def by_quarter(self) -> "dict[str, MethodRuns]":
         parts = enumerate(quarters(self.num_stages), start=1)
         return {f"quarter {place}": replace(self, stages=part) for place, part in parts}
-
-    def by_measured_quarter(self, metric: str, method: str) -> "dict[str, MethodRuns]":
-        """The same runs for each quarter of the stages at which the method's metric was measured."""
-        return replace(self, num_stages=len(self.of(method).stages(metric)) or 4).by_quarter()
 
     def fresh(self, metric: str = "") -> Sample:
         """What a fresh vanilla network comes to, a number a seed: the reference's, or the vanilla run's first stage."""
@@ -120,10 +116,14 @@ def method_by_method(groups: Groups, *methods: str, name: str, role: str = "each
     }
 
 
-def in_quarters(groups: Groups) -> Groups:
-    return {
-        f"{label} ({quarter})": runs for label, group in groups.items() for quarter, runs in group.by_quarter().items()
-    }
+def in_quarters(groups: Groups, *, measured: str = "") -> dict[str, MethodRuns]:
+    """The runs of each group for each quarter of its stages, or of those at which AID's metric was measured."""
+
+    def parts(group: MethodRuns) -> dict[str, MethodRuns]:
+        number = (len(group.of("aid").stages(measured)) or 4) if measured else group.num_stages
+        return replace(group, num_stages=number).by_quarter()
+
+    return {f"{label} ({quarter})": part for label, group in groups.items() for quarter, part in parts(group).items()}
 
 
 def quarters(num_stages: int, *, start: int = 0) -> list[slice]:
@@ -174,7 +174,7 @@ def where_ended(sample: Sample) -> Sample:
 
 
 def reference(condition: Condition, order: StudyOptions) -> Condition:
-    """A vanilla network that starts anew at each stage, for a tenth of the condition's stages."""
+    """A vanilla network that starts afresh at each stage, for a tenth of the condition's stages."""
     problem = condition.problem
     assert isinstance(problem, Supervised)
     optimizer = next(row.optimizer for row in condition.rows(order) if row.method.name == "vanilla")

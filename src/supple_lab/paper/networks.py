@@ -155,6 +155,13 @@ class NetworkStudy(Study):
             for network in networks(order, *self.cases)
         )
 
+    def groups(self, results: Results, order: StudyOptions) -> dict[str, MethodRuns]:
+        """Each network's runs to report; a search is decided by final accuracy, the paper's rule."""
+        return {
+            condition.label: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
+            for condition in self.conditions(order)
+        }
+
     def absent(self, order: StudyOptions) -> dict[str, str]:
         """The paper's networks that are not run at the scale, by label: not run, to the claims."""
         ran = {condition.case for condition in self.conditions(order)}
@@ -174,14 +181,6 @@ class NetworkStudy(Study):
         return (f"Where the paper is silent: {', '.join((*SILENT, *self.silent))}.", *origins, *partial)
 
 
-def compare(results: Results, conditions: Iterable[Condition], order: StudyOptions) -> dict[str, MethodRuns]:
-    """Each network's runs to report; a search is decided by final accuracy, the paper's rule for generalizability."""
-    return {
-        condition.label: chosen(results, condition, order=order, metric="test_accuracy", rule="final")
-        for condition in conditions
-    }
-
-
 def stage_panels(groups: Groups, metric: str, *, y_label: str) -> tuple[Panel, ...]:
     """The metric over the stages, a panel a network."""
     return tuple(stage_panel(label, group.by_method, metric, y_label=y_label) for label, group in groups.items())
@@ -192,13 +191,13 @@ def final_accuracy(results: Results) -> Sample:
     return results.final("test_accuracy")
 
 
-Number = Callable[[Results], Sample]  # what is compared, one number a run
+NumberOf = Callable[[Results], Sample]  # what is compared, one number a run
 
 
-def comparison_table(groups: Groups, number: Number, *, name: str, caption: str) -> Table:
+def comparison_table(groups: Groups, number_of: NumberOf, *, name: str, caption: str) -> Table:
     """Methods by networks, the best of each network in bold."""
     columns = {
-        f"{label} ({num_seeds(group, number)})": lambda method, group=group: number(group.of(method))
+        f"{label} ({num_seeds(group, number_of)})": lambda method, group=group: number_of(group.of(method))
         for label, group in groups.items()
     }
     return sample_table(
@@ -210,9 +209,9 @@ def comparison_table(groups: Groups, number: Number, *, name: str, caption: str)
     )
 
 
-def num_seeds(group: MethodRuns, number: Number) -> str:
+def num_seeds(group: MethodRuns, number_of: NumberOf) -> str:
     """How many runs stand behind the numbers of a network."""
-    numbers = {len(number(runs)) for runs in group.by_method.values()} - {0}
+    numbers = {len(number_of(runs)) for runs in group.by_method.values()} - {0}
     if not numbers:
         return "not run"
     low, high = min(numbers), max(numbers)

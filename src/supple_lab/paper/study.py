@@ -184,7 +184,7 @@ class Study(ABC):
         """What the claims come to by these runs, as their rules take them."""
         return tuple(claim.row(runs, study=self.name, scale=order.scale) for claim in self.claims)
 
-    def objection(self, order: StudyOptions) -> str:
+    def reason_to_refuse(self, order: StudyOptions) -> str:
         """Why an option of the order would change nothing here; empty if each has something to change."""
         conditions = self.conditions(order)
         if not conditions:

@@ -17,7 +17,7 @@ from supple_lab.paper.method_runs import (
     of_the_paper,
     selection_notes,
 )
-from supple_lab.paper.networks import TINY, NetworkStudy, compare, final_accuracy, num_seeds
+from supple_lab.paper.networks import TINY, NetworkStudy, final_accuracy, num_seeds
 from supple_lab.paper.study import ByScale, StudyOptions
 from supple_lab.report.figure import Curve, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
@@ -139,7 +139,7 @@ class Supervised(NetworkStudy):
     silent = (TINY, "batches of 256")
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        groups, absent = compare(results, self.conditions(order), order), self.absent(order)
+        groups, absent = self.groups(results, order), self.absent(order)
         cases = {condition.label: str(condition.case) for condition in self.conditions(order)}
         all_groups = {**groups, **dict.fromkeys(absent, MethodRuns())}
         return StudyReport(

@@ -19,7 +19,6 @@ from supple_lab.paper.claims import (
     Lost,
     Number,
     OnlyIf,
-    Rule,
     declines,
     final,
     last_tenth,
@@ -31,6 +30,7 @@ from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
 from supple_lab.paper.method_runs import (
     Groups,
     MethodRuns,
+    in_quarters,
     method_by_method,
     methods_of,
     reference,
@@ -68,39 +68,33 @@ def above_throughout(key: str, metric: str, paper: str, claim: str) -> Claim:
         rule=Each(
             "the other being vanilla and Dropout, in each quarter of the stages on both problems, each by its own "
             "interval",
-            lambda groups: {
-                f"{name} ({quarter})": part
-                for name, pair in rivals(groups).items()
-                for quarter, part in pair.by_measured_quarter(metric, "aid").items()
-            },
+            lambda groups: in_quarters(rivals(groups), measured=metric),
             Above(quarter_mean(metric, "aid") - quarter_mean(metric, "other")),
         ),
     )
 
 
-def no_effect() -> Rule:
-    """Dropout is less than five points better than a vanilla network that has lost its plasticity, in each number."""
-    better = {
-        **{
-            f"{name}, last tenth": last_tenth("dropout", metric) - last_tenth("vanilla", metric)
-            for name, metric in READINGS.items()
-        },
-        "saturated share": final("saturated_share", "vanilla") - final("saturated_share", "dropout"),
-        "sign entropy": final("sign_entropy", "dropout") - final("sign_entropy", "vanilla"),
-    }
-    losses = {
+# Dropout is less than five points better than a vanilla network that has lost its plasticity, in each number.
+BETTER = {
+    **{
+        f"{name}, last tenth": last_tenth("dropout", metric) - last_tenth("vanilla", metric)
+        for name, metric in READINGS.items()
+    },
+    "saturated share": final("saturated_share", "vanilla") - final("saturated_share", "dropout"),
+    "sign entropy": final("sign_entropy", "dropout") - final("sign_entropy", "vanilla"),
+}
+NO_EFFECT = OnlyIf(
+    {
         f"ReLU has lost its plasticity by {name}": Lost(last_tenth("vanilla", metric), fresh(metric))
         for name, metric in READINGS.items()
-    }
-    return OnlyIf(losses, All({name: Below(difference, LOST) for name, difference in better.items()}))
-
-
+    },
+    All({name: Below(difference, LOST) for name, difference in BETTER.items()}),
+)
 VANILLA, DROPOUT = shortfall("vanilla"), shortfall("dropout")
 HELPS_SLIGHTLY = OnlyIf(
     {"there is a loss": Above(VANILLA.in_seeds_of(DROPOUT))},
     All({"it helps": Above(VANILLA - DROPOUT), "slightly": Above(DROPOUT - HALF * VANILLA)}),
 )
-NO_EFFECT = no_effect()
 CLAIMS = (
     Claim(
         key="dropout_has_no_effect_on_random_labels",
