@@ -154,7 +154,6 @@ def bar(method: str, label: str, samples: Sequence[Sample]) -> Estimate:
         low=means - deviations,
         high=means + deviations,
         n=max(map(len, samples)),
-        edges=("mean − std", "mean + std"),
     )
 
 

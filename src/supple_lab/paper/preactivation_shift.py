@@ -54,8 +54,6 @@ def early_shift(runs: MethodRuns) -> Sample:
     """|Median of stage 10 - median of stage 1| over stage 1's interquartile range, one number a run."""
     quartiles = [at_stage(runs.of("each"), quartile, FIRST) for quartile in QUARTILES]
     after = at_stage(runs.of("each"), MEDIAN, EARLY)
-    if not len(after):
-        return after
     return by_seed((*quartiles, after), lambda v: float(abs(v[3] - v[1]) / (v[2] - v[0])))
 
 
@@ -64,8 +62,6 @@ def growth(method: str) -> Number:
 
     def further(runs: MethodRuns) -> Sample:
         first, early, late = (at_stage(runs.of(method), MEDIAN, stage) for stage in (FIRST, EARLY, LATE))
-        if not len(late):
-            return late
         return by_seed((first, early, late), lambda v: float(abs(v[2] - v[0]) - abs(v[1] - v[0])))
 
     return number("|median - median of stage 1| at stage 30 minus at stage 10", method, further)

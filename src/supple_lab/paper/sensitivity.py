@@ -36,16 +36,6 @@ class Grid:
     reset: Sample = NOT_RUN
     others: Mapping[str, Sample] = field(default_factory=dict)  # by method
 
-    @property
-    def rates(self) -> list[float]:
-        """The rows: learning rates, the highest first."""
-        return sorted({rate for rate, _ in self.cells}, reverse=True)
-
-    @property
-    def probabilities(self) -> list[float]:
-        """The columns: p."""
-        return sorted({p for _, p in self.cells})
-
 
 ABOVE_RESET = Claim(
     key="aid_above_reset_in_most_cells",
@@ -126,16 +116,16 @@ def grid_of(results: Results, condition: Condition, order: StudyOptions) -> Grid
 
 
 def heat_map(label: str, grid: Grid) -> HeatMap:
+    """Learning rates down, the highest first, and p across."""
+    rates, probabilities = sorted({rate for rate, _ in grid.cells}, reverse=True), sorted({p for _, p in grid.cells})
     reset = mean_of(grid.reset)
     return HeatMap(
         title=label,
         x_label="p",
         y_label="learning rate",
-        columns=tuple(f"{p:g}" for p in grid.probabilities),
-        rows=tuple(f"{rate:g}" for rate in grid.rates),
-        samples=tuple(
-            tuple(grid.cells.get((rate, p), NOT_RUN).values for p in grid.probabilities) for rate in grid.rates
-        ),
+        columns=tuple(f"{p:g}" for p in probabilities),
+        rows=tuple(f"{rate:g}" for rate in rates),
+        samples=tuple(tuple(grid.cells.get((rate, p), NOT_RUN).values for p in probabilities) for rate in rates),
         reference=Level(label="full reset", value=reset) if np.isfinite(reset) else None,
         value_label="test accuracy",
     )
