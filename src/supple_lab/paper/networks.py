@@ -137,9 +137,9 @@ def smoke_networks() -> tuple[Network, ...]:
 
 
 class NetworkStudy(Study):
-    """Methods of one table on the paper's networks."""
+    """Methods on the paper's networks: conditions, runs by network, and how both differ from the paper's."""
 
-    scenarios: ClassVar[ByScale[Scenario]]
+    scenarios: ClassVar[ByScale[Scenario]]  # a study with conditions of its own has none
     cases: ClassVar[tuple[str, ...]] = ALL
     experiments: ClassVar[tuple[str, ...]] = ()  # the tables of its settings; none: that of its name
     quick_methods: ClassVar[tuple[str, ...]] = ()  # none: all of the table

@@ -170,6 +170,7 @@ class Study(ABC):
     claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         cls.claims = tuple(replace(claim, section=claim.section or cls.section) for claim in cls.claims)
 
     @abstractmethod
