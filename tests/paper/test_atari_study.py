@@ -11,10 +11,9 @@ from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam
-from supple_lab.paper.atari import Atari
-from supple_lab.paper.atari_games import one_p
+from supple_lab.paper.atari import Atari, one_p
 from supple_lab.paper.atari_scores import all_scores, lead_of, widened
-from supple_lab.paper.compare import MethodRuns
+from supple_lab.paper.method_runs import MethodRuns
 from supple_lab.paper.study import StudyOptions
 from supple_lab.report.tables import brackets
 from supple_lab.results.results import Results, RunResult
@@ -34,11 +33,16 @@ def spoken(spec):
 def as_the_paper_says(spec) -> dict[str, float]:
     """AID above the others, but for Pong and Qbert, and for acting in training mode."""
     title, method, mode = spoken(spec)
-    random, human = GAMES[title]
     level = {"vanilla": 0.3, "dropout": 0.32, "aid": 0.6}[method]
     if method == "aid" and (title in ("Pong", "Qbert") or mode == TRAIN_MODE):
         level = 0.2
-    return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 100.0 * level + spec.seed}
+    return at_level(spec, level + 0.01 * spec.seed) | {"srank": 100.0 * level + spec.seed}
+
+
+def at_level(spec, level) -> dict[str, float]:
+    """A human-normalised score."""
+    random, human = GAMES[spec.problem.game.title]
+    return {"score": random + (human - random) * level, "srank": 10.0}
 
 
 def made(values_of, *, order=PAPER, num_iterations=NUM_ITERATIONS) -> Results:
@@ -106,34 +110,30 @@ def test_all_of_the_best_scores_of_a_game_are_bold():
 
 def test_no_lead_is_found_where_there_is_none():
     def vanilla_for_all(spec):
-        title, _, _ = spoken(spec)
-        random, human = GAMES[title]
-        noise = np.random.default_rng(stream_seed(spec.seed, title, spec.method.name)).normal()
-        return {"score": random + (human - random) * (0.3 + 0.1 * noise), "srank": 10.0 + noise}
+        noise = np.random.default_rng(stream_seed(spec.seed, spoken(spec)[0], spec.method.name)).normal()
+        return at_level(spec, 0.3 + 0.1 * noise)
 
     assert verdicts(vanilla_for_all)[0] in ("not decided", "fails")
 
 
 @pytest.mark.parametrize(
-    ("place", "change"),
+    ("place", "changed", "change"),
     [
-        (0, lambda title, method, mode: {"level": 0.1} if method == "aid" else None),
-        (1, lambda title, method, mode: {"level": 0.1} if method == "dropout" else None),
-        (2, lambda title, method, mode: {"level": 0.4} if method == "dropout" and title == "BeamRider" else None),
-        (4, lambda title, method, mode: {"level": 0.9} if method == "aid" and title == "Pong" else None),
-        (5, lambda title, method, mode: {"srank": 1.0} if method == "aid" and title == "Asterix" else None),
-        (6, lambda title, method, mode: {"srank": 2000.0} if method == "dropout" and title == "Asterix" else None),
-        (7, lambda title, method, mode: {"level": 0.9} if mode == TRAIN_MODE else None),
+        (0, (None, "aid", None), {"level": 0.1}),
+        (1, (None, "dropout", None), {"level": 0.1}),
+        (2, ("BeamRider", "dropout", None), {"level": 0.4}),
+        (4, ("Pong", "aid", None), {"level": 0.9}),
+        (5, ("Asterix", "aid", None), {"srank": 1.0}),
+        (6, ("Asterix", "dropout", None), {"srank": 2000.0}),
+        (7, (None, "aid", TRAIN_MODE), {"level": 0.9}),
     ],
 )
-def test_each_claim_fails_by_its_own_number(place, change):
+def test_each_claim_fails_by_its_own_number(place, changed, change):
     def values(spec):
-        title, method, mode = spoken(spec)
-        random, human = GAMES[title]
-        numbers, changed = as_the_paper_says(spec), change(title, method, mode) or {}
-        if "level" in changed:
-            numbers["score"] = random + (human - random) * changed["level"]
-        return numbers | ({"srank": changed["srank"]} if "srank" in changed else {})
+        numbers = as_the_paper_says(spec)
+        if not all(wanted in (None, own) for wanted, own in zip(changed, spoken(spec), strict=True)):
+            return numbers
+        return numbers | ({"score": at_level(spec, change["level"])["score"]} if "level" in change else change)
 
     assert verdicts(values)[place] == "fails"
 
@@ -150,47 +150,39 @@ def test_most_games_are_nine_of_seventeen(number, verdict):
 
     def values(spec):
         title, method, _ = spoken(spec)
-        random, human = GAMES[title]
         level = 0.3 if method != "aid" else 0.6 if title in better else 0.1
-        return {"score": random + (human - random) * (level + 0.01 * spec.seed), "srank": 10.0}
+        return at_level(spec, level + 0.01 * spec.seed)
 
     assert verdicts(values)[3] == verdict
 
 
-def test_one_game_with_many_seeds_is_not_the_papers_seventeen():
-    for level in (0.9, 0.1):
-        order = StudyOptions(scale="quick", num_seeds=5)
+@pytest.mark.parametrize("level", [0.9, 0.1])
+def test_one_game_with_many_seeds_is_not_the_papers_seventeen(level):
+    order = StudyOptions(scale="quick", num_seeds=5)
 
-        def values(spec, level=level):
-            title, method, _ = spoken(spec)
-            random, human = GAMES[title]
-            height = level if method == "aid" else 0.3
-            return {"score": random + (human - random) * (height + 0.01 * spec.seed), "srank": 10.0}
+    def values(spec):
+        return at_level(spec, (level if spec.method.name == "aid" else 0.3) + 0.01 * spec.seed)
 
-        row = STUDY.draw(made(values, order=order), order).claims[0]
-        assert row.verdict == "not decided"
-        assert row.measured.endswith("the claim is over 17 games and 1 ran, so not decided")
+    row = STUDY.draw(made(values, order=order), order).claims[0]
+    assert row.verdict == "not decided"
+    assert row.measured.endswith("the claim is over 17 games and 1 ran, so not decided")
 
 
 def test_scores_that_no_seed_changes_decide_no_lead():
-    def same_for_all_seeds(spec):
-        title, method, _ = spoken(spec)
-        random, human = GAMES[title]
-        return {"score": random + (human - random) * (0.6 if method == "aid" else 0.3), "srank": 10.0}
-
-    assert verdicts(same_for_all_seeds)[0] == "not decided"
+    assert verdicts(lambda spec: at_level(spec, 0.6 if spec.method.name == "aid" else 0.3))[0] == "not decided"
 
 
 def test_the_lead_is_the_difference_of_scipys_trimmed_means():
     groups = {
         title: MethodRuns(
-            Results(tuple(run for run in made(as_the_paper_says).runs if own(run, title))).group_by("method")
+            Results(tuple(run for run in made(as_the_paper_says).runs if is_own(run.spec, title))).group_by("method")
         )
         for title in ("Asterix", "Breakout", "Pong")
     }
     scores = all_scores(groups, ("vanilla", "dropout", "aid"))
     expected = [stats.trim_mean(scores[name].final.reshape(-1), 0.25) for name in ("aid", "vanilla")]
-    assert lead_of(groups, "aid", "vanilla").middle == pytest.approx(expected[0] - expected[1])
+    middle, *_ = lead_of(groups, "aid", "vanilla").measured.split()
+    assert float(middle) == pytest.approx(expected[0] - expected[1], abs=5e-4)
     assert scores["aid"].values_GSK.shape == (3, 5, NUM_ITERATIONS)
 
 
@@ -232,13 +224,9 @@ def test_a_method_besides_the_papers_keeps_no_game_from_the_table():
 
 
 def test_methods_besides_the_papers_have_an_iqm_where_none_of_the_papers_ran():
-    asked = StudyOptions(scale="smoke", methods=("redo",))
-    random, human = GAMES["Asterix"]
-
-    def halfway(spec):
-        return {"score": (random + human) / 2, "srank": 10.0} if spec.method.name == "redo" else None
-
-    drawing = STUDY.draw(made(halfway, order=asked.whole()), asked.whole())
+    order = StudyOptions(scale="smoke", methods=("redo",)).whole()
+    results = made(lambda spec: at_level(spec, 0.5) if spec.method.name == "redo" else None, order=order)
+    drawing = STUDY.draw(results, order)
     assert drawing.tables[1].rows == (("ReDo", "0.500 (n = 1)", "0.500 (n = 1)"),)
     assert [[line.label for line in panel.curves] for panel in drawing.figures[0].panels] == [["ReDo"], ["ReDo"]]
 
@@ -252,13 +240,8 @@ def test_draws_of_widened_scores_vary_as_new_seeds_would():
 @pytest.mark.parametrize(("low", "verdict"), [(0.1, "not decided"), (0.3, "holds")])
 def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdict):
     """One game with vanilla at 0 and AID at low and low + 1: widened, its lower end is low + 1/2 - sqrt(2) / 2."""
-    specs = [spec for spec in STUDY.specs(StudyOptions(scale="paper", num_seeds=2)) if own_spec(spec, "Asterix")]
-    random, human = GAMES["Asterix"]
-    heights = {"aid": (low, low + 1.0)}
-    runs = [
-        made_run(spec, {"score": random + (human - random) * heights.get(spec.method.name, (0.0, 0.0))[spec.seed]})
-        for spec in specs
-    ]
+    specs = [spec for spec in STUDY.specs(StudyOptions(scale="paper", num_seeds=2)) if is_own(spec, "Asterix")]
+    runs = [made_run(spec, at_level(spec, low + spec.seed if spec.method.name == "aid" else 0.0)) for spec in specs]
     found = lead_of({"Asterix": MethodRuns(Results(tuple(runs)).group_by("method"))}, "aid", "vanilla")
     assert found.verdict == verdict
     assert found.interval[0] == pytest.approx(low + 0.5 - 0.5**0.5)
@@ -322,14 +305,11 @@ def test_scores_have_decimals_only_where_points_are_few():
     assert brackets(rows["Pong"][0]) == " [12.3, 12.3]"
 
 
-def own_spec(spec, title) -> bool:
-    return own(made_run(spec, None), title)
-
-
-def own(run, title) -> bool:
-    game, method, mode = spoken(run.spec)
+def is_own(spec, title) -> bool:
+    """Whether the run has the p of its game."""
+    game, method, mode = spoken(spec)
     best = 0.999 if title == "Pong" else 0.99
-    return game == title and mode == EVAL_MODE and (method != "aid" or run.spec.method.relu_prob == best)
+    return game == title and mode == EVAL_MODE and (method != "aid" or spec.method.relu_prob == best)
 
 
 def test_both_choices_of_p_stand_side_by_side():

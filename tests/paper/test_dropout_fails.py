@@ -4,14 +4,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_stages import made_stages, verdicts
+from made_runs import drawn, made, verdicts
 
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.paper.dropout_fails import DropoutFails, losses_by_rate, network_condition, slope, variant_label
+from supple_lab.paper.dropout_fails import DropoutFails, losses_by_rate, network_condition, slope, variant_of
+from supple_lab.paper.method_runs import MethodRuns
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.warm_start import WarmStart
 from supple_lab.scenarios.random_label import RandomLabel
@@ -26,6 +27,7 @@ def rate_of(spec):
 
 
 FRESH = 0.9
+ALL = ("online_accuracy", "train_accuracy", "subnetwork_accuracy")
 
 
 def as_in_the_paper(spec, *, slope=0.6, aid=0.01):
@@ -39,13 +41,11 @@ def as_in_the_paper(spec, *, slope=0.6, aid=0.01):
 
 def of_all(row, spec):
     """The same values for all accuracies, as many as the run has stages: the reference has one."""
-    return dict.fromkeys(
-        ("online_accuracy", "train_accuracy", "subnetwork_accuracy"), row[: spec.problem.scenario.num_stages]
-    )
+    return dict.fromkeys(ALL, row[: spec.problem.scenario.num_stages])
 
 
 def decided(values_of):
-    return verdicts(STUDY, made_stages(STUDY.specs(TWO_STAGES), values_of), TWO_STAGES)
+    return verdicts(STUDY, TWO_STAGES, values_of)
 
 
 def test_paper_scale_is_the_papers():
@@ -71,14 +71,11 @@ def test_the_other_runs_are_those_of_warm_start():
         assert own == {spec.run_id for spec in WarmStart().specs(StudyOptions(scale=scale))}
 
 
-def test_all_claims_hold_on_accuracies_as_the_paper_describes_them():
-    assert decided(as_in_the_paper) == ["holds"] * 3
-
-
 def test_slope_is_that_of_the_losses_over_the_rates():
     order = TWO_STAGES
-    results = made_stages(STUDY.specs(order), lambda spec: as_in_the_paper(spec, slope=0.4))
-    by_rate = losses_by_rate(network_condition(order).of(results, order).group_by(variant_label), "train_accuracy")
+    results = made(STUDY.specs(order), lambda spec: as_in_the_paper(spec, slope=0.4))
+    by_variant = network_condition(order).of(results, order).group_by(variant_of)
+    by_rate = losses_by_rate(MethodRuns(by_variant, metric="train_accuracy"))
     assert list(by_rate) == [0.0, 0.1, 0.3, 0.5]
     np.testing.assert_allclose(slope(by_rate).values, [0.2] * 3)  # the mean of two stages loses half of the fall
     assert len(slope(by_rate).runs) == 12
@@ -87,13 +84,14 @@ def test_slope_is_that_of_the_losses_over_the_rates():
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
+        ({}, ["holds"] * 3),
         ({"slope": -0.01}, ["fails", "fails", "holds"]),
         ({"slope": -0.19}, ["fails", "fails", "holds"]),  # nothing lost at the highest rate, either
         ({"aid": 0.06}, ["holds", "holds", "fails"]),
         ({"aid": 0.035}, ["holds", "holds", "not decided"]),  # between both bounds
     ],
 )
-def test_each_claim_fails_by_its_own_rule(changed, expected):
+def test_claims_hold_as_in_the_paper_and_each_fails_by_its_own_rule(changed, expected):
     assert decided(lambda spec: as_in_the_paper(spec, **changed)) == expected
 
 
@@ -107,61 +105,49 @@ def test_the_earlier_a_network_collapses_the_more_it_has_lost():
         learned, number = stages.get(rate_of(spec), 50), spec.problem.scenario.num_stages
         return of_all([FRESH + 0.001 * spec.seed] * learned + [0.1] * (number - learned), spec)
 
-    found = STUDY.draw(made_stages(STUDY.specs(order), collapsing), order).claims
-    assert [claim.verdict for claim in found] == ["holds"] * 3
+    assert verdicts(STUDY, order, collapsing) == ["holds"] * 3
 
 
-def test_subnetworks_are_decided_by_their_own_accuracy():
-    def network_alone_falls(spec):
-        values = as_in_the_paper(spec)
-        kept = [FRESH, FRESH + 0.001 * spec.seed - 0.01 * (rate_of(spec) or 0.0)]
-        return (
-            {**values, "subnetwork_accuracy": kept[: len(values["subnetwork_accuracy"])]} if len(values) > 1 else values
-        )
+def replaced(change):
+    """As in the paper, but for what the change says of the runs on random labels."""
 
-    assert decided(network_alone_falls) == ["holds", "fails", "holds"]
+    def values(spec):
+        rows = as_in_the_paper(spec)
+        new = change(spec) if "train_accuracy" in rows else {}
+        return rows | {name: row[: spec.problem.scenario.num_stages] for name, row in new.items()}
 
-
-@pytest.mark.parametrize("metric", ["online_accuracy", "train_accuracy"])
-def test_both_accuracies_of_the_network_have_to_agree(metric):
-    def falls_by_one(spec):
-        values = as_in_the_paper(spec)
-        return (
-            {**values, metric: [FRESH, 0.5 + 0.001 * spec.seed]}
-            if spec.method.name == "aid" and metric in values
-            else values
-        )
-
-    assert decided(falls_by_one) == ["holds", "holds", "not decided"]
+    return values
 
 
-@pytest.mark.parametrize("level", [0.1, 0.42])
-def test_an_aid_that_never_learned_keeps_nothing(level):
-    def low(spec):
-        values = as_in_the_paper(spec)
-        is_low = spec.method.name == "aid" and "train_accuracy" in values
-        return of_all([level, level + 0.001 * spec.seed], spec) if is_low else values
+def of_aid(metrics, first, last):
+    def change(spec):
+        return {metric: [first, last + 0.001 * spec.seed] for metric in metrics} if spec.method.name == "aid" else {}
 
-    assert decided(low) == ["holds", "holds", "fails"]
+    return replaced(change)
 
 
-def test_where_a_fresh_network_does_not_learn_there_is_nothing_to_keep():
-    def flat(spec):
-        values = as_in_the_paper(spec)
-        return of_all([0.12 + 0.001 * spec.seed] * 2, spec) if "train_accuracy" in values else values
-
-    assert decided(flat) == ["not decided"] * 3
+def kept_subnetworks(spec):
+    return {"subnetwork_accuracy": [FRESH, FRESH + 0.001 * spec.seed - 0.01 * (rate_of(spec) or 0.0)]}
 
 
-def test_a_rate_that_has_not_run_leaves_the_slope_open():
-    found = decided(lambda spec: None if rate_of(spec) == 0.5 else as_in_the_paper(spec))
-    assert found == ["not run", "not run", "holds"]
+@pytest.mark.parametrize(
+    ("values_of", "expected"),
+    [
+        (replaced(kept_subnetworks), ["holds", "fails", "holds"]),  # decided by their own accuracy
+        (of_aid(["online_accuracy"], FRESH, 0.5), ["holds", "holds", "not decided"]),  # both have to agree
+        (of_aid(["train_accuracy"], FRESH, 0.5), ["holds", "holds", "not decided"]),
+        (of_aid(ALL, 0.1, 0.1), ["holds", "holds", "fails"]),  # it never learned
+        (of_aid(ALL, 0.42, 0.42), ["holds", "holds", "fails"]),
+        (replaced(lambda spec: dict.fromkeys(ALL, [0.12 + 0.001 * spec.seed] * 2)), ["not decided"] * 3),
+        (lambda spec: None if rate_of(spec) == 0.5 else as_in_the_paper(spec), ["not run", "not run", "holds"]),
+    ],
+)
+def test_claims_rest_on_both_accuracies_on_fresh_networks_and_on_all_rates(values_of, expected):
+    assert decided(values_of) == expected
 
 
 def test_degradation_is_against_the_first_stage_and_rates_have_lines_of_their_own():
-    network, subnetworks, starts = (
-        STUDY.draw(made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper), TWO_STAGES).figures[0].panels
-    )
+    network, subnetworks, starts = drawn(STUDY, TWO_STAGES, as_in_the_paper).figures[0].panels
     assert [curve.label for curve in network.curves] == ["ReLU", "Dropout 0.1", "Dropout 0.3", "Dropout 0.5", "AID"]
     np.testing.assert_allclose(network.curves[3].middle, [0.0, -0.4 + 0.001])
     np.testing.assert_allclose(subnetworks.curves[0].middle, [0.9, 0.8 + 0.001])

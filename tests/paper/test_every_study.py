@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from made_decisions import SCALES as SCALE_OF
+from made_decisions import made_run
 
 from supple_lab.cli import supple
 from supple_lab.paper.study import Study, StudyOptions
@@ -57,6 +59,15 @@ def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
     assert [replace(spec, precision="default") for spec in specs["bf16"]] == specs["default"]
 
 
+@pytest.mark.parametrize("name", SCALE_OF)
+def test_one_seed_decides_nothing(name):
+    study, order = study_named(name), StudyOptions(scale=SCALE_OF[name], num_seeds=1)
+    results = Results(tuple(made_run(spec, "as claimed") for spec in study.specs(order)))
+    verdicts = [claim.verdict for claim in study.draw(results, order.whole()).claims]
+    assert set(verdicts) <= {"not decided", "not run"}
+    assert "not decided" in verdicts
+
+
 @every_study
 @every_scale
 def test_a_study_draws_before_anything_has_run(name, scale):
@@ -65,20 +76,10 @@ def test_a_study_draws_before_anything_has_run(name, scale):
     for results in (Results(()), waiting):
         drawing = study.draw(results, order)
         assert not any(claim.n for claim in drawing.claims if claim.verdict == "not run")
-        assert {claim.verdict for claim in drawing.claims} <= (
-            {"not run", "holds"} if name == "theory" else {"not run"}
-        )
-
-
-@every_study
-@every_scale
-def test_columns_of_a_table_have_names_of_their_own_and_captions_need_no_empty_panel(name, scale):
-    study, order = study_named(name), StudyOptions(scale=scale)
-    drawing = study.draw(Results(tuple(RunResult(spec, "waiting", 0.0, "", ()) for spec in study.specs(order))), order)
-    for table in drawing.tables:
-        assert len(set(table.header)) == len(table.header)
-    for figure in drawing.figures:  # panels without runs are not drawn, and the others move up
-        assert not re.search(r"\b(above|below|left|middle|right)[:)]", figure.caption.lower())
+        assert {claim.verdict for claim in drawing.claims} <= {"not run", "holds" if name == "theory" else "not run"}
+        assert all(len(set(table.header)) == len(table.header) for table in drawing.tables)
+        for figure in drawing.figures:  # panels without runs are not drawn, and the others move up
+            assert not re.search(r"\b(above|below|left|middle|right)[:)]", figure.caption.lower())
 
 
 @every_study
@@ -111,9 +112,10 @@ def test_seeds_and_methods_of_the_order_are_obeyed(name):
 @every_scale
 def test_all_that_can_be_ordered_is_part_of_the_grid_that_is_reported(name, scale):
     study = study_named(name)
+    assert study.reason_to_refuse(StudyOptions(scale=scale)) == ""
     for more in ({}, {"num_seeds": 7}, {"methods": ("redo", "aid")}, {"search": True, "num_seeds": 1}):
         order = StudyOptions(scale=scale, **more)
-        if not study.objection(order):
+        if not study.reason_to_refuse(order):
             reported = {spec.run_id for spec in study.specs(order.whole())}
             assert {spec.run_id for spec in study.specs(order)} <= reported
 
@@ -141,7 +143,7 @@ def test_an_option_that_would_change_nothing_is_refused(arguments, sentence, tmp
 @every_study
 def test_a_search_that_is_obeyed_adds_runs_and_names_what_it_leaves(name):
     study, order = study_named(name), StudyOptions(scale="smoke", search=True)
-    if study.objection(order):
+    if study.reason_to_refuse(order):
         assert len(study.specs(order)) == len(study.specs(StudyOptions(scale="smoke")))
         return
     assert len(study.specs(order)) > len(study.specs(StudyOptions(scale="smoke")))
@@ -152,22 +154,9 @@ def test_a_search_that_is_obeyed_adds_runs_and_names_what_it_leaves(name):
 
 
 @every_study
-@every_scale
-def test_without_options_no_study_objects(name, scale):
-    assert study_named(name).objection(StudyOptions(scale=scale)) == ""
-
-
-@every_study
-def test_smoke_scale_says_that_its_numbers_mean_nothing(name):
-    assert any(
-        note.startswith("Smoke scale")
-        for note in study_named(name).draw(Results(()), StudyOptions(scale="smoke")).notes
-    )
-
-
-@every_study
-def test_a_study_decides_its_own_claims_in_their_order(name):
+def test_a_study_decides_its_own_claims_in_their_order_and_says_that_smoke_scale_means_nothing(name):
     study = study_named(name)
-    rows = study.draw(Results(()), StudyOptions(scale="smoke")).claims
+    drawing = study.draw(Results(()), StudyOptions(scale="smoke"))
     own = [(claim.claim, claim.paper, claim.section, claim.text, name) for claim in study.claims]
-    assert [(row.claim, row.paper, row.section, row.rule, row.study) for row in rows] == own != []
+    assert [(row.claim, row.paper, row.section, row.rule, row.study) for row in drawing.claims] == own != []
+    assert any(note.startswith("Smoke scale") for note in drawing.notes)

@@ -1,20 +1,17 @@
 """Who keeps its plasticity is told by a fresh vanilla network of the same seed, and not by where a curve began."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from made_stages import made_run, made_stages
+from made_runs import made_run
 
 from supple.methods.full_reset import FullReset
 from supple.methods.vanilla import Vanilla
 from supple_lab.optimizer import Adam
 from supple_lab.paper import dropout_fails, trainability
 from supple_lab.paper.claims import KEPT, LEARNED, LOST, NO_REFERENCE, Kept, Lost, Number
-from supple_lab.paper.fresh import (
-    fresh_accuracy,
-    last_tenth,
-    reference,
-    stand_in_notes,
-)
+from supple_lab.paper.method_runs import MethodRuns, reference, stand_in_notes
 from supple_lab.paper.register import SHARED, texts
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.trainability import Trainability
@@ -42,31 +39,23 @@ def lost(end, fresh):
     return Lost(END, START).decide((end, fresh), "paper")
 
 
-def ends_of(curve):
-    return sample(last_tenth(np.asarray(curve)))
-
-
 def collapsing(after):
     """Learns so many stages, and is at chance from then on."""
     return [FRESH] * after + [0.1] * (NUM_STAGES - after)
 
 
-@pytest.mark.parametrize("after", [6, 4, 2, 1, 0, 40])
-def test_a_network_that_collapses_has_lost_its_plasticity_whenever_it_does(after):
-    end, fresh = ends_of(collapsing(after)), sample(FRESH, spread=-NOISE)
-    assert lost(end, fresh).verdict == "holds"
-    assert kept(end, fresh).verdict == "fails"
-
-
-def test_a_constant_far_below_a_fresh_network_keeps_nothing():
-    end, fresh = ends_of([0.42] * NUM_STAGES), sample(FRESH)
-    assert kept(end, fresh).verdict == "fails"
-    assert lost(end, fresh).verdict == "holds"
-
-
-def test_a_rise_to_the_level_of_a_fresh_network_is_kept():
-    end = ends_of(np.linspace(0.5, FRESH + 0.05, NUM_STAGES))
-    assert kept(end, sample(FRESH)).verdict == "holds"
+@pytest.mark.parametrize(
+    ("curve", "is_kept"),
+    [
+        *((collapsing(after), False) for after in (6, 4, 2, 1, 0, 40)),  # whenever it does
+        ([0.42] * NUM_STAGES, False),  # constant, and far below a fresh network
+        (np.linspace(0.5, FRESH + 0.05, NUM_STAGES), True),  # a rise to its level
+    ],
+)
+def test_plasticity_is_what_is_left_in_the_end_and_not_a_fall_from_the_beginning(curve, is_kept):
+    end, fresh = sample(np.mean(curve[-NUM_STAGES // 10 :])), sample(FRESH, spread=-NOISE)
+    verdicts = ("holds", "fails") if is_kept else ("fails", "holds")
+    assert (kept(end, fresh).verdict, lost(end, fresh).verdict) == verdicts
 
 
 @pytest.mark.parametrize(
@@ -159,12 +148,13 @@ def test_the_first_stage_of_the_vanilla_run_stands_in_seed_by_seed():
     resets = [made(spec, [0.8, 0.9] * 10) for spec in reference(cell, ORDER).specs(ORDER) if spec.seed == 1]
     vanilla = [spec for spec in cell.specs(ORDER) if isinstance(spec.method, Vanilla)]
     runs = Results(tuple(made(spec, [0.7 + 0.01 * spec.seed] + [0.1] * 199) for spec in vanilla))
-    fresh = fresh_accuracy(Results(tuple(resets)), runs, "train_accuracy")
+    both = MethodRuns({"vanilla": runs}, references=Results(tuple(resets)), metric="train_accuracy")
+    fresh = both.fresh()
     assert dict(zip(fresh.seeds, fresh.values, strict=True)) == pytest.approx({1: 0.85, 0: 0.7, 2: 0.72})
     assert len(fresh.runs) == 3
-    (note,) = stand_in_notes({"random labels": (Results(tuple(resets)), runs)})
+    (note,) = stand_in_notes({"random labels": both})
     assert note.endswith("random labels, seed 0, 2.")
-    assert stand_in_notes({"random labels": (runs, runs)}) == ()
+    assert stand_in_notes({"random labels": replace(both, references=runs)}) == ()
 
 
 @pytest.mark.parametrize("place", [0, 4])
@@ -176,21 +166,3 @@ def test_the_stand_in_is_what_the_reference_would_record_first(place, tmp_path):
     assert [execute(spec, store) for spec in specs] == ["done"] * 2
     first, vanilla = (store.folder(spec).stage_log.read()[0] for spec in specs)
     assert first == vanilla
-
-
-def test_a_linear_network_that_collapses_early_has_lost_what_it_had():
-    """The rule of the first tenth minus the last called it kept: the fall was below half of the vanilla network's."""
-    order = StudyOptions(scale="quick", methods=("vanilla", "identity"), num_seeds=3)
-
-    def curve(spec):
-        number = spec.problem.scenario.num_stages
-        after = {"vanilla": number // 10, "identity": 1}.get(spec.method.name, number)
-        row = [FRESH + 0.001 * spec.seed] * after + [0.1 + 0.001 * spec.seed] * (number - after)
-        return {"online_accuracy": row, "train_accuracy": row}
-
-    study = Trainability()
-    drawing = study.draw(made_stages(study.specs(order), curve), order.whole())
-    (claim,) = (claim for claim in drawing.claims if claim.claim.startswith("The deep linear network"))
-    ran = [part for reading in claim.parts for part in reading.parts if part.verdict != "not run"]
-    assert len(ran) == 8
-    assert {part.verdict for part in ran} == {"fails"}

@@ -3,7 +3,8 @@
 from collections import Counter
 
 import numpy as np
-from made_records import made, verdicts, wavering
+import pytest
+from made_runs import claims, drawn, made, verdicts, wavering
 
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.full_reset import FullReset
@@ -45,33 +46,26 @@ def test_a_reset_network_belongs_to_the_arm_of_its_activation():
     assert arm_of(UseAID()) == "aid"
 
 
-def test_both_claims_hold_on_the_papers_picture():
-    assert verdicts(STUDY, made(STUDY.specs(PAPER), accuracies), PAPER) == ["holds", "holds"]
-
-
-def test_a_dropout_gap_that_shrinks_fails_its_claim_alone():
-    results = made(STUDY.specs(PAPER), lambda spec: accuracies(spec, dropout=(0.1, 0.05)))
-    assert verdicts(STUDY, results, PAPER) == ["holds", "fails"]
-
-
-def test_aid_must_have_the_lowest_gap_on_each_network():
-    results = made(
-        STUDY.specs(PAPER),
-        lambda spec: accuracies(spec, aid=(0.3, 0.3) if spec.model.name == "cnn" else (0.01, 0.01)),
-    )
-    assert verdicts(STUDY, results, PAPER)[0] == "fails"
+@pytest.mark.parametrize(
+    ("values_of", "expected"),
+    [
+        (accuracies, ["holds", "holds"]),
+        (lambda spec: accuracies(spec, dropout=(0.1, 0.05)), ["holds", "fails"]),  # it shrinks
+        (
+            lambda spec: accuracies(spec, **({"aid": (0.3, 0.3)} if spec.model.name == "cnn" else {})),
+            ["fails", "holds"],
+        ),
+        (lambda spec: None if spec.method.name == "full_reset" else accuracies(spec), ["not run", "not run"]),
+    ],
+)
+def test_each_claim_is_decided_by_its_own_rule_on_each_network(values_of, expected):
+    assert verdicts(STUDY, PAPER, values_of) == expected
 
 
 def test_aid_must_have_the_lowest_gap_in_each_quarter():
-    results = made(STUDY.specs(PAPER), lambda spec: accuracies(spec, aid=(0.5, -0.6)))  # on average below the others'
-    row = STUDY.draw(results, PAPER).claims[0]
+    row = claims(STUDY, PAPER, lambda spec: accuracies(spec, aid=(0.5, -0.6)))[0]  # on average below the others'
     assert row.verdict == "fails"
     assert [part.verdict for part in row.parts[:4]] == ["fails", "holds", "holds", "holds"]
-
-
-def test_without_the_cold_arms_there_is_no_gap():
-    results = made(STUDY.specs(PAPER), lambda spec: None if spec.method.name == "full_reset" else accuracies(spec))
-    assert verdicts(STUDY, results, PAPER) == ["not run", "not run"]
 
 
 def test_claims_name_both_arms_of_every_seed():
@@ -81,8 +75,7 @@ def test_claims_name_both_arms_of_every_seed():
 
 
 def test_gap_is_cold_minus_warm_of_the_same_method_and_seed():
-    drawing = STUDY.draw(made(STUDY.specs(PAPER), accuracies), PAPER)
-    above, below = drawing.figures
+    above, below = drawn(STUDY, PAPER, accuracies).figures
     gaps = {curve.method: curve.values for curve in below.panels[0].curves}
     np.testing.assert_allclose(gaps["dropout"], np.tile(np.linspace(0.05, 0.1, 10), (5, 1)), atol=1e-12)
     assert [curve.label for curve in above.panels[0].curves][::3] == ["ReLU, cold start", "ReLU, warm start"]

@@ -7,26 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.methods import (
-    CBP,
-    DASH,
-    L2,
-    SEWC,
-    FullReset,
-    L2Init,
-    ReDo,
-    ShrinkPerturb,
-    UseAID,
-    UseCReLU,
-    UseDropout,
-    UseDropReLU,
-    UseFourier,
-    UseIdentity,
-    UseRReLU,
-    UseSigmoid,
-    UseTanh,
-    Vanilla,
-)
+from supple import methods
+from supple.methods import CBP, FullReset, UseAID, UseCReLU, UseDropout, UseFourier, UseRReLU, Vanilla
 from supple_lab.models.base import Model
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper import tables
@@ -53,25 +35,25 @@ NAMES = {
     "Full Reset": (FullReset, {}),
     "CReLU": (UseCReLU, {}),
     "Fourier": (UseFourier, {}),
-    "L2": (L2, {LAMBDA: "strength"}),
-    "L2 Init": (L2Init, {LAMBDA: "strength"}),
-    "S-EWC": (SEWC, {LAMBDA: "strength"}),
-    r"S\&P": (ShrinkPerturb, {LAMBDA: "shrink"}),
-    r"Shrink \& Perturb": (ShrinkPerturb, {LAMBDA: "shrink"}),
-    "DASH": (DASH, {r"\alpha": "alpha", LAMBDA: "floor"}),
-    "ReDo": (ReDo, {r"\tau": "threshold"}),
+    "L2": (methods.L2, {LAMBDA: "strength"}),
+    "L2 Init": (methods.L2Init, {LAMBDA: "strength"}),
+    "S-EWC": (methods.SEWC, {LAMBDA: "strength"}),
+    r"S\&P": (methods.ShrinkPerturb, {LAMBDA: "shrink"}),
+    r"Shrink \& Perturb": (methods.ShrinkPerturb, {LAMBDA: "shrink"}),
+    "DASH": (methods.DASH, {r"\alpha": "alpha", LAMBDA: "floor"}),
+    "ReDo": (methods.ReDo, {r"\tau": "threshold"}),
     "CBP": (CBP, {r"\rho": "replacement_rate", "maturity threshold": "maturity"}),
     "Continual Backprop": (CBP, {r"\rho": "replacement_rate", "maturity threshold": "maturity"}),
     "RReLU": (UseRReLU, {"lower": "lower_slope", "upper": "upper_slope"}),
     "Dropout": (UseDropout, {"p": "drop_positive"}),
-    "DropReLU": (UseDropReLU, {"p": "relu_prob"}),
+    "DropReLU": (methods.UseDropReLU, {"p": "relu_prob"}),
     "AID": (UseAID, {"p": "relu_prob"}),
 }
 NETWORKS = {"(CNN)": "cnn", "(Resnet-18)": "resnet18", "(VGG-16)": "vgg16"}
-# What a table leaves out and the search-space table has a single value for.
+# What a table leaves out and the search-space table has a single value for; and what has nothing to tune.
 TRAINABILITY_CBP = {CBP: {"maturity": 100}}
 GENERALIZABILITY_RRELU = {UseRReLU: {"lower_slope": 0.125, "upper_slope": 0.333}}
-FREE = {Vanilla, FullReset, UseCReLU, UseFourier, UseIdentity, UseSigmoid, UseTanh}  # nothing to tune
+FREE = {Vanilla, FullReset, UseCReLU, UseFourier, *map(type, tables.UNTUNED)}
 
 
 @pytest.fixture(scope="module")
@@ -199,11 +181,11 @@ def printed_spaces(paper: str) -> dict[str, dict[str, dict[str, list[float]]]]:
     return spaces
 
 
-def axes_of(methods: tuple) -> dict[type, dict[str, list[float]]]:
+def axes_of(candidates: tuple) -> dict[type, dict[str, list[float]]]:
     """Each method's fields that take part in the search, with their values in order."""
     spaces: dict[type, dict[str, list[float]]] = {}
     fields = {cls: axes.values() for cls, axes in NAMES.values()}
-    for candidate in methods:
+    for candidate in candidates:
         axes = spaces.setdefault(type(candidate), {})
         for field in fields.get(type(candidate), ()):
             value = getattr(candidate, field)
@@ -226,13 +208,13 @@ def test_search_spaces_are_those_of_the_table(paper):
         "Reinforcement Learning": tables.ATARI_SPACE,
     }
     assert list(printed) == list(ours)
-    for experiment, methods in ours.items():
+    for experiment, space in ours.items():
         theirs = {
             NAMES[name][0]: {NAMES[name][1][axis]: values for axis, values in axes.items()}
             for name, axes in printed[experiment].items()
             if name not in {"Adam", "SGD"}
         }
-        assert {cls: axes for cls, axes in axes_of(methods).items() if cls not in FREE} == theirs
+        assert {cls: axes for cls, axes in axes_of(space).items() if cls not in FREE} == theirs
 
 
 def test_searched_learning_rates_are_those_of_the_table(paper):

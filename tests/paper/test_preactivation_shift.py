@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_stages import made_stages, verdicts
+from made_runs import claims, drawn, made, verdicts
 
 from supple.methods.activations import UseAID, UseDropout
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
@@ -32,7 +32,7 @@ def as_in_the_paper(spec, **changed):
 
 
 def decided(values_of, order=PAPER):
-    return verdicts(STUDY, made_stages(STUDY.specs(order), values_of), order)
+    return verdicts(STUDY, order, values_of)
 
 
 def test_paper_scale_is_the_papers():
@@ -48,13 +48,10 @@ def test_paper_scale_is_the_papers():
     assert len(specs) == 2 * 5
 
 
-def test_all_claims_hold_on_medians_as_the_paper_describes_them():
-    assert decided(as_in_the_paper) == ["holds"] * 4
-
-
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
+        ({}, ["holds"] * 4),
         ({"aid": (0.0, -9.0, -30.0)}, ["fails", "holds", "holds", "holds"]),  # below the interquartile range of 10
         ({"dropout": (0.0, -3000.0, -2500.0)}, ["holds", "fails", "holds", "holds"]),  # it comes back
         ({"aid": (2500.0, 2480.0, 0.0)}, ["holds", "holds", "holds", "holds"]),  # further, but no further than Dropout
@@ -64,53 +61,42 @@ def test_all_claims_hold_on_medians_as_the_paper_describes_them():
         ({"aid": (0.0, 15.0, 300.0)}, ["holds", "holds", "holds", "fails"]),  # to either side
     ],
 )
-def test_each_claim_fails_by_its_own_rule(changed, expected):
+def test_claims_hold_as_in_the_paper_and_each_fails_by_its_own_rule(changed, expected):
     assert decided(lambda spec: as_in_the_paper(spec, **changed)) == expected
 
 
-@pytest.mark.parametrize(("length", "early"), [(20, "holds"), (9, "not decided")])
-def test_runs_that_diverge_before_stage_30_leave_it_open_and_count_up_to_stage_10_if_they_have_it(length, early):
+@pytest.mark.parametrize(
+    ("scale", "length", "expected"),
+    [
+        ("paper", 20, ["holds", *["not decided"] * 3]),
+        ("paper", 9, ["not decided"] * 4),
+        ("smoke", 2, ["not run"] * 4),  # it has no stage 10 or 30
+    ],
+)
+def test_runs_that_end_before_stage_30_leave_it_open_and_count_up_to_stage_10_if_they_have_it(scale, length, expected):
     def cut(spec):
         return {name: row[:length] for name, row in as_in_the_paper(spec).items()}
 
-    assert decided(cut) == [early, *["not decided"] * 3]
-
-
-@pytest.mark.parametrize("scale", ["quick", "paper"])
-def test_where_dropout_did_not_drift_nobody_fails_to_stay_closer_to_zero(scale):
-    order, medians = StudyOptions(scale=scale), {"dropout": (0.0, -20.0, -2.0), "aid": (0.0, -15.0, -1.0)}
-    results = made_stages(STUDY.specs(order), lambda spec: as_in_the_paper(spec, **medians))
-    row = STUDY.draw(results, order).claims[3]
-    assert row.verdict == "not decided"
-    assert "Dropout's median is not below -1250" in row.brief
+    assert decided(cut, StudyOptions(scale=scale, num_seeds=3)) == expected
 
 
 @pytest.mark.parametrize(("late", "bounded"), [(-2500.0, "holds"), (-250.0, "not decided")])
 def test_the_papers_number_decides_at_its_own_scale_alone(late, bounded):
-    quick = StudyOptions(scale="quick")
-    medians = {"dropout": (0.0, -20.0, late), "aid": (0.0, -15.0, 1.0)}
-    results = made_stages(STUDY.specs(quick), lambda spec: as_in_the_paper(spec, **medians))
-    rows = STUDY.draw(results, quick).claims
+    quick, medians = StudyOptions(scale="quick"), {"dropout": (0.0, -20.0, late), "aid": (0.0, -15.0, 1.0)}
+    rows = claims(STUDY, quick, lambda spec: as_in_the_paper(spec, **medians))
     assert [row.verdict for row in rows] == ["holds", "holds", "not decided", bounded]
     assert "the paper's number belongs to the paper's scale" in rows[2].measured
     assert rows[2].interval is not None
-
-
-def test_smoke_scale_has_no_stage_30_to_decide():
-    order = StudyOptions(scale="smoke", num_seeds=3)
-    two = made_stages(STUDY.specs(order), lambda spec: {k: row[:2] for k, row in as_in_the_paper(spec).items()})
-    assert verdicts(STUDY, two, order) == ["not run"] * 4
+    # Where Dropout did not drift, nobody fails to stay closer to zero.
+    assert ("Dropout's median is not below -1250" in rows[3].brief) == (bounded == "not decided")
 
 
 def test_panels_are_the_papers():
-    panels = STUDY.draw(made_stages(STUDY.specs(PAPER), as_in_the_paper), PAPER).figures[0].panels
+    panels = drawn(STUDY, PAPER, as_in_the_paper).figures[0].panels
     found = [[(one.label, one.position, one.quartiles[1]) for one in panel.histograms] for panel in panels]
     assert found[0] == [("ReLU + Dropout", "stage 1", 0.0), ("ReLU + Dropout", "stage 10", -20.0)]
     assert found[1] == [("AID", "stage 1", 0.0), ("AID", "stage 10", -15.0)]
-    assert [(label, position) for label, position, _ in found[2]] == [
-        ("ReLU + Dropout", "stage 30"),
-        ("AID", "stage 30"),
-    ]
+    assert [one[:2] for one in found[2]] == [("ReLU + Dropout", "stage 30"), ("AID", "stage 30")]
     assert {one.n for panel in panels for one in panel.histograms} == {5}
 
 
@@ -120,19 +106,19 @@ def test_runs_of_another_version_count_for_nothing():
         replace(spec, problem=replace(spec.problem, scenario=replace(spec.problem.scenario, epochs=20)))
         for spec in specs
     ]
-    expected = STUDY.draw(made_stages(specs, as_in_the_paper), PAPER)
-    both = STUDY.draw(made_stages([*older, *specs], as_in_the_paper), PAPER)
+    expected = STUDY.draw(made(specs, as_in_the_paper), PAPER)
+    both = STUDY.draw(made([*older, *specs], as_in_the_paper), PAPER)
     assert (both.tables, both.claims) == (expected.tables, expected.claims)
     assert {one.n for panel in both.figures[0].panels for one in panel.histograms} == {5}
 
 
-def test_histograms_of_different_ranges_are_averaged_where_their_values_lie():
-    def record(low, high):
-        return {"preactivation_low": low, "preactivation_high": high} | {
-            f"preactivation_bin_{place:02d}": 0.02 for place in range(50)
-        }
+def record(low, high, bins):
+    ends = {"preactivation_low": low, "preactivation_high": high}
+    return ends | {f"preactivation_bin_{place:02d}": share for place, share in enumerate(bins)}
 
-    edges, shares = mean_histogram([record(0.0, 1.0), record(1.0, 4.0)])
+
+def test_histograms_of_different_ranges_are_averaged_where_their_values_lie():
+    edges, shares = mean_histogram([record(0.0, 1.0, [0.02] * 50), record(1.0, 4.0, [0.02] * 50)])
     assert (edges[0], edges[-1], len(shares)) == (0.0, 4.0, 50)
     np.testing.assert_allclose(shares.sum(), 1.0)
     np.testing.assert_allclose(shares[:12], 0.5 * 0.08)  # a quarter of the range holds half of the values
@@ -140,9 +126,6 @@ def test_histograms_of_different_ranges_are_averaged_where_their_values_lie():
 
 
 def test_values_that_are_all_equal_still_make_a_histogram():
-    record = {"preactivation_low": -3.0, "preactivation_high": -3.0} | {
-        f"preactivation_bin_{place:02d}": float(place == 0) for place in range(50)
-    }
-    edges, shares = mean_histogram([record])
+    edges, shares = mean_histogram([record(-3.0, -3.0, [1.0, *[0.0] * 49])])
     assert (np.diff(edges) >= 0).all()
     assert np.isfinite(shares).all()

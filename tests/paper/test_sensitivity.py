@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_records import made, verdicts, wavering
+from made_runs import drawn, made, verdicts, wavering
 
 from supple_lab.optimizer import Adam
 from supple_lab.paper.sensitivity import Sensitivity
@@ -27,14 +27,14 @@ def accuracy(spec):
 def above_in(number):
     """So many of the eight cells above full reset, the others below."""
     cells = [(p, rate) for p in (0.6, 0.7, 0.8, 0.9) for rate in (1e-3, 1e-4)]
-    return lambda spec: wavering(
-        spec,
-        RESET
-        if spec.method.name == "full_reset"
-        else 0.6
-        if cells.index((spec.method.relu_prob, spec.optimizer.learning_rate)) < number
-        else 0.4,
-    )
+
+    def values(spec):
+        if spec.method.name == "full_reset":
+            return wavering(spec, RESET)
+        place = cells.index((spec.method.relu_prob, spec.optimizer.learning_rate))
+        return wavering(spec, 0.6 if place < number else 0.4)
+
+    return values
 
 
 def test_paper_scale_is_the_papers():
@@ -46,7 +46,7 @@ def test_paper_scale_is_the_papers():
 
 
 def test_heat_map_has_p_across_rates_down_and_full_reset_as_reference():
-    first = STUDY.draw(made(STUDY.specs(PAPER), accuracy), PAPER).figures[0].panels[0]
+    first = drawn(STUDY, PAPER, accuracy).figures[0].panels[0]
     assert first.columns == ("0.6", "0.7", "0.8", "0.9")
     assert first.rows == ("0.001", "0.0001")
     mean_seed = 0.002
@@ -58,14 +58,12 @@ def test_heat_map_has_p_across_rates_down_and_full_reset_as_reference():
 
 @pytest.mark.parametrize(("number", "verdict"), [(8, "holds"), (5, "holds"), (4, "fails"), (0, "fails")])
 def test_most_is_more_than_half(number, verdict):
-    assert verdicts(STUDY, made(STUDY.specs(PAPER), above_in(number)), PAPER) == [verdict]
+    assert verdicts(STUDY, PAPER, above_in(number)) == [verdict]
 
 
-def test_one_seed_decides_nothing_and_no_reset_runs_nothing():
-    one = made(STUDY.specs(PAPER), lambda spec: accuracy(spec) if spec.seed == 0 else None)
-    without = made(STUDY.specs(PAPER), lambda spec: None if spec.method.name == "full_reset" else accuracy(spec))
-    assert verdicts(STUDY, one, PAPER) == ["not decided"]
-    assert verdicts(STUDY, without, PAPER) == ["not run"]
+def test_without_full_reset_nothing_is_run():
+    without = [spec for spec in STUDY.specs(PAPER) if spec.method.name != "full_reset"]
+    assert [claim.verdict for claim in STUDY.draw(made(without, accuracy), PAPER).claims] == ["not run"]
 
 
 def test_cells_without_runs_stay_in_the_map():

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from made_stages import made_stages
+from made_runs import made
 
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.paper.compare import stage_curves, stage_label
+from supple_lab.paper.compare import stage_curves, stage_panel
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 
@@ -19,7 +19,7 @@ def results_of(*values):
         RunSpec(problem=problem, model=MLP(), method=Vanilla(), optimizer=Adam(), seed=seed)
         for seed in range(len(values))
     ]
-    return made_stages(specs, lambda spec: {"accuracy": values[spec.seed]})
+    return made(specs, lambda spec: {"accuracy": values[spec.seed]})
 
 
 def test_a_hundred_stages_are_a_hundred_points():
@@ -27,7 +27,7 @@ def test_a_hundred_stages_are_a_hundred_points():
     (curve,) = stage_curves({"vanilla": results_of(values)}, "accuracy")
     assert curve.x.tolist() == list(range(1, 101))
     assert curve.values[0].tolist() == values.tolist()
-    assert stage_label({"vanilla": results_of(values)}, "accuracy") == "stage"
+    assert stage_panel("", {"vanilla": results_of(values)}, "accuracy", y_label="").x_label == "stage"
 
 
 def test_eight_hundred_stages_are_a_hundred_means_that_keep_the_mean_of_all():
@@ -37,7 +37,7 @@ def test_eight_hundred_stages_are_a_hundred_means_that_keep_the_mean_of_all():
     assert curve.x.tolist() == list(range(8, 801, 8))
     assert curve.values[1, 2] == pytest.approx(values[1, 16:24].mean())
     assert curve.values.mean() == pytest.approx(values.mean())
-    assert stage_label(by_method, "accuracy") == "stage (points: means of 8)"
+    assert stage_panel("", by_method, "accuracy", y_label="").x_label == "stage (points: means of 8)"
 
 
 def test_the_last_point_is_the_mean_of_the_stages_that_are_left():

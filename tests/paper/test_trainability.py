@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_stages import made_stages
+from made_runs import claims, drawn, verdicts
 
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.shrink_perturb import ShrinkPerturb
@@ -12,15 +12,13 @@ from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.trainability import Trainability, cells
-from supple_lab.paper.trainability_grid import ONLINE, OPTIMIZERS, RANDOM_LABEL, grid_of, places
+from supple_lab.paper.trainability import OPTIMIZERS, Trainability
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 
 STUDY = Trainability()
 PAPER = StudyOptions(scale="paper")
 TWO_STAGES = StudyOptions(scale="smoke", num_seeds=3)  # all eight conditions; the second stage is the last tenth
-ALL_EIGHT = places((ONLINE, RANDOM_LABEL), OPTIMIZERS)
 FRESH = 0.7  # of a fresh vanilla network, and of most networks at first
 KEYS = [claim.key for claim in Trainability.claims]
 FALLS = {"vanilla": 0.3, "dropout": 0.3, "fourier": 0.2, "crelu": 0.2, "redo": 0.2, "cbp": 0.2}  # others: none
@@ -41,13 +39,8 @@ def of_both(row, spec):
     return dict.fromkeys(("online_accuracy", "train_accuracy"), list(row)[: spec.problem.scenario.num_stages])
 
 
-def claims_on(values_of):
-    results = made_stages(STUDY.specs(TWO_STAGES), values_of)
-    return Trainability().decided(grid_of(results, cells(TWO_STAGES), TWO_STAGES), TWO_STAGES)
-
-
 def decided(values_of):
-    return dict(zip(KEYS, [row.verdict for row in claims_on(values_of)], strict=True))
+    return dict(zip(KEYS, verdicts(STUDY, TWO_STAGES, values_of), strict=True))
 
 
 def test_paper_scale_is_the_papers():
@@ -62,14 +55,6 @@ def test_paper_scale_is_the_papers():
     assert {spec.seed for spec in specs} == set(range(5))
 
 
-def test_each_condition_has_a_fresh_reference_of_every_seed():
-    specs = [spec for spec in STUDY.specs(PAPER) if spec.method.name == "full_reset"]
-    short = (PermutedInput(num_stages=80, epochs=1, batch_size=512), RandomLabel(num_stages=20, epochs=100))
-    assert Counter((spec.problem.scenario, spec.optimizer) for spec in specs) == {
-        (scenario, optimizer): 5 for scenario in short for optimizer in OPTIMIZERS
-    }
-
-
 def test_paper_scale_has_the_rows_of_the_tables():
     specs = [spec for spec in STUDY.specs(PAPER) if spec.optimizer == Adam(learning_rate=1e-3) and spec.seed == 0]
     by_scenario = {
@@ -80,26 +65,20 @@ def test_paper_scale_has_the_rows_of_the_tables():
     assert {UseAID(relu_prob=0.9), UseDropout(drop_positive=0.15)} < by_scenario["random_label"]
 
 
-def waiting(order):
-    """What was asked for, before any of it has run."""
-    return made_stages(STUDY.specs(order), lambda spec: None)
-
-
 def test_slips_are_run_as_printed_on_demand_and_told_either_way():
     slip = ShrinkPerturb(shrink=0.7)  # Table 5's block of Adam 1e-4
     for as_printed, rate in ((False, 1e-4), (True, 1e-3)):
         order = StudyOptions(scale="paper", as_printed=as_printed)
         assert {spec.optimizer.learning_rate for spec in STUDY.specs(order) if spec.method == slip} == {rate}
-        assert sum("as printed" in note for note in STUDY.draw(waiting(order), order).notes) == 3
+        assert sum("as printed" in note for note in drawn(STUDY, order, lambda spec: None).notes) == 3
 
 
 def test_a_slip_is_told_only_where_it_is_run():
-    order = StudyOptions(scale="quick")
-    notes = [note for note in STUDY.draw(waiting(order), order).notes if "as printed" in note]
+    order, few = StudyOptions(scale="quick"), StudyOptions(scale="quick", methods=("vanilla", "aid"))
+    notes = [note for note in drawn(STUDY, order, lambda spec: None).notes if "as printed" in note]
     assert [note.split(" is run")[0] for note in notes] == ["permuted input: S&P", "random label: S&P"]
     assert all("SGD 3e-2, not SGD 3e-3" in note for note in notes)
-    others = waiting(StudyOptions(scale="quick", methods=("vanilla", "aid")))
-    assert not any("as printed" in note for note in STUDY.draw(others, order).notes)
+    assert not any("as printed" in note for note in drawn(STUDY, few, lambda spec: None).notes)
 
 
 def test_search_runs_every_candidate_of_the_paper():
@@ -115,21 +94,10 @@ def test_a_search_reports_the_best_mean_over_stages_and_says_so():
         height = getattr(spec.method, "relu_prob", 0.5) - 0.3 * (getattr(spec.method, "relu_prob", 0.5) > 0.95)
         return of_both([height, height], spec)
 
-    results = made_stages(STUDY.specs(order), rising_with_p)
-    grid = grid_of(results, cells(order), order)
-    for place in ALL_EIGHT:
-        assert {run.spec.method for run in grid.at(place).of("aid").runs} == {UseAID(relu_prob=0.9)}
-    assert (
-        sum("relu prob 0.9: the best of 10" in note for note in STUDY.draw(results, order).notes) == 8 * 2
-    )  # DropReLU
-
-
-def test_every_method_keeps_its_place_in_the_grid():
-    results = made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper)
-    grid = grid_of(results, cells(TWO_STAGES), TWO_STAGES)
-    for place in ALL_EIGHT:
-        assert set(grid.at(place).by_method) == set(grid.methods())
-        np.testing.assert_allclose(grid.below("vanilla", place).values, [0.3, 0.2999, 0.2998])
+    drawing = drawn(STUDY, order, rising_with_p)
+    assert sum("relu prob 0.9: the best of 10" in note for note in drawing.notes) == 8 * 2  # DropReLU
+    for panel in drawing.figures[1].panels:
+        assert {curve.middle[0] for curve in panel.curves if curve.method == "aid"} == {0.9}
 
 
 def test_all_claims_hold_on_accuracies_as_the_paper_describes_them():
@@ -180,35 +148,56 @@ def test_between_the_bounds_and_without_a_loss_nothing_is_decided(changed, undec
     assert all(found[key] == "holds" for key in set(KEYS) - undecided - {"designed_methods_beat_vanilla"})
 
 
-@pytest.mark.parametrize("level", [0.1, 0.42, 0.64])
-def test_accuracy_that_stays_low_is_not_kept_plasticity(level):
-    def low(spec):
-        return of_both([level + 0.001 * spec.seed] * 2, spec) if spec.method.name == "aid" else as_in_the_paper(spec)
-
-    found = decided(low)
-    assert {found[key] for key in NAMED_KEEP} == {"fails"}
-
-
 def test_where_a_fresh_network_never_learned_there_is_nothing_to_keep_or_lose():
     found = decided(lambda spec: of_both([0.12 + 0.001 * spec.seed] * 2, spec))
     rest = {"designed_methods_beat_vanilla"}  # asks for no loss
     assert {verdict for key, verdict in found.items() if key not in rest} == {"not decided"}
 
 
-def test_dropout_that_only_postpones_the_collapse_does_not_help():
-    def collapses(spec):
-        values = {"vanilla": [FRESH, 0.1], "dropout": [FRESH + 0.1, 0.1]}.get(spec.method.name)
-        return as_in_the_paper(spec) if values is None else of_both([v + 0.001 * spec.seed for v in values], spec)
+def with_rows(rows, spec):
+    """As in the paper, but for some methods' values."""
+    own = rows.get(spec.method.name)
+    return as_in_the_paper(spec) if own is None else of_both([value + 0.001 * spec.seed for value in own], spec)
 
-    assert decided(collapses)["dropout_does_not_help"] == "holds"  # though five points above over the stages
+
+def low_rates_without_fall(spec):
+    """The low rates have not run, and at the others nothing falls."""
+    is_low = spec.optimizer.learning_rate in (1e-4, 3e-3)
+    return None if is_low else as_in_the_paper(spec, fourier=0.0, crelu=0.0, redo=0.0, cbp=0.0)
+
+
+def another_fall_for_each_seed(spec):
+    """ReDo falls in some condition in every seed, always in another."""
+    cells = [(problem, optimizer) for optimizer in OPTIMIZERS for problem in ("permuted_input", "random_label")]
+    is_bad = cells.index((spec.problem.scenario.name, spec.optimizer)) % 3 == spec.seed
+    return of_both([0.8, 0.6 if is_bad else 0.8], spec) if spec.method.name == "redo" else as_in_the_paper(spec)
+
+
+@pytest.mark.parametrize(
+    ("values_of", "key", "verdict"),
+    [
+        # A collapse that is only postponed, though five points above over the stages.
+        (
+            lambda spec: with_rows({"vanilla": [FRESH, 0.1], "dropout": [FRESH + 0.1, 0.1]}, spec),
+            "dropout_does_not_help",
+            "holds",
+        ),
+        # Four of eight fail: half.
+        (
+            lambda spec: with_rows({"l2_init": [FRESH, FRESH]}, spec),
+            "shrink_and_l2_init_fail_at_low_rates",
+            "fails",
+        ),
+        (low_rates_without_fall, "designed_methods_fall_somewhere", "not decided"),
+        (another_fall_for_each_seed, "designed_methods_fall_somewhere", "not decided"),
+    ],
+)
+def test_claims_over_conditions_are_decided_condition_by_condition(values_of, key, verdict):
+    assert decided(values_of)[key] == verdict
 
 
 def test_runs_without_a_reference_are_held_against_the_first_stage_of_vanilla():
-    def without_reset(spec):
-        return None if spec.method.name == "full_reset" else as_in_the_paper(spec)
-
-    results = made_stages(STUDY.specs(TWO_STAGES), without_reset)
-    drawing = STUDY.draw(results, TWO_STAGES)
+    drawing = drawn(STUDY, TWO_STAGES, lambda spec: None if spec.method.name == "full_reset" else as_in_the_paper(spec))
     assert {claim.verdict for claim in drawing.claims} == {"holds"}
     (note,) = (note for note in drawing.notes if note.startswith("No fresh reference run"))
     assert note.count("seed 0, 1, 2") == 8
@@ -218,62 +207,47 @@ def test_without_vanilla_and_reference_nothing_is_kept_and_the_reason_is_told():
     def alone(spec):
         return None if spec.method.name in ("full_reset", "vanilla") else as_in_the_paper(spec)
 
-    keeps = claims_on(alone)[1]
+    keeps = claims(STUDY, TWO_STAGES, alone)[1]
     assert keeps.verdict == "not decided"
     assert {part.measured for part in keeps.parts} == {"no fresh reference run, so not decided"}
 
 
-def test_s_and_p_and_l2_init_must_fall_in_most_places():
-    def held_by_one(spec):
-        return (
-            of_both([FRESH, FRESH + 0.001 * spec.seed], spec)
-            if spec.method.name == "l2_init"
-            else as_in_the_paper(spec)
-        )
+def aid_on(problem, change):
+    """AID's rows on one problem changed, all others as in the paper."""
 
-    assert decided(held_by_one)["shrink_and_l2_init_fail_at_low_rates"] == "fails"  # 4 of 8: half fail
+    def values(spec):
+        rows = as_in_the_paper(spec)
+        return rows | change(rows, spec) if (spec.method.name, spec.problem.scenario.name) == ("aid", problem) else rows
+
+    return values
 
 
-def test_the_two_accuracies_of_permuted_pixels_have_verdicts_of_their_own():
-    def falls_online(spec):
-        values = as_in_the_paper(spec)
-        is_aid = spec.method.name == "aid" and spec.problem.scenario.name == "permuted_input"
-        return {**values, "online_accuracy": [0.7, 0.5 + 0.001 * spec.seed]} if is_aid else values
-
-    found = decided(falls_online)
-    assert found["drop_relu_and_aid_keep_permuted_online"] == "fails"
-    assert found["drop_relu_and_aid_keep_permuted_at_end"] == found["drop_relu_and_aid_keep_random_label"] == "holds"
+@pytest.mark.parametrize(
+    ("values_of", "failing", "verdict"),
+    [
+        (
+            aid_on("permuted_input", lambda rows, spec: {"online_accuracy": [0.7, 0.5 + 0.001 * spec.seed]}),
+            {"drop_relu_and_aid_keep_permuted_online"},
+            "fails",
+        ),
+        (
+            aid_on("random_label", lambda rows, spec: {name: row[: 1 + bool(spec.seed)] for name, row in rows.items()}),
+            {"drop_relu_and_aid_keep_random_label_online", "drop_relu_and_aid_keep_random_label"},
+            "not decided",  # a diverged seed decides nothing
+        ),
+    ],
+)
+def test_each_accuracy_of_each_problem_has_a_verdict_of_its_own(values_of, failing, verdict):
+    found = decided(values_of)
+    assert {key for key, one in found.items() if one == verdict} == failing
+    assert {found[key] for key in NAMED_KEEP - failing} == {"holds"}
 
 
 def test_a_condition_that_has_not_run_lets_no_claim_over_all_of_them_hold():
-    def without_low_sgd(spec):
-        return None if spec.optimizer == SGD(learning_rate=3e-3) else as_in_the_paper(spec)
-
-    found = decided(without_low_sgd)
+    found = decided(lambda spec: None if spec.optimizer == SGD(learning_rate=3e-3) else as_in_the_paper(spec))
     assert found["drop_relu_and_aid_keep_random_label"] == found["identity_keeps_plasticity"] == "not decided"
     assert found["vanilla_falls"] == "holds"  # asks for the other two
     assert found["designed_methods_fall_somewhere"] == "holds"  # the largest of more is no smaller
-
-
-def test_a_largest_fall_of_some_conditions_is_no_largest_of_all():
-    def half_run_without_fall(spec):
-        if spec.optimizer.learning_rate in (1e-4, 3e-3):
-            return None
-        return as_in_the_paper(spec, fourier=0.0, crelu=0.0, redo=0.0, cbp=0.0)
-
-    assert decided(half_run_without_fall)["designed_methods_fall_somewhere"] == "not decided"
-
-
-def test_a_fall_in_another_condition_for_each_seed_is_no_condition_that_falls():
-    places = {(place.view.problem, place.optimizer): number for number, place in enumerate(ALL_EIGHT)}
-
-    def once_each(spec):
-        if spec.method.name != "redo":
-            return as_in_the_paper(spec)
-        is_bad = places[spec.problem.scenario.name, spec.optimizer] % 3 == spec.seed
-        return of_both([0.8, 0.8 - (0.2 if is_bad else 0.0)], spec)  # lost once in every seed
-
-    assert decided(once_each)["designed_methods_fall_somewhere"] == "not decided"
 
 
 @pytest.mark.parametrize("metric", ["online_accuracy", "train_accuracy"])
@@ -282,21 +256,10 @@ def test_a_claim_over_all_eight_is_open_where_the_accuracies_disagree(metric):
         values = as_in_the_paper(spec)
         return {**values, metric: [0.7, 0.69 + 0.001 * spec.seed]} if spec.method.name == "dropout" else values
 
-    row = next(row for row in claims_on(better_by_one) if row.claim.startswith("Dropout leaves most"))
+    row = next(row for row in claims(STUDY, TWO_STAGES, better_by_one) if row.claim.startswith("Dropout leaves most"))
     assert row.verdict == "not decided"
     assert sorted(part.verdict for part in row.parts) == ["fails", "holds"]
     assert row.measured == "holds by 1 of 2 readings (all or none?)"
-
-
-def test_a_diverged_seed_decides_nothing_where_it_counts():
-    def diverged(spec):
-        values = as_in_the_paper(spec)
-        is_lost = spec.method.name == "aid" and spec.seed == 0 and spec.problem.scenario.name == "random_label"
-        return {name: row[:1] for name, row in values.items()} if is_lost else values
-
-    found = decided(diverged)
-    assert found["drop_relu_and_aid_keep_random_label"] == "not decided"
-    assert found["drop_relu_and_aid_keep_permuted_online"] == "holds"
 
 
 def test_quick_scale_decides_what_its_two_optimizers_can():
@@ -307,7 +270,7 @@ def test_quick_scale_decides_what_its_two_optimizers_can():
         fall = {"vanilla": 0.3, "aid": 0.0}.get(spec.method.name, 0.1)
         return of_both(np.linspace(0.7, 0.7 - fall, max(number, 2)) + 0.001 * spec.seed, spec)
 
-    drawing = STUDY.draw(made_stages(STUDY.specs(order), falling), order)
+    drawing = drawn(STUDY, order, falling)
     found = dict(zip(KEYS, [claim.verdict for claim in drawing.claims], strict=True))
     assert found["shrink_and_l2_init_fail_at_low_rates"] == found["identity_keeps_plasticity"] == "not run"
     assert found["drop_relu_and_aid_keep_random_label"] == "not decided"
@@ -315,7 +278,7 @@ def test_quick_scale_decides_what_its_two_optimizers_can():
 
 
 def test_figures_are_the_papers_and_claims_name_their_runs():
-    drawing = STUDY.draw(made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper), TWO_STAGES)
+    drawing = drawn(STUDY, TWO_STAGES, as_in_the_paper)
     assert [len(figure.panels) for figure in drawing.figures] == [8, 16]
     assert [len(panel.curves) for panel in drawing.figures[0].panels] == [11] * 8
     assert [len(panel.curves) for panel in drawing.figures[1].panels] == [15] * 16  # the reference is not drawn
@@ -326,7 +289,7 @@ def test_figures_are_the_papers_and_claims_name_their_runs():
 
 
 def test_tables_show_means_and_losses_with_the_best_in_bold():
-    drawing = STUDY.draw(made_stages(STUDY.specs(TWO_STAGES), as_in_the_paper), TWO_STAGES)
+    drawing = drawn(STUDY, TWO_STAGES, as_in_the_paper)
     online = drawing.tables[0]
     vanilla = next(row for row in online.rows if row[0] == "ReLU")
     assert online.header[:3] == ("method", "Adam 1e-3", "Adam 1e-3 below fresh")
@@ -334,10 +297,3 @@ def test_tables_show_means_and_losses_with_the_best_in_bold():
     assert vanilla[-1] == "3"
     best = {row for row, column in online.bold if column == 1}
     assert {online.rows[row][0] for row in best} == {"Fourier", "CReLU", "ReDo", "CBP"}
-
-
-def test_places_go_row_after_row():
-    assert len(ALL_EIGHT) == len(set(ALL_EIGHT)) == 8
-    assert [place.label for place in places((ALL_EIGHT[0].view,), (SGD(learning_rate=3e-3),))] == [
-        "permuted online (SGD 3e-3)"
-    ]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_records import made, verdicts, wavering
+from made_runs import claims, drawn, verdicts, wavering
 
 from supple.methods.activations import UseAID, UseDropout
 from supple.methods.vanilla import Vanilla
@@ -40,11 +40,7 @@ def test_paper_scale_is_the_papers():
 
 
 def decided(order=PAPER, **changed):
-    return verdicts(STUDY, made(STUDY.specs(order), lambda spec: accuracies(spec, **changed)), order)
-
-
-def test_all_claims_hold_on_the_papers_gaps():
-    assert decided() == ["holds"] * 3
+    return verdicts(STUDY, order, lambda spec: accuracies(spec, **changed))
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
@@ -54,47 +50,43 @@ def test_claims_on_the_gaps_know_their_shape_and_not_their_size(scale, times):
     assert decided(StudyOptions(scale=scale), times=times, dropout=0.04, aid=0.08) == ["holds", "fails", "fails"]
 
 
-@pytest.mark.parametrize("gap", [0.109 * 0.74, 0.109 * 1.26])
-def test_a_dropout_with_a_gap_of_its_own_fails_its_claim_alone(gap):
-    assert decided(dropout=gap) == ["holds", "fails", "holds"]
-
-
-@pytest.mark.parametrize(("gap", "verdict"), [(0.054, "holds"), (0.055, "fails")])
-def test_aid_must_close_more_than_half_of_the_vanilla_networks_gap(gap, verdict):
-    assert decided(aid=gap)[2] == verdict  # 0.109 / 2 = 0.0545
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, ["holds"] * 3),
+        ({"dropout": 0.109 * 0.74}, ["holds", "fails", "holds"]),  # a gap of its own
+        ({"dropout": 0.109 * 1.26}, ["holds", "fails", "holds"]),
+        ({"aid": 0.054}, ["holds", "holds", "holds"]),  # half of the vanilla network's: 0.0545
+        ({"aid": 0.055}, ["holds", "holds", "fails"]),
+        ({"dropout_gains": -0.01}, ["fails", "holds", "holds"]),
+        ({"dropout_gains": 0.005, "dropout": 0.12}, ["fails", "holds", "holds"]),  # better from a cold start alone
+    ],
+)
+def test_claims_hold_on_the_papers_gaps_and_each_fails_by_its_own_rule(changed, expected):
+    assert decided(**changed) == expected
 
 
 @pytest.mark.parametrize("gap", [0.0, -0.01])
 @pytest.mark.parametrize("others", [-0.02, 0.2])
 def test_where_the_vanilla_network_has_no_gap_it_is_not_decided_whether_one_is_equal_or_closed(gap, others):
     assert decided(vanilla=gap, dropout=others, aid=others)[1:] == ["not decided", "not decided"]
-    row = STUDY.draw(made(STUDY.specs(PAPER), lambda spec: accuracies(spec, vanilla=-0.01)), PAPER).claims[2]
+    row = claims(STUDY, PAPER, lambda spec: accuracies(spec, vanilla=-0.01))[2]
     assert "precondition there is a gap: fails" in row.measured
 
 
-def test_dropout_must_improve_both_starts():
-    assert decided(dropout_gains=-0.01)[0] == "fails"
-    assert decided(dropout_gains=0.005, dropout=0.12)[0] == "fails"  # better from a cold start, worse from a warm one
-
-
 def test_without_the_warm_runs_there_is_no_gap():
-    results = made(STUDY.specs(PAPER), lambda spec: None if spec.problem.scenario.name == "warm_start" else 0.6)
-    assert verdicts(STUDY, results, PAPER) == ["not decided", "not run", "not run"]
-
-
-def test_one_seed_decides_nothing():
-    results = made(STUDY.specs(PAPER), lambda spec: accuracies(spec) if spec.seed == 0 else None)
-    assert verdicts(STUDY, results, PAPER) == ["not decided"] * 3
+    found = verdicts(STUDY, PAPER, lambda spec: None if spec.problem.scenario.name == "warm_start" else 0.6)
+    assert found == ["not decided", "not run", "not run"]
 
 
 def test_table_and_bars_show_the_papers_gap_beside_ours():
-    drawing = STUDY.draw(made(STUDY.specs(PAPER), accuracies), PAPER)
+    drawing = drawn(STUDY, PAPER, accuracies)
     assert drawing.tables[0].rows[2][3:] == ("0.033 ± 0.000", "0.033", "5")
     aid = drawing.figures[1].panels[0].bars[2]
     np.testing.assert_allclose(aid.middle, [0.033, 0.033])
 
 
 def test_warm_curve_starts_with_all_data():
-    curves = STUDY.draw(made(STUDY.specs(PAPER), accuracies), PAPER).figures[0].panels[0].curves
+    curves = drawn(STUDY, PAPER, accuracies).figures[0].panels[0].curves
     warm = next(curve for curve in curves if curve.label == "AID, warm start")
     np.testing.assert_allclose(warm.middle, [0.6 - 0.033 + 0.002] * 2)  # the two epochs of the second stage alone

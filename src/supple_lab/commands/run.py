@@ -97,8 +97,8 @@ class Run(Command):
     def run(self) -> int:
         study, engine = registry.find(Study, self.study)(), registry.find(Executor, self.engine)
         order = self.order()
-        if objection := study.objection(order):
-            raise BadUsage(objection)
+        if reason := study.reason_to_refuse(order):
+            raise BadUsage(reason)
         specs = study.specs(order)
         self.check_machine(engine)
         if self.data is not None:

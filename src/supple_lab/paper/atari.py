@@ -1,20 +1,16 @@
 """Atari (section 5.2, appendices G.4 and H): DQN in 17 games, by human-normalised scores and by effective rank."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from supple_lab.paper.atari_games import (
-    RANKED,
-    TITLES,
-    has_own_p,
-    in_training_mode,
-    one_p,
-    per_game,
-    problem_of,
-)
-from supple_lab.paper.atari_scores import SCORE, Groups, beats_by_iqm, iqm_panel, iqm_table
+from supple.methods.activations import UseAID, UseDropout
+from supple.methods.vanilla import Vanilla
+from supple_lab.models.nature_dqn import NatureDQN
+from supple_lab.optimizer import Adam
+from supple_lab.paper.atari_scores import SCORE, beats_by_iqm, iqm_panel, iqm_table
 from supple_lab.paper.claims import (
     Above,
     Below,
@@ -28,24 +24,106 @@ from supple_lab.paper.claims import (
     number,
     quarter_mean,
 )
-from supple_lab.paper.compare import (
+from supple_lab.paper.compare import BAND, format_sample, label_of, label_of_optimizer, mean_of, stage_panel
+from supple_lab.paper.method_runs import (
+    Groups,
     MethodRuns,
     chosen,
-    label_of,
-    label_of_optimizer,
-    mean_of,
+    in_quarters,
+    method_by_method,
     methods_of,
     selection_notes,
-    shown,
-    stage_curves,
 )
-from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.paper.tables import slips
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
+from supple_lab.paper.tables import crossed, slips
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
 from supple_lab.results.results import Results, RunResult, dataset_of
 from supple_lab.results.scores import human_normalised
+from supple_lab.rl.atari import Atari as Game
+from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
+
+SEEDS = ByScale(smoke=1, quick=1, paper=5)
+RANKED = ("Asterix", "BeamRider", "DemonAttack")  # known for plasticity loss; the paper shows their effective rank
+TITLES = ByScale(smoke=("Asterix",), quick=("RoadRunner",), paper=tuple(GAMES))
+# Games in which AID acts in training mode, too. The paper names none; those whose rank is looked at serve twice.
+ROLLOUTS = ByScale(smoke=("Asterix",), quick=(), paper=RANKED)
+# A random player of RoadRunner hardly scores, and one that learned to keep running scores hundreds of times as much.
+QUICK = (Vanilla(), UseDropout(drop_positive=0.01), UseAID(relu_prob=0.99))
+QUICK_RATE = Adam(learning_rate=1e-4, epsilon=1.5e-4)
+LENGTHS: ByScale[dict[str, Any]] = ByScale(
+    smoke={
+        "num_iterations": 2,
+        "steps_per_iteration": 60,
+        "steps_per_segment": 30,
+        "evaluation_steps": 30,
+        "num_random_steps": 90,
+        "num_decay_steps": 30,
+        "target_period": 20,
+        "boundary_period": 20,
+        "capacity": 1_000,
+    },
+    quick={
+        "num_iterations": 5,
+        "steps_per_iteration": 6_000,
+        "steps_per_segment": 2_000,
+        "evaluation_steps": 2_000,
+        "num_random_steps": 2_000,
+        "num_decay_steps": 8_000,
+        "target_period": 500,
+        "capacity": 50_000,
+    },
+    paper={},
+)
+
+
+def problem_of(title: str, order: StudyOptions, **more: Any) -> DQN:
+    game = Game(title=title, max_steps=30) if order.scale == "smoke" else Game(title=title)
+    return DQN(game=game, **LENGTHS.at(order.scale), **more)
+
+
+def per_game(title: str, order: StudyOptions) -> Condition:
+    """The paper's best p of the game; at quick scale all methods have a rate of their own, but in a search."""
+    usual = Condition(
+        label=title,
+        problem=problem_of(title, order),
+        model=NatureDQN(),
+        experiment="atari",
+        case=title,
+        seeds=SEEDS,
+    )
+    if not has_own_p(order):
+        return usual
+    rows = crossed(QUICK, QUICK_RATE)
+    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
+    return replace(usual, given=tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)))
+
+
+def one_p(title: str, order: StudyOptions) -> Condition | None:
+    """The same p for all games; at quick scale there is one p anyway."""
+    if has_own_p(order):
+        return None
+    return replace(per_game(title, order), label=f"{title}, one p", experiment="atari_one_p")
+
+
+def in_training_mode(title: str, order: StudyOptions) -> Condition | None:
+    """AID that acts in training mode, in the games that are asked."""
+    if title not in ROLLOUTS.at(order.scale):
+        return None
+    usual = per_game(title, order)
+    return replace(
+        usual,
+        label=f"{title}, acting in training mode",
+        problem=problem_of(title, order, act_mode="train"),
+        given=tuple(setting for setting in usual.settings(order) if setting.method.name == "aid"),
+    )
+
+
+def has_own_p(order: StudyOptions) -> bool:
+    """Whether p and rate are quick scale's own; a search tries the paper's."""
+    return order.scale == "quick" and not order.search
+
 
 SMOKE = "Smoke scale: a few updates in one game show that everything runs; the numbers mean nothing."
 SILENT = (
@@ -61,15 +139,22 @@ CHOSEN = (
 UNSEARCHED = "Not searched, with the commonest p of the paper's (AID 0.99, Dropout 0.01): {}."
 
 
-def notes(order: StudyOptions, conditions: Iterable[Condition]) -> tuple[str, ...]:
-    """By scale, and by what a search leaves as it is."""
-    told = (SMOKE,) if order.scale == "smoke" else quick_notes(order) if order.scale == "quick" else paper_notes(order)
-    left = [condition.label for condition in conditions if not condition.has_search]
-    return (*told, UNSEARCHED.format("; ".join(left))) if order.search and left else told
-
-
-def quick_notes(order: StudyOptions) -> tuple[str, ...]:
-    """How the scale differs from the paper's protocol."""
+def notes(order: StudyOptions) -> tuple[str, ...]:
+    """How the scale differs from the paper's protocol, which rate is run, and what the paper leaves out."""
+    if order.scale == "smoke":
+        return (SMOKE,)
+    problem = problem_of(TITLES.at(order.scale)[0], order)
+    silent = SILENT.format(
+        floor=problem.epsilon_floor,
+        decay=problem.num_decay_steps,
+        evaluation=problem.evaluation_steps,
+        epsilon=problem.evaluation_epsilon,
+    )
+    if order.scale == "paper":
+        slip = slips("atari")[0]
+        printed, meant = (label_of_optimizer(setting.optimizer) for setting in (slip.printed, slip.meant))
+        rate = f"{printed}, as printed" if order.as_printed else f"{meant}, not {printed} as printed"
+        return (f"All methods are run with {rate}: that is {slip.reason}.", CHOSEN, silent)
     rows = per_game("RoadRunner", order).settings(order)
     rates = dict.fromkeys(label_of_optimizer(row.optimizer) for row in rows)
     picked = "Game, rate and p (AID 0.99, Dropout 0.01) were" if has_own_p(order) else "The game was"
@@ -78,29 +163,11 @@ def quick_notes(order: StudyOptions) -> tuple[str, ...]:
         f"6,000; {', '.join(rates)}, target copies every 500 steps, a replay of 50,000 frames. No claim can be "
         f"decided. {picked} chosen so that something is learned in so few steps. An evaluation may hold a single "
         "game, and its score leaps.",
-        silent(order),
+        silent,
     )
 
 
-def paper_notes(order: StudyOptions) -> tuple[str, ...]:
-    """Which learning rate is run, and how p was chosen."""
-    slip = slips("atari")[0]
-    printed, meant = (label_of_optimizer(setting.optimizer) for setting in (slip.printed, slip.meant))
-    rate = f"{printed}, as printed" if order.as_printed else f"{meant}, not {printed} as printed"
-    return (f"All methods are run with {rate}: that is {slip.reason}.", CHOSEN, silent(order))
-
-
-def silent(order: StudyOptions) -> str:
-    """What the paper does not say, as the scale has it."""
-    problem = problem_of(TITLES[order.scale][0], order)
-    return SILENT.format(
-        floor=problem.epsilon_floor,
-        decay=problem.num_decay_steps,
-        evaluation=problem.evaluation_steps,
-        epsilon=problem.evaluation_epsilon,
-    )
-
-
+OTHERS = ("vanilla", "dropout")  # beside AID
 WORSE = ("Pong", "Qbert")  # games in which the paper finds AID slightly worse
 TENTH = 0.1  # of the vanilla agent's score above random play: less is no improvement
 
@@ -113,42 +180,20 @@ class Play(NamedTuple):
 
     @property
     def groups(self) -> Groups:
-        """The runs that decide."""
         return next(iter(self.choices.values()))
 
     def of(self, *titles: str) -> dict[str, MethodRuns]:
-        """The runs of these games; none if a game was not run."""
-        return {title: self.groups.get(title, MethodRuns({})) for title in titles}
+        return {title: self.groups.get(title, MethodRuns()) for title in titles}
 
-    def by_mode(self) -> "dict[str, MethodRuns]":
+    def by_mode(self) -> dict[str, MethodRuns]:
         """AID in each game that was also run acting in training mode, both ways."""
-        nothing = MethodRuns({})
         return {
-            title: MethodRuns({"each": self.noisy.get(title, nothing).of("aid"), "aid": runs.of("aid")})
+            title: MethodRuns({"each": self.noisy.get(title, MethodRuns()).of("aid"), "aid": runs.of("aid")})
             for title, runs in self.of(*(self.noisy or RANKED)).items()
-        }
-
-    def rivals(self) -> "dict[str, MethodRuns]":
-        """AID beside each of the two in each of the three games, in each quarter of the run."""
-        return {
-            f"{title} against {label_of(other)} ({quarter})": part
-            for title, runs in self.of(*RANKED).items()
-            for other in ("vanilla", "dropout")
-            for quarter, part in runs.called(aid="aid", other=other).by_measured_quarter("srank", "aid").items()
-        }
-
-    def ranked(self) -> "dict[str, MethodRuns]":
-        """Vanilla and Dropout in each of the three games."""
-        return {
-            f"{label_of(method)} in {title}": runs.called(each=method)
-            for title, runs in self.of(*RANKED).items()
-            for method in ("vanilla", "dropout")
         }
 
 
 def normalised(method: str) -> Number:
-    """A method's final human-normalised score."""
-
     def final_of(run: RunResult) -> float:
         title = dataset_of(run.spec)
         return float(human_normalised(run.values(SCORE)[-1:], title)[0]) if len(run.values(SCORE)) else float("nan")
@@ -161,7 +206,6 @@ def iqm_leads(key: str, method: str, bootstrap: str, paper: str, claim: str) -> 
     words = f"IQM of the final human-normalised scores, {label_of(method)} minus vanilla, over the 17 games: above 0, "
     return Claim(
         key=key,
-        section="5.2 Reinforcement Learning",
         paper=paper,
         claim=claim,
         rule=Computed(words + bootstrap, lambda play: beats_by_iqm(play.choices, method, "vanilla")),
@@ -219,7 +263,10 @@ CLAIMS = (
         rule=Each(
             "the other being vanilla and Dropout, in each quarter of the run in each of the three games, each by its "
             "own interval",
-            Play.rivals,
+            lambda play: in_quarters(
+                method_by_method(play.of(*RANKED), *OTHERS, name="{group} against {method}", role="other"),
+                measured="srank",
+            ),
             Above(quarter_mean("srank", "aid") - quarter_mean("srank", "other")),
         ),
     ),
@@ -228,7 +275,11 @@ CLAIMS = (
         section=RANKS,
         paper="In the three games the feature ranks of vanilla and Dropout steadily decline.",
         claim="The effective ranks of vanilla and Dropout agents decline.",
-        rule=Each("for vanilla and Dropout in each of the three games", Play.ranked, declines("srank")),
+        rule=Each(
+            "for vanilla and Dropout in each of the three games",
+            lambda play: method_by_method(play.of(*RANKED), *OTHERS, name="{method} in {group}"),
+            declines("srank"),
+        ),
     ),
     Claim(
         key="train_mode_rollouts_destabilise",
@@ -261,25 +312,50 @@ class Atari(Study):
         "A network that learns from its own play never sees the same data for long. Does AID make it learn more from "
         "ten million frames?"
     )
+    section = "5.2 Reinforcement Learning"
     claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(
             condition
-            for title in TITLES[order.scale]
+            for title in TITLES.at(order.scale)
             for condition in (per_game(title, order), one_p(title, order), in_training_mode(title, order))
             if condition is not None
         )
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        groups, flat = grouped(results, order, per_game), grouped(results, order, one_p)
-        noisy = grouped(results, order, in_training_mode)
+        groups, flat, noisy = (grouped(results, order, kind) for kind in (per_game, one_p, in_training_mode))
         choices = {QUICK_P: groups} if has_own_p(order) else {PER_GAME: groups, ONE_P: flat}
+        unsearched = [condition.label for condition in self.conditions(order) if not condition.has_search]
+        ranked = {title: group for title, group in groups.items() if title in RANKED} or groups
         return StudyReport(
-            figures=(iqm_figure(choices), score_figure(groups), rank_figure(groups)),
+            figures=(
+                Figure(
+                    name="atari_iqm",
+                    caption="Interquartile mean of the human-normalised scores over games and seeds after each "
+                    "iteration; band: 95% stratified bootstrap interval. The paper chose p for each game on the "
+                    "scores that it reports.",
+                    panels=tuple(iqm_panel(groups, title) for title, groups in choices.items()),
+                    columns=2,
+                ),
+                Figure(
+                    name="atari_scores",
+                    caption=f"Score at evaluation after each iteration; {BAND}",
+                    panels=game_panels(groups, SCORE, "score"),
+                ),
+                Figure(
+                    name="atari_rank",
+                    caption=f"Effective rank (srank, 0.01) of the penultimate features on states of the replay; {BAND}",
+                    panels=game_panels(ranked, "srank", "effective rank"),
+                ),
+            ),
             tables=(score_table(groups), iqm_table(choices)),
             claims=self.decided(Play(choices, noisy), order),
-            notes=(*notes(order, self.conditions(order)), *selection_notes(groups, noisy)),
+            notes=(
+                *notes(order),
+                *((UNSEARCHED.format("; ".join(unsearched)),) if order.search and unsearched else ()),
+                *selection_notes(groups, noisy),
+            ),
         )
 
 
@@ -287,7 +363,7 @@ def grouped(
     results: Results, order: StudyOptions, condition_of: Callable[[str, StudyOptions], Condition | None]
 ) -> dict[str, MethodRuns]:
     """Each game's runs under one kind of condition, by method; a search is decided by the final score."""
-    conditions = {title: condition_of(title, order) for title in TITLES[order.scale]}
+    conditions = {title: condition_of(title, order) for title in TITLES.at(order.scale)}
     return {
         title: chosen(results, condition, order=order, metric=SCORE, rule="final")
         for title, condition in conditions.items()
@@ -295,61 +371,30 @@ def grouped(
     }
 
 
-def iqm_figure(choices: Mapping[str, Groups]) -> Figure:
-    """Both choices of p side by side."""
-    return Figure(
-        name="atari_iqm",
-        caption="Interquartile mean of the human-normalised scores over games and seeds after each iteration; band: "
-        "95% stratified bootstrap interval. The paper chose p for each game on the scores that it reports.",
-        panels=tuple(iqm_panel(groups, title) for title, groups in choices.items()),
-        columns=2,
+def game_panels(groups: Groups, metric: str, y_label: str) -> tuple[Panel, ...]:
+    return tuple(
+        stage_panel(title, group.by_method, metric, y_label=y_label, stage="iteration")
+        for title, group in groups.items()
     )
-
-
-def score_figure(groups: Groups) -> Figure:
-    """Raw scores, a panel a game."""
-    return Figure(
-        name="atari_scores",
-        caption="Score at evaluation after each iteration; line: mean over seeds, band: one standard deviation.",
-        panels=tuple(game_panel(title, group, SCORE, "score") for title, group in groups.items()),
-    )
-
-
-def rank_figure(groups: Groups) -> Figure:
-    """Effective rank in the paper's three games; if none of them was run, in all that were."""
-    titles = [title for title in groups if title in RANKED] or list(groups)
-    return Figure(
-        name="atari_rank",
-        caption="Effective rank (srank, 0.01) of the penultimate features on states of the replay; line: mean over "
-        "seeds, band: one standard deviation.",
-        panels=tuple(game_panel(title, groups[title], "srank", "effective rank") for title in titles),
-    )
-
-
-def game_panel(title: str, group: MethodRuns, metric: str, y_label: str) -> Panel:
-    """A number over the iterations."""
-    return Panel(title=title, x_label="iteration", y_label=y_label, curves=stage_curves(group.by_method, metric))
 
 
 def score_table(groups: Groups) -> Table:
-    """Final scores, games by methods, the best of each game in bold."""
     methods = methods_of(groups)
-    samples = [[group.of(method).final(SCORE) for method in methods] for group in groups.values()]
-    means = np.array([[mean_of(sample) for sample in row] for row in samples]).reshape(len(groups), len(methods))
+    samples = {title: [group.of(method).final(SCORE) for method in methods] for title, group in groups.items()}
+    means = np.array([list(map(mean_of, row)) for row in samples.values()]).reshape(len(groups), len(methods))
     best = best_of_columns(means.T, columns=range(len(groups)))  # games are rows here
+
+    def decimals(title: str) -> int:
+        random, human = GAMES[title]
+        return 0 if human - random > COARSE else 1
+
     return Table(
         name="scores",
         caption="Score after the last iteration; mean ± standard deviation over seeds, the best of each game in bold.",
         header=("game", *map(label_of, methods)),
         rows=tuple(
-            (title, *(shown(sample, decimals=decimals_of(title)) for sample in row))
-            for title, row in zip(groups, samples, strict=True)
+            (title, *(format_sample(sample, decimals=decimals(title)) for sample in row))
+            for title, row in samples.items()
         ),
         bold=frozenset((game, method + 1) for method, game in best),
     )
-
-
-def decimals_of(title: str) -> int:
-    """How many decimals of a game's score tell anything: none if people score hundreds."""
-    random, human = GAMES[title]
-    return 0 if human - random > COARSE else 1

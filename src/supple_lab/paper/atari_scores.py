@@ -1,12 +1,13 @@
 """Atari scores over games: the human-normalised scores of methods side by side, their IQM and its interval."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supple_lab.paper.compare import MethodRuns, label_of, methods_of, of_the_paper
+from supple_lab.paper.compare import label_of
 from supple_lab.paper.findings import NOT_RUN, undecided
+from supple_lab.paper.method_runs import Groups, MethodRuns, methods_of, of_the_paper
 from supple_lab.report.figure import Estimate, Finding, Panel, Table, Verdict
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.results import Results, RunResult
@@ -15,7 +16,6 @@ from supple_lab.rl.games import GAMES
 
 SCORE = "score"  # the mean over an evaluation's games
 STATISTIC, INTERVAL = "IQM of human-normalised scores", "95% stratified bootstrap"
-Groups = Mapping[str, MethodRuns]  # by game
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class Scores:
 
     @property
     def final(self) -> np.ndarray:
-        """After the last iteration: games, seeds."""
         return self.values_GSK[:, :, -1]
 
 
@@ -38,7 +37,6 @@ def compared_methods(groups: Groups) -> list[str]:
 
 
 def ran_in(groups: Groups) -> list[str]:
-    """The methods some run of which ended."""
     return [name for name in methods_of(groups) if any(group.of(name).ended for group in groups.values())]
 
 
@@ -51,7 +49,8 @@ def all_scores(groups: Groups, compared: Sequence[str]) -> dict[str, Scores]:
     """The compared methods' scores over the games and for the seeds that all of them have; others', if they do."""
     games = compared_games(groups, compared)
     runs = {(game, method): by_seed(groups[game].of(method)) for game in games for method in methods_of(groups)}
-    seeds = common_seeds([runs[game, method] for game in games for method in compared])
+    tables = [set(runs[game, method]) for game in games for method in compared]
+    seeds = sorted(set.intersection(*tables)) if tables else []
     whole = [name for name in methods_of(groups) if all(set(seeds) <= set(runs[game, name]) for game in games)]
     ran = [runs[game, method][seed] for game in games for method in whole for seed in seeds]
     length = max((len(run.values(SCORE)) for run in ran), default=0)
@@ -69,13 +68,7 @@ def all_scores(groups: Groups, compared: Sequence[str]) -> dict[str, Scores]:
     }
 
 
-def common_seeds(tables: Sequence[Mapping[int, RunResult]]) -> list[int]:
-    """The seeds that each of the tables has."""
-    return sorted(set.intersection(*(set(table) for table in tables))) if tables else []
-
-
 def by_seed(results: Results) -> dict[int, RunResult]:
-    """The runs that ended, by their seed."""
     return {run.spec.seed: run for run in results.ended}
 
 
@@ -97,7 +90,6 @@ def iqm_panel(groups: Groups, title: str) -> Panel:
 
 
 def iqm_curve(scores: Scores) -> Estimate:
-    """One method's line."""
     num_games, num_seeds, length = scores.values_GSK.shape
     columns = [scores.values_GSK[:, :, k] for k in range(length)]
     middle = np.array([float(iqm(column.reshape(-1))) for column in columns])
@@ -133,12 +125,12 @@ def iqm_table(choices: Mapping[str, Groups]) -> Table:
         "bootstrap interval, then the number of runs.",
         header=("method", *finals),
         rows=tuple(
-            (label_of(method), *(shown(scores.get(method)) for scores in finals.values())) for method in methods
+            (label_of(method), *(format_iqm(scores.get(method)) for scores in finals.values())) for method in methods
         ),
     )
 
 
-def shown(scores: Scores | None) -> str:
+def format_iqm(scores: Scores | None) -> str:
     """The IQM with its interval as text; if runs diverged, how many."""
     if scores is None:
         return ABSENT
@@ -146,43 +138,23 @@ def shown(scores: Scores | None) -> str:
     if lost:
         return f"{lost} of {scores.final.size} diverged"
     middle, interval = float(iqm(scores.final.reshape(-1))), interval_of(scores.final)
-    reach = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
-    return f"{middle:.3f}{reach} (n = {scores.final.size})"
+    return f"{middle:.3f}{reach_of(interval)} (n = {scores.final.size})"
 
 
-@dataclass(frozen=True)
-class Lead:
-    """By how much one method's IQM exceeds another's."""
-
-    middle: float
-    interval: tuple[float, float] | None
-    n: int
-    runs: tuple[str, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        if self.interval is None or self.interval[0] == self.interval[1]:  # no seed differs from another
-            return "not decided"
-        low, high = self.interval
-        return "holds" if low > 0 else "fails" if high < 0 else "not decided"
-
-    def words(self) -> str:
-        """The number with its interval."""
-        if not np.isfinite(self.middle):
-            return "none, for runs diverged"
-        reach = "" if self.interval is None else f" [{self.interval[0]:.3f}, {self.interval[1]:.3f}]"
-        return f"{self.middle:.3f}{reach}"
+def reach_of(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
 
 
-def lead_of(groups: Groups, one: str, other: str) -> Lead | None:
-    """The difference of the final IQMs, over the games that both have, the seeds of either drawn anew within each.
+def lead_of(groups: Groups, one: str, other: str) -> Finding:
+    """The difference of the final IQMs, over the games that both have, the seeds of either redrawn within each.
 
     Where both are equal, the interval of the scores as they are leaves zero out in 18% of studies with two seeds, 12%
     with three and 5% with five; of the scores widened, in 7%, 6% and 4% (400 made studies each, normal noise).
     """
-    scores = all_scores({game: two_of(group, one, other) for game, group in groups.items()}, (one, other))
+    two = {game: MethodRuns({name: group.of(name) for name in (one, other)}) for game, group in groups.items()}
+    scores = all_scores(two, (one, other))
     if not scores:
-        return None
+        return NOT_RUN
     both = np.concatenate((scores[one].final, scores[other].final))
     half, runs = scores[one].final.size, scores[one].runs + scores[other].runs
 
@@ -191,23 +163,29 @@ def lead_of(groups: Groups, one: str, other: str) -> Lead | None:
 
     middle = float(difference(both.reshape(-1)))
     if not np.isfinite(both).all():
-        return Lead(middle, None, half, runs)
+        words = f"{middle:.3f}" if np.isfinite(middle) else "none, for runs diverged"
+        return Finding(measured=words, interval=None, n=half, verdict="not decided", chance=1.0, runs=runs)
     interval = stratified_bootstrap(widened(both), np.random.default_rng(0), statistic=difference)
-    return Lead(middle, interval, half, runs)
+    low, high = interval or (0.0, 0.0)
+    has_spread = low != high  # else no seed differs from another
+    verdict: Verdict = "not decided" if not has_spread or low <= 0 <= high else "holds" if low > 0 else "fails"
+    return Finding(
+        measured=f"{middle:.3f}{reach_of(interval)}",
+        interval=interval,
+        n=half,
+        verdict=verdict,
+        chance=float(verdict == "not decided"),
+        runs=runs,
+    )
 
 
 def widened(scores_GS: np.ndarray) -> np.ndarray:
-    """The scores, further from their game's mean by sqrt(n / (n - 1)): n seeds drawn anew vary less than new ones."""
+    """The scores, further from their game's mean by sqrt(n / (n - 1)): n redrawn seeds vary less than new ones."""
     number = scores_GS.shape[1]
     if number < 2:
         return scores_GS
     means = scores_GS.mean(axis=1, keepdims=True)
     return means + (scores_GS - means) * np.sqrt(number / (number - 1))
-
-
-def two_of(group: MethodRuns, one: str, other: str) -> MethodRuns:
-    """Two methods of a game alone."""
-    return MethodRuns({name: group.of(name) for name in (one, other)})
 
 
 def beats_by_iqm(choices: Mapping[str, Groups], one: str, other: str) -> Finding:
@@ -217,18 +195,11 @@ def beats_by_iqm(choices: Mapping[str, Groups], one: str, other: str) -> Finding
     """
     leads = {choice: lead_of(groups, one, other) for choice, groups in choices.items()}
     (choice, groups), *_ = choices.items()
-    lead = leads[choice]
-    if lead is None:
+    if leads[choice] == NOT_RUN:
         return NOT_RUN
-    told = "; ".join(f"{choice}: {found.words()}" for choice, found in leads.items() if found is not None)
-    finding = Finding(
-        measured=f"IQM, {label_of(one)} minus {label_of(other)}: {told} (above 0?)",
-        interval=lead.interval,
-        n=lead.n,
-        verdict=lead.verdict,
-        chance=1.0 if lead.verdict == "not decided" else 0.0,
-        runs=lead.runs,
-    )
+    words = "; ".join(f"{choice}: {lead.measured}" for choice, lead in leads.items() if lead != NOT_RUN)
+    measured = f"IQM, {label_of(one)} minus {label_of(other)}: {words} (above 0?)"
+    finding = replace(leads[choice], measured=measured)
     num_games = len(compared_games(groups, (one, other)))
     if num_games == len(GAMES):
         return finding

@@ -15,11 +15,11 @@ A method keeps its plasticity if the mean over its last tenth of the stages is l
 network of the same seed, optimizer and learning rate, and loses it if it is more than 0.05 below; between the two, and
 if the fresh network does not learn (accuracy above 0.15, chance and five points), neither is decided. How far it is
 below is its shortfall. The fresh network is a full reset run, or the first stage of the vanilla run if there is none
-(fresh.py). The paper does not say which training accuracy it shows: "by both accuracies" means online and at the end of
-a stage, and a claim holds or fails only if both agree. "All eight": both MNIST problems, Adam 1e-3 and 1e-4, SGD 3e-2
-and 3e-3. "The three": the CNN on CIFAR-10, ResNet-18 on CIFAR-100, VGG-16 on TinyImageNet; at other scales than the
-paper's, what stands in for them. What a scale leaves out counts as not run. A threshold that is a number of the paper
-decides at paper scale alone.
+(method_runs.py). The paper does not say which training accuracy it shows: "by both accuracies" means online and at the
+end of a stage, and a claim holds or fails only if both agree. "All eight": both MNIST problems, Adam 1e-3 and 1e-4, SGD
+3e-2 and 3e-3. "The three": the CNN on CIFAR-10, ResNet-18 on CIFAR-100, VGG-16 on TinyImageNet; at other scales than
+the paper's, what stands in for them. What a scale leaves out counts as not run. A threshold that is a number of the
+paper decides at paper scale alone.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from supple_lab.paper.compare import label_of, mean_of_stages, where_ended
+from supple_lab.paper.compare import label_of
 from supple_lab.paper.findings import (
     NOT_RUN,
     agreed,
@@ -44,7 +44,7 @@ from supple_lab.paper.findings import (
     side_of,
     undecided,
 )
-from supple_lab.paper.fresh import ends
+from supple_lab.paper.method_runs import mean_of_stages, where_ended
 from supple_lab.paper.study import Scale
 from supple_lab.report.figure import ClaimRow, Finding, Verdict
 from supple_lab.results.results import Sample
@@ -74,7 +74,6 @@ class Number:
 
     @property
     def text(self) -> str:
-        """What it is called in rules and in findings."""
         return f"{self.share}{self.stem}" + (f" of {self.whose}" if self.whose else "")
 
     def __sub__(self, other: "Number") -> "Number":
@@ -95,7 +94,6 @@ class Number:
         return replace(self, of=lambda runs: self.of(runs).of_seeds(other.of(runs).seeds))
 
     def called(self, text: str) -> "Number":
-        """The same number under another name."""
         return Number(text, self.of)
 
 
@@ -106,13 +104,26 @@ def number(stem: str, method: str, of: Callable[[Any], Sample]) -> Number:
 
 
 def words_for(metric: str) -> str:
-    """What a metric is called in a sentence."""
     return WORDS.get(metric, metric.replace("_", " "))
 
 
 def final(metric: str, method: str) -> Number:
     """The metric after the last stage or epoch."""
     return number(f"final {words_for(metric)}", method, lambda runs: runs.of(method).final(metric))
+
+
+def last_tenth(method: str, metric: str = "") -> Number:
+    """The mean over the last tenth of the stages, by a metric or by that of the case."""
+    stem = f"last tenth of {words_for(metric)}" if metric else "last tenth"
+    return number(stem, method, lambda runs: runs.end(method, metric))
+
+
+def shortfall(method: str) -> Number:
+    """How far the last tenth is below a fresh vanilla network."""
+    return number("shortfall", method, lambda runs: runs.below(method))
+
+
+FRESH = Number("accuracy of a fresh vanilla network", lambda runs: runs.fresh())
 
 
 def quarter_mean(metric: str, method: str) -> Number:
@@ -134,8 +145,7 @@ def lasting_quarter_mean(metric: str, method: str) -> Number:
 
 def declines(metric: str) -> "Below":
     """The last tenth is below nine tenths of the first value, seed by seed."""
-    words = words_for(metric)
-    end = Number(f"last tenth of {words}", lambda runs: ends(runs.of("each"), metric))
+    end = Number(f"last tenth of {words_for(metric)}", lambda runs: runs.end("each", metric))
     return Below(end - 0.9 * Number("the first", lambda runs: runs.of("each").first(metric)))
 
 
@@ -250,12 +260,10 @@ class Each(Rule):
         self.caveats = tuple(words for one in self.rules.values() for words in one.caveats)
 
     def found(self, runs: Any, scale: Scale) -> dict[str, Finding]:
-        """What each of the rules finds in each case."""
         pairs = ((name, case, more) for name, case in self.cases(runs).items() for more in self.rules)
         return {f"{name}{more}": self.rules[more].decide(case, scale) for name, case, more in pairs}
 
     def num_needed(self, number: int) -> int:
-        """In how many of the cases the rule must hold."""
         return number
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
@@ -351,8 +359,8 @@ class Beats(Rule):
         if not closest or np.isinf(distances[closest]):
             return replace(result, measured=result.listed, parts=())
         lost = divergence({name: rival.of(runs) for name, rival in rivals.items()})
-        told = "; ".join(filter(None, (f"closest, {closest}: {found[closest].measured}", result.listed, lost)))
-        return replace(result, measured=told, interval=found[closest].interval, parts=())
+        words = "; ".join(filter(None, (f"closest, {closest}: {found[closest].measured}", result.listed, lost)))
+        return replace(result, measured=words, interval=found[closest].interval, parts=())
 
     @staticmethod
     def against(own: Sample, other: Sample, quantity: str) -> Finding:
@@ -373,19 +381,17 @@ class Claim:
     """One sentence of the paper and the rule that decides it; it stands in the study whose runs it is about."""
 
     key: str
-    section: str  # of the paper, number and title
     paper: str  # what it says, with its numbers
     claim: str
     rule: Rule
+    section: str = ""  # of the paper, number and title; empty: the study's
     is_check: bool = False  # of our formulas against themselves: an error of ours can break it, no measurement can
 
     @property
     def text(self) -> str:
-        """The rule as a sentence."""
         words = self.rule.text
         return f"{'. '.join((words[:1].upper() + words[1:], *dict.fromkeys(self.rule.caveats)))}."
 
     def row(self, runs: Any, *, study: str, scale: Scale) -> ClaimRow:
-        """What the runs come to."""
         found = contents_of(self.rule.decide(runs, scale))
         return ClaimRow(claim=self.claim, paper=self.paper, section=self.section, study=study, rule=self.text, **found)

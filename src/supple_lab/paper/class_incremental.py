@@ -1,4 +1,4 @@
-"""What the paper claims of class-incremental learning (section 5.1.2, appendix G.3), decided network by network."""
+"""Class incremental (section 5.1.2, appendix G.3): new classes at each stage, decided network by network."""
 
 from dataclasses import replace
 from functools import partial
@@ -14,26 +14,22 @@ from supple_lab.paper.claims import (
     lasting_quarter_mean,
     quarter_mean,
 )
-from supple_lab.paper.compare import (
+from supple_lab.paper.compare import BAND, difference_panel, label_of
+from supple_lab.paper.findings import NOT_RUN, divergence, in_at_least, undecided
+from supple_lab.paper.method_runs import (
     Groups,
     MethodRuns,
-    compare,
-    comparison_table,
-    difference_curve,
     in_quarters,
-    label_of,
     mean_of_stages,
+    method_by_method,
     methods_of,
     of_the_paper,
     selection_notes,
-    stage_panels,
     where_ended,
 )
-from supple_lab.paper.findings import NOT_RUN, divergence, in_at_least, undecided
-from supple_lab.paper.networks import left_out, networks
-from supple_lab.paper.notes import TINY, scale_notes
-from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import Figure, Finding, Level, Panel, StudyReport
+from supple_lab.paper.networks import TINY, NetworkStudy, comparison_table, stage_panels
+from supple_lab.paper.study import ByScale, StudyOptions
+from supple_lab.report.figure import Figure, Finding, StudyReport
 from supple_lab.results.results import Results
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
 
@@ -46,7 +42,6 @@ DIFFERENCE = (quarter_mean(LEARNED, "each") - quarter_mean(LEARNED, "full_reset"
 
 
 def in_quarter(place: int, name: str) -> Number:
-    """The difference to full reset in one quarter of the stages."""
     words = f"{DIFFERENCE.text} in the {name} quarter"
     return Number(words, lambda runs: DIFFERENCE.of([*runs.by_quarter().values()][place]))
 
@@ -56,27 +51,7 @@ NETWORKS = partial(of_the_paper, experiment="class_incremental")
 
 
 def beside_reset(method: str, groups: Groups) -> dict[str, MethodRuns]:
-    """A method on each network, beside full reset."""
-    return {label: group.called(each=method, full_reset="full_reset") for label, group in NETWORKS(groups).items()}
-
-
-def leaders(groups: Groups) -> dict[str, MethodRuns]:
-    """Dropout and DASH on each network, beside full reset."""
-    return {
-        f"{label}: {label_of(method)}": beside_reset(method, groups)[label]
-        for label in NETWORKS(groups)
-        for method in ("dropout", "dash")
-    }
-
-
-def on_classes(groups: Groups) -> dict[str, MethodRuns]:
-    """Each network in each quarter, by the accuracy on the classes learned and by that on all."""
-    return {
-        f"{label} ({classes}, {quarter})": replace(runs, metric=metric)
-        for label, group in NETWORKS(groups).items()
-        for classes, metric in (("the classes learned", LEARNED), ("all classes", "test_accuracy"))
-        for quarter, runs in group.by_quarter().items()
-    }
+    return method_by_method(NETWORKS(groups), method, name="{group}")
 
 
 ABOVE_THROUGHOUT = Each(
@@ -100,11 +75,11 @@ def below_somewhere(groups: Groups, method: str) -> Finding:
     found = {name: one for label, runs in by_label.items() for name, one in below_by_quarter(label, runs).items()}
     finals = {label: runs.of("each").final(LEARNED) for label, runs in by_label.items()}
     lost = {label: divergence({label_of(method): final}) for label, final in finals.items()}
-    told = [f"{label}: {words}" for label, words in lost.items() if words]
+    losses = [f"{label}: {words}" for label, words in lost.items() if words]
     whole = in_at_least(1, found)
-    if told and whole.verdict == "fails":  # above where it ended is not above throughout
+    if losses and whole.verdict == "fails":  # above where it ended is not above throughout
         whole = undecided(whole)
-    return replace(whole, measured="; ".join((whole.listed, *told)), parts=())
+    return replace(whole, measured="; ".join((whole.listed, *losses)), parts=())
 
 
 def below_by_quarter(label: str, runs: MethodRuns) -> dict[str, Finding]:
@@ -117,16 +92,14 @@ def below_by_quarter(label: str, runs: MethodRuns) -> dict[str, Finding]:
     return {f"{label} ({quarter})": rule.decide(part, "paper") for quarter, part in runs.by_quarter().items()}
 
 
-SECTION = "5.1.2 Generalizability"
 CLAIMS = (
     Claim(
         key="dropout_and_dash_lose_their_lead",
-        section=SECTION,
         paper="Dropout and DASH start ahead of full reset, and lose that advantage as training progresses.",
         claim="Dropout and DASH start above full reset, and the lead shrinks.",
         rule=Each(
             "for Dropout and DASH on both networks",
-            leaders,
+            lambda groups: method_by_method(NETWORKS(groups), "dropout", "dash", name="{group}: {method}"),
             {
                 " ahead at first": Above(FIRST),
                 " less so at last": Below((LAST - FIRST).called("that in the last quarter minus it")),
@@ -135,7 +108,6 @@ CLAIMS = (
     ),
     Claim(
         key="only_aid_stays_above_reset",
-        section=SECTION,
         paper="AID is the only method that keeps its advantage over full reset throughout the 20 phases.",
         claim="AID, and no other method, stays above full reset throughout.",
         rule=Computed(
@@ -151,21 +123,19 @@ CLAIMS = (
         claim="AID is the most accurate method in class-incremental learning throughout.",
         rule=Each(
             "on the learned and on all classes, in each quarter of the stages on both networks",
-            on_classes,
+            lambda groups: {
+                f"{label} ({classes}, {quarter})": replace(runs, metric=metric)
+                for label, group in NETWORKS(groups).items()
+                for classes, metric in (("the classes learned", LEARNED), ("all classes", "test_accuracy"))
+                for quarter, runs in group.by_quarter().items()
+            },
             Beats("aid", partial(lasting_quarter_mean, "")),
         ),
     ),
 )
-BAND = "line: mean over seeds, band: one standard deviation."
-SCENARIOS = {
-    "smoke": Scenario(num_stages=2, epochs=1, batch_size=20),
-    "quick": Scenario(num_stages=5, epochs=30, batch_size=16),
-    "paper": Scenario(),
-}
-QUICK_METHODS = ("vanilla", "full_reset", "dropout", "shrink_perturb", "dash", "aid")
 
 
-class ClassIncremental(Study):
+class ClassIncremental(NetworkStudy):
     """All methods of Table 8 on ResNet-18 and VGG-16."""
 
     name = "class_incremental"
@@ -174,26 +144,42 @@ class ClassIncremental(Study):
         "One network learns a few classes, then a few more, and so on, with all data kept. Does it stay ahead of one "
         "that starts from scratch at each stage?"
     )
+    section = "5.1.2 Generalizability"
     claims = CLAIMS
-
-    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
-        methods = QUICK_METHODS if order.scale == "quick" else ()
-        return tuple(
-            network.condition(SCENARIOS[order.scale], order=order, experiment="class_incremental", methods=methods)
-            for network in networks(order, "resnet18", "vgg16")
-        )
+    scenarios = ByScale(
+        smoke=Scenario(num_stages=2, epochs=1, batch_size=20),
+        quick=Scenario(num_stages=5, epochs=30, batch_size=16),
+        paper=Scenario(),
+    )
+    cases = ("resnet18", "vgg16")
+    quick_methods = ("vanilla", "full_reset", "dropout", "shrink_perturb", "dash", "aid")
+    quick = "5 stages of 30 epochs with 2 classes more at each, batches of 16"
+    left_out = "VGG-16, and the methods of Table 8 that are not in the figure"
+    silent = (TINY, "one head for all classes from the start and cross-entropy over all of them")
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         # After the last stage all classes are learned: both accuracies select the same.
-        groups = compare(results, self.conditions(order), order=order)
-        absent = dict.fromkeys(left_out(self.conditions(order), "resnet18", "vgg16"), MethodRuns({}))
+        groups = self.groups(results, order)
         return StudyReport(
             figures=(
                 Figure(
                     name="class_incremental",
                     caption="Test accuracy on the classes learned so far, minus full reset's of the same seed, at the "
                     f"end of each stage; {BAND}",
-                    panels=tuple(difference_panel(label, group) for label, group in groups.items()),
+                    panels=tuple(
+                        difference_panel(
+                            label,
+                            {
+                                name: (runs, group.of("full_reset"))
+                                for name, runs in group.by_method.items()
+                                if name != "full_reset"
+                            },
+                            LEARNED,
+                            y_label="test accuracy − full reset's",
+                            zero="full reset",
+                        )
+                        for label, group in groups.items()
+                    ),
                 ),
                 Figure(
                     name="class_incremental_learned",
@@ -220,33 +206,6 @@ class ClassIncremental(Study):
                     caption="Test accuracy after the last stage, on all classes",
                 ),
             ),
-            claims=self.decided({**groups, **absent}, order),
-            notes=(
-                *scale_notes(
-                    order,
-                    "class_incremental",
-                    quick="5 stages of 30 epochs with 2 classes more at each, batches of 16",
-                    left_out="VGG-16, and the methods of Table 8 that are not in the figure",
-                    conditions=self.conditions(order),
-                    silent=(TINY, "one head for all classes from the start and cross-entropy over all of them"),
-                ),
-                *selection_notes(groups),
-            ),
+            claims=self.decided({**groups, **dict.fromkeys(self.absent(order), MethodRuns())}, order),
+            notes=(*self.notes(order), *selection_notes(groups)),
         )
-
-
-def difference_panel(label: str, group: MethodRuns) -> Panel:
-    """One network's differences; full reset is the line at zero."""
-    reset = group.of("full_reset")
-    curves = (
-        difference_curve(runs, reset, LEARNED, method=name)
-        for name, runs in group.by_method.items()
-        if name != "full_reset"
-    )
-    return Panel(
-        title=label,
-        x_label="stage",
-        y_label="test accuracy − full reset's",
-        curves=tuple(curve for curve in curves if curve is not None),
-        levels=(Level(label="full reset", value=0.0),),
-    )

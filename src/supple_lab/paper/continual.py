@@ -1,9 +1,7 @@
-"""Arrival: the studies of data that comes in ten parts (section 5.1.2, Figure 4); each says what becomes of the old."""
+"""Continual full and limited (section 5.1.2, Figure 4): data comes in ten parts, and the old stays or goes."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,79 +19,46 @@ from supple_lab.paper.claims import (
     final,
     lasting_quarter_mean,
 )
-from supple_lab.paper.compare import (
+from supple_lab.paper.compare import BAND, label_of
+from supple_lab.paper.findings import undecided
+from supple_lab.paper.method_runs import (
     Groups,
     MethodRuns,
-    compare,
-    comparison_table,
-    final_accuracy,
     in_quarters,
-    label_of,
-    mean_accuracy,
+    method_by_method,
     of_the_paper,
     selection_notes,
-    stage_panels,
 )
-from supple_lab.paper.findings import undecided
-from supple_lab.paper.networks import ALL, left_out, networks
-from supple_lab.paper.notes import scale_notes
-from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
+from supple_lab.paper.networks import NetworkStudy, comparison_table, final_accuracy, stage_panels
+from supple_lab.paper.study import ByScale, StudyOptions
 from supple_lab.report.figure import Figure, Finding, StudyReport
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios import continual
-from supple_lab.scenarios.base import Scenario
 
 
-class Arrival(Study):
+class Arrival(NetworkStudy):
     """All methods of one table on the three networks, by test accuracy at the end of each stage."""
 
-    table: ClassVar[str]  # of the paper's settings, as a reader calls it
-    scenarios: ClassVar[Mapping[Scale, Scenario]]
-    quick_methods: ClassVar[tuple[str, ...]]
-    quick: ClassVar[str]  # how long and on what, at quick scale
-
-    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
-        methods = self.quick_methods if order.scale == "quick" else ()
-        return tuple(
-            network.condition(self.scenarios[order.scale], order=order, experiment=self.name, methods=methods)
-            for network in networks(order, *ALL)
-        )
+    section = "5.1.2 Generalizability"
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        groups = compare(results, self.conditions(order), order=order)
-        absent = dict.fromkeys(left_out(self.conditions(order), *ALL), MethodRuns({}))
-        untried = f"VGG-16, and the methods of {self.table} that are not in the figure"
+        groups = self.groups(results, order)
+        caption = f"Test accuracy at the end of each stage, on the whole test set; {BAND}"
+        panels = stage_panels(groups, "test_accuracy", y_label="test accuracy")
         return StudyReport(
-            figures=(
-                Figure(
-                    name=self.name,
-                    caption="Test accuracy at the end of each stage, on the whole test set; line: mean over seeds, "
-                    "band: one standard deviation.",
-                    panels=stage_panels(groups, "test_accuracy", y_label="test accuracy"),
-                ),
-            ),
+            figures=(Figure(name=self.name, caption=caption, panels=panels),),
             tables=(
                 comparison_table(groups, final_accuracy, name="final", caption="Test accuracy after the last stage"),
-                comparison_table(groups, mean_accuracy, name="mean", caption="Test accuracy, mean over the stages"),
+                comparison_table(
+                    groups,
+                    lambda runs: runs.stage_mean("test_accuracy"),
+                    name="mean",
+                    caption="Test accuracy, mean over the stages",
+                ),
             ),
-            claims=self.decided({**groups, **absent}, order),
-            notes=(
-                *scale_notes(order, self.name, quick=self.quick, left_out=untried, conditions=self.conditions(order)),
-                *selection_notes(groups),
-            ),
+            claims=self.decided({**groups, **dict.fromkeys(self.absent(order), MethodRuns())}, order),
+            notes=(*self.notes(order), *selection_notes(groups)),
         )
-
-
-SECTION = "5.1.2 Generalizability"
-MATCH = -0.01  # a point below full reset still counts as its match
-HELP = 0.01  # a point above the vanilla network: less is no help
-LEFT_OUT = ("l2_init", "redo")  # by the paper, as no help; they have no row in its table, so they run at their defaults
-TO_RUN = "not in the paper's table; supple run continual_full --methods vanilla l2_init redo runs them"
-FULL: dict[Scale, Scenario] = {
-    "smoke": continual.ContinualFull(num_stages=2, epochs=1, batch_size=20),
-    "quick": continual.ContinualFull(num_stages=5, epochs=25, batch_size=16),
-    "paper": continual.ContinualFull(),
-}
 
 
 ACCURACY = partial(final, "test_accuracy")  # by method
@@ -108,20 +73,22 @@ def aid_leads(experiment: str) -> Each:
     )
 
 
-def matches_reset(method: str) -> Some:
-    """A method comes within a point of full reset on at least one network."""
-    within_a_point = Above(ACCURACY(method) - ACCURACY("full_reset"), MATCH)
-    return Some("on at least one of the three", lambda groups: of_the_paper(groups, "continual_full"), within_a_point)
-
-
+MATCH = -0.01  # a point below full reset still counts as its match
+MATCHES_RESET = {
+    label_of(method): Some(
+        "on at least one of the three",
+        partial(of_the_paper, experiment="continual_full"),
+        Above(ACCURACY(method) - ACCURACY("full_reset"), MATCH),
+    )
+    for method in ("dash", "shrink_perturb")
+}
+HELP = 0.01  # a point above the vanilla network: less is no help
+LEFT_OUT = ("l2_init", "redo")  # by the paper, as no help; they have no row in its table, so they run at their defaults
+TO_RUN = "not in the paper's table; supple run continual_full --methods vanilla l2_init redo runs them"
 NO_HELP = Each(
     "for L2 Init and ReDo on each of the three, at their defaults, with the vanilla network's optimizer; run on demand "
     "alone, because the paper has no settings",
-    lambda groups: {
-        f"{label_of(method)} on {label}": group.called(each=method, vanilla="vanilla")
-        for label, group in groups.items()
-        for method in LEFT_OUT
-    },
+    lambda groups: method_by_method(groups, *LEFT_OUT, name="{method} on {group}"),
     Below(ACCURACY("each") - ACCURACY("vanilla"), HELP),
 )
 
@@ -141,28 +108,29 @@ class ContinualFull(Arrival):
         "One network trains on a tenth of the data, then on two tenths, and so on. Does it end as accurate as one that "
         "starts from scratch at each stage?"
     )
-    table = "Table 6"
-    scenarios = FULL
+    scenarios = ByScale(
+        smoke=continual.ContinualFull(num_stages=2, epochs=1, batch_size=20),
+        quick=continual.ContinualFull(num_stages=5, epochs=25, batch_size=16),
+        paper=continual.ContinualFull(),
+    )
     quick_methods = ("vanilla", "full_reset", "dropout", "shrink_perturb", "dash", "aid")
     quick = "5 stages of 25 epochs with 40 images more at each, batches of 16"
+    left_out = "VGG-16, and the methods of Table 6 that are not in the figure"
     claims = (
         Claim(
             key="aid_leads_continual_full",
-            section=SECTION,
             paper="AID has a noticeable advantage over the other methods throughout.",
             claim="AID is the most accurate method in continual full throughout, full reset included.",
             rule=aid_leads("continual_full"),
         ),
         Claim(
             key="dash_and_shrink_match_reset",
-            section=SECTION,
             paper="DASH and S&P are comparable or superior to full reset, depending on task and dataset.",
             claim="DASH and S&P match full reset in places.",
-            rule=All({label_of(method): matches_reset(method) for method in ("dash", "shrink_perturb")}),
+            rule=All(MATCHES_RESET),
         ),
         Claim(
             key="l2_init_and_redo_do_not_generalize",
-            section=SECTION,
             paper="L2 Init and ReDo are left out, as they have no improvement on generalizability.",
             claim="L2 Init and ReDo are no more accurate than the vanilla network.",
             rule=Computed(NO_HELP.text, no_help),
@@ -171,11 +139,19 @@ class ContinualFull(Arrival):
 
 
 FAMILY = ("dropout", "drop_relu", "aid")
-LIMITED: dict[Scale, Scenario] = {
-    "smoke": continual.ContinualLimited(num_stages=2, epochs=1, batch_size=20),
-    "quick": continual.ContinualLimited(num_stages=5, epochs=50, batch_size=16),
-    "paper": continual.ContinualLimited(),
-}
+
+
+def outside(runs: MethodRuns) -> dict[str, Sample]:
+    return {name: ACCURACY(name).of(runs) for name in runs.by_method if name not in (*FAMILY, "each")}
+
+
+def median_outside(runs: MethodRuns) -> Sample:
+    """Their median, for the seeds that all of them have; a run that diverged ranks below all others."""
+    ended = [sample for sample in outside(runs).values() if len(sample)]
+    return by_seed(ended, lambda values: float(np.median(np.nan_to_num(values, nan=-np.inf))))
+
+
+ABOVE_MEDIAN = Above(ACCURACY("each") - Number("the median of the methods outside the family", median_outside))
 
 
 def above_median(runs: MethodRuns) -> Finding:
@@ -187,33 +163,6 @@ def above_median(runs: MethodRuns) -> Finding:
     return undecided(found, f"not run yet: {', '.join(waiting)}, so not decided")
 
 
-def median(samples: Iterable[Sample]) -> Sample:
-    """The median over methods, for the seeds that all of them have; a run that diverged ranks below all others."""
-    ended = [sample for sample in samples if len(sample)]
-    return by_seed(ended, lambda values: float(np.median(np.nan_to_num(values, nan=-np.inf))))
-
-
-def outside(runs: MethodRuns) -> dict[str, Sample]:
-    """Final accuracy of the methods outside the family."""
-    return {name: ACCURACY(name).of(runs) for name in runs.by_method if name != "each"}
-
-
-ABOVE_MEDIAN = Above(
-    ACCURACY("each")
-    - Number("the median of the methods outside the family", lambda runs: median(outside(runs).values()))
-)
-
-
-def members(groups: Groups) -> dict[str, MethodRuns]:
-    """Each of the family beside the methods outside it, on each network."""
-    return {
-        f"{label}: {label_of(member)}": group.called(each=member, **{name: name for name in rest})
-        for label, group in of_the_paper(groups, "continual_limited").items()
-        for rest in [[name for name in group.by_method if name not in FAMILY]]
-        for member in FAMILY
-    }
-
-
 class ContinualLimited(Arrival):
     """All methods of Table 7 on the three networks."""
 
@@ -223,26 +172,30 @@ class ContinualLimited(Arrival):
         "One network trains on the first tenth of the data, then on the second alone, and so on. Who goes on getting "
         "better, and forgets least?"
     )
-    table = "Table 7"
-    scenarios = LIMITED
+    scenarios = ByScale(
+        smoke=continual.ContinualLimited(num_stages=2, epochs=1, batch_size=20),
+        quick=continual.ContinualLimited(num_stages=5, epochs=50, batch_size=16),
+        paper=continual.ContinualLimited(),
+    )
     quick_methods = ("vanilla", "dropout", "s_ewc", "shrink_perturb", "dash", "drop_relu", "aid")
     quick = "5 stages of 50 epochs on 40 images each, batches of 16"
+    left_out = "VGG-16, and the methods of Table 7 that are not in the figure"
     claims = (
         Claim(
             key="aid_leads_continual_limited",
-            section=SECTION,
             paper="The trend persists in the continual limited setting.",
             claim="AID is the most accurate method in continual limited throughout.",
             rule=aid_leads("continual_limited"),
         ),
         Claim(
             key="dropout_family_strong_when_limited",
-            section=SECTION,
             paper="Dropout, DropReLU and AID all perform strongly in the continual limited setting.",
             claim="The Dropout family is strong where old data are gone.",
             rule=Each(
                 "for Dropout, DropReLU and AID on each of the three",
-                members,
+                lambda groups: method_by_method(
+                    of_the_paper(groups, "continual_limited"), *FAMILY, name="{group}: {method}"
+                ),
                 Computed(f"{ABOVE_MEDIAN.text}, not decided before all of those have run", above_median),
             ),
         ),

@@ -92,8 +92,8 @@ def chance_of(sample: Sample, threshold: float) -> float:
 
 def undecided(finding: Finding, why: str = "") -> Finding:
     """The finding, not decided for this reason."""
-    told = "; ".join(filter(None, (finding.measured, why)))
-    return replace(finding, verdict="not decided", measured=told, chance=1.0)
+    measured = "; ".join(filter(None, (finding.measured, why)))
+    return replace(finding, verdict="not decided", measured=measured, chance=1.0)
 
 
 def counted(found: Mapping[str, Finding], at_least: int) -> Finding:
@@ -162,9 +162,9 @@ def provided(finding: Finding, guards: Mapping[str, Finding]) -> Finding:
     unmet = {name: one for name, one in guards.items() if one.verdict != "holds"}
     if not unmet:
         return replace(finding, chance=max(finding.chance, *(one.chance for one in guards.values())), runs=runs)
-    told = [
+    reasons = [
         ", ".join(filter(None, (f"precondition {name}: {one.verdict}", one.brief)))
         for name, one in unmet.items()
         if one.verdict == "fails" or finding.verdict != "not decided"  # what is open anyway is open for its own reason
     ]
-    return replace(undecided(finding, "; ".join(told)), runs=runs)
+    return replace(undecided(finding, "; ".join(reasons)), runs=runs)

@@ -16,7 +16,7 @@ from supple_lab.spec import RunSpec
 
 
 class NoOrder(StorageError):
-    """A study was not ordered in that folder, or nobody can tell how; ordering it mends that."""
+    """A study was not ordered in that folder, or its order cannot be read; ordering it mends that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,29 +42,22 @@ def add_to_manifest(
             before = read_manifest(out, study)
         except NoOrder:
             before = None
-        if before is None or before.order.same_kind(order):
-            _add(out, study, before, order=order, command=command, specs=specs)
-            return None
-        _add(out, study, None, order=order, command=command, specs=specs)
-        return before.order
-
-
-def _add(
-    out: Path, study: str, before: Manifest | None, *, order: StudyOptions, command: str, specs: Sequence[RunSpec]
-) -> None:
-    written = [*(before.specs if before else ()), *(spec.to_dict() for spec in specs)]
-    manifest = Manifest(
-        study=study,
-        order=order.whole(before.order if before else None),
-        commands=tuple(dict.fromkeys([*(before.commands if before else ()), command])),
-        specs=tuple({json.dumps(spec, sort_keys=True): spec for spec in written}.values()),
-    )
-    atomic_write(path_of(out, study), json.dumps(encode(manifest), indent=1).encode())
+        replaced = before.order if before and before.order.differences(order) else None
+        kept = before if replaced is None else None
+        written = [*(kept.specs if kept else ()), *(spec.to_dict() for spec in specs)]
+        manifest = Manifest(
+            study=study,
+            order=order.whole(kept.order if kept else None),
+            commands=tuple(dict.fromkeys([*(kept.commands if kept else ()), command])),
+            specs=tuple({json.dumps(spec, sort_keys=True): spec for spec in written}.values()),
+        )
+        atomic_write(path_of(out, study), json.dumps(encode(manifest), indent=1).encode())
+        return replaced
 
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """While no other driver reads the file to write it anew: what the two add must both be in it."""
+    """While no other driver reads the file to write it: what the two add must both be in it."""
     beside = path.with_name(f".{path.stem}.lock")
     try:
         file = open(beside, "ab")  # noqa: SIM115  (closed below)
@@ -77,7 +70,6 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def read_manifest(out: Path, study: str) -> Manifest:
-    """The order as it was written."""
     path = path_of(out, study)
     try:
         manifest: Manifest = decode(Manifest, json.loads(path.read_bytes()))
@@ -94,7 +86,6 @@ def read_manifest(out: Path, study: str) -> Manifest:
 
 
 def studies_in(out: Path) -> list[str]:
-    """The studies that were run into the folder."""
     try:
         names = os.listdir(out / "studies")  # Path.glob finds nothing in a folder that may not be read
     except FileNotFoundError:
@@ -103,5 +94,4 @@ def studies_in(out: Path) -> list[str]:
 
 
 def path_of(out: Path, study: str) -> Path:
-    """Where a study's order is kept."""
     return out / "studies" / f"{study}.json"

@@ -6,11 +6,12 @@ import numpy as np
 
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
 from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, by_seed, number
-from supple_lab.paper.compare import MethodRuns, beside_the_paper, label_of, shown, stage_curves
+from supple_lab.paper.compare import BAND, beside_the_paper, label_of, sample_table, stage_panel
 from supple_lab.paper.dropout_fails import DATASETS, MODELS
-from supple_lab.paper.notes import sources
-from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import Distribution, Figure, Finding, Histogram, Level, Panel, StudyReport, Table
+from supple_lab.paper.method_runs import MethodRuns, method_by_method
+from supple_lab.paper.networks import sources
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.report.figure import Distribution, Figure, Finding, Histogram, Level, StudyReport, Table
 from supple_lab.results.results import Results, RunResult, Sample
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import Supervised
@@ -18,61 +19,49 @@ from supple_lab.store.run_folder import Record
 
 HISTOGRAM = PreactivationHistogram()
 FIRST, EARLY, LATE = 1, 10, 30  # stages of the paper's figure and of the claims
-SHOWN = {"smoke": (1, 2, 2), "quick": (FIRST, EARLY, LATE), "paper": (FIRST, EARLY, LATE)}
-SCENARIOS = {
-    "smoke": RandomLabel(num_stages=2, epochs=1, num_images=128),
-    "quick": RandomLabel(num_stages=LATE, epochs=30, num_images=1400),
-    "paper": RandomLabel(num_stages=LATE, epochs=100, num_images=1400),
-}
+SHOWN = ByScale(smoke=(1, 2, 2), quick=(FIRST, EARLY, LATE), paper=(FIRST, EARLY, LATE))
+SCENARIOS = ByScale(
+    smoke=RandomLabel(num_stages=2, epochs=1, num_images=128),
+    quick=RandomLabel(num_stages=LATE, epochs=30, num_images=1400),
+    paper=RandomLabel(num_stages=LATE, epochs=100, num_images=1400),
+)
 FAR = -1250.0  # half of the paper's -2500
 BOUNDED = 0.1  # of Dropout's median
 NO_DRIFT = f"Dropout's median is not below {FAR:g}, and a tenth of one that did not drift bounds nothing: not decided"
 PAPER = Level(label="Dropout in the paper", value=-2500.0)
-SCALE_NOTES = {
-    "smoke": ("Smoke scale: a tiny network for a few steps shows that everything runs; the numbers mean nothing.",),
-    "quick": (
+SCALE_NOTES = ByScale(
+    smoke=("Smoke scale: a tiny network for a few steps shows that everything runs; the numbers mean nothing.",),
+    quick=(
         "Quick scale, not the paper's protocol: digits of 8x8 pixels in place of MNIST, 7 x 128 hidden units in place "
         "of 7 x 512, 30 epochs a stage in place of 100; how far a median drifts depends on all of these.",
     ),
-    "paper": (
+    paper=(
         "Where the paper is silent: 8 layers are 7 of 512 hidden units and the output; batches of 64. The run ends at "
         "stage 30, the last that the figure shows.",
     ),
-}
-Methods = dict[str, Results]
+)
+MEDIAN = "preactivation_q2"
+QUARTILES = ("preactivation_q1", MEDIAN, "preactivation_q3")
 
 
 def at_stage(results: Results, metric: str, stage: int) -> Sample:
     """The metric at a stage, counted from 1, for the runs that have so many stages."""
-
-    def value(run: RunResult) -> float:
-        return next((r[metric] for r in run.records if r.get("stage") == stage - 1 and metric in r), float("nan"))
-
-    long_enough = results.where(lambda spec: num_stages(spec.problem) >= stage)
-    return long_enough.sample(value)
-
-
-def num_stages(problem: object) -> int:
-    """How many stages a problem has."""
-    return problem.scenario.num_stages if isinstance(problem, Supervised) else 0
+    long_enough = results.where(lambda spec: spec.problem.num_records >= stage)
+    return long_enough.sample(lambda run: run.by_stage(metric).get(stage - 1, float("nan")))
 
 
 def early_shift(runs: MethodRuns) -> Sample:
     """|Median of stage 10 - median of stage 1| over stage 1's interquartile range, one number a run."""
-    q1, before, q3 = (at_stage(runs.of("each"), f"preactivation_q{number}", FIRST) for number in (1, 2, 3))
-    after = at_stage(runs.of("each"), "preactivation_q2", EARLY)
-    if not len(after):
-        return after
-    return by_seed((q1, before, q3, after), lambda v: float(abs(v[3] - v[1]) / (v[2] - v[0])))
+    quartiles = [at_stage(runs.of("each"), quartile, FIRST) for quartile in QUARTILES]
+    after = at_stage(runs.of("each"), MEDIAN, EARLY)
+    return by_seed((*quartiles, after), lambda v: float(abs(v[3] - v[1]) / (v[2] - v[0])))
 
 
 def growth(method: str) -> Number:
     """By how much further the median has moved since stage 1 at stage 30 than at stage 10."""
 
     def further(runs: MethodRuns) -> Sample:
-        first, early, late = (at_stage(runs.of(method), "preactivation_q2", stage) for stage in (FIRST, EARLY, LATE))
-        if not len(late):
-            return late
+        first, early, late = (at_stage(runs.of(method), MEDIAN, stage) for stage in (FIRST, EARLY, LATE))
         return by_seed((first, early, late), lambda v: float(abs(v[2] - v[0]) - abs(v[1] - v[0])))
 
     return number("|median - median of stage 1| at stage 30 minus at stage 10", method, further)
@@ -80,11 +69,11 @@ def growth(method: str) -> Number:
 
 def room(runs: MethodRuns) -> Sample:
     """How far AID's |median| at stage 30 is below a tenth of Dropout's."""
-    medians = [at_stage(runs.of(method), "preactivation_q2", LATE) for method in ("aid", "dropout")]
+    medians = [at_stage(runs.of(method), MEDIAN, LATE) for method in ("aid", "dropout")]
     return by_seed(medians, lambda v: float(BOUNDED * abs(v[1]) - abs(v[0])))
 
 
-DRIFTS = Below(Number("median at stage 30", lambda runs: at_stage(runs.of("dropout"), "preactivation_q2", LATE)), FAR)
+DRIFTS = Below(Number("median at stage 30", lambda runs: at_stage(runs.of("dropout"), MEDIAN, LATE)), FAR)
 BOUND = Above(Number("a tenth of Dropout's |median| minus AID's, at stage 30", room))
 
 
@@ -96,16 +85,14 @@ def stays_bounded(runs: MethodRuns) -> Finding:
     return replace(found, verdict="not decided", remark=NO_DRIFT, chance=1.0)
 
 
-SECTION = "G.1.3 Analysis on Preactivation Distribution Shift of Dropout and AID"
 CLAIMS = (
     Claim(
         key="aid_shifts_early_too",
-        section=SECTION,
         paper="From the first to the tenth task AID's pre-activations shift as significantly as Dropout's.",
         claim="Early on, AID's pre-activations shift as Dropout's do.",
         rule=Each(
             "for Dropout and AID",
-            lambda runs: {label_of(method): runs.called(each=method) for method in ("dropout", "aid")},
+            lambda runs: method_by_method({"": runs}, "dropout", "aid", name="{method}"),
             Above(
                 Number("|median of stage 10 - median of stage 1| over stage 1's interquartile range", early_shift), 1.0
             ),
@@ -113,21 +100,18 @@ CLAIMS = (
     ),
     Claim(
         key="dropout_shift_grows",
-        section=SECTION,
         paper="Over the course of training Dropout's shift becomes more severe than AID's; it is unbounded.",
         claim="Dropout's pre-activations go on shifting, and further than AID's.",
         rule=All({"Dropout": Above(growth("dropout")), "Dropout minus AID": Above(growth("dropout") - growth("aid"))}),
     ),
     Claim(
         key="dropout_median_drifts",
-        section=SECTION,
         paper="By the 30th task the median of Dropout's pre-activations approaches -2500.",
         claim="Dropout's pre-activations drift far below zero.",
         rule=AtPaperScale(DRIFTS),
     ),
     Claim(
         key="aid_median_stays_bounded",
-        section=SECTION,
         paper="At the 30th task AID's distribution is much closer to zero than Dropout's.",
         claim="AID's pre-activations stay bounded.",
         rule=Computed(
@@ -148,19 +132,20 @@ class PreactivationShift(Study):
         "With every new set of labels the inputs of the hidden units move. How far do they drift from zero, where a "
         "unit can still switch, under Dropout and under AID?"
     )
+    section = "G.1.3 Analysis on Preactivation Distribution Shift of Dropout and AID"
     claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         problem = Supervised(
-            scenario=SCENARIOS[order.scale],
-            dataset=DATASETS[order.scale],
+            scenario=SCENARIOS.at(order.scale),
+            dataset=DATASETS.at(order.scale),
             metrics=(PreactivationQuartiles(), HISTOGRAM),
         )
         return (
             Condition(
                 label="random labels, 8 layers",
                 problem=problem,
-                model=MODELS[order.scale],
+                model=MODELS.at(order.scale),
                 experiment="preactivation_shift",
                 case="mlp",
             ),
@@ -168,20 +153,27 @@ class PreactivationShift(Study):
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         (condition,) = self.conditions(order)
-        by_method: Methods = condition.of(results, order).group_by("method")  # a store may hold runs of other versions
+        runs = MethodRuns(condition.of(results, order).group_by("method"))  # a store may hold runs of other versions
+        median = stage_panel(
+            "Median over the stages", runs.by_method, MEDIAN, y_label="median pre-activation", y_scale="symlog"
+        )
+        caption = f"Median of the same pre-activations at the end of each stage; {BAND}"
         return StudyReport(
-            figures=(shift_figure(by_method, order), median_figure(by_method)),
-            tables=(beside_the_paper(quartile_table(by_method, SHOWN[order.scale]), order),),
-            claims=self.decided(MethodRuns(by_method), order),
-            notes=(*SCALE_NOTES[order.scale], *sources(order, "preactivation_shift")),
+            figures=(
+                shift_figure(runs, order),
+                Figure(name="preactivation_median", caption=caption, panels=(median,)),
+            ),
+            tables=(beside_the_paper(quartile_table(runs, SHOWN.at(order.scale)), order),),
+            claims=self.decided(runs, order),
+            notes=(*SCALE_NOTES.at(order.scale), *sources(order, "preactivation_shift")),
         )
 
 
-def shift_figure(by_method: Methods, order: StudyOptions) -> Figure:
+def shift_figure(runs: MethodRuns, order: StudyOptions) -> Figure:
     """The first two stages of each method, then the last of all."""
-    first, early, late = SHOWN[order.scale]
-    shifts = tuple(distribution(label_of(method), {method: runs}, (first, early)) for method, runs in by_method.items())
-    last = distribution(f"stage {late}", by_method, (late,))
+    first, early, late = SHOWN.at(order.scale)
+    shifts = tuple(distribution(label_of(method), runs, (method,), (first, early)) for method in runs.by_method)
+    last = distribution(f"stage {late}", runs, tuple(runs.by_method), (late,))
     return Figure(
         name="preactivation_shift",
         caption="Pre-activations of the last hidden layer over all images and units, in evaluation mode, with their "
@@ -190,24 +182,30 @@ def shift_figure(by_method: Methods, order: StudyOptions) -> Figure:
     )
 
 
-def distribution(title: str, by_method: Methods, stages: tuple[int, ...]) -> Distribution:
-    """Histograms side by side, stage after stage."""
-    histograms = (histogram(method, runs, stage) for stage in stages for method, runs in by_method.items())
+def distribution(title: str, runs: MethodRuns, methods: tuple[str, ...], stages: tuple[int, ...]) -> Distribution:
+    """Histograms side by side, stage after stage; none of what no run has come to."""
+    found = (
+        (method, stage, [record for run in runs.of(method).drawn for record in records_at(run, stage)])
+        for stage in stages
+        for method in methods
+    )
     return Distribution(
         title=title,
         x_label="",
         y_label="pre-activation",
-        histograms=tuple(one for one in histograms if one is not None),
+        histograms=tuple(histogram(method, stage, records) for method, stage, records in found if records),
     )
 
 
-def histogram(method: str, results: Results, stage: int) -> Histogram | None:
-    """How a method's pre-activations are spread at a stage, or None if no run has come so far."""
-    records = [found for run in results.drawn if (found := record_of(run, stage)) is not None]
-    if not records:
-        return None
+def records_at(run: RunResult, stage: int) -> list[Record]:
+    """The record of a stage, counted from 1, if it has finite pre-activations."""
+    found = (record for record in run.records if record.get("stage") == stage - 1)
+    return [record for record in found if np.isfinite(record.get("preactivation_low", np.nan))][:1]
+
+
+def histogram(method: str, stage: int, records: list[Record]) -> Histogram:
     edges, shares = mean_histogram(records)
-    q1, q2, q3 = (float(np.mean([record[f"preactivation_q{n}"] for record in records])) for n in (1, 2, 3))
+    q1, q2, q3 = (float(np.mean([record[quartile] for record in records])) for quartile in QUARTILES)
     return Histogram(
         method=method,
         label=label_of(method),
@@ -217,12 +215,6 @@ def histogram(method: str, results: Results, stage: int) -> Histogram | None:
         quartiles=(q1, q2, q3),
         n=len(records),
     )
-
-
-def record_of(run: RunResult, stage: int) -> Record | None:
-    """The record of a stage, counted from 1, if it has finite pre-activations."""
-    found = (record for record in run.records if record.get("stage") == stage - 1 and "preactivation_low" in record)
-    return next((record for record in found if np.isfinite(record["preactivation_low"])), None)
 
 
 def mean_histogram(records: list[Record]) -> tuple[np.ndarray, np.ndarray]:
@@ -240,39 +232,26 @@ def cumulative(record: Record, edges: np.ndarray) -> np.ndarray:
     return np.interp(edges, own, np.concatenate([[0.0], np.cumsum(shares)]))
 
 
-def median_figure(by_method: Methods) -> Figure:
-    """The median over all stages."""
-    panel = Panel(
-        title="Median over the stages",
-        x_label="stage",
-        y_label="median pre-activation",
-        curves=stage_curves(by_method, "preactivation_q2"),
-        y_scale="symlog",
-    )
-    return Figure(
-        name="preactivation_median",
-        caption="Median of the same pre-activations at the end of each stage; line: mean over seeds, band: one "
-        "standard deviation.",
-        panels=(panel,),
-    )
-
-
-def quartile_table(by_method: Methods, stages: tuple[int, ...]) -> Table:
+def quartile_table(runs: MethodRuns, stages: tuple[int, ...]) -> Table:
     """Quartiles at each stage shown."""
-    rows = tuple(
-        (
-            label_of(method),
-            str(stage),
-            *(shown(at_stage(runs, f"preactivation_q{number}", stage)) for number in (1, 2, 3)),
-            "about \N{MINUS SIGN}2500" if (method, stage) == ("dropout", LATE) else "not printed",
-            str(len(at_stage(runs, "preactivation_q2", stage))),
-        )
-        for method, runs in by_method.items()
-        for stage in dict.fromkeys(stages)
+
+    def printed(method: str, stage: int) -> str:
+        return "about \N{MINUS SIGN}2500" if (method, stage) == ("dropout", LATE) else "not printed"
+
+    q1, q2, q3 = (
+        lambda method, stage, quartile=quartile: at_stage(runs.of(method), quartile, stage) for quartile in QUARTILES
     )
-    return Table(
-        name="quartiles",
-        caption="Quartiles of the penultimate pre-activations; mean ± standard deviation over seeds.",
-        header=("method", "stage", "Q1", "Q2 (median)", "Q3", "Q2 in the paper", "n"),
-        rows=rows,
+    return sample_table(
+        "quartiles",
+        "Quartiles of the penultimate pre-activations; mean ± standard deviation over seeds.",
+        rows=[(method, stage) for method in runs.by_method for stage in dict.fromkeys(stages)],
+        columns={
+            "method": lambda method, stage: label_of(method),
+            "stage": lambda method, stage: stage,
+            "Q1": q1,
+            "Q2 (median)": q2,
+            "Q3": q3,
+            "Q2 in the paper": printed,
+            "n": lambda method, stage: len(q2(method, stage)),
+        },
     )

@@ -79,7 +79,6 @@ def in_force(register: dict[str, Any], key: str) -> str:
 
 
 def digest_of(text: str) -> str:
-    """What tells one rule from another."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from supple.methods.base import Method
 from supple_lab import registry
@@ -21,24 +21,22 @@ if TYPE_CHECKING:
     from supple_lab.paper.claims import Claim
 
 Scale = Literal["smoke", "quick", "paper"]
+T = TypeVar("T")
 
 
-class Seeds(NamedTuple):
-    """How many seeds a condition runs at each scale unless told otherwise."""
+class ByScale(NamedTuple, Generic[T]):
+    """What a study has at each scale."""
 
-    smoke: int = 1
-    quick: int = 3
-    paper: int = 5  # the paper's own number, but for VGG-16's 3
+    smoke: T
+    quick: T
+    paper: T
 
-    def at(self, scale: Scale) -> int:
-        """The number at one scale."""
+    def at(self, scale: Scale) -> T:
         return getattr(self, scale)
 
 
-USUAL_SEEDS = Seeds()
-MAX_SEEDS = (
-    10_000  # two thousand times the paper's; more is a slip of the finger that would be hours in naming its runs
-)
+USUAL_SEEDS = ByScale(smoke=1, quick=3, paper=5)  # the paper's own number, but for VGG-16's 3
+MAX_SEEDS = 10_000  # two thousand times the paper's; more is a slip that would take hours to name its runs
 KIND = ("scale", "search", "as_printed", "allow_partial", "precision", "changes")  # orders that differ: other grids
 
 
@@ -70,12 +68,8 @@ class StudyOptions:
         min_seeds = max(max(order.num_seeds or 0, order.min_seeds) for order in asked)
         return replace(self, methods=(), only="", num_seeds=None, also=tuple(also), min_seeds=min_seeds)
 
-    def same_kind(self, other: "StudyOptions") -> bool:
-        """Whether both are about the same grid, or parts of it."""
-        return not self.differences(other)
-
     def differences(self, other: "StudyOptions") -> list[str]:
-        """What makes the other's grid another one."""
+        """What makes the other's grid another one; empty if both are about the same, or parts of it."""
         return [f"{name} {getattr(other, name)}" for name in KIND if getattr(other, name) != getattr(self, name)]
 
 
@@ -89,7 +83,7 @@ class Condition:
     experiment: str  # a name in paper/tables.py
     case: Case | None = None  # the block of its table
     methods: tuple[str, ...] = ()  # none: all of the table
-    seeds: Seeds = USUAL_SEEDS
+    seeds: ByScale[int] = USUAL_SEEDS
     given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
 
     def settings(self, order: StudyOptions) -> list[Setting]:
@@ -113,7 +107,6 @@ class Condition:
         return choose(self.experiment, self.case, as_printed=order.as_printed)
 
     def specs(self, order: StudyOptions) -> list[RunSpec]:
-        """The runs of the condition."""
         return list(_specs(self, order))
 
     def of(self, results: Results, order: StudyOptions) -> Results:
@@ -140,7 +133,6 @@ def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
 
 
 def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
-    """The rows of one method."""
     own = [row for row in rows if row.method.name == name]
     return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
 
@@ -174,7 +166,12 @@ class Study(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     question: ClassVar[str]  # what the reader wants to know, in a sentence or two
+    section: ClassVar[str] = ""  # of the paper, number and title, that its claims are from unless they name another
     claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.claims = tuple(replace(claim, section=claim.section or cls.section) for claim in cls.claims)
 
     @abstractmethod
     def conditions(self, order: StudyOptions) -> Sequence[Condition]:
@@ -188,7 +185,7 @@ class Study(ABC):
         """What the claims come to by these runs, as their rules take them."""
         return tuple(claim.row(runs, study=self.name, scale=order.scale) for claim in self.claims)
 
-    def objection(self, order: StudyOptions) -> str:
+    def reason_to_refuse(self, order: StudyOptions) -> str:
         """Why an option of the order would change nothing here; empty if each has something to change."""
         conditions = self.conditions(order)
         if not conditions:

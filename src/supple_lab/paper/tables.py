@@ -76,8 +76,8 @@ WRONG_BLOCK = "the row stands in the block of the one learning rate and names th
 TEN_TIMES = "ten times the learning rate of the settings that the paper says it follows (Sokar et al. 2023, Dopamine)"
 
 
-def cell(optimizer: Optimizer | None, *values: float) -> Cell:
-    """A cell with an optimizer of its own, or with that of its column."""
+def at(*values: float, optimizer: Optimizer | None = None) -> Cell:
+    """A cell with the optimizer of its column, or with its own."""
     return Cell(values, optimizer)
 
 
@@ -86,7 +86,7 @@ def printed_at(optimizer: Optimizer, *values: float) -> Cell:
     return Cell(values, printed=optimizer)
 
 
-at, high, low = partial(cell, None), partial(cell, ADAM_HIGH), partial(cell, ADAM_LOW)
+high, low = partial(at, optimizer=ADAM_HIGH), partial(at, optimizer=ADAM_LOW)
 
 
 def made(method: type[Method], values: Iterable[float] = ()) -> Method:
@@ -117,7 +117,6 @@ def grid(method: type[Method], *axes: tuple[float, ...]) -> tuple[Method, ...]:
 
 
 def crossed(methods: Iterable[Method], *optimizers: Optimizer) -> tuple[Setting, ...]:
-    """Each method with each optimizer."""
     return tuple(Setting(method, optimizer) for method in methods for optimizer in optimizers)
 
 
@@ -174,15 +173,15 @@ TABLE_4 = table(
     rows={
         Vanilla: NOTHING,
         UseDropout: (at(0.05), at(0.05), at(0.25), at(0.01)),
-        L2: (at(1e-5), at(1e-5), at(1e-5), at(1e-5)),
+        L2: (at(1e-5),) * 4,
         L2Init: (at(1e-4), at(1e-4), at(1e-3), at(1e-3)),
         ShrinkPerturb: (at(0.2), at(0.1), printed_at(SGD_LOW, 0.1), at(0.1)),
         ReDo: (at(50.0), at(50.0), at(5.0), at(1.0)),
         CBP: (at(1e-4, 100), at(1e-4, 100), at(1e-3, 100), at(1e-5, 100)),
         UseCReLU: NOTHING,
-        UseRReLU: (at(0.0625, 0.333), at(0.0625, 0.333), at(0.0625, 0.333), at(0.0625, 0.333)),
-        UseDropReLU: (at(0.99), at(0.99), at(0.99), at(0.99)),
-        UseAID: (at(0.99), at(0.99), at(0.99), at(0.99)),
+        UseRReLU: (at(0.0625, 0.333),) * 4,
+        UseDropReLU: (at(0.99),) * 4,
+        UseAID: (at(0.99),) * 4,
         **{type(method): NOTHING for method in UNTUNED},
     },
 )
@@ -342,14 +341,9 @@ ATARI_ONE_P: Table = dict.fromkeys(BEST_P, in_games(Vanilla(), UseDropout(drop_p
 class Experiment:
     """Best settings by case, and what they were searched among; None if the paper tuned nothing."""
 
-    source: str  # for the report: where the best settings come from
+    source: str  # for the report: where the best settings come from, our choice unless it names a table
     best: Table
     search: Table | None = None
-
-    @property
-    def printed(self) -> bool:
-        """Whether the paper prints the settings; otherwise they are our choice."""
-        return self.source.startswith("Table")
 
 
 ARMS_SPACE = [method for method in GENERALIZABILITY_SPACE if isinstance(method, Vanilla | UseDropout | UseAID)]
@@ -379,7 +373,6 @@ EXPERIMENTS = {
 
 
 def find(experiment: str) -> Experiment:
-    """The experiment of that name, or UnknownName."""
     if experiment not in EXPERIMENTS:
         raise UnknownName(no_such("experiment", experiment, EXPERIMENTS))
     return EXPERIMENTS[experiment]

@@ -109,8 +109,13 @@ def every_mask(num_units: int) -> Tensor:
     return torch.tensor(list(product((True, False), repeat=num_units)))
 
 
+def over_networks(method: str, label: str, values: np.ndarray, *, x: tuple[float, ...] = PROBABILITIES) -> Estimate:
+    """A mean over networks at each p; they differ so much that a band would hide that each obeys the theorem."""
+    middle, nowhere = values.mean(axis=0), np.full(len(x), np.nan)
+    return Estimate(method=method, label=label, x=np.array(x), middle=middle, low=nowhere, high=nowhere, n=len(values))
+
+
 def theorem_figure(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Figure:
-    """Both sides, and the two penalties."""
     losses = (over_networks("aid", "loss under AID (left side)", left), over_networks("aid", "right side", right))
     penalties = (over_networks("aid", "exact penalty", penalty), over_networks("aid", "Theorem 1's penalty", bound))
     x_label = "p, the probability of the ReLU"
@@ -125,32 +130,16 @@ def theorem_figure(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, 
     )
 
 
-def over_networks(method: str, label: str, values: np.ndarray, *, x: tuple[float, ...] = PROBABILITIES) -> Estimate:
-    """A mean over networks at each p; they differ so much that a band would hide that each obeys the theorem."""
-    nowhere = np.full(len(x), np.nan)
-    return Estimate(
-        method=method,
-        label=label,
-        x=np.array(x),
-        middle=values.mean(axis=0),
-        low=nowhere,
-        high=nowhere,
-        n=len(values),
-    )
-
-
 def theorem_table(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Table:
-    """Both sides and both penalties at some p."""
     columns = [PROBABILITIES.index(p) for p in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)]
-    rows = tuple(
-        (f"{PROBABILITIES[i]:g}", *(f"{side[:, i].mean():.3f}" for side in (left, right, penalty, bound)))
-        for i in columns
-    )
     return Table(
         name="theorem_1",
         caption=f"Theorem 1, means over {NUM_NETWORKS} random networks.",
         header=("p", "loss under AID", "right side", "exact penalty", "Theorem 1's penalty"),
-        rows=rows,
+        rows=tuple(
+            (f"{PROBABILITIES[i]:g}", *(f"{side[:, i].mean():.3f}" for side in (left, right, penalty, bound)))
+            for i in columns
+        ),
     )
 
 
@@ -160,7 +149,8 @@ def theorem_1(
     """Is the left side never below the right, equal for one unit, and does the penalty never shrink towards 1/2?"""
     margin = ((left - right) / np.maximum(left, 1.0)).min()
     nearer = np.argsort(-np.abs(np.array(PROBABILITIES) - 0.5), kind="stable")  # from both ends to the middle
-    growth = min(float(smallest_step(side[:, nearer])) for side in (penalty, bound))
+    steps = (np.diff(side[:, nearer], axis=1) / side.max(axis=1, keepdims=True) for side in (penalty, bound))
+    growth = min(float(step.min()) for step in steps)  # over the largest penalty of the network
     holds = margin >= -ROUNDING and growth >= -ROUNDING and one_unit.max() <= ROUNDING
     return Finding(
         measured=f"{margin:.3g}: smallest (left − right) / left (below 0 beyond rounding?); {one_unit.max():.3g}: "
@@ -173,7 +163,6 @@ def theorem_1(
 
 
 def pull_figure(dropout: np.ndarray, aid: np.ndarray) -> Figure:
-    """What AID and Dropout add to the loss if all pre-activations are negative."""
     curves = (
         over_networks("aid", "AID, 1 − p = drop rate", aid, x=RATES),
         over_networks("dropout", "Dropout after ReLU", dropout, x=RATES),
@@ -212,8 +201,3 @@ def dropout_has_no_pull(
         n=len(left),
         verdict="holds" if holds else "fails",
     )
-
-
-def smallest_step(penalties: np.ndarray) -> float:
-    """The smallest change from one p to the next, over the largest penalty of the network."""
-    return float((np.diff(penalties, axis=1) / penalties.max(axis=1, keepdims=True)).min())

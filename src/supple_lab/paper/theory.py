@@ -60,11 +60,6 @@ class Excess:
             return "holds"
         return "fails" if self.low > 0.0 else "not decided"
 
-    def finding(self) -> Finding:
-        """The claim in this case alone."""
-        chance = 1.0 if self.verdict == "not decided" else 0.0
-        return replace(NOT_RUN, verdict=self.verdict, n=self.turns, chance=chance)
-
 
 def aid_costs_what_dropout_costs(folder: Path | None) -> Finding:
     """Does AID take at most as long as a ReLU and a Dropout, in every case of the benchmark in the folder?"""
@@ -77,7 +72,10 @@ def aid_costs_what_dropout_costs(folder: Path | None) -> Finding:
         return replace(NOT_RUN, measured=f"{path} is damaged; supple bench kernels --json {path} writes it anew")
     if not excesses:
         return replace(NOT_RUN, measured=f"{path} has no case of 2^16 values or more, forward and backward")
-    found = {excess.case: excess.finding() for excess in excesses}
+    found = {
+        one.case: replace(NOT_RUN, verdict=one.verdict, n=one.turns, chance=float(one.verdict == "not decided"))
+        for one in excesses
+    }
     worst = max(excesses, key=lambda excess: excess.middle)
     num_holding = sum(excess.verdict == "holds" for excess in excesses)
     return replace(
@@ -89,25 +87,20 @@ def aid_costs_what_dropout_costs(folder: Path | None) -> Finding:
 
 
 def excesses_in(rows: list[dict[str, Any]]) -> list[Excess]:
-    """Every AID of every large case that goes both ways."""
+    """Every AID of every large case that goes both ways: its ratio to F.relu minus 1, for the ReLU, minus Dropout's."""
     dropouts = {row["case"]: row for row in rows if row["candidate"] == "F.dropout"}
     return [
-        excess_of(row, dropouts[row["case"]])
-        for row in rows
-        if row["candidate"].startswith("AID") and row["case"] in dropouts and counts(row["case"])
+        Excess(
+            case=f"{aid['case']}, {aid['candidate']}",
+            middle=aid["ratio"] - 1.0 - dropout["ratio"],
+            low=aid["ratio_quartiles"][0] - 1.0 - dropout["ratio_quartiles"][1],
+            high=aid["ratio_quartiles"][1] - 1.0 - dropout["ratio_quartiles"][0],
+            turns=aid["turns"],
+        )
+        for aid in rows
+        if aid["candidate"].startswith("AID") and aid["case"] in dropouts and counts(aid["case"])
+        for dropout in [dropouts[aid["case"]]]
     ]
-
-
-def excess_of(aid: dict[str, Any], dropout: dict[str, Any]) -> Excess:
-    """AID's ratio to F.relu minus 1, for the ReLU that it stands in for, minus Dropout's."""
-    (aid_low, aid_high), (dropout_low, dropout_high) = aid["ratio_quartiles"], dropout["ratio_quartiles"]
-    return Excess(
-        case=f"{aid['case']}, {aid['candidate']}",
-        middle=aid["ratio"] - 1.0 - dropout["ratio"],
-        low=aid_low - 1.0 - dropout_high,
-        high=aid_high - 1.0 - dropout_low,
-        turns=aid["turns"],
-    )
 
 
 def counts(case: str) -> bool:
@@ -132,7 +125,6 @@ class Parts(NamedTuple):
     moments: tuple[np.ndarray, np.ndarray]
 
 
-ANALYSIS = "4.4 Theoretical Analysis"
 CLAIMS = (
     Claim(
         key="aid_costs_what_dropout_costs",
@@ -148,7 +140,6 @@ CLAIMS = (
     ),
     Claim(
         key="theorem_1",
-        section=ANALYSIS,
         paper="For two layers the loss under AID is at least that under r_p plus 4p(1-p)/(n(2p-1)^2) R_p, a pull to "
         "the linear network that grows as p approaches 0.5.",
         claim="Check: Theorem 1's inequality holds, and its penalty grows towards p = 1/2.",
@@ -177,7 +168,6 @@ CLAIMS = (
     ),
     Claim(
         key="he_moments",
-        section=ANALYSIS,
         paper="With He initialisation AID is as stable as ReLU: both leave half of the variance.",
         claim="Check: AID keeps He's moment law for every p: half of the second moment, half of the slopes.",
         rule=Computed(
@@ -199,6 +189,7 @@ class Theory(Study):
         "In training AID is a ReLU or a negative ReLU by chance, in evaluation their mean. Does Theorem 1 hold, that "
         "this pulls a network towards a linear one? Does He initialisation suit it? And what does it cost?"
     )
+    section = "4.4 Theoretical Analysis"
     claims = CLAIMS
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
@@ -234,11 +225,8 @@ class Theory(Study):
         )
 
 
-# Figure 1.
-
-
 def branches_figure() -> Figure:
-    """The two branches in training, and r_p in evaluation."""
+    """Figure 1."""
     x = torch.linspace(-2.0, 2.0, 81, dtype=torch.float64)
     drawn = (
         ("vanilla", f"ReLU, with probability p = {FIGURE_P:g}", torch.relu(x)),
@@ -259,9 +247,6 @@ def branches_figure() -> Figure:
     )
     caption = f"AID with p = {FIGURE_P:g}, element by element (the paper's Figure 1)."
     return Figure(name="aid", caption=caption, panels=panels)
-
-
-# He initialisation.
 
 
 def sampled_moments() -> tuple[np.ndarray, np.ndarray]:
@@ -291,42 +276,32 @@ def drawn(z: Tensor, p: float, generator: torch.Generator, masks: Tensor) -> tup
 
 
 def moments_figure(second_moments: np.ndarray, slopes: np.ndarray) -> Figure:
-    """AID's moments over p beside the law, and what evaluation makes of them."""
     in_evaluation = np.array([theory.eval_second_moment(p, 1.0 - p) for p in PROBABILITIES])
-    half = Level(label="He's law: 1/2", value=0.5)
-    x_label = "p, the probability of the ReLU"
-    squares = (
-        sampled("aid", "AID in training", second_moments),
-        sampled("aid", "r_p, in evaluation", in_evaluation),
-    )
+
+    def panel(title: str, y_label: str, by_label: dict[str, np.ndarray]) -> Panel:
+        curves = (
+            Curve(method="aid", label=label, x=np.array(PROBABILITIES), values=values[None])
+            for label, values in by_label.items()
+        )
+        return Panel(
+            title=title,
+            x_label="p, the probability of the ReLU",
+            y_label=y_label,
+            curves=tuple(curves),
+            levels=(Level(label="He's law: 1/2", value=0.5),),
+            y_range=(0.0, 0.6),
+        )
+
+    training, evaluation = "AID in training", "r_p, in evaluation"
     return Figure(
         name="he_moments",
         caption=f"Normal z, {NUM_NORMAL:,} draws for each p. He initialisation needs half of the second moment and "
         "half of the slopes in training. In evaluation r_p leaves less, which the paper does not discuss.",
         panels=(
-            Panel(
-                title="Second moment",
-                x_label=x_label,
-                y_label="E[f(z)²] / Var z",
-                curves=squares,
-                levels=(half,),
-                y_range=(0.0, 0.6),
-            ),
-            Panel(
-                title="Slopes",
-                x_label=x_label,
-                y_label="P(slope = 1)",
-                curves=(sampled("aid", "AID in training", slopes),),
-                levels=(half,),
-                y_range=(0.0, 0.6),
-            ),
+            panel("Second moment", "E[f(z)²] / Var z", {training: second_moments, evaluation: in_evaluation}),
+            panel("Slopes", "P(slope = 1)", {training: slopes}),
         ),
     )
-
-
-def sampled(method: str, label: str, values: np.ndarray) -> Curve:
-    """One number at each p."""
-    return Curve(method=method, label=label, x=np.array(PROBABILITIES), values=values[None])
 
 
 def he_moments(second_moments: np.ndarray, slopes: np.ndarray) -> Finding:

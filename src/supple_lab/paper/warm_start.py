@@ -6,37 +6,29 @@ from functools import partial
 import numpy as np
 
 from supple_lab.paper.claims import Above, All, Below, Claim, Each, Number, OnlyIf, Rule, final, number
-from supple_lab.paper.compare import (
-    MethodRuns,
-    beside_the_paper,
-    chosen,
-    final_accuracy,
-    label_of,
-    nothing_over_epochs,
-    shown,
-)
-from supple_lab.paper.networks import networks
-from supple_lab.paper.notes import scale_notes
-from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.report.figure import Bars, Curve, Estimate, Figure, Panel, StudyReport, Table
+from supple_lab.paper.compare import BAND, bar, beside_the_paper, label_of, sample_table
+from supple_lab.paper.method_runs import MethodRuns, chosen, nothing_over_epochs
+from supple_lab.paper.networks import NetworkStudy, final_accuracy, networks
+from supple_lab.paper.study import ByScale, Condition, StudyOptions
+from supple_lab.report.figure import Bars, Curve, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
-from supple_lab.results.intervals import mean_and_std
 from supple_lab.results.results import Results, RunResult, Sample
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart as Warm
 
 PAPER_GAPS = {"vanilla": 0.109, "dropout": 0.101, "aid": 0.033}  # cold minus warm accuracy (section 3.2)
-SCENARIOS: dict[str, dict[str, Scenario]] = {
-    "smoke": {
-        "warm": Warm(warm_epochs=2, epochs=1, batch_size=20),
-        "cold": Stationary(epochs=1, milestones=(), batch_size=20),
-    },
-    "quick": {
-        "warm": Warm(warm_epochs=300, epochs=40, batch_size=16, share=0.25),
-        "cold": Stationary(epochs=40, milestones=(), batch_size=16),
-    },
-    "paper": {"warm": Warm(), "cold": Stationary(epochs=100, milestones=())},
+SCENARIOS: dict[str, ByScale[Scenario]] = {
+    "warm": ByScale(
+        smoke=Warm(warm_epochs=2, epochs=1, batch_size=20),
+        quick=Warm(warm_epochs=300, epochs=40, batch_size=16, share=0.25),
+        paper=Warm(),
+    ),
+    "cold": ByScale(
+        smoke=Stationary(epochs=1, milestones=(), batch_size=20),
+        quick=Stationary(epochs=40, milestones=(), batch_size=16),
+        paper=Stationary(epochs=100, milestones=()),
+    ),
 }
 
 
@@ -51,13 +43,12 @@ class Starts:
         """Final cold minus final warm test accuracy, seed by seed."""
         return final_accuracy(self.cold.of(method)).minus(final_accuracy(self.warm.of(method)))
 
+    @property
     def methods(self) -> list[str]:
-        """What was started."""
         return list(self.cold.by_method)
 
 
 def gap(method: str) -> Number:
-    """A method's gap."""
     return number("gap", method, lambda starts: starts.gap(method))
 
 
@@ -66,11 +57,9 @@ def if_there_is_a_gap(ours: str, rule: Rule) -> Rule:
     return OnlyIf({"there is a gap": Above(gap("vanilla").in_seeds_of(gap(ours)))}, rule)
 
 
-SECTION = "3.2 Generalizability Perspective"
 CLAIMS = (
     Claim(
         key="dropout_improves_both_starts",
-        section=SECTION,
         paper="With Dropout both warm start and cold start are more accurate than with the vanilla network.",
         claim="Dropout improves the accuracy from either start.",
         rule=Each(
@@ -81,7 +70,6 @@ CLAIMS = (
     ),
     Claim(
         key="dropout_gap_equals_vanilla",
-        section=SECTION,
         paper="Cold start beats warm start by 10.1 points with Dropout and by 10.9 with the vanilla network.",
         claim="Dropout's warm-start gap is that of the vanilla network.",
         rule=if_there_is_a_gap(
@@ -96,7 +84,6 @@ CLAIMS = (
     ),
     Claim(
         key="aid_gap_is_smaller",
-        section=SECTION,
         paper="AID's warm-start gap is 3.3 points, the vanilla network's 10.9.",
         claim="AID closes most of the warm-start gap.",
         rule=if_there_is_a_gap(  # the paper's AID has 0.3 of it
@@ -107,7 +94,7 @@ CLAIMS = (
 )
 
 
-class WarmStart(Study):
+class WarmStart(NetworkStudy):
     """ReLU, Dropout and AID on CIFAR-100 with ResNet-18."""
 
     name = "warm_start"
@@ -116,7 +103,13 @@ class WarmStart(Study):
         "One network trains long on a tenth of the data before it sees the rest; another sees all from the start. How "
         "much less accurate does the first become, with ReLU, with Dropout and with AID?"
     )
+    section = "3.2 Generalizability Perspective"
     claims = CLAIMS
+    quick = (
+        "300 epochs on a quarter of the images, then 40 on all, batches of 16; the paper's numbers are of ResNet-18 "
+        "on CIFAR-100"
+    )
+    silent = ("batches of 256",)
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return tuple(conditions(order).values())
@@ -127,124 +120,87 @@ class WarmStart(Study):
             figures=(accuracy_figure(starts), gap_figure(starts, order)),
             tables=(beside_the_paper(gap_table(starts), order),),
             claims=self.decided(starts, order),
-            notes=(
-                *scale_notes(
-                    order,
-                    "warm_start",
-                    quick="300 epochs on a quarter of the images, then 40 on all, batches of 16; the paper's numbers "
-                    "are of ResNet-18 on CIFAR-100",
-                    silent=("batches of 256",),
-                    conditions=conditions(order).values(),
-                ),
-                *starts.cold.notes,
-                *starts.warm.notes,
-            ),
+            notes=(*self.notes(order), *starts.cold.notes, *starts.warm.notes),
         )
 
 
 def conditions(order: StudyOptions) -> dict[str, Condition]:
-    """Both starts of the one network."""
     (network,) = networks(order, "resnet18")
-    return {
-        start: replace(
-            network.condition(scenario, order=order, experiment="warm_start"), label=f"{network.label}, {start} start"
-        )
-        for start, scenario in SCENARIOS[order.scale].items()
-    }
+
+    def condition(start: str, scenario: Scenario) -> Condition:
+        whole = network.condition(scenario, order=order, experiment="warm_start")
+        return replace(whole, label=f"{network.label}, {start} start")
+
+    return {start: condition(start, scenarios.at(order.scale)) for start, scenarios in SCENARIOS.items()}
 
 
 def starts_of(results: Results, order: StudyOptions) -> Starts:
-    """The runs of both starts to report."""
     choose = partial(chosen, results, order=order, metric="test_accuracy", rule="final")
     return Starts(**{start: choose(condition) for start, condition in conditions(order).items()})
 
 
 def accuracy_figure(starts: Starts) -> Figure:
-    """Test accuracy while training on all data."""
     curves = (
-        curve
+        last_stage_curve(method, runs, how)
         for how, group in (("cold start", starts.cold), ("warm start", starts.warm))
         for method, runs in group.by_method.items()
-        if (curve := last_stage_curve(method, runs, how)) is not None
     )
     panel = Panel(
         title="Test accuracy, cold and warm",
         x_label="epoch on all data",
         y_label="test accuracy",
-        curves=tuple(curves),
+        curves=tuple(curve for curve in curves if len(curve.x)),
         nothing=nothing_over_epochs(starts.cold, starts.warm),
     )
-    caption = "Test accuracy after each epoch on all data; line: mean over seeds, band: one standard deviation."
-    return Figure(name="warm_start", caption=caption, panels=(panel,))
+    return Figure(name="warm_start", caption=f"Test accuracy after each epoch on all data; {BAND}", panels=(panel,))
 
 
-def last_stage_curve(method: str, runs: Results, how: str) -> Curve | None:
-    """A method's accuracy after each epoch of the stage that has all data, or None if none has come so far."""
-    rows = [accuracies_on_all(run) for run in runs.drawn_over_epochs]
+def last_stage_curve(method: str, runs: Results, how: str) -> Curve:
+    """A method's accuracy after each epoch of the stage that has all data, as far as its runs have come."""
+
+    def accuracies(run: RunResult) -> list[float]:
+        scenario = getattr(run.spec.problem, "scenario", None)
+        last = scenario.num_stages - 1 if isinstance(scenario, Scenario) else 0
+        return [record["test_accuracy"] for record in run.epochs if record["stage"] == last]
+
+    rows = [accuracies(run) for run in runs.drawn_over_epochs]
     length = max(map(len, rows), default=0)
-    if not length:
-        return None
     values = np.array([row + [np.nan] * (length - len(row)) for row in rows], dtype=float)
     label = f"{label_of(method)}, {how}"
     return Curve(method=method, label=label, x=np.arange(1, length + 1), values=values, band="deviation")
 
 
-def accuracies_on_all(run: RunResult) -> list[float]:
-    """Test accuracy after each epoch of the run's last stage, as far as it has come."""
-    scenario = getattr(run.spec.problem, "scenario", None)
-    last = scenario.num_stages - 1 if isinstance(scenario, Scenario) else 0
-    return [record["test_accuracy"] for record in run.epochs if record["stage"] == last]
-
-
 def gap_figure(starts: Starts, order: StudyOptions) -> Figure:
-    """The gaps; at the paper's scale beside the paper's."""
+    """The gaps; at the paper's scale beside the paper's, which prints no deviation."""
     sources = ("this study", "paper") if order.scale == "paper" else ("this study",)
-    bars = tuple(
-        gap_bar(method, starts.gap(method), len(sources)) for method in starts.methods() if len(starts.gap(method))
-    )
+
+    def both(method: str) -> list[Sample]:
+        paper = Sample(values=np.array([PAPER_GAPS.get(method, np.nan)]), seeds=(), runs=())
+        return [starts.gap(method), paper][: len(sources)]
+
     panel = Bars(
         title="Warm-start gap",
         x_label="",
         y_label="cold − warm test accuracy",
         positions=sources,
-        bars=bars,
+        bars=tuple(bar(method, label_of(method), both(method)) for method in starts.methods if len(starts.gap(method))),
     )
     printed = ", and what the paper prints" if len(sources) > 1 else ""
     caption = f"Final cold minus final warm test accuracy; mean and standard deviation over seeds{printed}."
     return Figure(name="warm_start_gap", caption=caption, panels=(panel,))
 
 
-def gap_bar(method: str, gap: Sample, num_sources: int) -> Estimate:
-    """One method's gap, and the paper's as the second source; the paper prints no deviation."""
-    (mean, deviation), paper = mean_and_std(gap.values), PAPER_GAPS.get(method, np.nan)
-    return Estimate(
-        method=method,
-        label=label_of(method),
-        x=np.arange(num_sources),
-        middle=np.array([mean, paper])[:num_sources],
-        low=np.array([mean - deviation, np.nan])[:num_sources],
-        high=np.array([mean + deviation, np.nan])[:num_sources],
-        n=len(gap),
-        edges=("mean − std", "mean + std"),
-    )
-
-
 def gap_table(starts: Starts) -> Table:
-    """Both accuracies and the gap, beside the paper's."""
-    rows = tuple(
-        (
-            label_of(method),
-            shown(final_accuracy(starts.cold.of(method))),
-            shown(final_accuracy(starts.warm.of(method))),
-            shown(starts.gap(method)),
-            f"{PAPER_GAPS[method]:.3f}" if method in PAPER_GAPS else ABSENT,
-            str(len(starts.gap(method))),
-        )
-        for method in starts.methods()
-    )
-    return Table(
-        name="gap",
-        caption="Final test accuracy from a cold and a warm start, and the gap; mean ± standard deviation over seeds.",
-        header=("method", "cold start", "warm start", "gap", "gap in the paper", "n"),
-        rows=rows,
+    return sample_table(
+        "gap",
+        "Final test accuracy from a cold and a warm start, and the gap; mean ± standard deviation over seeds.",
+        rows=starts.methods,
+        columns={
+            "method": label_of,
+            "cold start": lambda method: final_accuracy(starts.cold.of(method)),
+            "warm start": lambda method: final_accuracy(starts.warm.of(method)),
+            "gap": starts.gap,
+            "gap in the paper": lambda method: f"{PAPER_GAPS[method]:.3f}" if method in PAPER_GAPS else ABSENT,
+            "n": lambda method: len(starts.gap(method)),
+        },
     )
