@@ -97,6 +97,9 @@ def test_default_optimizer_keeps_the_fields_that_are_not_given():
 
 def test_metrics_are_chosen_by_name():
     assert spec_of("--game Pong --metrics dormant").problem == DQN(game=Atari(title="Pong"), metrics=(DormantRatio(),))
+    names = {metric.name for metric in spec_of("--game Pong --metrics all").problem.metrics}
+    assert "grama_ratio" in names
+    assert "curvature" not in names
 
 
 def test_help_tells_what_every_field_means(capsys, monkeypatch):
@@ -134,6 +137,10 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
         ("--game chain --model mlp --num-stacked 257", "DQN.num_stacked must be at most 256; got 257."),
         ("--game chain --model mlp --seed 9223372036854775808", "seed must be a number that 64 bits can hold"),
         ("--game chain --model mlp --metrics dormnt", "Did you mean 'dormant'?"),
+        (
+            "--game chain --model mlp --metrics churn",
+            "DQN.metrics: churn needs labelled images",
+        ),
         ("--game chain --model mlp --method redo --num-iterations 1 --steps-per-iteration 20500", "it would not act"),
         ("--game chain --model mlp --checkpoint-seconds -1", "must be at least 0"),
         ("--game chain --model mlp --checkpoint-seconds nan", "must be a finite number; got nan"),

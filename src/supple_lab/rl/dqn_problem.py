@@ -88,6 +88,8 @@ class DQN(Problem):
         for name in ("evaluation_epsilon", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
+        if labelled := [metric.name for metric in self.metrics if metric.needs_task]:
+            raise ValueError(f"DQN.metrics: {', '.join(labelled)} needs labelled images, which games do not have.")
         if self.num_stacked > MAX_STACKED:
             raise ValueError(f"DQN.num_stacked must be at most {MAX_STACKED}; got {self.num_stacked}.")
         # At worst the newest frame begins a game and the one before ended one: the stack before those must be there.

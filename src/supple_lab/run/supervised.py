@@ -8,11 +8,12 @@ from itertools import accumulate
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from supple.attach import Plasticity
 from supple.metrics.base import Metric
-from supple.metrics.observe import observe
+from supple.metrics.observe import Task, observe
 from supple_lab.data.base import Facts, Splits
 from supple_lab.data.batches import Batches
 from supple_lab.files import StorageError
@@ -110,8 +111,9 @@ def stage_end_values(
 def metric_values(training: TrainState, metrics: Sequence[Metric], probe: tuple[Tensor, Tensor]) -> dict[str, float]:
     """The metrics on the network of now, in the precision of the run."""
     (images, labels), learner = probe, training.learner
+    task = Task(images, labels, F.cross_entropy, learner.optimizer)
     with training.numerics.forward():
-        observation = observe(learner.model, images, initial=learner.initial)
+        observation = observe(learner.model, images, initial=learner.initial, task=task)
     batches = zip(images.split(PROBE_BATCH_SIZE), labels.split(PROBE_BATCH_SIZE), strict=True)
     return measure_on_probe(metrics, observation, training=training, batches=batches)
 
