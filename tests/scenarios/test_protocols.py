@@ -230,7 +230,7 @@ def test_methods_work_under_the_mask_and_the_momentum(tmp_path):
 
 def test_commands_of_the_page_are_runs_that_can_be_carried_out():
     blocks = re.findall(r"```\n(supple train .*?)```", PAGE.read_text().replace("\\\n", " "), flags=re.DOTALL)
-    specs = [Train.read(block.split()[2:]).spec() for block in blocks]
+    specs = [Train.read([*block.split()[2:], "--device", "cpu"]).spec() for block in blocks]
     for spec in specs:
         check_suitable(spec, device="cpu")
     at_full_scale = {FivePlusOne(), LabelPermuted(), OnlinePermutedInput(), NoisyLabels(), IncrementalCIFAR()}

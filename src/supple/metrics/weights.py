@@ -125,7 +125,7 @@ def share_up_to(scores: Tensor, threshold: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class DfI(Metric):
-    """``dfi``, deviation from isometry (Han et al. 2026): ||W'W - I||_F^2, summed over linear and convolutional layers.
+    """``dfi``: DfI, deviation from isometry (Han et al. 2026), the sum of ||W'W - I||_F^2 over layers with matrices.
 
     A convolution is the matrix of its rows (outputs, inputs * kernel), one for each group. A matrix of more columns
     than rows deviates by their difference at least.
