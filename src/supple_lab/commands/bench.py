@@ -18,6 +18,7 @@ from supple_lab.bench.atari import AtariRow, bench_atari
 from supple_lab.bench.growth import TITLE as GROWTH
 from supple_lab.bench.growth import GrowthRow, bench_growth
 from supple_lab.bench.kernels import Row, bench_graph, bench_kernels
+from supple_lab.bench.methods import MethodRow, bench_methods
 from supple_lab.bench.monitor import MonitorRow, bench_monitor
 from supple_lab.bench.report import NUM_RUNS, ReportRow, bench_report
 from supple_lab.bench.sweep import SECONDS_PER_RUN, NotMeasured, SweepRow, bench_sweep
@@ -28,7 +29,7 @@ from supple_lab.files import atomic_write, open_part
 from supple_lab.precision import Numerics
 from supple_lab.provenance import gather_provenance
 
-WHAT = ("atari", "kernels", "monitor", "report", "sweep", "training")
+WHAT = ("atari", "kernels", "methods", "monitor", "report", "sweep", "training")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,8 @@ class Bench(Command):
 
     name = "bench"
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """atari: steps of a DQN run; kernels: the activation as an operator; monitor: a Monitor's cost; report: a
-    large store; sweep: engines; training: the whole step."""
+    """atari: steps of a DQN run; kernels: the activation as an operator; methods: each method's step and state;
+    monitor: a Monitor's cost; report: a large store; sweep: engines; training: the whole step."""
     device: Device = "auto"
     """Where to measure. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     threads: int = 1
@@ -46,7 +47,7 @@ class Bench(Command):
     seconds: float = 3.0
     """Time for each case."""
     only: str = ""
-    """Measure the cases of kernels or training alone whose title holds this text, such as 2^20 or CNN."""
+    """Measure the cases of kernels, methods or training alone whose title holds this text, such as 2^20 or CNN."""
     runs: int = NUM_RUNS
     """Finished runs in the store that report is measured on."""
     json: Path | None = None
@@ -113,6 +114,22 @@ class Bench(Command):
             for row in rows
         ]
         print_table(("run", "candidate", "environment steps a second", "time over our ReLU run", "turns"), lines)
+        return rows
+
+    def methods_rows(self) -> list[MethodRow]:
+        """Time a step of every method over one of plain ReLU."""
+        rows = list(bench_methods(torch.device(self.device), seconds_per_case=self.seconds, only=self.only))
+        if not rows:
+            raise BadUsage(f"no case has {self.only!r} in its title; titles look like 'MLP 3x128, batch 64'.")
+        lines = []
+        for row in rows:
+            ratio = spread(row.ratio, row.ratio_quartiles) or row.why_not or ""
+            boundary = "" if row.boundary_steps is None else f"{row.boundary_steps:.1f}"
+            state = "" if row.state is None else f"{row.state:.2f}"
+            lines.append((row.case, row.method, row.mode, ratio, boundary, state, str(row.turns)))
+        print_table(
+            ("step", "method", "mode", "over vanilla", "boundary, in steps", "state, in networks", "turns"), lines
+        )
         return rows
 
     def monitor_rows(self) -> list[MonitorRow]:
@@ -182,7 +199,7 @@ class Bench(Command):
         provenance = gather_provenance()
         # How float32 matrix products of a training step round, on both sides of every comparison; bf16 is named.
         matmul = Numerics.choose(torch.device(self.device), "default").precision
-        rounding = {"matmul": matmul} if self.what == "training" else {}
+        rounding = {"matmul": matmul} if self.what in ("methods", "training") else {}
         return {
             "benchmark": self.what,
             "device": self.device,
