@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from small_runs import small_scenario_spec
-from supple.methods import CBP
+from supple import Learner
+from supple.methods import CBP, DASH
 from supple_lab.commands.train import Train
 from supple_lab.data.base import Examples, Facts, Splits
 from supple_lab.data.digits import Digits
@@ -222,10 +223,15 @@ def test_momentum_that_starts_from_zeros_is_that_of_a_new_optimizer():
     assert spec.renewed(optimizer) is optimizer
 
 
-def test_methods_work_under_the_mask_and_the_momentum(tmp_path):
-    spec = small_scenario_spec(IncrementalCIFAR(num_stages=2, epochs=2, num_validation=20), CBP(maturity=3))
+@pytest.mark.parametrize("method", [CBP(maturity=3), DASH()], ids=lambda method: method.name)
+def test_methods_work_under_the_mask_and_see_the_classes_of_the_stage_they_begin(tmp_path, monkeypatch, method):
+    spec = small_scenario_spec(IncrementalCIFAR(num_stages=2, epochs=2, num_validation=20), method)
     spec = replace(spec, optimizer=SGD(learning_rate=0.05, momentum=0.9))
+    original, losses = Learner.loss_of, []
+    monkeypatch.setattr(Learner, "loss_of", lambda *args: losses.append(original(*args)) or losses[-1])
     assert execute(spec, Store.create(tmp_path)) == "done"
+    assert bool(losses) == isinstance(method, DASH)
+    assert all(loss < 100 for loss in losses)  # a masked label would cost a billion
 
 
 def test_commands_of_the_page_are_runs_that_can_be_carried_out():

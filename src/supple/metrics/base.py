@@ -16,7 +16,6 @@ class Metric(Checked, ABC):
     name: ClassVar[str]
     watched: ClassVar[bool] = True  # False: the Monitor measures it only if asked
     reads_gradients: ClassVar[bool] = False  # True: it reads ``.grad`` as the training loop left it
-
     needs_task: ClassVar[bool] = False  # True: it reads the observation's labelled examples, loss or optimizer
 
     @abstractmethod

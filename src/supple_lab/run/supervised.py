@@ -181,6 +181,7 @@ def train_stages(
     work = ResumableWork(journal, snapshot, checkpoint)
     while cursor.stage < scenario.num_stages:
         stage = scenario.stage(cursor.stage, splits, spec.seed)
+        class_mask.show(stage.num_classes)  # before a method reads the stage's data
         if cursor.stage > 0 and cursor.epoch == cursor.step == 0:
             if scenario.fresh_optimizer:
                 plasticity.optimizer = spec.optimizer.renewed(learner.optimizer)
@@ -188,7 +189,6 @@ def train_stages(
             plasticity.begin_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "begin"))
         steps.begin_stage(stage.train)
         learner.model.train()
-        class_mask.show(stage.num_classes)
 
         while cursor.epoch < stage.epochs:
             if stage.in_epoch is not None:
