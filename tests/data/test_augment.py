@@ -42,6 +42,14 @@ def test_turn_is_counter_clockwise_and_leaves_mean_colour_in_the_corners():
     assert {turned[y, x].item() for y in (0, 4) for x in (0, 4)} == {100}
 
 
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_images_smaller_than_the_shift_can_be_moved(size):
+    images = torch.ones(200, 1, size, size, dtype=torch.uint8)
+    examples = Examples(images, torch.zeros(200), torch.full((1, 1, 1), 1 / 255), torch.ones(1, 1, 1))
+    augmented = Augmentation(padding="reflect", max_degrees=45.0).augmented(examples, stream(0, "test"))
+    assert augmented.images_NCHW.unique().tolist() == [1]
+
+
 def test_epochs_differ_and_come_again_and_neither_labels_nor_the_original_change():
     number = AT_ONCE + 3
     images = torch.randint(256, (number, 3, 8, 8), dtype=torch.uint8, generator=stream(0, "test"))

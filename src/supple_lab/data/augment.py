@@ -70,6 +70,6 @@ def turned(y_HW: Tensor, x_HW: Tensor, turns_N: Tensor) -> tuple[Tensor, Tensor]
 
 
 def mirrored(places: Tensor, size: int) -> Tensor:
-    """Return places outside the image as those that a mirror at its edge shows; no edge is twice there."""
+    """Return places outside the image as those that a mirror at its edge shows, which does not repeat the edge."""
     last = size - 1
-    return last - (last - places.abs()).abs() if size > SHIFT else places.clamp(0, last)
+    return (last - (last - places.abs()).abs()).clamp(min=0)  # at 0 if a small image ends behind the mirror, too
