@@ -16,6 +16,11 @@ from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
+from supple_lab.scenarios.five_plus_one import FivePlusOne
+from supple_lab.scenarios.incremental_cifar import IncrementalCIFAR
+from supple_lab.scenarios.label_permuted import LabelPermuted
+from supple_lab.scenarios.noisy_labels import NoisyLabels
+from supple_lab.scenarios.online_permuted_input import OnlinePermutedInput
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
@@ -36,6 +41,11 @@ SMALL_SCENARIOS: list[Scenario] = [
     ClassIncremental(num_stages=5, epochs=1),
     WarmStart(warm_epochs=4, epochs=2),
     Stationary(epochs=3, milestones=(1, 2)),
+    FivePlusOne(num_stages=3, num_shown=300, hard_classes=3, easy_classes=1),
+    LabelPermuted(num_stages=3, batch_size=8, num_images=100),
+    OnlinePermutedInput(num_stages=3, batch_size=16, num_images=100),
+    NoisyLabels(num_stages=3, epochs=10, noise=(0.5, 0.2, 0.0)),
+    IncrementalCIFAR(num_stages=5, epochs=4, num_validation=20),
 ]
 
 # Methods that act every so many optimizer steps; ReDo on more batches than there are between two acts.

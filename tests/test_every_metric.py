@@ -11,7 +11,7 @@ from torch import nn
 from networks import MLP, VGG, ResNet
 from supple import AID, CReLU, Fourier, convert
 from supple.metrics.base import Metric, every_metric
-from supple.metrics.observe import observe
+from supple.metrics.observe import Task, observe
 from supple_lab import registry
 
 METRICS = every_metric()
@@ -35,15 +35,16 @@ NETWORKS = {
 }
 
 
-def trained(name, num_samples=37):
-    """A network after a step, with its initial weights and the batch."""
+def trained(name, num_samples=67):
+    """A network after a step, with its initial weights, the batch and the task."""
     build, shape = NETWORKS[name]
     network = build()
     initial = copy.deepcopy(network.state_dict())
     inputs, targets = torch.randn(num_samples, *shape), torch.randint(3, (num_samples,))
     nn.functional.cross_entropy(network(inputs), targets).backward()
-    torch.optim.SGD(network.parameters(), 0.1).step()
-    return network, initial, inputs
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    optimizer.step()
+    return network, initial, inputs, Task(inputs, targets, nn.functional.cross_entropy, optimizer)
 
 
 every_network = pytest.mark.parametrize("network_name", NETWORKS)
@@ -63,12 +64,13 @@ def test_metric_is_a_frozen_dataclass_with_a_name(metric):
 
 @every_network
 def test_metrics_give_finite_numbers_and_change_nothing(network_name):
-    network, initial, inputs = trained(network_name)
+    network, initial, inputs, task = trained(network_name)
     state, stream = copy.deepcopy(network.state_dict()), torch.get_rng_state()
     gradients = [p.grad.clone() for p in network.parameters()]
     num_hooks = count_hooks(network)
+    observation = observe(network, inputs, initial=initial, task=task)
     for metric in METRICS:
-        got = metric.measure(observe(network, inputs, initial=initial))
+        got = metric.measure(observation)
         assert got, metric.name
         assert all(isinstance(value, float) and math.isfinite(value) for value in got.values()), metric.name
     assert all(torch.equal(state[name], tensor) for name, tensor in network.state_dict().items())
@@ -84,7 +86,7 @@ def count_hooks(network):
 
 @each_metric
 def test_metric_survives_a_network_that_has_diverged(metric):
-    network, initial, inputs = trained("cnn with norm")
+    network, initial, inputs, task = trained("cnn with norm")
     with torch.no_grad():
         network.features[0].weight[0] = torch.nan
-    metric.measure(observe(network, inputs, initial=initial))
+    metric.measure(observe(network, inputs, initial=initial, task=task))

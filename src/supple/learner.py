@@ -91,8 +91,8 @@ REMEMBER_ZEROS = (
 
 def starts_from_zeros(optimizer: torch.optim.Optimizer) -> bool:
     """Whether all it remembers as it takes its first step is zeros, as far as is known here."""
-    if type(optimizer) is torch.optim.SGD:  # without momentum it remembers nothing
-        return all(group["momentum"] == 0 for group in optimizer.param_groups)
+    if type(optimizer) is torch.optim.SGD:  # it begins with the first gradient, which dampening would scale
+        return all(group["momentum"] == 0 or group["dampening"] == 0 for group in optimizer.param_groups)
     return type(optimizer) in REMEMBER_ZEROS
 
 

@@ -64,7 +64,7 @@ class Monitor:
                 raise TypeError(f"Monitor.metrics must hold metrics, e.g. [DormantRatio()]; got {shown(metric)}.")
         self.model, self.probe, self.every, self.initial = model, probe, every, initial
         self.sites = sites if sites is None or isinstance(sites, UnitGraph) else tuple(sites)
-        self.metrics = [m for m in every_metric() if m.stands_alone] if metrics is None else list(metrics)
+        self.metrics = [m for m in every_metric() if m.watched] if metrics is None else list(metrics)
         self.num_steps = 0
         self.rows: deque[Row] = deque(maxlen=history)
         self.readings: dict[str, Reading] = {}  # the latest of each source

@@ -10,8 +10,8 @@ from typing import Any
 
 from supple.activations import never_silent
 from supple.metrics.base import Metric, measure
-from supple.metrics.observe import Observation
-from supple.metrics.rank import EffectiveRank, singular_values, srank
+from supple.metrics.observe import Observation, singular_values
+from supple.metrics.rank import EffectiveRank, srank
 from supple.metrics.sites import Site
 from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, saturated_mask
 from supple.metrics.weights import dead_rows, joint_norm

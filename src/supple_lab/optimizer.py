@@ -1,4 +1,4 @@
-"""Optimizers of the paper as data: Adam and plain SGD, with torch's own constants."""
+"""Optimizers as data: Adam and SGD of the paper, and AdamW, with torch's own constants."""
 
 import math
 from abc import ABC, abstractmethod
@@ -64,14 +64,48 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Optimizer):
-    """Stochastic gradient descent without momentum."""
+    """Stochastic gradient descent; the paper's has neither momentum nor weight decay."""
 
     name = "sgd"
     learning_rate: float = 3e-2
+    momentum: float = field(default=0.0, metadata={"later": True})
+    weight_decay: float = field(default=0.0, metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.momentum < 1.0:
+            raise ValueError(f"SGD.momentum must be in [0, 1); got {self.momentum}.")
+        check_decay(self)
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         own = list(parameters)
-        return torch.optim.SGD(own, lr=self.rate_for(own), fused=True)
+        return torch.optim.SGD(
+            own, lr=self.rate_for(own), momentum=self.momentum, weight_decay=self.weight_decay, fused=True
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay: theta shrinks by lr * weight_decay at each step, which moments never see."""
+
+    name = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_decay(self)
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        own = list(parameters)
+        rate, on_gpu = self.rate_for(own), own[0].is_cuda
+        return torch.optim.AdamW(own, lr=rate, weight_decay=self.weight_decay, fused=True, capturable=on_gpu)
+
+
+def check_decay(optimizer: SGD | AdamW) -> None:
+    if not 0.0 <= optimizer.weight_decay < math.inf:
+        name = type(optimizer).__name__
+        raise ValueError(f"{name}.weight_decay must be a finite number of at least 0; got {optimizer.weight_decay}.")
 
 
 def set_learning_rate_(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:

@@ -118,6 +118,7 @@ def test_help_tells_what_every_field_means(capsys, monkeypatch):
         ("--game chain --model mlp --num-stacked 257", "DQN.num_stacked must be at most 256; got 257."),
         ("--game chain --model mlp --batch-size 9223372036854775807", "DQN.batch_size must be at most 65536; got 92"),
         ("--game chain --model mlp --seed 9223372036854775808", "seed must be a number that 64 bits can hold"),
+        ("--game chain --model mlp --metrics churn", "DQN.metrics: churn needs labelled images"),
         ("--game chain --model mlp --method redo --num-iterations 1 --steps-per-iteration 20500", "it would not act"),
         ("--game chain --model mlp --checkpoint-seconds -1", "must be at least 0"),
         ("--game chain --model mlp --checkpoint-seconds nan", "must be a finite number; got nan"),

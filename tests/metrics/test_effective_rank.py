@@ -4,8 +4,18 @@ import pytest
 import torch
 from torch import nn
 
+from supple.metrics.base import measure
 from supple.metrics.observe import observe
-from supple.metrics.rank import EffectiveRank, srank
+from supple.metrics.rank import (
+    EffectiveRank,
+    FeatureRank,
+    PCARank,
+    StableRank,
+    feature_rank,
+    pca_rank,
+    srank,
+    stable_rank,
+)
 
 
 def ranks_of(features, **fields):
@@ -39,3 +49,57 @@ def test_features_that_are_not_finite_have_no_rank():
 def test_delta_outside_its_range_is_refused():
     with pytest.raises(ValueError, match=r"EffectiveRank.delta is the share of the sum left out, in \(0, 1\); got 1.0"):
         EffectiveRank(delta=1.0)
+
+
+def all_ranks(features):
+    network = nn.Sequential(nn.ReLU(), nn.Linear(features.shape[1], 2, dtype=features.dtype))
+    return measure([StableRank(), PCARank(), FeatureRank()], observe(network, features))
+
+
+def test_ranks_that_share_their_name_elsewhere_differ_on_singular_values_3_and_1():
+    values = torch.tensor([3.0, 1.0], dtype=torch.float64)
+    assert stable_rank(values) == pytest.approx(10 / 9)
+    assert pca_rank(values) == 2.0  # 9/10 of the squares lie in the first
+    assert pca_rank(values, delta=0.1) == 1.0
+    assert srank(values, delta=0.1) == 2.0  # 3/4 of the values do
+    assert feature_rank(values, 10_000) == 1.0  # 0.03 and 0.01, which is not above the threshold
+    assert feature_rank(values, 9_999) == 2.0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_scale_and_order_of_features_move_only_the_rank_with_a_threshold(scale):
+    features = torch.rand(9, 6, dtype=torch.float64)
+    plain = all_ranks(features)
+    turned = all_ranks(scale * features.flip(0)[:, [3, 1, 0, 5, 4, 2]])
+    assert turned["stable_rank"] == pytest.approx(plain["stable_rank"])
+    assert turned["pca_rank"] == plain["pca_rank"]
+    assert turned["feature_rank"] == (0.0 if scale < 1 else 6.0)
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        (-torch.ones(3, 4), 0.0),
+        (torch.ones(1, 4), 1.0),
+        (torch.ones(5, 4).bfloat16(), 1.0),
+        (torch.full((3, 3), torch.nan), math.nan),
+        (torch.full((3, 3), torch.inf), math.nan),
+    ],
+    ids=["zero", "one sample", "one direction", "nan", "inf"],
+)
+def test_ranks_of_features_that_are_nothing_or_one_thing(features, expected):
+    assert all_ranks(features) == dict.fromkeys(
+        ["stable_rank", "pca_rank", "feature_rank"], pytest.approx(expected, nan_ok=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: PCARank(delta=0.0), "PCARank.delta is the share of the sum left out"),
+        (lambda: FeatureRank(threshold=-1.0), "FeatureRank.threshold is a singular value, at least 0; got -1.0"),
+    ],
+)
+def test_rank_settings_outside_their_range_are_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()

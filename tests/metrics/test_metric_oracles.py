@@ -1,6 +1,7 @@
 """Every metric against its definition, on random networks and however the probe is cut into batches."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -26,7 +27,10 @@ MEASURED = {
     *("srank", "effective_rank", "preactivation_q1", "preactivation_q2", "preactivation_q3"),
     *("preactivation_low", "preactivation_high", *(f"preactivation_bin_{place:02d}" for place in range(50))),
     *("weight_norm", "distance_from_init", "gradient_norm", "dead_gradient_share"),
+    *("active_fraction", "stable_rank", "pca_rank", "feature_rank", "grama_ratio", "dfi"),
 }
+BY_DIFFERENCES = {"gradient_kernel", "curvature"}  # in test_derivatives
+BY_HAND = {"churn", "sample_plasticity"}  # in test_updates
 
 
 def observed(network: Network, model: nn.Module, x: torch.Tensor, **options) -> tuple[Observation, dict[str, float]]:
@@ -65,6 +69,10 @@ def test_metrics_of_activations_follow_their_definitions(network, num_examples, 
     assert abs(numbers["sign_entropy"] - oracle.sign_entropy(seen.sites)) <= rounding
     assert abs(numbers["sign_bias"] - oracle.sign_bias(seen.sites)) <= rounding
 
+    is_tanh = any(getattr(part, "kind", "") == "tanh" for _, part in named_parts(network.parts))
+    low, high = oracle.active_range(seen.sites, is_tanh=is_tanh)
+    assert low - rounding <= numbers["active_fraction"] <= high + rounding
+
     z = seen.sites[-1].z
     for place, name in enumerate(["preactivation_q1", "preactivation_q2", "preactivation_q3"]):
         close(numbers[name], oracle.quartiles(z)[place])
@@ -84,6 +92,11 @@ def test_metrics_of_activations_follow_their_definitions(network, num_examples, 
     assert low <= ranks["srank"] <= high
     assert ranks["effective_rank"] == numbers["effective_rank"]
     close(ranks["effective_rank"], oracle.entropy_rank(values, doubt))
+    assert numbers["stable_rank"] == pytest.approx(oracle.stable_rank(values), rel=2 * doubt * len(values), abs=1e-12)
+    low, high = oracle.srank_range(values**2, 0.01, 2 * doubt)
+    assert low <= numbers["pca_rank"] <= high
+    low, high = oracle.feature_rank_range(values, len(features.value), 0.01, doubt * values.sum())
+    assert low <= numbers["feature_rank"] <= high
 
 
 def doubt_of_shares(features: Rounded, values: np.ndarray) -> float:
@@ -110,7 +123,7 @@ def test_metrics_of_weights_and_gradients_follow_their_definitions(network, data
         parameter.requires_grad_(name not in frozen)
     (model(x)[:, 0] ** 2).sum().backward()  # rows of the head but the first get no gradient
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    _, numbers = observed(network, model, x, initial=initial)
+    observation, numbers = observed(network, model, x, initial=initial)
 
     trained = {name: p for name, p in model.named_parameters() if name not in frozen}
     close(numbers["weight_norm"], oracle.norm([exact(p, network.unit) for p in trained.values()]))
@@ -120,6 +133,17 @@ def test_metrics_of_weights_and_gradients_follow_their_definitions(network, data
     layers = [name for name, part in named_parts(network.parts) if counts_rows(part)]
     weights = [model.get_submodule(name).weight for name in layers]
     rows = [weight.grad.double().numpy() for weight in weights if weight.grad is not None]
+    fed = {site.layer for site in observation.sites}
+    hidden = [model.get_submodule(name).weight.grad for name in layers if name in fed]
+    sizes = [gradient.double().numpy() for gradient in hidden if gradient is not None]
+    assert numbers["grama_ratio"] == pytest.approx(oracle.inactive_share(sizes, 0.01)) if sizes else True
+    groups = [
+        group.flatten(1).detach().double().numpy()
+        for name, part in named_parts(network.parts)
+        if counts_rows(part)
+        for group in model.get_submodule(name).weight.chunk(getattr(part, "groups", 1))
+    ]
+    assert numbers["dfi"] == pytest.approx(sum(map(oracle.deviation_from_isometry, groups)))
     assert numbers["dead_gradient_share"] == oracle.dead_gradient_share(rows) if rows else True
 
 
@@ -133,4 +157,6 @@ def test_every_number_of_every_metric_has_an_oracle():
     model = network.module()
     model(network.inputs(2)).sum().backward()
     initial = dict(model.named_parameters())
-    assert set(measure(every_metric(), observe(model, network.inputs(4), initial=initial))) == MEASURED
+    metrics = [metric for metric in every_metric() if not metric.needs_task]
+    assert set(measure(metrics, observe(model, network.inputs(4), initial=initial))) == MEASURED
+    assert {metric.name for metric in every_metric() if metric.needs_task} == BY_DIFFERENCES | BY_HAND

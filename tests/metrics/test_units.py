@@ -8,7 +8,7 @@ from torch import nn
 
 from supple import AID, CReLU, Fourier
 from supple.metrics.observe import observe
-from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy, dormant_scores
+from supple.metrics.units import ActiveFraction, DormantRatio, SaturatedShare, SignEntropy, dormant_scores
 
 
 def seen(inputs, activation=None):
@@ -77,3 +77,33 @@ def test_signs_before_the_activation_decide_saturation_and_entropy(activation):
 
 def test_layer_of_one_unit_is_measured():
     assert SignEntropy().measure(seen(torch.tensor([[1.0], [-2.0]]))) == {"sign_entropy": 1.0, "sign_bias": 0.0}
+
+
+def active(inputs, activation=None):
+    return ActiveFraction().measure(seen(inputs, activation))["active_fraction"]
+
+
+def test_active_fraction_counts_samples_and_is_not_one_minus_the_dormant_ratio():
+    # Unit 1 fires on one of four samples, unit 2 on none, unit 3 on all: 5 of 12 values. One of three is dormant.
+    inputs = torch.tensor([[1.0, -1.0, 1.0], [-1.0, -1.0, 2.0], [-1.0, 0.0, 1.0], [-2.0, -1.0, 3.0]])
+    assert active(inputs) == pytest.approx(5 / 12)
+    assert dormant(inputs)["dormant_ratio"] == pytest.approx(1 / 3)
+    assert active(inputs[[2, 0, 3, 1]][:, [1, 2, 0]] * 1e-20) == pytest.approx(5 / 12)
+
+
+def test_activations_without_zeros_are_active_and_tanh_is_inactive_if_it_is_saturated():
+    inputs = torch.tensor([[-1.0, 3.0], [0.5, -3.0]])  # tanh 2.6467 is 0.99
+    assert active(inputs, AID(0.9)) == 1.0
+    assert active(inputs, CReLU()) == 0.5
+    assert active(inputs, nn.Tanh()) == 0.5
+
+
+def test_active_fraction_of_no_activity_of_maps_and_of_what_is_not_finite():
+    assert active(-torch.ones(1, 3)) == 0.0
+    network = nn.Sequential(nn.Conv2d(1, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)).half()
+    with torch.no_grad():
+        network[0].weight.copy_(torch.tensor([1.0, -1.0]).view(2, 1, 1, 1))
+        network[0].bias.zero_()
+    image = torch.tensor([1.0, 2.0, -1.0, 3.0]).half().view(1, 1, 2, 2)  # 3 of 4 positions, and 1 of 4
+    assert ActiveFraction().measure(observe(network, image)) == {"active_fraction": 0.5}
+    assert math.isnan(active(torch.tensor([[torch.nan, 1.0]])))

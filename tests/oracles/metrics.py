@@ -166,3 +166,53 @@ def kept_row(h: np.ndarray, axis: int, sample: int) -> np.ndarray:
     units_last = np.moveaxis(h[sample], axis - 1, -1)
     positions = units_last.reshape(-1, units_last.shape[-1])
     return positions[sample * 7919 % len(positions)]
+
+
+def active_range(sites: list[Site], *, is_tanh: bool) -> tuple[float, float]:
+    """The mean over columns of how often h is not 0, for tanh at most 0.99 in size; at least and at most."""
+    surely, perhaps = [], []
+    for site in sites:
+        rows = units_first(site.h, site.axis)
+        for values, bounds in zip(rows.value, 2 * rows.bound, strict=True):
+            if is_tanh:
+                surely.append(np.mean([abs(v) + b <= 0.99 for v, b in zip(values, bounds, strict=True)]))
+                perhaps.append(np.mean([abs(v) - b <= 0.99 for v, b in zip(values, bounds, strict=True)]))
+            else:
+                surely.append(np.mean([abs(v) > b for v, b in zip(values, bounds, strict=True)]))
+                perhaps.append(np.mean([abs(v) + b > 0 for v, b in zip(values, bounds, strict=True)]))
+    return float(np.mean(surely)), float(np.mean(perhaps))
+
+
+def stable_rank(values: np.ndarray) -> float:
+    return float(sum(value**2 for value in values) / values[0] ** 2) if values[0] else 0.0
+
+
+def feature_rank_range(values: np.ndarray, num_rows: int, threshold: float, doubt: float) -> tuple[int, int]:
+    """How many values over sqrt(n) are above the threshold, if each value may err by ``doubt``."""
+    low, high = ((values + by) / math.sqrt(num_rows) > threshold for by in (-doubt, doubt))
+    return int(low.sum()), int(high.sum())
+
+
+def inactive_share(gradients: list[np.ndarray], threshold: float) -> float:
+    """The share of rows whose mean |gradient| is at most the threshold times the mean of its layer."""
+    inactive = []
+    for gradient in gradients:
+        sizes = [float(np.mean(np.abs(row))) for row in gradient]
+        inactive += [size <= threshold * sum(sizes) / len(sizes) for size in sizes]
+    return sum(inactive) / len(inactive)
+
+
+def deviation_from_isometry(weight: np.ndarray) -> float:
+    """||W'W - I||_F^2, entry by entry."""
+    columns = weight.T
+    return sum((float(one @ two) - (i == j)) ** 2 for i, one in enumerate(columns) for j, two in enumerate(columns))
+
+
+def cross_entropy(logits: np.ndarray, label: int) -> float:
+    return math.log(sum(math.exp(value - logits.max()) for value in logits)) + logits.max() - logits[label]
+
+
+def slopes(function, theta: np.ndarray, step: float) -> np.ndarray:
+    """The gradient by central differences; of a vector-valued function the columns of its Jacobian."""
+    moves = step * np.eye(len(theta))
+    return np.array([(function(theta + move) - function(theta - move)) / (2 * step) for move in moves])

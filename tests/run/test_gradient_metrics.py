@@ -24,10 +24,10 @@ from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
 from supple_lab.run.step import training_step
 from supple_lab.run.supervised import metric_values
+from supple_lab.spec import Supervised
 from supple_lab.store.store import Store
 from supple_lab.streams import stream
 
-METRICS = tuple(every_metric())
 ON_GRADIENTS = (GradientNorm(), DeadGradientShare())
 AS_OFTEN_AS_CAN_BE = CheckpointInterval(seconds=0.0)
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
@@ -35,6 +35,11 @@ DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 
 def with_metrics(spec, *metrics):
     return replace(spec, problem=replace(spec.problem, metrics=metrics))
+
+
+def all_metrics(problem):
+    """Those that such a run can give."""
+    return tuple(metric for metric in every_metric() if isinstance(problem, Supervised) or not metric.needs_task)
 
 
 def finished(root, spec, device="cpu"):
@@ -61,7 +66,7 @@ def killed_once(root, spec, monkeypatch, device="cpu"):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("make", [small_spec, chain_spec], ids=["supervised", "dqn"])
 def test_run_killed_at_the_end_of_a_stage_resumes_to_equal_metrics(tmp_path, monkeypatch, make, device):
-    spec = with_metrics(make(UseAID()), *METRICS)
+    spec = with_metrics(make(UseAID()), *all_metrics(make().problem))
     unbroken = finished(tmp_path / "unbroken", spec, device)
     broken = killed_once(tmp_path / "broken", spec, monkeypatch, device)
     expected = unbroken.folder(spec).records()
@@ -71,9 +76,9 @@ def test_run_killed_at_the_end_of_a_stage_resumes_to_equal_metrics(tmp_path, mon
 
 
 @pytest.mark.parametrize("spec", [small_spec(UseAID()), chain_spec(UseAID(), target_mode="train")], ids=["mlp", "dqn"])
-def test_metrics_of_gradients_change_nothing_of_a_run(tmp_path, spec):
+def test_metrics_change_nothing_of_a_run(tmp_path, spec):
     ends = []
-    for number, metrics in enumerate(((), ON_GRADIENTS)):
+    for number, metrics in enumerate(((), all_metrics(spec.problem))):
         own = with_metrics(spec, *metrics)
         store = Store.create(tmp_path / str(number))
         assert execute(own, store, interval=AS_OFTEN_AS_CAN_BE) == "done"
@@ -157,7 +162,7 @@ def test_measuring_leaves_the_very_gradients_and_all_else_as_it_was(residual):
     generators = (torch.default_generator, masks, learner.generator)
     streams = [generator.get_state() for generator in generators]
     with mask_stream(masks):
-        metric_values(training, METRICS, probe)
+        metric_values(training, every_metric(), probe)
     for parameter, (gradient, value) in zip(model.parameters(), kept, strict=True):
         assert parameter.grad is gradient
         assert torch.equal(gradient, value)

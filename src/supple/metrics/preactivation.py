@@ -31,7 +31,7 @@ class PreactivationHistogram(Metric):
     """The share of values in each of equal bins from ``preactivation_low`` to ``preactivation_high``."""
 
     name = "preactivation_histogram"
-    stands_alone = False
+    watched = False  # its numbers mean something only together
     num_bins: int = 50  # what a figure of column width can show
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ called. That layer's output is z itself, or z through a norm; else it is the onl
 that has z's width and fed no other layer. If there is none or several, the site is named by its activation.
 """
 
+import functools
 import math
 import weakref
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.utils._pytree import tree_leaves
 
-from supple.activations import draws, is_activation, writes_in_place
+from supple.activations import computes_one_of, draws, is_activation, writes_in_place
 from supple.units import UnitGraph
 
 SiteChoice = UnitGraph | Iterable[str] | None
@@ -31,6 +32,7 @@ MAX_ROWS = 256
 # Row n shows position n * STRIDE of its map, so that the rows walk over all positions; a prime shares no factor with
 # common map sizes.
 STRIDE = 7919
+SATURATED_TANH = 0.99  # |h| of tanh beyond which a unit counts as inactive
 NO_SITE = (
     "no activation module was found in {model}, so no hidden unit can be watched. Activations called as functions "
     "(F.relu) leave nothing to hook: supple.convert(model, nn.ReLU()) makes modules of them. "
@@ -89,6 +91,7 @@ class Site:
     num_samples: int = 0
     num_positive_U: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     sum_magnitude_V: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))  # columns of h
+    num_inactive_V: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     rows: list[Tensor] = field(default_factory=list)  # one position of each of the first samples' h
 
     def add_input(self, z: Tensor) -> None:
@@ -98,10 +101,22 @@ class Site:
     def add_output(self, h: Tensor) -> None:
         magnitude_V = h.abs().sum(other_dims(h, self.axis), dtype=torch.float64)
         self.sum_magnitude_V = self.sum_magnitude_V + magnitude_V
+        inactive = h.abs() > SATURATED_TANH if self.is_tanh else h == 0
+        self.num_inactive_V = self.num_inactive_V + inactive.sum(other_dims(h, self.axis)).double()
         self.num_outputs += h.numel() // max(1, h.shape[self.axis])
         if self.num_samples < MAX_ROWS:
             self.rows.append(sample_rows(h, self.axis, first=self.num_samples))
         self.num_samples += h.shape[0]
+
+    @functools.cached_property
+    def is_tanh(self) -> bool:
+        return computes_one_of(self.activation, (nn.Tanh,)) is not None
+
+    @property
+    def active_share(self) -> Tensor:
+        """How often each column of h is active: other than 0, for tanh not saturated. NaN if h is not finite."""
+        share_V = 1 - self.num_inactive_V.cpu() / self.num_outputs
+        return torch.where(self.sum_magnitude_V.cpu().isfinite(), share_V, torch.nan)
 
     @property
     def num_units(self) -> int:

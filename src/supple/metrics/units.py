@@ -1,4 +1,4 @@
-"""Metrics of units: dormant ones (Sokar et al. 2023), saturated ones, and the entropy of their signs."""
+"""Metrics of units: dormant ones (Sokar et al. 2023), saturated and active ones, and the entropy of their signs."""
 
 import math
 from dataclasses import dataclass
@@ -75,3 +75,19 @@ class SignEntropy(Metric):
 def binary_entropy(q: Tensor) -> Tensor:
     """Return the entropy, in bits, of a coin that falls on one side with probability q; 0 log 0 is 0."""
     return -(torch.xlogy(q, q) + torch.xlogy(1 - q, 1 - q)) / math.log(2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveFraction(Metric):
+    """``active_fraction``: how often h is not 0, over samples, positions and all hidden units; tanh: |h| <= 0.99.
+
+    A unit that fires on one sample of a hundred is not dormant, but adds 0.01 here: it is not 1 - dormant ratio.
+    """
+
+    name = "active_fraction"
+    watched = False
+
+    def measure(self, observation: Observation) -> dict[str, float]:
+        if not observation.sites:
+            return {}
+        return {"active_fraction": torch.cat([site.active_share for site in observation.sites]).mean().item()}

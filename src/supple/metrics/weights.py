@@ -1,5 +1,6 @@
-"""Metrics of weights and gradients: their norms, the distance from the start, rows without gradient."""
+"""Metrics of weights and gradients: norms, distances from the start and from isometry, rows of small gradients."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from supple.metrics.base import Metric
 from supple.metrics.observe import Observation
-from supple.units import is_layer, out_dim
+from supple.units import Layer, is_layer, out_dim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,3 +85,72 @@ class DeadGradientShare(Metric):
 def dead_rows(gradient: Tensor) -> Tensor:
     """Which rows of a weight's gradient are zero throughout, up to values whose square is zero (1e-23 in float32)."""
     return row_norms(gradient) == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GramaRatio(Metric):
+    """``grama_ratio``: the share of hidden units with a gradient score of at most ``threshold`` (Liu et al. 2025).
+
+    The score is mean |dL/dw| over a unit's incoming weights over its mean in the layer, as in ReGraMa. All units of a
+    layer without any gradient are inactive. Activations that no layer is known to feed are left out.
+    """
+
+    name = "grama_ratio"
+    watched = False
+    reads_gradients = True
+    threshold: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.threshold < math.inf:
+            raise ValueError(f"GramaRatio.threshold is a score, at least 0; got {self.threshold}.")
+
+    def measure(self, observation: Observation) -> dict[str, float]:
+        names = dict.fromkeys(site.layer for site in observation.sites if site.layer is not None)
+        layers = [layer for layer in map(observation.layers.get, names) if layer is not None and is_layer(layer)]
+        found = [(at.weight.grad, out_dim(at)) for at in layers if at.weight.grad is not None]
+        scores = [gradient_scores(gradient.movedim(dim, 0)) for gradient, dim in found]
+        return {"grama_ratio": share_up_to(torch.cat(scores), self.threshold)} if scores else {}
+
+
+def gradient_scores(gradient: Tensor) -> Tensor:
+    """Each row's mean |entry| over the mean of all rows, in float64; 0 if all entries are 0."""
+    size_U = gradient.double().abs().flatten(1).mean(1).cpu()
+    return size_U / size_U.mean() if size_U.any() else size_U
+
+
+def share_up_to(scores: Tensor, threshold: float) -> float:
+    """The share of scores of at most the threshold; NaN if one is no number."""
+    return (scores <= threshold).double().mean().item() if scores.isfinite().all() else math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class DfI(Metric):
+    """``dfi``: DfI, deviation from isometry (Han et al. 2026), the sum of ||W'W - I||_F^2 over layers with matrices.
+
+    A convolution is the matrix of its rows (outputs, inputs * kernel), one for each group. A matrix of more columns
+    than rows deviates by their difference at least.
+    """
+
+    name = "dfi"
+    watched = False
+
+    def measure(self, observation: Observation) -> dict[str, float]:
+        layers = [layer for layer in observation.layers.values() if is_layer(layer)]
+        return {"dfi": sum(dfi(rows) for layer in layers for rows in matrices(layer))} if layers else {}
+
+
+def matrices(layer: Layer) -> Tensor:
+    """The layer's weight by group, output, and input with kernel position."""
+    rows = layer.weight.detach().movedim(out_dim(layer), 0)
+    num_groups = getattr(layer, "groups", 1)
+    return rows.reshape(num_groups, len(rows) // num_groups, -1)
+
+
+def dfi(weight_OI: Tensor) -> float:
+    """Return ||W'W - I||_F^2 of a matrix of (outputs, inputs)."""
+    num_outputs, num_inputs = weight_OI.shape
+    weight = weight_OI.detach().double()
+    gram = weight @ weight.T if num_outputs < num_inputs else weight.T @ weight
+    # W'W has the eigenvalues of WW' and, if it is the larger one, as many zeros as it is larger.
+    missing = num_inputs - len(gram)
+    return ((gram - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)) ** 2).sum().item() + missing

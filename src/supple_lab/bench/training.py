@@ -31,7 +31,7 @@ from supple_lab.models.vgg16 import VGG16
 from supple_lab.optimizer import Adam
 from supple_lab.precision import Numerics, Precision
 from supple_lab.run.network import attach_method, new_learner
-from supple_lab.run.step import TrainState, choose_steps
+from supple_lab.run.step import CapturedSteps, EagerSteps, TrainState, choose_steps
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 
@@ -146,28 +146,41 @@ def with_memory(make: Callable[[], Steps], device: torch.device) -> tuple[Steps,
 
 def our_steps(case: Case, device: torch.device, method: Method, *, precision: Precision = "default") -> Steps:
     """What a run does for as many batches as it takes at once, drawing them included."""
+    training, splits = begun(case, device, method, precision=precision)
+    steps = choose_steps(training, num_examples=len(splits.train))
+
+    def taken() -> Iterator[int]:
+        for number in endless(case, training, splits, steps):
+            if steps.why_eager is not None:
+                raise RuntimeError(f"{case.title}: the steps of {method.name} are not captured: {steps.why_eager}")
+            yield number
+
+    return partial(next, taken())
+
+
+def begun(
+    case: Case, device: torch.device, method: Method, *, precision: Precision = "default"
+) -> tuple[TrainState, Splits]:
+    """A run before its first step, and its images."""
     problem = Supervised(scenario=RandomLabel(), dataset=Digits())  # not used: the images are the case's
     spec = RunSpec(problem=problem, model=case.model, method=method, optimizer=Adam(), seed=0)
     numerics, splits = Numerics.choose(device, precision), case.splits(device)
     learner = new_learner(spec, splits, numerics)
     learner.model.train()
     sums, masks = torch.zeros(2, dtype=torch.float64, device=device), torch.Generator(device)
-    training = TrainState(attach_method(spec, learner), numerics, masks, sums)
-    steps = choose_steps(training, num_examples=len(splits.train))
+    return TrainState(attach_method(spec, learner), numerics, masks, sums), splits
+
+
+def endless(case: Case, training: TrainState, splits: Splits, steps: EagerSteps | CapturedSteps) -> Iterator[int]:
+    """Take steps, epoch after epoch; how many they were."""
     steps.begin_stage(splits.train)
-
-    def taken() -> Iterator[int]:
-        for epoch in itertools.count():
-            batches = Batches(splits.train, case.batch_size, 0, 0, epoch).indices()
-            while batches:
-                with mask_stream(masks):
-                    number = steps.take(batches)
-                if steps.why_eager is not None:
-                    raise RuntimeError(f"{case.title}: the steps of {method.name} are not captured: {steps.why_eager}")
-                batches = batches[number:]
-                yield number
-
-    return partial(next, taken())
+    for epoch in itertools.count():
+        batches = Batches(splits.train, case.batch_size, 0, 0, epoch).indices()
+        while batches:
+            with mask_stream(training.masks):
+                number = steps.take(batches)
+            batches = batches[number:]
+            yield number
 
 
 def seasoned(steps: Steps) -> Steps:

@@ -50,7 +50,7 @@ neither; play it with --model mlp."""
     seed: int = 0
     """Decides initial weights, games, actions at random, what is learned from and masks, each by its own stream."""
     metrics: tuple[str, ...] = tuple(metric.name for metric in METRICS)
-    """Measure these at the ends of iterations: names from `supple list metrics`, or all."""
+    """Measure these at the ends of iterations: names from `supple list metrics`, or all that a game allows."""
     out: Path = Path("out/play")
     checkpoint_seconds: float = DEFAULT_INTERVAL.seconds
     """Write a checkpoint at the end of a segment if the last is so many seconds old. A kill costs as much and the
@@ -59,7 +59,10 @@ neither; play it with --model mlp."""
     """Besides, write one after every so many iterations; 0: by the clock alone."""
 
     def problem(self) -> DQN:
-        return replace(self.rules, metrics=find_metrics(self.metrics))
+        metrics = find_metrics(self.metrics)
+        if "all" in self.metrics:
+            metrics = tuple(metric for metric in metrics if not metric.needs_task)
+        return replace(self.rules, metrics=metrics)
 
     def size_of(self, spec: RunSpec) -> str:
         rules, game = self.rules, self.rules.game

@@ -62,7 +62,7 @@ class Model(Checked, ABC):
     """A frozen dataclass in every subclass; its fields are the architecture."""
 
     name: ClassVar[str]
-    clip_norm: ClassVar[float | None] = None  # total gradient norm that training clips to
+    clip_norm: float | None = None  # total gradient norm that training clips to
     smallest_image: ClassVar[int] = 1  # pixels in height and width; of a smaller image the pools leave nothing
 
     @abstractmethod

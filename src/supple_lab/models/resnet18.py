@@ -1,6 +1,6 @@
 """ResNet-18 for small images: no stem, as in Lee et al. 2024, whom the paper follows (appendix F.3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -15,11 +15,13 @@ class ResNet18(Model):
     """A 3x3 convolution, eight basic blocks, the global mean, a linear layer; ``head_hidden`` adds one before it."""
 
     name = "resnet18"
-    clip_norm = 0.5  # the paper clips this network alone
     width: int = 64
     head_hidden: int = 0  # Lee et al. have 512 here; the paper does not mention it
+    clip_norm: float | None = field(default=0.5, metadata={"later": True})  # the paper clips this network alone
 
     def __post_init__(self) -> None:
+        if self.clip_norm is not None and not self.clip_norm > 0.0:
+            raise ValueError(f"ResNet18.clip_norm is a norm of gradients, above 0, or none; got {self.clip_norm}.")
         at_least(1, self, "width")
         at_least(0, self, "head_hidden")
 

@@ -10,6 +10,7 @@ from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.codec import with_options
 from supple_lab.models.base import Model
+from supple_lab.paper.newer_grids import searched
 from supple_lab.paper.tables import Case, Setting, best, find, search
 from supple_lab.precision import Precision
 from supple_lab.registry import UnknownName
@@ -87,13 +88,21 @@ class Condition:
     given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
 
     def settings(self, order: StudyOptions) -> list[Setting]:
-        """Methods and optimizers to run; one the table lacks runs at its defaults with the first row's optimizer."""
+        """Methods and optimizers to run.
+
+        One the table lacks runs at its defaults with the first row's optimizer; in a search, its own grid with all.
+        """
         if self.given is not None:
             found = list(self.given)
         else:
             rows = self.rows(order)
             wanted = [*(order.methods or self.methods or [row.method.name for row in rows]), *order.also]
-            found = [setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)]
+            names, grids = list(dict.fromkeys(wanted)), order.search and self.has_search
+            found = [
+                setting
+                for name in names
+                for setting in (grids and searched(name, rows, self.problem)) or settings_of(name, rows)
+            ]
         return [changed(setting, order) for setting in found]
 
     @property

@@ -55,6 +55,8 @@ class DQN(Problem):
         for name in ("evaluation_epsilon", "epsilon_floor", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
+        if labelled := [metric.name for metric in self.metrics if metric.needs_task]:
+            raise ValueError(f"DQN.metrics: {', '.join(labelled)} needs labelled images, which games do not have.")
         for name, most in (("num_stacked", MAX_STACKED), ("batch_size", MAX_BATCH)):
             if getattr(self, name) > most:
                 raise ValueError(f"DQN.{name} must be at most {most}; got {getattr(self, name)}.")

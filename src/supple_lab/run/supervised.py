@@ -2,22 +2,24 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from supple.attach import Plasticity
 from supple.metrics.base import Metric
-from supple.metrics.observe import observe
+from supple.metrics.observe import Task, observe
 from supple_lab.data.base import Facts, Splits
 from supple_lab.data.batches import Batches
 from supple_lab.files import StorageError
 from supple_lab.optimizer import set_learning_rate_
 from supple_lab.precision import Numerics
+from supple_lab.run.class_mask import ClassMask
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, Evaluation, measure_on_probe
 from supple_lab.run.network import attach_method, new_learner, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
@@ -38,6 +40,14 @@ class Cursor:
     epoch: int = 0
     step: int = 0  # batches of this epoch that are done
     num_seen: int = 0  # images of the stage's whole epochs so far
+    best_accuracy: float = -1.0  # on the test that the stage names, of its epochs so far
+    best: dict[str, Tensor] = field(default_factory=dict)  # the network that had it
+
+    def keep_if_best(self, accuracy: float, model: nn.Module) -> None:
+        """Remember the network if none of the stage was better."""
+        if accuracy > self.best_accuracy:
+            self.best_accuracy = accuracy
+            self.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
     def next_epoch(self, num_images: int) -> None:
         self.stage_sums += self.epoch_sums
@@ -50,6 +60,7 @@ class Cursor:
         self.stage_sums.zero_()
         self.stage += 1
         self.epoch = self.num_seen = 0
+        self.best_accuracy, self.best = -1.0, {}
 
 
 def online(sums: Tensor, num_seen: int) -> dict[str, float]:
@@ -108,8 +119,9 @@ def stage_end_values(
 def metric_values(training: TrainState, metrics: Sequence[Metric], probe: tuple[Tensor, Tensor]) -> dict[str, float]:
     """The metrics on the network of now, in the precision of the run."""
     (images, labels), learner = probe, training.learner
+    task = Task(images, labels, F.cross_entropy, learner.optimizer)
     with training.numerics.forward():
-        observation = observe(learner.model, images, initial=learner.initial)
+        observation = observe(learner.model, images, initial=learner.initial, task=task)
     batches = zip(images.split(PROBE_BATCH_SIZE), labels.split(PROBE_BATCH_SIZE), strict=True)
     return measure_on_probe(metrics, observation, training=training, batches=batches)
 
@@ -158,6 +170,7 @@ def train_stages(
     training = TrainState(plasticity, numerics, masks, cursor.epoch_sums)
     steps = choose_steps(training, num_examples=progress.largest_stage)
     evaluation = Evaluation(learner.model, numerics)
+    class_mask = ClassMask(learner.model, splits.num_classes, numerics.device)
 
     def snapshot() -> dict[str, Any]:
         return {**take_snapshot(plasticity, masks), "cursor": vars(cursor), "facts": asdict(splits.facts)}
@@ -165,6 +178,7 @@ def train_stages(
     work = ResumableWork(journal, snapshot, checkpoint)
     while cursor.stage < scenario.num_stages:
         stage = scenario.stage(cursor.stage, splits, spec.seed)
+        class_mask.show(stage.num_classes)  # before a method reads the stage's data
         if cursor.stage > 0 and cursor.epoch == cursor.step == 0:
             if scenario.fresh_optimizer:
                 plasticity.optimizer = spec.optimizer.renewed(learner.optimizer)
@@ -173,6 +187,8 @@ def train_stages(
         learner.model.train()
 
         while cursor.epoch < stage.epochs:
+            if stage.in_epoch is not None:
+                steps.begin_stage(stage.in_epoch(cursor.epoch))
             learning_rate = spec.optimizer.learning_rate * stage.learning_rate_factor(cursor.epoch)
             set_learning_rate_(learner.optimizer, learning_rate)
             batches = Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, cursor.epoch).indices()
@@ -192,8 +208,12 @@ def train_stages(
             journal.note_not_captured("evaluation", evaluation.why_eager)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
             journal.write_progress(accuracy=values["online_accuracy"])
+            if stage.best_on is not None:
+                cursor.keep_if_best(values[f"{stage.best_on}_accuracy"], learner.model)
             cursor.next_epoch(len(stage.train))
 
+        if cursor.best:
+            learner.model.load_state_dict(cursor.best)
         work.progress = partial(progress.of_subnetworks, cursor.stage)
         values = stage_end_values(training, spec, stage, cursor=cursor, evaluation=evaluation, work=work)
         journal.note_not_captured("evaluation", evaluation.why_eager)

@@ -1,7 +1,7 @@
 """Scenario: a sequence of stages, each a training set, its tests, its epochs and batch size."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -40,12 +40,18 @@ class Stage:
     epochs: int
     batch_size: int
     tests: Mapping[str, Examples] = field(default_factory=dict)
-    milestones: tuple[int, ...] = ()  # epochs before which the learning rate falls to a tenth
+    milestones: tuple[int, ...] = ()  # epochs before which the learning rate falls
     num_scored: int | None = None  # of the first training images, at the end of the stage; None: all
+    decay: float = DECAY
+    warm_up: int = 0  # epochs in which the learning rate rises
+    num_classes: int | None = None  # outputs of later classes are masked; None: no output is
+    best_on: str | None = None  # the test whose best epoch's weights are put back at the end of the stage
+    in_epoch: Callable[[int], Examples] | None = None  # the training set as an epoch sees it, if it is augmented
 
     def learning_rate_factor(self, epoch: int) -> float:
         """What the learning rate is multiplied by in an epoch, counted from 0."""
-        return DECAY ** sum(epoch >= milestone for milestone in self.milestones)
+        risen = (epoch + 0.5) / self.warm_up if epoch < self.warm_up else 1.0  # the mean of a steady rise
+        return risen * self.decay ** sum(epoch >= milestone for milestone in self.milestones)
 
 
 class Scenario(Checked, ABC):

@@ -1,0 +1,125 @@
+"""What each method costs: its training step over that of plain ReLU, its boundary of stages in steps, its state."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Literal
+
+import numpy as np
+import torch
+
+from supple.methods.base import Method
+from supple.methods.vanilla import Vanilla
+from supple_lab import registry
+from supple_lab.bench.timing import ratio_to, take_turns, wait_for
+from supple_lab.bench.training import STEPS_A_TURN, Case, Steps, a_turn, begun, endless
+from supple_lab.data.batches import Batches
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.precision import Numerics
+from supple_lab.run.step import CapturedSteps, EagerSteps, TrainState
+
+CASES = (
+    Case("MLP 3x128, batch 64", MLP(width=128), (1, 28, 28), 64),
+    Case("CNN-4, batch 64", CNN(), (3, 32, 32), 64),
+)
+Mode = Literal["eager", "captured"]
+NUM_BOUNDARIES = 3  # of which the median counts
+WARM_UP = 3  # steps before a boundary, so that there are moments and gradients
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One method in one case; numbers are None if it cannot be measured so, and ``why_not`` says why."""
+
+    case: str
+    method: str
+    mode: Mode
+    milliseconds: float | None  # of a step
+    ratio: float | None  # to vanilla's step in the same mode
+    ratio_quartiles: tuple[float, float] | None
+    boundary_steps: float | None  # time between two stages of 25 batches, in steps of vanilla; None: does not act there
+    state: float | None  # numbers that the method keeps, over the network's parameters
+    turns: int
+    why_not: str | None = None
+
+
+def bench_methods(device: torch.device, *, seconds_per_case: float, only: str = "") -> Iterator[MethodRow]:
+    """Time all methods at their defaults in turns: eager, and on a GPU captured as well."""
+    modes: tuple[Mode, ...] = ("eager", "captured") if device.type == "cuda" else ("eager",)
+    with Numerics.choose(device, "default").matmuls():
+        for case in CASES:
+            for mode in modes:
+                if only in case.title:
+                    yield from bench_case(case, device, mode, seconds=seconds_per_case)
+
+
+def methods_at_defaults() -> dict[str, Method]:
+    """Vanilla first; a chain is what it holds."""
+    known: dict[str, type[Method]] = {"vanilla": Vanilla, **registry.known(Method)}
+    return {name: cls() for name, cls in known.items() if name != "chain" and registry.needed_field(cls) is None}
+
+
+def bench_case(case: Case, device: torch.device, mode: Mode, *, seconds: float) -> Iterator[MethodRow]:
+    """The methods of one case."""
+    steps: dict[str, Steps] = {}
+    states: dict[str, float] = {}
+    why_not: dict[str, str] = {}
+    for name, method in methods_at_defaults().items():
+        try:
+            training, splits = begun(case, device, method)
+            taking = (
+                CapturedSteps(training, num_examples=len(splits.train)) if mode == "captured" else EagerSteps(training)
+            )
+            steps[name] = partial(next, endless(case, training, splits, taking))
+            states[name] = state_of(training)
+            a_turn(steps[name], STEPS_A_TURN)
+            if taking.why_eager is not None:
+                why_not[name] = f"not captured: {taking.why_eager}"
+        except (ValueError, RuntimeError) as error:  # it cannot be built so, or its step cannot be captured
+            why_not[name] = str(error).splitlines()[0]
+    timings = timings_of({name: work for name, work in steps.items() if name not in why_not}, device, mode, seconds)
+    vanilla = timings["vanilla"]
+    for name, method in methods_at_defaults().items():
+        if name in why_not:
+            yield MethodRow(case.title, name, mode, None, None, None, None, states.get(name), 0, why_not[name])
+            continue
+        compared = ratio_to(vanilla, timings[name])
+        boundary = None
+        if mode == "eager" and method.acts_in("end_stage", "begin_stage"):
+            boundary = seconds_of_boundary(case, device, method) / float(np.median(vanilla))
+        numbers = compared.seconds * 1e3, compared.ratio, compared.quartiles, boundary, states[name], compared.turns
+        yield MethodRow(case.title, name, mode, *numbers)
+
+
+def timings_of(steps: Mapping[str, Steps], device: torch.device, mode: Mode, seconds: float) -> dict[str, np.ndarray]:
+    """Seconds of a step of each candidate, a value a turn."""
+    turns = {name: partial(a_turn, work, STEPS_A_TURN if mode == "captured" else 1) for name, work in steps.items()}
+    num_steps = {name: turn() for name, turn in turns.items()}
+    timings = take_turns(turns, device=device, seconds=seconds)
+    return {name: seconds / num_steps[name] for name, seconds in timings.items()}
+
+
+def state_of(training: TrainState) -> float:
+    """How much the method keeps, in copies of the network's parameters."""
+    kept = sum(tensor.numel() for state in training.plasticity.states for tensor in state.values())
+    return kept / sum(parameter.numel() for parameter in training.learner.model.parameters())
+
+
+def seconds_of_boundary(case: Case, device: torch.device, method: Method) -> float:
+    """What a method does between two stages, on a run of its own."""
+    training, splits = begun(case, device, method)
+    steps = endless(case, training, splits, EagerSteps(training))
+    seconds = []
+    for stage in range(NUM_BOUNDARIES):
+        for _ in range(WARM_UP):
+            next(steps)
+        wait_for(device)
+        start = time.perf_counter()
+        training.plasticity.end_stage(Batches(splits.train, case.batch_size, 0, stage, "end"))
+        training.plasticity.begin_stage(Batches(splits.train, case.batch_size, 0, stage + 1, "begin"))
+        wait_for(device)
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)

@@ -1,0 +1,91 @@
+"""Incremental CIFAR-100 (Dohare et al. 2024): five more classes every 200 epochs, and the best epoch goes on."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from supple_lab.data.augment import Augmentation
+from supple_lab.data.base import Examples, Facts, Splits
+from supple_lab.errors import at_least
+from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
+from supple_lab.scenarios.class_incremental import of_classes
+from supple_lab.streams import stream
+
+AUGMENTATION = Augmentation(padding="reflect", max_degrees=15.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncrementalCIFAR(Scenario):
+    """Stage k trains on groups 1 to k; outputs of classes to come are masked. One optimizer throughout.
+
+    The first ``num_validation`` images of a class are held out; at a stage's end the weights of the epoch with the best
+    accuracy on them are put back. The learning rate falls to a fifth at 30%, 60% and 80% of a stage. Images are
+    flipped, cropped and turned at random.
+    """
+
+    name = "incremental_cifar"
+    fresh_optimizer = False
+    num_stages: int = 20  # as many as groups
+    epochs: int = 200
+    batch_size: int = 90
+    num_validation: int = 50
+
+    def __post_init__(self) -> None:
+        at_least(1, self, "num_stages", "epochs", "batch_size", "num_validation")
+
+    def check(self, facts: Facts) -> None:
+        if facts.num_classes % self.num_stages:
+            raise Unsuitable(
+                f"IncrementalCIFAR cuts the classes into {self.num_stages} equal groups, but the dataset has "
+                f"{facts.num_classes} classes; choose num_stages among the divisors of that."
+            )
+        if facts.num_train // facts.num_classes <= self.num_validation:
+            raise Unsuitable(
+                f"IncrementalCIFAR.num_validation is {self.num_validation}, but a class has about "
+                f"{facts.num_train // facts.num_classes} training images; choose fewer."
+            )
+
+    def size(self, index: int, facts: Facts) -> Size:
+        num_held_out = self.num_validation * facts.num_classes
+        num_images = (facts.num_train - num_held_out) * (index + 1) // self.num_stages
+        return Size(num_images, self.epochs, self.batch_size)
+
+    def stage(self, index: int, splits: Splits, seed: int) -> Stage:
+        order = torch.randperm(splits.num_classes, generator=stream(seed, "classes"))
+        learned = order[: (index + 1) * (splits.num_classes // self.num_stages)]
+        train, test = (by_arrival(of_classes(split, learned), order) for split in (splits.train, splits.test))
+        held_out = rank_in_class(train.labels_N) < self.num_validation
+        validation, train = train.subset(held_out.nonzero()[:, 0]), train.subset((~held_out).nonzero()[:, 0])
+        if not len(train) or not len(test):
+            raise Unsuitable(
+                f"IncrementalCIFAR: the classes of stage {index + 1} have {len(train)} training and {len(test)} test "
+                "images; there must be some. Use more of the dataset."
+            )
+        return Stage(
+            train,
+            self.epochs,
+            self.batch_size,
+            {"test": test, "validation": validation},
+            milestones=tuple(int(share * self.epochs) for share in (0.3, 0.6, 0.8)),
+            decay=0.2,
+            num_classes=len(learned),
+            best_on="validation",
+            in_epoch=AUGMENTATION.in_epoch(train, seed=seed, stage=index),
+        )
+
+
+def by_arrival(examples: Examples, order: Tensor) -> Examples:
+    """The same images, each class numbered by when it arrives."""
+    arrival = order.argsort().to(examples.labels_N.device)
+    return replace(examples, labels_N=arrival[examples.labels_N])
+
+
+def rank_in_class(labels_N: Tensor) -> Tensor:
+    """How many earlier examples have the same label."""
+    by_class = labels_N.argsort(stable=True)
+    counts = labels_N.bincount()
+    starts = counts.cumsum(0) - counts
+    ranks = torch.empty_like(labels_N)
+    ranks[by_class] = torch.arange(len(labels_N), device=labels_N.device) - starts[labels_N[by_class]]
+    return ranks

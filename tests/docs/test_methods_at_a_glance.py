@@ -1,0 +1,63 @@
+"""The page "Methods at a glance" is of the methods that there are, and says of them what they do."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from supple.methods import CPR, HareTortoise, L2Init, NaP, ReDo, UseAID, Vanilla, WeightClipping
+
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+glance = importlib.import_module("methods_at_a_glance")
+
+
+def rows():
+    lines = [line for line in glance.PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {cells[0]: cells[1:] for cells in ([cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines)}
+
+
+def test_page_has_every_method_with_its_paper_and_its_defaults():
+    methods = glance.methods_at_defaults()
+    found = rows()
+    assert list(found) == list(methods), "make the page again: python tools/methods_at_a_glance.py"
+    for name, method in methods.items():
+        paper, _, acts, defaults = found[name][:4]
+        assert (paper, acts, defaults) == (
+            glance.paper(method),
+            ", ".join(glance.acts(method)),
+            glance.defaults(method),
+        )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("method", "touches"),
+    [
+        (Vanilla(), []),
+        (UseAID(), ["activation"]),
+        (L2Init(), ["gradients"]),
+        (WeightClipping(), ["weights"]),
+        (HareTortoise(), ["weights"]),
+        (NaP(), ["activation", "weights"]),
+        (ReDo(), ["units", "optimizer", "data"]),
+        (CPR(), ["units"]),
+    ],
+    ids=lambda part: getattr(part, "name", None),
+)
+def test_what_a_method_touches_is_seen_and_is_on_the_page(method, touches):
+    assert glance.touches(method) == touches
+    assert rows()[method.name][1] == ", ".join(touches)
+
+
+def test_numbers_are_those_of_the_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(glance, "ROOT", tmp_path)
+    monkeypatch.setattr(glance, "methods_at_defaults", lambda: {"vanilla": Vanilla(), "aid": UseAID()})
+    folder = tmp_path / "docs/results/methods"
+    folder.mkdir(parents=True)
+    case = glance.CASES[0].title
+    row = '{{"case": "{}", "method": "aid", "mode": "eager", "ratio": 1.234, "state": 0.5, "boundary_steps": null}}'
+    (folder / "cpu.json").write_text(f'{{"rows": [{row.format(case)}]}}')
+    page = glance.page()
+    assert f"| state | step: CPU, {case} | boundary |" in page
+    assert "| 0.50 | 1.23 | - |" in page
