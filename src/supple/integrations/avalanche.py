@@ -78,6 +78,7 @@ class PlasticityPlugin(SupervisedPlugin):
 
     def after_backward(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
         assert self.plasticity is not None
+        self.plasticity.see_loss(strategy.loss)
         self.plasticity.edit_gradients()  # before a plugin that clips
 
     def after_training_exp(self, strategy: Any, *args: Any, **kwargs: Any) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from supple.layers import PReLU
 from supple.units import Layer, UnitGraph, UnitLayer, columns_of, in_dim, out_dim
 
 Fresh = tuple[Tensor, Tensor | float]  # rows of a weight, and biases
@@ -113,7 +114,7 @@ def renew_(
     optimizer: torch.optim.Optimizer,
     partners: Sequence[Fresh] = (),
 ) -> None:
-    """Make the chosen units new: fresh weights in, a fresh norm, no weights out. What is not trained stays.
+    """Make the chosen units new: fresh weights in, a fresh norm and slope, no weights out. What is not trained stays.
 
     ``partners`` are the fresh weights and biases of the layer's partners. All weights are in their layer's own layout.
     """
@@ -122,6 +123,8 @@ def renew_(
     for partner, fresh in zip(layer.partners, partners, strict=True):
         write_rows_(partner, chosen, fresh, trained)
     reset_norm_(layer, chosen, trained=trained)
+    for entries in slopes(layer, chosen, trained):
+        entries.write_(PReLU.START)
     zero_outgoing_(layer, chosen)
 
 
@@ -165,6 +168,7 @@ def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iter
     yield from incoming(layer, chosen, trained)
     yield from norm_entries(layer, chosen, "weight", trained)
     yield from norm_entries(layer, chosen, "bias", trained)
+    yield from slopes(layer, chosen, trained)
     yield from outgoing(layer, chosen)
 
 
@@ -192,6 +196,12 @@ def norm_entries(layer: UnitLayer, chosen: Chosen, name: str, trained: set[int])
     parameter = getattr(layer.norm, name, None)
     if parameter is not None and id(parameter) in trained:
         yield Entries(parameter, 0, chosen.units_K, chosen.due_K)
+
+
+def slopes(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+    """The units' slopes, if their activation has one for each and trains it."""
+    if isinstance(layer.activation, PReLU) and id(layer.activation.weight) in trained:
+        yield Entries(layer.activation.weight, 0, chosen.units_K, chosen.due_K)
 
 
 def outgoing(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
