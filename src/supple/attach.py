@@ -140,8 +140,7 @@ class Plasticity:
                     raise NoExampleInput(
                         f"{who} traces the network, and needs an example of its inputs; {self.no_example}"
                     ) from error
-        for state, saved in zip(self._states, self._saved or (), strict=False):
-            restore_(state, saved)
+        self._restore()
         self._saved = None
 
     def edit_gradients(self) -> None:
@@ -207,8 +206,13 @@ class Plasticity:
         self._saved, self._recent = list(saved["states"]), deque(saved["recent"])
         if not self._saved:  # the first forward was still to come
             self._states = None
-        for state, before in zip(self._states or (), self._saved, strict=False):
-            restore_(state, before)
+        self._restore()
+
+    def _restore(self) -> None:
+        model = self.learner.model
+        parts = [name for named in (model.named_modules(), model.named_parameters()) for name, _ in named]
+        for state, saved in zip(self._states or (), self._saved or (), strict=False):
+            restore_(state, saved, parts=parts)
 
     def pause(self) -> None:
         """Do nothing in the optimizer's steps until ``optimizer`` is set."""

@@ -65,9 +65,23 @@ def described(value: Any) -> str:
 Named = Mapping[str, Tensor]
 
 
-def restore_(tensors: Named, saved: Named) -> None:
-    """Give the tensors their saved values, or say what does not fit."""
-    unlike = [name for name in tensors.keys() | saved.keys() if shape_of(tensors, name) != shape_of(saved, name)]
+def restore_(tensors: dict[str, Tensor], saved: Named, *, parts: Iterable[str] = ()) -> None:
+    """Give the tensors their saved values, or say what does not fit.
+
+    Those of one of the ``parts`` of a network may have been saved though there are none of it here: a method has them
+    since the part is trained, which it was not when the method was attached.
+    """
+    late = {
+        name
+        for part in parts
+        for name in saved.keys() - tensors.keys()
+        if part and name.endswith(f".{part}")
+        # Not another setting: the same is here of another part, or nothing is here of this one.
+        if any(own.startswith(name.removesuffix(part)) for own in tensors)
+        or not any(own.endswith(f".{part}") for own in tensors)
+    }
+    names = (tensors.keys() | saved.keys()) - late
+    unlike = [name for name in names if shape_of(tensors, name) != shape_of(saved, name)]
     if unlike:
         raise ValueError(
             f"the checkpoint is of another network or other settings of the method: '{min(unlike)}' has the shape "
@@ -75,6 +89,7 @@ def restore_(tensors: Named, saved: Named) -> None:
         )
     for name, tensor in tensors.items():
         tensor.copy_(saved[name])
+    tensors |= {name: saved[name].clone() for name in late}
 
 
 def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
