@@ -18,7 +18,7 @@ class Chain(Method):
     """
 
     name = "chain"
-    methods: tuple[Method, ...] = ()
+    methods: tuple[Method, ...] = ()  # in this order; on the command line by name, with options by name
 
     def __post_init__(self) -> None:
         if any(isinstance(method, Chain) for method in self.methods):
