@@ -61,6 +61,7 @@ def test_the_network_to_evaluate_is_evaluated_and_c_chain_sees_the_loss():
     own = learn(model, tortoise, [dataset()])
     assert tortoise.plasticity.states[1]["loss"] > 0
     trained = model[0].weight.clone()
+    seen.clear()  # CChain evaluates, too
     own.eval(with_classes_timeline(benchmark_from_datasets(train=[dataset()])).train_stream)
     assert seen
     assert all(torch.equal(start[0].weight, weight) for weight in seen)

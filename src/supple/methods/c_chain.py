@@ -100,7 +100,7 @@ class CChain(Method):
                 "weight: CChain(strength=1.0)."
             )
         if loss is not None:
-            size = loss.abs().double()
+            size = loss.abs().double().mean()
             learner.mean_over_ranks_(size)
             state["loss"].lerp_(size, 1.0 - self.decay)
         state["churn"].lerp_(state["next.churn"], 1.0 - self.decay)
