@@ -42,8 +42,8 @@ def draw(shade: Shade) -> Figure:
         for row, (line, hook) in enumerate(STEPS):
             box_(axes, line, height=-row, shade=shade)
             axes.text(3.35, -row + 0.2, hook, color=shade.muted, fontsize=9, va="center", family="DejaVu Sans Mono")
-            names = "\n".join(textwrap.wrap(", ".join(methods_at(hook)), 42))
-            axes.text(3.35, -row + 0.05, names, color=shade.of("aid"), fontsize=9.5, va="top", fontweight="bold")
+            names = "\n".join(textwrap.wrap(", ".join(methods_at(hook)), 52))
+            axes.text(3.35, -row + 0.05, names, color=shade.of("aid"), fontsize=8.5, va="top", fontweight="bold")
         loop_(axes, top=-2, bottom=-3, left=0.42, words="every step", shade=shade)
         loop_(axes, top=-1, bottom=-4, left=0.12, words="every stage", shade=shade)
     return figure

@@ -100,6 +100,7 @@ class Plasticity:
         self._states: list[State] | None = None
         self._saved: list[State] | None = None
         self._is_edited = self._is_skipped = False
+        self._stream: Tensor | None = None  # where the methods' draws for this step began
         self._recent: deque[Inputs] = deque()
         self._watched: tuple[nn.Module, ReadInputs] = learner.model, inputs_of
         if learner.example_input is not None:
@@ -139,12 +140,17 @@ class Plasticity:
                     raise NoExampleInput(
                         f"{who} traces the network, and needs an example of its inputs; {self.no_example}"
                     ) from error
-        for state, saved in zip(self._states, self._saved or (), strict=False):
-            restore_(state, saved)
+        self._restore()
         self._saved = None
 
     def edit_gradients(self) -> None:
-        """Let the methods edit the gradients, then clip. The step calls it, unless the loop did, once for each step."""
+        """Let the methods edit the gradients, then clip. The step does it, unless the loop did, once for each step."""
+        if self._is_edited and self._stream is not None:  # for a step that was skipped
+            self.learner.generator.set_state(self._stream)
+        self._stream = self.learner.generator.get_state()
+        self._edit()
+
+    def _edit(self) -> None:
         for method, state in zip(self.methods, self.states, strict=True):
             method.after_backward(self.learner, state)
         if self.clip_norm is not None:
@@ -200,8 +206,13 @@ class Plasticity:
         self._saved, self._recent = list(saved["states"]), deque(saved["recent"])
         if not self._saved:  # the first forward was still to come
             self._states = None
-        for state, before in zip(self._states or (), self._saved, strict=False):
-            restore_(state, before)
+        self._restore()
+
+    def _restore(self) -> None:
+        model = self.learner.model
+        parts = [name for named in (model.named_modules(), model.named_parameters()) for name, _ in named]
+        for state, saved in zip(self._states or (), self._saved or (), strict=False):
+            restore_(state, saved, parts=parts)
 
     def pause(self) -> None:
         """Do nothing in the optimizer's steps until ``optimizer`` is set."""
@@ -280,18 +291,20 @@ class Plasticity:
                 held = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
                 torch._foreach_div_([gradient for gradient in held if gradient is not None], optimizer.grad_scale)
                 optimizer.grad_scale = None
-            self.edit_gradients()
+            self._edit()
         return None
 
     def _edited(self, closure: Callable[[], Any]) -> Any:
         self._is_edited = False
         loss = closure()
+        if isinstance(loss, Tensor):
+            self.see_loss(loss)
         if not self._is_edited:
-            self.edit_gradients()
+            self._edit()
         return loss
 
     def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        is_skipped, self._is_edited, self._is_skipped = self._is_skipped, False, False
+        is_skipped, self._is_edited, self._is_skipped, self._stream = self._is_skipped, False, False, None
         if is_skipped:
             return
         self.num_steps += 1
@@ -320,6 +333,10 @@ class Plasticity:
         self._watched = module, read
         self._hook()
 
+    def see_loss(self, loss: Tensor) -> None:
+        """Take the loss of the step to come, for methods that weigh by it (CChain); a closure's is seen."""
+        self.learner.see_loss(loss)
+
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
         if not num_examples_of(inputs):
@@ -329,9 +346,12 @@ class Plasticity:
             self.init_states()
             self.learner.example_input = first_two(inputs)
         reader: Any = next(filter(reads_recent, self.methods), None)
-        if reader is None or self.recent_data is not None:
+        if any(method.reads_inputs for method in self.methods):
+            self.learner.see_inputs(inputs)
+        elif reader is None or self.recent_data is not None:
             for tap in self._handles[2:]:
                 tap.remove()
+        if reader is None or self.recent_data is not None:
             return
         num_wanted = reader.num_examples
         # A copy, if they will be among the latest when the method next acts.

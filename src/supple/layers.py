@@ -1,16 +1,19 @@
 """Activations as modules: AID and its relatives over one operator, and those it is compared with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parameter import is_lazy
 
 from supple import functional as SF
 from supple.fields import checked
 from supple.functional import require_floating_point
 from supple.random import becomes_graph, source_of_masks
+from supple.unchanged import evaluation_mode
 
 
 def is_traced(layer: nn.Module, x: Tensor | fx.Proxy) -> bool:
@@ -205,6 +208,50 @@ class SmoothLeaky(nn.Module):
         return f"slope={self.slope:g}" + ("" if self.upper is None else f", upper={self.upper:g}")
 
 
+class PReLU(LazyModuleMixin, nn.Module):
+    """Leaky ReLU with a trained slope for each unit (Rohani et al. 2025: adaptive linearity injection for ReLU).
+
+    Units lie along ``unit_dim``: without it along dimension 1, in three dimensions (tokens) along the last. Their
+    number is known from the first forward, as in torch's lazy modules: call the model once before you make an
+    optimizer, or give ``num_units``. Penalties leave the slopes alone.
+    """
+
+    START = 0.25  # torch's; the authors' is not known
+
+    def __init__(self, num_units: int | None = None, unit_dim: int | None = None) -> None:
+        super().__init__()
+        self.unit_dim = checked(unit_dim, int | None, "PReLU.unit_dim")
+        checked(num_units, int | None, "PReLU.num_units")
+        self.weight: nn.Parameter = nn.UninitializedParameter()  # type: ignore[assignment]
+        if num_units is not None:
+            self.give_width_(num_units)
+
+    def give_width_(self, num_units: int) -> None:
+        """Make the slopes."""
+        if isinstance(self.weight, nn.UninitializedParameter):
+            self.weight.materialize((num_units,))
+            with torch.no_grad():
+                self.weight.fill_(self.START)
+
+    def initialize_parameters(self, x: Tensor) -> None:
+        """What torch calls before the first forward."""
+        self.give_width_(x.shape[self.dim_of(x)])
+
+    def dim_of(self, x: Tensor) -> int:
+        """Where the units lie."""
+        return self.unit_dim if self.unit_dim is not None else (2 if x.dim() == 3 else 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        dim = self.dim_of(x) % x.dim()
+        slopes = self.weight.to(x.dtype).view([-1 if at == dim else 1 for at in range(x.dim())])
+        return torch.where(x >= 0, x, slopes * x)
+
+    def extra_repr(self) -> str:
+        return "" if isinstance(self.weight, nn.UninitializedParameter) else f"num_units={len(self.weight)}"
+
+
 class Rational(nn.Module):
     """A trained rational function of degrees 5 and 4 that starts near a leaky ReLU (Delfosse et al. 2024)."""
 
@@ -229,6 +276,26 @@ class Rational(nn.Module):
         for coefficient in below:
             below_sum = below_sum * wide + coefficient
         return (above_sum / (1.0 + (below_sum * wide).abs())).to(x.dtype)
+
+
+TRAINED_SHAPES = (PReLU, Rational)  # what they learn is the shape of a function, and no penalty draws it to 0
+
+
+@torch.no_grad()
+def give_widths_(model: nn.Module, example_input: Any) -> None:
+    """Run a model once in evaluation mode if it holds parameters whose number only a forward tells, or refuse it."""
+    lazy = [name for name, parameter in model.named_parameters() if is_lazy(parameter)]
+    if not lazy:
+        return
+    if example_input is None:
+        raise ValueError(
+            f"'{lazy[0]}' has no shape before the model's first forward. Call model(x) once before you make the "
+            "optimizer, or pass a batch: example_input=x."
+        )
+    by_name = isinstance(example_input, Mapping)
+    args = example_input if isinstance(example_input, tuple) else (example_input,)
+    with evaluation_mode(model):
+        model(**example_input) if by_name else model(*args)
 
 
 def normal_like(x: Tensor) -> Tensor:

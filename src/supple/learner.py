@@ -14,6 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
+from supple.input_tap import InputTap
+from supple.layers import TRAINED_SHAPES, give_widths_
 from supple.units import Inputs, Layer, UnitGraph, UnitLayer, arguments_of, is_layer
 from supple.units.surgery import trained_by
 
@@ -63,9 +65,23 @@ def described(value: Any) -> str:
 Named = Mapping[str, Tensor]
 
 
-def restore_(tensors: Named, saved: Named) -> None:
-    """Give the tensors their saved values, or say what does not fit."""
-    unlike = [name for name in tensors.keys() | saved.keys() if shape_of(tensors, name) != shape_of(saved, name)]
+def restore_(tensors: dict[str, Tensor], saved: Named, *, parts: Iterable[str] = ()) -> None:
+    """Give the tensors their saved values, or say what does not fit.
+
+    Those of one of the ``parts`` of a network may have been saved though there are none of it here: a method has them
+    since the part is trained, which it was not when the method was attached.
+    """
+    late = {
+        name
+        for part in parts
+        for name in saved.keys() - tensors.keys()
+        if part and name.endswith(f".{part}")
+        # Not another setting: the same is here of another part, or nothing is here of this one.
+        if any(own.startswith(name.removesuffix(part)) for own in tensors)
+        or not any(own.endswith(f".{part}") for own in tensors)
+    }
+    names = (tensors.keys() | saved.keys()) - late
+    unlike = [name for name in names if shape_of(tensors, name) != shape_of(saved, name)]
     if unlike:
         raise ValueError(
             f"the checkpoint is of another network or other settings of the method: '{min(unlike)}' has the shape "
@@ -73,6 +89,7 @@ def restore_(tensors: Named, saved: Named) -> None:
         )
     for name, tensor in tensors.items():
         tensor.copy_(saved[name])
+    tensors |= {name: saved[name].clone() for name in late}
 
 
 def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
@@ -174,6 +191,7 @@ class Learner:
         self.model = model.module if isinstance(model, DistributedDataParallel) else model
         self.optimizer = optimizer
         self.example_input = example_input
+        give_widths_(self.model, example_input)
         tensors = itertools.chain(self.model.named_parameters(), self.model.named_buffers())
         self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
         self.process_group = process_group_of(model) if process_group is None else process_group
@@ -185,6 +203,7 @@ class Learner:
         self._loss = loss
         self._units: UnitGraph | None = None
         self._named: dict[int, tuple[str, nn.Parameter]] = {}
+        self._shapes: set[int] = set()  # of activations, among the named ones
         self._layers: dict[str, Layer] = {}
         self._unwatch()
 
@@ -206,15 +225,22 @@ class Learner:
     def _unwatch(self) -> None:
         self._features: dict[str, Tensor] | None = None
         self._versions: dict[str, int | None] = {}  # of the features when they were kept
+        self._gradients: dict[str, Tensor] | None = None
+        self._watches_inputs = False
+        self.inputs: Inputs | None = None  # of the last training forward, if they are watched
+        self.seen_loss: Tensor | None = None
         self._taps: list[RemovableHandle] = []
 
     def __getstate__(self) -> dict[str, Any]:
         """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
-        watches = self._features is not None
+        watches = self._features is not None, self._gradients is not None, self._watches_inputs
         return {
             **self.__dict__,
             "_features": None,
+            "_gradients": None,
             "_versions": {},
+            "inputs": None,
+            "seen_loss": None,
             "_taps": [],
             "_watches": watches,
             "_named": {},
@@ -222,10 +248,14 @@ class Learner:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        watches = state.pop("_watches")
-        self.__dict__.update(state)
-        if watches:
+        features, gradients, inputs = state.pop("_watches")
+        self.__dict__.update(state, _watches_inputs=False)
+        if features:
             self.features  # noqa: B018
+        if gradients:
+            self.gradients  # noqa: B018
+        if inputs:
+            self.watch_inputs()
 
     def state_dict(self) -> dict[str, Any]:
         """What the model does not hold: where it started from, and where the method's random stream is."""
@@ -286,6 +316,15 @@ class Learner:
                     self._taps.append(source.register_forward_hook(tap))
         return self._features
 
+    @property
+    def gradients(self) -> dict[str, Tensor]:
+        """Gradients of the loss by what each activation site gave, of the last backward, from the first use on."""
+        if self._gradients is None:
+            self._gradients = {}
+            for layer in self.units:
+                self._taps.append(layer.activation.register_forward_hook(GradientTap(layer.name, self._gradients)))
+        return self._gradients
+
     def take_feature(self, site: str) -> Tensor:
         """The post-activation of one site, once for each forward, or an error that says how to have one.
 
@@ -309,11 +348,27 @@ class Learner:
             )
         return feature
 
+    def watch_inputs(self) -> None:
+        """See what the model is trained on from now on."""
+        if not self._watches_inputs:
+            self._watches_inputs = True
+            self._taps.append(self.model.register_forward_pre_hook(InputTap(self.see_inputs), with_kwargs=True))
+
+    def see_inputs(self, inputs: Inputs) -> None:
+        """Take the inputs of a training forward; for loops that call another module than the model."""
+        self.inputs = inputs
+
+    def see_loss(self, loss: Tensor) -> None:
+        """Take the loss of the step to come, for methods that weigh by it."""
+        self.seen_loss = loss.detach()
+
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
         trained = trained_by(self.optimizer)
         if not trained <= self._named.keys():  # walking through the model takes longer than the rest of a small step
             self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+            activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
+            self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
         return {name: parameter for key, (name, parameter) in self._named.items() if key in trained}
 
     def layers(self) -> dict[str, Layer]:
@@ -328,6 +383,11 @@ class Learner:
         for name in (name for name, _, gradient in named if gradient.is_sparse):
             raise ValueError(f"'{name}' has sparse gradients, which no method edits; make its layer with sparse=False.")
         return [name for name, _, _ in named], [p for _, p, _ in named], [gradient for _, _, gradient in named]
+
+    def penalised(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
+        """As ``trained``, without what gives an activation its shape (slopes of PReLU, Rational's coefficients)."""
+        kept = [row for row in zip(*self.trained(), strict=True) if id(row[1]) not in self._shapes]
+        return [name for name, _, _ in kept], [p for _, p, _ in kept], [gradient for _, _, gradient in kept]
 
     def name_of(self, parameter: Tensor) -> str:
         """The parameter's name in the model; empty if it is not one of its parameters."""
@@ -418,3 +478,25 @@ class FeatureTap:
 
     def __reduce__(self) -> tuple[type["FeatureTap"], tuple[str]]:
         return FeatureTap, (self.site,)
+
+
+class GradientTap:
+    """A forward hook that keeps the gradient of what an activation gives; in copies of the model it is dead."""
+
+    def __init__(self, site: str, gradients: dict[str, Tensor] | None = None) -> None:
+        self.site, self.gradients = site, gradients
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if self.gradients is not None and module.training and output.requires_grad:
+            output.register_hook(self.keep)
+
+    def keep(self, gradient: Tensor) -> None:
+        """Take it during the backward."""
+        if self.gradients is not None:
+            self.gradients[self.site] = gradient.detach()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "GradientTap":
+        return GradientTap(self.site)
+
+    def __reduce__(self) -> tuple[type["GradientTap"], tuple[str]]:
+        return GradientTap, (self.site,)

@@ -116,7 +116,7 @@ def check_field(kind: str, name: str | None, flag: str) -> None:
     """UnknownName if the part of that name has no such field."""
     entry = registry.entries(kind).get("atari" if name in GAMES else name or "")
     field = flag.split(".")[1].replace("-", "_")
-    if entry is not None and field not in entry.fields:
+    if entry is not None and field not in entry.fields and flag.count(".") == 1:  # else of a method in a chain
         known = [f"--{kind}.{one.replace('_', '-')}" for one in entry.fields]
         raise registry.UnknownName(registry.no_such(f"option of {name}", flag, known or ["none"]))
 

@@ -194,6 +194,8 @@ class Form:
                 self.choose(part, Option(flag, None, default, "", content, own.name))
             elif part is not None:  # its options stand beside those of the whole
                 content[own.name] = self.open_part(part, prefix)
+            elif any(registry.kind_of(member) == "method" for member in filter(None, map(part_of, get_args(kind)))):
+                self.choose_several(Option(flag, kind, default, texts_of(cls).get(own.name, ""), content, own.name))
             elif not any(map(part_of, get_args(kind))):  # metrics, which commands choose by their names
                 flag = flag.replace("--", "--no-") if default is True else flag
                 self.options[flag] = Option(flag, kind, default, texts_of(cls).get(own.name, ""), content, own.name)
@@ -209,8 +211,12 @@ class Form:
         given = [" ".join(values) for values in self.given.get(flag, ())]
         if len(given) > 1:
             raise UserError(
-                f"{flag} is given {len(given)} times ({', '.join(given)}), but a run has one {kind}: "
-                f"{kind}s are complete in themselves and do not combine. Start a run for each."
+                f"{flag} is given {len(given)} times ({', '.join(given)}), but a run has one {kind}"
+                + (
+                    f". Chain them: {flag} chain {flag}.methods {' '.join(given)}."
+                    if kind == "method"
+                    else f": {kind}s are complete in themselves and do not combine. Start a run for each."
+                )
             )
         name = given[0] if given else default_name
         if name is MISSING or name in none:
@@ -221,6 +227,19 @@ class Form:
         cls: Any = registry.find(base, decided["kind"])
         start = default if type(default) is cls else None
         option.content[option.key] = self.open_part(cls, f"{flag}.", start=start, decided=decided)
+
+    def choose_several(self, option: Option) -> None:
+        """Add the option that chooses the methods of a chain, and their options beside it: --method.redo.threshold."""
+        base, names = get_args(option.kind)[0], [name for values in self.given.get(option.flag, ()) for name in values]
+        if len(set(names)) < len(names):
+            raise UserError(f"{option.flag} takes each method once; got {' '.join(names)}.")
+        prefix = option.flag.rpartition(".")[0]
+        if names:
+            option.content[option.key] = [
+                self.open_part(registry.find(base, name), f"{prefix}.{name.replace('_', '-')}.", decided={"kind": name})
+                for name in names
+            ]
+        self.options[option.flag] = option._replace(kind=tuple[str, ...], content={})  # which is taken here
 
     def fill(self) -> None:
         """Take what was given; UserError if an option is unknown, given twice, or lacking."""

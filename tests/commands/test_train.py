@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from small_runs import small_spec
+from supple.methods import Chain, L2Init, ReDo
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.full_reset import FullReset
@@ -47,6 +48,12 @@ def test_command_line_spells_the_same_run_as_python():
     assert train_of(f"{SMALL} --method aid --method.relu-prob 0.8 --seed 3").spec() == small_spec(
         UseAID(relu_prob=0.8), seed=3
     )
+
+
+def test_methods_are_chained_by_their_names():
+    line = "--method chain --method.methods l2_init redo --method.redo.threshold 0.1 --method.l2-init.strength 0.01"
+    chain = Chain(methods=(L2Init(strength=0.01), ReDo(threshold=0.1)))
+    assert train_of(f"{SMALL} {line}").spec() == small_spec(chain)
 
 
 def test_every_field_of_every_part_can_be_set():
@@ -105,6 +112,12 @@ def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):
     [
         ("--scenario class_incremental", "20 equal groups, but the dataset has 10 classes; choose num_stages among"),
         ("--scenario random_label --scenario class_incremental", "scenarios are complete in themselves"),
+        ("--method l2_init --method redo", "Chain them: --method chain --method.methods l2_init redo."),
+        ("--method chain", "chain needs methods, such as --method.methods l2_init redo"),
+        ("--method chain --method.methods l2 l2", "--method.methods takes each method once; got l2 l2."),
+        ("--method chain --method.methods l2 rdeo", "no method named 'rdeo'. Did you mean 'redo'?"),
+        ("--method chain --method.methods l2 --method.l2.strenght 1", "Did you mean '--method.l2.strength'?"),
+        ("--method chain --method.methods redo cbp", "ReDo and CBP both renew units"),
         ("--method aid --method.relu-prob 1.2", "UseAID.relu_prob is the probability of the ReLU branch, in [0, 1]"),
         ("--method l2 --method.strength nan", "method.strength must be a finite number; got nan."),
         ("--method vanilla --method.relu-prob 0.5", "--method.relu-prob"),

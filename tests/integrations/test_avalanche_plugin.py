@@ -17,7 +17,7 @@ from avalanche.training.supervised import Naive  # noqa: E402
 from torch.utils.data import TensorDataset  # noqa: E402
 
 from supple.integrations.avalanche import PlasticityPlugin  # noqa: E402
-from supple.methods import ReDo  # noqa: E402
+from supple.methods import CChain, HareTortoise, ReDo  # noqa: E402
 
 
 class WithTargets(TensorDataset):
@@ -52,6 +52,21 @@ def test_plugin_trains_as_the_plain_loop_does(name):
     assert same_weights(model, train_plainly(METHODS[name], stages, clip=None))
     assert name == "vanilla" or not same_weights(model, train_plainly(METHODS["vanilla"], stages, clip=None))
     assert plugin.plasticity.stage == 2
+
+
+def test_the_network_to_evaluate_is_evaluated_and_c_chain_sees_the_loss():
+    model, start, seen = network(), network(), []
+    model.register_forward_hook(lambda own, args, output: None if own.training else seen.append(own[0].weight.clone()))
+    tortoise = PlasticityPlugin([HareTortoise(momentum=1.0, every=10**6), CChain()])  # a tortoise that stays
+    own = learn(model, tortoise, [dataset()])
+    assert tortoise.plasticity.states[1]["loss"] > 0
+    trained = model[0].weight.clone()
+    seen.clear()  # CChain evaluates, too
+    own.eval(with_classes_timeline(benchmark_from_datasets(train=[dataset()])).train_stream)
+    assert seen
+    assert all(torch.equal(start[0].weight, weight) for weight in seen)
+    assert torch.equal(model[0].weight, trained)
+    assert not torch.equal(start[0].weight, trained)
 
 
 class Growing(nn.Module):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from supple import attach
-from supple.methods import CBP, L2Init, ReDo, UseAID
+from supple.methods import CBP, HareTortoise, L2Init, ReDo, UseAID
 from timm_shim import declare_operators
 
 declare_operators()
@@ -65,6 +65,26 @@ def test_callback_trains_as_the_plain_loop_does(name):
     fit(callback, module, epochs=4, data=[loader(), loader()], gradient_clip_val=CLIP)
     assert same_weights(module.net, train_plainly(METHODS[name], [batches() * 2] * 2))
     assert name == "vanilla" or not same_weights(module.net, train_plainly(METHODS["vanilla"], [batches() * 2] * 2))
+
+
+def test_the_network_to_evaluate_is_validated_and_tested():
+    seen = []
+
+    class Watched(Module):
+        def validation_step(self, batch, batch_idx):
+            seen.append(copy.deepcopy(self.net.state_dict()))
+
+        test_step = validation_step
+
+    module, start = Watched(), Module().net.state_dict()
+    callback = PlasticityCallback(HareTortoise(momentum=1.0, every=10**6), part="net")  # a tortoise that stays
+    trainer = fit(callback, module, data=[loader(), loader()])
+    trained = copy.deepcopy(module.net.state_dict())
+    trainer.test(module, loader(), verbose=False)
+    assert len(seen) > 10
+    assert all(torch.equal(start[name], tensor) for weights in seen for name, tensor in weights.items())
+    assert all(torch.equal(trained[name], tensor) for name, tensor in module.net.state_dict().items())
+    assert not torch.equal(start["0.weight"], trained["0.weight"])
 
 
 def test_gradients_are_edited_once_per_step_when_batches_are_accumulated():

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple import AID
-from supple.layers import AIDGauss, AIDMean, NormReLU, Rational, SmoothLeaky
+from supple import AID, Learner, convert, load_converted, save_converted
+from supple.layers import AIDGauss, AIDMean, NormReLU, PReLU, Rational, SmoothLeaky
 from supple.random import mask_stream
 
 
@@ -90,3 +90,39 @@ def test_slopes_and_probabilities_out_of_range_are_refused():
     for make in (lambda: AIDMean(1.5), lambda: AIDGauss(-0.1), lambda: SmoothLeaky(0.5, upper=0.1)):
         with pytest.raises(ValueError, match=r"got"):
             make()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "unit_dim"), [((5, 3), 1, None), ((2, 3, 4, 4), 1, None), ((2, 7, 3), 2, None), ((2, 3, 7), 1, 1)]
+)
+def test_prelu_has_a_slope_for_each_unit_from_its_first_forward_on(shape, dim, unit_dim):
+    layer = PReLU(unit_dim=unit_dim)
+    x = torch.randn(shape)
+    torch.testing.assert_close(layer(x), torch.where(x > 0, x, 0.25 * x))
+    slopes = torch.tensor([0.0, 0.5, 1.0])
+    with torch.no_grad():
+        layer.weight.copy_(slopes)
+    expected = torch.where(x > 0, x, slopes.view([-1 if at == dim else 1 for at in range(len(shape))]) * x)
+    torch.testing.assert_close(layer(x), expected)
+    layer(x).sum().backward()
+    assert layer.weight.grad.shape == (3,)
+    assert len(PReLU(num_units=4).weight) == 4
+
+
+def test_converted_model_gets_its_slopes_from_a_forward_or_an_example(tmp_path):
+    model, x = convert(fresh(), PReLU()), torch.randn(6, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=r"'1.weight' has no shape before the model's first forward. Call model\(x\)"):
+        Learner(model, optimizer)
+    Learner(model, optimizer, example_input=x)
+    assert [len(model[at].weight) for at in (1, 3)] == [4, 5]
+    model(x).sum().backward()
+    optimizer.step()
+    assert (model[1].weight != 0.25).all()
+    save_converted(model, tmp_path / "model.pt")
+    again = load_converted(tmp_path / "model.pt", fresh())
+    assert torch.equal(again(x), model(x))
+
+
+def fresh():
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))

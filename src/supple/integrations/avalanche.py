@@ -6,6 +6,7 @@ What a method does at the end of an experience is done when the next one begins,
 A classifier that grows with the experiences is followed: what is new in it counts as initial as it comes.
 """
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -46,6 +47,7 @@ class PlasticityPlugin(SupervisedPlugin):
         self.methods = checked_methods(method or Vanilla())
         self.monitor_every, self.writer, self.seed = monitor_every, writer, seed
         self.plasticity: Plasticity | None = None
+        self._evaluation = contextlib.ExitStack()  # open while the network to evaluate is in the model's place
         self._is_new = False  # whether an experience is about to begin
         self._data: StageData | None = None  # of the experience that is under way
 
@@ -78,11 +80,19 @@ class PlasticityPlugin(SupervisedPlugin):
 
     def after_backward(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
         assert self.plasticity is not None
+        self.plasticity.see_loss(strategy.loss)
         self.plasticity.edit_gradients()  # before a plugin that clips
 
     def after_training_exp(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
         assert self.plasticity is not None
         self.plasticity.pause()
+
+    def before_eval(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        if self.plasticity is not None:
+            self._evaluation.enter_context(self.plasticity.evaluation())
+
+    def after_eval(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        self._evaluation.close()
 
     def _begin(self, strategy: Any) -> Plasticity:
         model = strategy.model

@@ -7,6 +7,7 @@ and not yet clipped (``on_after_backward`` comes once per accumulated batch, and
 start of the next batch, so that nothing is done after the last one. Each call of ``fit`` is a stage as well.
 """
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -62,6 +63,7 @@ class PlasticityCallback(Callback):
         self._saved: dict[str, Any] = {}
         self._data: StageData | None = None  # of the stage that is under way
         self._batch: Any = None  # the one that is trained on
+        self._evaluation = contextlib.ExitStack()  # open while the network to evaluate is in the model's place
         self._is_compared = False  # whether the network's inputs were, with those of the batch
 
     @property
@@ -104,7 +106,19 @@ class PlasticityCallback(Callback):
         if self.plasticity is not None:
             self.plasticity.pause()
 
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self._evaluation.close()
+        if self.plasticity is not None:
+            self._evaluation.enter_context(self.plasticity.evaluation())
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self._evaluation.close()
+
+    on_test_start = on_predict_start = on_validation_start
+    on_test_end = on_predict_end = on_validation_end
+
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._evaluation.close()
         self.on_train_end(trainer, pl_module)
 
     def state_dict(self) -> dict[str, Any]:

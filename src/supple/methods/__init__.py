@@ -14,6 +14,8 @@ from supple.methods.activations import (
     UseIdentity,
     UseLayerNorm,
     UseLeakyReLU,
+    UsePReLU,
+    UseRandomSmoothLeaky,
     UseRational,
     UseRReLU,
     UseSigmoid,
@@ -23,8 +25,10 @@ from supple.methods.activations import (
 )
 from supple.methods.adamo import AdamO
 from supple.methods.base import Method, State
+from supple.methods.c_chain import CChain
 from supple.methods.cbp import CBP
 from supple.methods.chain import Chain
+from supple.methods.controls import DecoupledDecay, EqualBetas, FreshOptimizer
 from supple.methods.cpr import CPR
 from supple.methods.dash import DASH
 from supple.methods.fire import FIRE
@@ -32,6 +36,7 @@ from supple.methods.full_reset import FullReset
 from supple.methods.hare_tortoise import HareTortoise
 from supple.methods.head_reset import HeadReset
 from supple.methods.l2 import L2
+from supple.methods.l2_er import L2ER
 from supple.methods.l2_init import L2Init
 from supple.methods.nap import NaP
 from supple.methods.parseval import Parseval
@@ -53,12 +58,17 @@ __all__ = [
     "DASH",
     "FIRE",
     "L2",
+    "L2ER",
     "SEWC",
     "SNR",
     "TRAC",
     "UPGD",
     "AdamO",
+    "CChain",
     "Chain",
+    "DecoupledDecay",
+    "EqualBetas",
+    "FreshOptimizer",
     "FullReset",
     "HareTortoise",
     "HeadReset",
@@ -84,7 +94,9 @@ __all__ = [
     "UseIdentity",
     "UseLayerNorm",
     "UseLeakyReLU",
+    "UsePReLU",
     "UseRReLU",
+    "UseRandomSmoothLeaky",
     "UseRational",
     "UseSiLU",
     "UseSigmoid",

@@ -18,6 +18,7 @@ from supple.layers import (
     Fourier,
     Identity,
     NormReLU,
+    PReLU,
     Rational,
     ReLUDropout,
     RReLU,
@@ -185,7 +186,7 @@ class UseLeakyReLU(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class UseSmoothLeaky(Method):
-    """Smooth-Leaky (Lillo & Cheney 2026); with ``upper`` its random form."""
+    """Smooth-Leaky (Lillo & Cheney 2026); with ``upper`` the slope is drawn per element (random_smooth_leaky)."""
 
     name = "smooth_leaky"
     slope: float = 0.1  # below 0.09 it is not monotone
@@ -197,6 +198,31 @@ class UseSmoothLeaky(Method):
 
     def activation(self) -> nn.Module:
         return SmoothLeaky(self.slope, self.upper, self.sharpness)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseRandomSmoothLeaky(Method):
+    """Smooth-Leaky with slopes drawn per element; in evaluation their mean."""
+
+    name = "random_smooth_leaky"
+    lower_slope: float = 1 / 8
+    upper_slope: float = 1 / 3  # RReLU's bounds, a guess: the authors' were not found
+
+    def __post_init__(self) -> None:
+        self.activation()
+
+    def activation(self) -> nn.Module:
+        return SmoothLeaky(self.lower_slope, self.upper_slope)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsePReLU(Method):
+    """Leaky ReLU with a trained slope for each unit; for ReLU this is AdaLin (Rohani et al. 2025)."""
+
+    name = "prelu"
+
+    def activation(self) -> nn.Module:
+        return PReLU()
 
 
 @dataclass(frozen=True, kw_only=True)

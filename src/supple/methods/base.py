@@ -29,6 +29,8 @@ class Method(Checked, ABC):
     follows: ClassVar[tuple[str, ...]] = ()  # hooks in which it only follows the training
     renews_units: ClassVar[bool] = False  # two methods that do cannot work side by side
     reads_data: ClassVar[bool] = False  # runs the network on the batches of a stage
+    reads_inputs: ClassVar[bool] = False  # sees what the network is trained on
+    looks_at_values: ClassVar[bool] = False  # inside a step, so that no CUDA graph can hold it
     counts_steps: ClassVar[bool] = False  # has a field ``every`` that it obeys by itself, in after_step
     is_elementwise: ClassVar[bool] = False  # looks at each entry of a parameter alone, so that shards will do
 

@@ -18,7 +18,7 @@ class Chain(Method):
     """
 
     name = "chain"
-    methods: tuple[Method, ...] = ()
+    methods: tuple[Method, ...] = ()  # in this order; on the command line by name, with options by name
 
     def __post_init__(self) -> None:
         if any(isinstance(method, Chain) for method in self.methods):
@@ -39,6 +39,11 @@ class Chain(Method):
     def reads_data(self) -> bool:  # type: ignore[override]
         """Whether one of them does."""
         return any(method.reads_data for method in self.methods)
+
+    @property
+    def reads_inputs(self) -> bool:  # type: ignore[override]
+        """Whether one of them does."""
+        return any(method.reads_inputs for method in self.methods)
 
     @property
     def is_elementwise(self) -> bool:  # type: ignore[override]

@@ -1,8 +1,10 @@
-"""Gradient score of units (Liu et al. 2025): how large the gradients of their incoming weights are in their layer."""
+"""Gradient score of units (Liu et al. 2025): how large their gradients are beside those of their layer."""
 
 import torch
 from torch import Tensor
 
+from supple.learner import Learner
+from supple.methods.activity import mean_magnitude
 from supple.units import UnitLayer, out_dim
 from supple.units.surgery import producers_of
 
@@ -10,7 +12,7 @@ SILENT = 1e-12  # a layer whose mean gradient is below this was no part of the l
 
 
 def gradient_score(layer: UnitLayer) -> Tensor | None:
-    """mean |gradient| of each unit over the layer's mean; 1 for all if that is no number above 0, None without any."""
+    """mean |gradient| of each unit's incoming weights over the layer's mean; None without any."""
     rows = [
         producer.weight.grad.abs().movedim(out_dim(producer), 0).flatten(1)
         for producer in producers_of(layer)
@@ -18,7 +20,21 @@ def gradient_score(layer: UnitLayer) -> Tensor | None:
     ]
     if not rows:
         return None
-    size_U = torch.cat(rows, dim=1).mean(dim=1, dtype=torch.float32)
+    return over_mean(torch.cat(rows, dim=1).mean(dim=1, dtype=torch.float32))
+
+
+def activation_score(learner: Learner, layer: UnitLayer) -> Tensor | None:
+    """The same of the gradients at the activation: mean |dL/dh| over examples and space, as the paper's text has it."""
+    gradient = learner.gradients.pop(layer.name, None)
+    if gradient is None:
+        return None
+    size_U = mean_magnitude(layer, gradient)
+    learner.mean_over_ranks_(size_U)
+    return over_mean(size_U)
+
+
+def over_mean(size_U: Tensor) -> Tensor:
+    """Sizes over their mean; 1 for all if that is no number above 0."""
     mean = size_U.mean()
     is_there = (mean >= SILENT) & mean.isfinite()
     return torch.where(is_there, size_U / torch.where(is_there, mean, 1.0), torch.ones_like(size_U))

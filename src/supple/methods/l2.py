@@ -25,6 +25,6 @@ class L2(Method):
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
-        _, thetas, gradients = learner.trained()
+        _, thetas, gradients = learner.penalised()
         if gradients:  # torch's loops over tensors refuse to be empty
             torch._foreach_add_(gradients, thetas, alpha=self.strength)

@@ -25,7 +25,7 @@ class L2Init(Method):
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
-        names, thetas, gradients = learner.trained()
+        names, thetas, gradients = learner.penalised()
         if not names:  # torch's loops over tensors refuse to be empty
             return
         away = torch._foreach_sub(thetas, learner.initial_values(names))

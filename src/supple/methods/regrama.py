@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from supple import functional as SF
 from supple.learner import Batch, Learner
 from supple.methods.base import Method, State, check_period, non_negative
-from supple.methods.gradient_score import gradient_score
+from supple.methods.gradient_score import activation_score, gradient_score
 from supple.methods.redo import draw_bias
 from supple.methods.renewal import (
     Moments,
@@ -29,8 +30,9 @@ class ReGraMa(Method):
     """Renews units whose gradient score is at most ``threshold``, from the first hidden layer to the last.
 
     The score is mean |dL/dw| over a unit's incoming weights, by the gradients of the latest step, over its mean in the
-    layer. The paper's text takes the gradient at the activation; ours is what public code takes, and is at hand after
-    any backward. A layer without gradients stays. ``max_share`` bounds the units of a layer renewed at once.
+    layer. The paper's text takes mean |dL/dh| at the activation, ``signal`` "activation"; "incoming" is what public
+    code takes, and is at hand after any backward. They differ: a batch's weight gradients can cancel, and vanish with
+    the inputs. A layer without gradients stays. ``max_share`` bounds the units of a layer renewed at once.
     """
 
     name = "regrama"
@@ -40,6 +42,7 @@ class ReGraMa(Method):
     max_share: float = 1.0
     moments: Moments = "per_entry"
     every: int | None = None  # optimizer steps, the authors' 1,000; None: between stages
+    signal: Literal["incoming", "activation"] = field(default="incoming", metadata={"later": True})
 
     def __post_init__(self) -> None:
         non_negative(self.threshold, "ReGraMa.threshold is the score up to which a unit is inactive")
@@ -50,6 +53,8 @@ class ReGraMa(Method):
         layers = self.layers(learner)
         warn_of_others(learner.units, learner.optimizer, "ReGraMa", served=layers)
         warn_of_optimizer(learner.optimizer, self.moments, "ReGraMa")
+        if self.signal == "activation":
+            learner.gradients  # noqa: B018  # watch them from now on
         state = first_clocks(learner, layers, self.moments)
         return state | {f"score.{layer.name}": torch.ones(layer.num_units, device=learner.device) for layer in layers}
 
@@ -64,7 +69,7 @@ class ReGraMa(Method):
     def after_step(self, learner: Learner, state: State) -> None:
         take_own_steps_(learner, state)
         for layer in self.layers(learner):  # at each step: at a stage's end a loop may have no gradients any more
-            score_U = gradient_score(layer)
+            score_U = activation_score(learner, layer) if self.signal == "activation" else gradient_score(layer)
             if score_U is not None:
                 state.setdefault(f"score.{layer.name}", torch.ones_like(score_U)).copy_(score_U)
 

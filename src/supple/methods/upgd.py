@@ -1,13 +1,17 @@
 """UPGD (Elsayed & Mahmood 2024): useful weights are protected from the gradient, and idle ones get noise."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from supple.learner import Learner
 from supple.methods.base import Method, State, non_negative
+from supple.methods.renewal import layers_reached
+from supple.units import UnitLayer, in_dim, out_dim
+from supple.units.surgery import producers_of, renewable_layers, warn_of_others
 
 SMALLEST = 1e-12  # of the utility that others are divided by
 
@@ -22,8 +26,11 @@ class UPGD(Method):
     ``adaptive`` is for Adam (AdaUPGD): it sees the raw gradient, and its step is gated: 2 (1 - s) times it, less
     2 lr (1 - s) noise and lr * weight_decay * w.
 
+    ``per`` "unit" is the feature-wise form: the utility of a hidden unit is the sum over its outgoing weights, and
+    gates its incoming weights, bias and norm. All else, such as the output layer, trains plainly and without noise.
+
     ``reference``: as in the authors' code the maximum is that of utilities without the correction, which freezes
-    useful weights for the first 1 / (1 - beta) steps. The feature-wise form is not here.
+    useful weights for the first 1 / (1 - beta) steps.
     """
 
     name = "upgd"
@@ -34,27 +41,43 @@ class UPGD(Method):
     scope: Literal["global", "local"] = "global"
     adaptive: bool = False
     reference: bool = False
+    per: Literal["weight", "unit"] = field(default="weight", metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.beta < 1.0:
             raise ValueError(f"UPGD.beta is the decay of the running utility, in [0, 1); got {self.beta}.")
         non_negative(self.sigma, "UPGD.sigma is the standard deviation of the noise")
         non_negative(self.weight_decay, "UPGD.weight_decay is the weight of the decay")
+        if self.adaptive and self.per == "unit":
+            raise ValueError('UPGD.adaptive is the form of weights; leave it out, or per="unit".')
 
     def init(self, learner: Learner) -> State:
         steps = torch.zeros((), dtype=torch.float64, device=learner.device)
         state: State = {"steps": steps, "next.steps": steps.clone()}
+        if self.per == "unit":
+            layers = self.layers(learner)
+            warn_of_others(learner.units, learner.optimizer, "UPGD", served=layers)
+            for layer in layers:
+                state |= self.first_record(layer.name, torch.zeros(layer.num_units, device=learner.device))
+            return state
         for name, parameter in learner.model.named_parameters():
             state |= self.first_record(name, parameter.detach())
         return state
 
-    def first_record(self, name: str, theta: Tensor) -> State:
-        """What is remembered of a parameter before its first step."""
-        wide = torch.zeros_like(theta, dtype=torch.promote_types(theta.dtype, torch.float32))  # a slow mean
+    def first_record(self, name: str, like: Tensor) -> State:
+        """What is remembered of a parameter, or of a layer's units, before the first step."""
+        wide = torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))  # a slow mean
         record = {f"utility.{name}": wide, f"next.utility.{name}": wide.clone()}
         if self.adaptive:
-            record |= {f"next.old.{name}": theta.clone(), f"next.noise.{name}": torch.zeros_like(theta)}
+            record |= {f"next.old.{name}": like.clone(), f"next.noise.{name}": torch.zeros_like(like)}
         return record
+
+    def layers(self, learner: Learner) -> list[UnitLayer]:
+        """The layers whose units have weights of their own."""
+        return renewable_layers(learner.units, learner.optimizer, "UPGD")
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return layers_reached(learner, self.layers(learner)) if self.per == "unit" else super().reach(learner)
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
@@ -62,21 +85,26 @@ class UPGD(Method):
         if not trained:
             return
         state["next.steps"].copy_(state["steps"] + 1)
+        gains = self.gains(learner)
+        for key, gain in gains.items():
+            if f"utility.{key}" not in state:  # it came later
+                state |= self.first_record(key, learner.model.get_parameter(key) if self.per == "weight" else gain)
+            utility = state[f"utility.{key}"]
+            state[f"next.utility.{key}"].copy_(utility.lerp(gain.to(utility.dtype), 1.0 - self.beta))
+        free = self.free_shares(state, list(gains))
+        if self.per == "unit":
+            free = {name: share for layer in self.layers(learner) for name, share in spread(learner, layer, free)}
         for name, theta, gradient in trained:
-            if f"utility.{name}" not in state:  # it came later
-                state |= self.first_record(name, theta.detach())
-            utility = state[f"utility.{name}"]
-            gain = (-gradient * theta).to(utility.dtype)
-            state[f"next.utility.{name}"].copy_(utility.lerp(gain, 1.0 - self.beta))
-        free = self.free_shares(state, [name for name, _, _ in trained])
-        for name, theta, gradient in trained:
-            free[name] = free[name].to(theta.dtype)
+            if name not in free:
+                gradient.add_(theta, alpha=self.weight_decay)
+                continue
+            share = free[name].to(theta.dtype)
             noise = torch.empty_like(theta).normal_(generator=learner.generator).mul_(self.sigma)
             if self.adaptive:
                 state[f"next.old.{name}"].copy_(theta)
-                state[f"next.noise.{name}"].copy_(noise * free[name])
+                state[f"next.noise.{name}"].copy_(noise * share)
                 continue
-            edited = (gradient + noise) * free[name] if self.protecting else gradient + noise * free[name]
+            edited = (gradient + noise) * share if self.protecting else gradient + noise * share
             gradient.copy_(edited.add_(theta, alpha=self.weight_decay))
 
     @torch.no_grad()
@@ -94,17 +122,62 @@ class UPGD(Method):
                     step = 2.0 * (theta - old) * (free[name].to(theta.dtype) if self.protecting else 1.0)
                     noise = 2.0 * group["lr"] * state[f"next.noise.{name}"]
                     theta.copy_(old * (1.0 - group["lr"] * self.weight_decay) + step - noise)
-        for name in names:
-            state[f"utility.{name}"].copy_(state[f"next.utility.{name}"])
+        for key in names if self.per == "weight" else [layer.name for layer in self.rated(learner)]:
+            state[f"utility.{key}"].copy_(state[f"next.utility.{key}"])
 
-    def free_shares(self, state: State, names: list[str]) -> dict[str, Tensor]:
-        """1 - s of each parameter."""
-        utilities = {name: state[f"next.utility.{name}"] for name in names}
+    def rated(self, learner: Learner) -> list[UnitLayer]:
+        """The layers whose units the last backward reached."""
+        return [
+            layer for layer in self.layers(learner) if all(c.layer.weight.grad is not None for c in layer.consumers)
+        ]
+
+    def gains(self, learner: Learner) -> dict[str, Tensor]:
+        """-gradient * weight of each weight, by its parameter; of each unit their sum over outgoing weights."""
+        if self.per == "unit":
+            return {layer.name: unit_gain(layer) for layer in self.rated(learner)}
+        return {name: -gradient * theta for name, theta, gradient in zip(*learner.trained(), strict=True)}
+
+    def free_shares(self, state: State, keys: Sequence[str]) -> dict[str, Tensor]:
+        """1 - s of each weight or unit."""
+        if not keys:
+            return {}
+        utilities = {key: state[f"next.utility.{key}"] for key in keys}
         correction = 1.0 - self.beta ** state["next.steps"]
-        corrected = {name: utility / correction.to(utility.dtype) for name, utility in utilities.items()}
+        corrected = {key: utility / correction.to(utility.dtype) for key, utility in utilities.items()}
         if self.scope == "local":
-            lengths = {name: u.norm(dim=-1, keepdim=True).clamp(min=SMALLEST) for name, u in corrected.items()}
-            return {name: torch.sigmoid(-u / lengths[name]) for name, u in corrected.items()}
+            lengths = {key: u.norm(dim=-1, keepdim=True).clamp(min=SMALLEST) for key, u in corrected.items()}
+            return {key: torch.sigmoid(-u / lengths[key]) for key, u in corrected.items()}
         bounding = utilities if self.reference else corrected
         largest = torch.stack([u.amax().double() for u in bounding.values()]).amax().clamp(min=SMALLEST)
-        return {name: torch.sigmoid(-u / largest.to(u.dtype)) for name, u in corrected.items()}
+        return {key: torch.sigmoid(-u / largest.to(u.dtype)) for key, u in corrected.items()}
+
+
+def unit_gain(layer: UnitLayer) -> Tensor:
+    """-gradient * weight of each unit, over all weights that read it."""
+    total_U = torch.zeros(layer.num_units, device=layer.consumers[0].layer.weight.device)
+    for consumer in layer.consumers:
+        weight = consumer.layer.weight
+        assert weight.grad is not None
+        gain_I = (-weight.grad * weight).movedim(in_dim(consumer.layer), 0).flatten(1).sum(dim=1, dtype=torch.float32)
+        total_U += gain_I[consumer.columns_US.to(weight.device)].sum(dim=1)
+    return total_U
+
+
+def spread(learner: Learner, layer: UnitLayer, free: dict[str, Tensor]) -> list[tuple[str, Tensor]]:
+    """The units' shares in the shapes of their incoming weights, biases and norm, by parameter."""
+    if layer.name not in free:
+        return []
+    weights = [(producer.weight, out_dim(producer)) for producer in producers_of(layer)]
+    vectors = [part for held in (*producers_of(layer), layer.norm) for part in own_vectors(held)]
+    owned = {id(p): (p, dim) for p, dim in [*weights, *((vector, 0) for vector in vectors)]}
+    return [
+        (name, free[layer.name].view([-1 if at == dim else 1 for at in range(p.dim())]))
+        for name, parameter in learner.own_parameters().items()
+        if id(parameter) in owned
+        for p, dim in [owned[id(parameter)]]
+    ]
+
+
+def own_vectors(module: nn.Module | None) -> list[Tensor]:
+    """The module's parameters with one number a unit."""
+    return [] if module is None else [p for p in module.parameters(recurse=False) if p.dim() == 1]

@@ -28,7 +28,7 @@ class WassersteinInit(Method):
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
-        for name, theta, gradient in zip(*learner.trained(), strict=True):
+        for name, theta, gradient in zip(*learner.penalised(), strict=True):
             if f"sorted.{name}" not in state:  # it was frozen until now
                 (initial,) = learner.initial_values([name])
                 state[f"sorted.{name}"] = initial.flatten().sort().values

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from supple.layers import PReLU
 from supple.units import Layer, UnitGraph, UnitLayer, columns_of, in_dim, out_dim
 
 Fresh = tuple[Tensor, Tensor | float]  # rows of a weight, and biases
@@ -107,7 +108,7 @@ def hindrance(layer: UnitLayer, trained: set[int]) -> str:
 def renewed(
     layer: UnitLayer, chosen: Chosen, fresh: Sequence[Fresh], trained: set[int]
 ) -> Iterator[tuple[Entries, Tensor | float]]:
-    """What is written of the chosen units to make them new: fresh weights in, a fresh norm, no weights out.
+    """What is written of the chosen units to make them new: fresh weights in, a fresh norm and slope, no weights out.
 
     ``fresh`` are the weights and biases of each layer that feeds them, in its own layout. What is not trained stays; so
     do a norm's statistics if a part of it is frozen: then they belong to what stays. The readers' biases stay.
@@ -122,6 +123,8 @@ def renewed(
             statistics = getattr(layer.norm, name, None)
             if statistics is not None:
                 yield Entries(statistics, 0, chosen.units_K, chosen.due_K), value
+    for entries in slopes(layer, chosen, trained):
+        yield entries, PReLU.START
     for entries in outgoing(layer, chosen):
         yield entries, 0.0
 
@@ -132,6 +135,7 @@ def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iter
         yield from rows(producer, chosen, trained)
     yield from norm_entries(layer, chosen, "weight", trained)
     yield from norm_entries(layer, chosen, "bias", trained)
+    yield from slopes(layer, chosen, trained)
     yield from outgoing(layer, chosen)
 
 
@@ -153,6 +157,12 @@ def norm_entries(layer: UnitLayer, chosen: Chosen, name: str, trained: set[int])
     parameter = getattr(layer.norm, name, None)
     if parameter is not None and id(parameter) in trained:
         yield Entries(parameter, 0, chosen.units_K, chosen.due_K)
+
+
+def slopes(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+    """The units' slopes, if their activation has one for each and trains it."""
+    if isinstance(layer.activation, PReLU) and id(layer.activation.weight) in trained:
+        yield Entries(layer.activation.weight, 0, chosen.units_K, chosen.due_K)
 
 
 def outgoing(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:

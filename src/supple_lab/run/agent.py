@@ -147,6 +147,7 @@ class Agent:
             loss = q_loss(values_BA, next_values_BA, batch, discount=self.problem.discount)
         optimizer = self.training.learner.optimizer
         optimizer.zero_grad(set_to_none=True)
+        self.training.learner.see_loss(loss)
         loss.backward()
         optimizer.step()  # in which the method acts, and gradients are clipped
         with torch.no_grad():

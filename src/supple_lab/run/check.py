@@ -56,7 +56,7 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
 def check_current(method: Method) -> None:
     """Refuse what a method was before a correction, which can be read, not run."""
     if isinstance(method, Chain) and not method.methods:
-        raise Unsuitable("chain needs methods, which a file of your own gives it: Chain(methods=(L2Init(), ReDo())).")
+        raise Unsuitable("chain needs methods, such as --method.methods l2_init redo --method.redo.threshold 0.1.")
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
         value = getattr(method, field.name)
         for part in value if isinstance(value, tuple) else (value,):

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple.attach import Plasticity
+from supple.layers import give_widths_
 from supple.learner import Learner
 from supple.methods.base import Method
 from supple.methods.chain import Chain
@@ -64,7 +65,9 @@ def blank_network(model: Model, method: Method, *, image_shape: Shape, num_class
     """With the method's activation; Unsuitable, with the reason, if it cannot be built."""
     try:
         with torch.device("meta"):
-            return model.build(method.activation, image_shape=image_shape, num_classes=num_classes)
+            network = model.build(method.activation, image_shape=image_shape, num_classes=num_classes)
+            give_widths_(network, torch.zeros(2, *image_shape))
+            return network
     except ValueError as error:  # ours, such as an odd width for an activation that gives two values for one
         raise Unsuitable(f"{model.name} cannot be built with {method.name}: {error}") from error
     except RuntimeError as error:  # torch's own
@@ -96,6 +99,7 @@ def new_network(spec: RunSpec, numerics: Numerics, *, image_shape: tuple[int, in
     with kept_default_generators():
         torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
         model = spec.model.build(spec.method.activation, image_shape=image_shape, num_classes=num_classes)
+        give_widths_(model, torch.zeros(2, *image_shape))
     return numerics.place(model)
 
 

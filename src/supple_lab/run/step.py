@@ -38,6 +38,7 @@ def training_step(training: TrainState, examples: Examples, indices: Tensor) -> 
         logits = training.learner.model(inputs)
         loss = F.cross_entropy(logits, labels)
     training.learner.optimizer.zero_grad(set_to_none=True)
+    training.learner.see_loss(loss)
     loss.backward()
     training.learner.optimizer.step()  # in which the methods act, and gradients are clipped
     with torch.no_grad():  # straight into the sums: on a GPU every further operation is a further kernel

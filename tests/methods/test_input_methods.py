@@ -1,0 +1,332 @@
+"""Methods that read inputs or the loss, the controls, and plasticity injection: the numbers that their papers give."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import supple
+from supple import Learner, attach
+from supple.layers import PReLU
+from supple.methods import L2, L2ER, UPGD, CChain, Chain, DecoupledDecay, EqualBetas, FreshOptimizer, L2Init, ReDo
+from supple.methods.l2_er import effective_rank
+
+
+def mlp(widths=(3, 6, 2), activation=nn.ReLU):
+    torch.manual_seed(0)
+    layers = [nn.Linear(widths[0], widths[1]), activation(), nn.Linear(widths[1], widths[2])]
+    return nn.Sequential(*layers).double()
+
+
+def batch(size=8, seed=0, num_inputs=3):
+    own = {"generator": torch.Generator().manual_seed(seed)}
+    return torch.randn(size, num_inputs, dtype=torch.float64, **own), torch.randint(2, (size,), **own)
+
+
+def train(model, optimizer, num_steps, plasticity=None):
+    for seed in range(num_steps):
+        x, y = batch(seed=seed)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        if plasticity is not None:
+            plasticity.see_loss(loss)
+        loss.backward()
+        optimizer.step()
+
+
+def test_effective_rank_and_its_gradient_are_the_specified_ones():
+    values = torch.tensor([3.0, 1.0], dtype=torch.float64, requires_grad=True)
+    rank = effective_rank(torch.diag(values))
+    assert rank.item() == pytest.approx(1.754765, abs=1e-6)
+    (gradient,) = torch.autograd.grad(rank, values)
+    assert gradient.tolist() == pytest.approx([-0.120488, 0.361464], abs=1e-6)
+    assert (gradient * values).sum().item() == pytest.approx(0.0, abs=1e-7)
+    assert effective_rank(torch.zeros(3, 2)).item() == 0.0
+    ties = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(effective_rank(ties), ties)
+    assert gradient.isfinite().all()
+
+
+def test_l2_er_climbs_the_rank_of_the_latest_examples_every_so_many_steps():
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    plasticity = attach(model, optimizer, L2ER(every=3, num_examples=20, rank_rate=0.1, strength=0.0))
+    seen, ranks = [], []
+    for seed in range(3):
+        x, y = batch(seed=seed)
+        seen.append(x)
+        before = copy.deepcopy(model)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        moved = not torch.equal(model[0].weight, before[0].weight)
+        assert moved == (seed == 2)
+    latest = torch.cat(seen)[-20:]
+    for network in (before, model):
+        with torch.no_grad():
+            ranks.append(effective_rank(network[:2](latest)).item())
+    assert ranks[1] > ranks[0]
+    feature = before[:2](latest)
+    (expected,) = torch.autograd.grad(effective_rank(feature), before[0].weight)
+    torch.testing.assert_close(model[0].weight.data, before[0].weight.data + 0.1 * expected, rtol=1e-10, atol=1e-12)
+    assert torch.equal(model[2].weight, before[2].weight)
+    assert plasticity.states[0]["num_seen"] == 24
+
+
+def test_l2_er_takes_the_last_layers_and_leaves_running_statistics_and_silent_layers():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()),
+        *(nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 2)),
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    attach(model, optimizer, L2ER(every=1, num_examples=8, rank_rate=0.1, strength=0.0, last_layers=1))
+    plain = copy.deepcopy(model)
+    x = torch.randn(8, 1, 6, 6)
+    for network in (plain, model):
+        network(x).sum().backward()
+    optimizer.step()
+    assert torch.equal(model[1].running_mean, plain[1].running_mean)
+    with torch.no_grad():
+        model[4].weight.zero_()
+        model[4].bias.fill_(-1.0)
+    before = [p.clone() for p in model.parameters()]
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
+
+
+def test_l2_er_adds_l2_and_refuses_a_network_without_activation_modules():
+    model = mlp()
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=batch()[0])
+    method = L2ER(strength=0.5)
+    state = method.init(learner)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    method.after_backward(learner, state)
+    assert all(torch.equal(p.grad, 0.5 * p) for p in model.parameters())
+    bare = nn.Linear(3, 2)
+    with pytest.raises(ValueError, match="L2ER raises the rank of what activations give, and this network has none"):
+        attach(bare, torch.optim.SGD(bare.parameters(), lr=0.1), L2ER(), example_input=torch.randn(2, 3))
+
+
+def test_c_chain_draws_the_network_to_what_it_gave_before_its_last_step():
+    model = nn.Linear(1, 1, bias=False)
+    model.weight.data.fill_(1.0)
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0), example_input=torch.ones(2, 1))
+    method = CChain(strength=3.0, num_examples=4)
+    state = method.init(learner)
+    pulls = []
+    for theta in (1.0, 1.5):
+        model.weight.data.fill_(theta)
+        learner.model(torch.ones(1, 1))  # the inputs that the next step is compared on
+        model.weight.grad = torch.zeros(1, 1)
+        method.after_backward(learner, state)
+        pulls.append(model.weight.grad.item())
+        method.after_step(learner, state)
+    assert pulls == [0.0, 3.0]  # 2 * (1.5 - 1) * 3: the difference is 0.5, squared 0.25
+    assert state["next.churn"].item() == pytest.approx(0.25)
+
+
+def test_c_chain_weighs_by_the_running_means_of_loss_and_churn_from_the_third_step_on():
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    method = CChain(beta=0.05, decay=0.9, num_examples=8)
+    plasticity = attach(model, optimizer, method, example_input=batch()[0])
+    means, weights = [0.0, 0.0], []
+    history = [copy.deepcopy(model)]
+    for seed in range(5):
+        x, y = batch(seed=seed)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        plasticity.see_loss(loss)
+        loss.backward()
+        weights.append(method.weight(plasticity.states[0]).item())
+        expected = 0.05 * means[0] / (means[1] + 1e-8) if seed >= 2 else 0.0
+        assert weights[-1] == pytest.approx(expected, rel=1e-9)
+        churn = 0.0
+        if seed:
+            with torch.no_grad():
+                earlier = batch(seed=seed - 1)[0]
+                churn = (model(earlier) - history[-2](earlier)).square().mean().item()
+        means = [0.9 * means[0] + 0.1 * loss.item(), 0.9 * means[1] + 0.1 * churn]
+        optimizer.step()
+        history.append(copy.deepcopy(model))
+    assert weights[2] > 0.0
+
+
+def test_c_chain_says_how_to_show_it_the_loss_and_a_closure_shows_it():
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    plasticity = attach(model, optimizer, CChain(), example_input=batch()[0])
+    with pytest.raises(RuntimeError, match=r"plasticity.see_loss\(loss\) before each"):
+        train(model, optimizer, 1)
+    plasticity.pause()
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(batch()[0]), batch()[1])
+        loss.backward()
+        return loss
+
+    attach(model, optimizer, CChain(), example_input=batch()[0])
+    optimizer.step(closure)
+
+
+def test_two_methods_read_the_same_inputs_and_a_chain_of_them_is_the_same():
+    weights = []
+    parts = L2ER(every=2, num_examples=16, rank_rate=0.1), CChain(strength=1.0)
+    for methods in (list(parts), Chain(methods=parts)):
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        attach(model, optimizer, methods, example_input=batch()[0])
+        train(model, optimizer, 5)
+        weights.append(model[0].weight.data)
+    assert torch.equal(*weights)
+
+
+def test_inputs_of_another_shape_and_forwards_that_are_not_seen_are_refused():
+    model = nn.Sequential(nn.Flatten(), nn.LazyLinear(2))
+    model(torch.randn(4, 3))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=torch.randn(4, 3))
+    method = CChain(strength=1.0)
+    state = method.init(learner)
+    with pytest.raises(RuntimeError, match="CChain reads what the model is trained on, and no training forward"):
+        method.after_step(learner, state)
+    learner.see_inputs(torch.randn(4, 3, 1))
+    with pytest.raises(ValueError, match=r"argument '0' had \(3,\) at first, now \(3, 1\)"):
+        method.after_step(learner, state)
+
+
+def test_fresh_optimizer_forgets_and_leaves_the_weights():
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    plasticity = attach(model, optimizer, FreshOptimizer())
+    train(model, optimizer, 3)
+    before = copy.deepcopy(model.state_dict())
+    plasticity.end_stage()
+    plasticity.begin_stage()
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    new = copy.deepcopy(model)
+    train(model, optimizer, 2)
+    train(new, torch.optim.Adam(new.parameters(), lr=0.1), 2)
+    assert all(torch.equal(*pair) for pair in zip(model.parameters(), new.parameters(), strict=True))
+
+
+def test_decoupled_decay_beside_adam_is_adamw():
+    first, second = mlp(), mlp()
+    plain = torch.optim.Adam(first.parameters(), lr=0.1)
+    attach(first, plain, DecoupledDecay(strength=0.3))
+    train(first, plain, 6)
+    train(second, torch.optim.AdamW(second.parameters(), lr=0.1, weight_decay=0.3), 6)
+    for own, torchs in zip(first.parameters(), second.parameters(), strict=True):
+        torch.testing.assert_close(own, torchs, rtol=1e-12, atol=1e-12)
+
+
+def test_equal_betas_is_adam_with_these_betas_and_needs_betas():
+    first, second = mlp(), mlp()
+    plain = torch.optim.Adam(first.parameters(), lr=0.1)
+    plasticity = attach(first, plain, EqualBetas(beta=0.9))
+    train(first, plain, 3)
+    plasticity.optimizer = plain = torch.optim.Adam(first.parameters(), lr=0.1)  # a new one is set, too
+    train(first, plain, 3)
+    own = torch.optim.Adam(second.parameters(), lr=0.1, betas=(0.9, 0.9))
+    train(second, own, 3)
+    train(second, torch.optim.Adam(second.parameters(), lr=0.1, betas=(0.9, 0.9)), 3)
+    assert all(torch.equal(*pair) for pair in zip(first.parameters(), second.parameters(), strict=True))
+    with pytest.raises(ValueError, match="EqualBetas sets the betas of Adam; SGD has none"):
+        attach(first, torch.optim.SGD(first.parameters(), lr=0.1), EqualBetas(), example_input=batch()[0])
+
+
+@pytest.mark.parametrize("method", [L2(strength=1.0), L2Init(strength=1.0), L2ER(strength=1.0)], ids=str)
+def test_penalties_leave_slopes_alone(method):
+    model = mlp(activation=PReLU)
+    model(batch()[0])
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=batch()[0])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+            parameter.grad = torch.zeros_like(parameter)
+    method.after_backward(learner, method.init(learner))
+    assert not model[1].weight.grad.any()
+    assert model[0].weight.grad.any()
+
+
+def test_renewed_units_get_their_first_slope_and_an_optimizer_that_forgets_it():
+    model = mlp(activation=PReLU)
+    model(batch()[0])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    plasticity = attach(model, optimizer, ReDo(threshold=0.5), example_input=batch()[0], seed=1)
+    with torch.no_grad():
+        model[1].weight.fill_(0.7)
+        model[0].weight[0].fill_(1e-6)
+        model[0].bias[0] = 0.0
+    train(model, optimizer, 4)
+    plasticity.end_stage([batch()])
+    new = (model[2].weight == 0).all(dim=0)
+    assert new.any()
+    assert (model[1].weight[new] == 0.25).all()
+    assert not optimizer.state[model[1].weight]["exp_avg"][new].any()
+    assert ((model[1].weight - 0.7).abs()[~new] < 0.1).all()
+
+
+def test_noise_drawn_for_a_skipped_step_is_drawn_again():
+    weights = []
+    for is_skipping in (False, True):
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        plasticity = attach(model, optimizer, UPGD(sigma=0.1), example_input=batch()[0], seed=3)
+        for seed in range(4):
+            for is_skipped in (True, False)[not is_skipping or seed != 2 :]:
+                optimizer.zero_grad()
+                F.cross_entropy(model(batch(seed=seed)[0]), batch(seed=seed)[1]).backward()
+                plasticity.edit_gradients()
+                if not is_skipped:
+                    optimizer.step()
+        weights.append(model[0].weight.data)
+    assert torch.equal(*weights)
+
+
+def test_injection_leaves_outputs_as_they_are_and_trains_the_new_head_alone():
+    model, x = mlp(), batch()[0]
+    before = model(x)
+    old = copy.deepcopy(model[2])
+    by_name, by_module = mlp(), mlp()
+    for model in (supple.inject(by_name, "2"), supple.inject(by_module, by_module[2])):
+        assert torch.equal(model(x), before)
+        trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        assert trained == ["0.weight", "0.bias", "2.new.weight", "2.new.bias"]
+        assert not torch.equal(model[2].new.weight, old.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, optimizer, 3)
+    assert torch.equal(model[2].old.weight, old.weight)
+    assert not torch.equal(model[2].new.weight, model[2].start.weight)
+    assert not torch.equal(model(x), before)
+    twice = supple.inject(model, "2")
+    trained = [name for name, parameter in twice.named_parameters() if parameter.requires_grad]
+    assert trained == ["0.weight", "0.bias", "2.new.weight", "2.new.bias"]
+
+
+def test_injection_names_what_it_cannot_find_or_initialise():
+    with pytest.raises(ValueError, match="by name one of 0, 1, 2"):
+        supple.inject(mlp(), "head")
+    with pytest.raises(ValueError, match="is none of its own"):
+        supple.inject(mlp(), nn.Linear(2, 2))
+
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            return x * self.scale
+
+    model = nn.Sequential(nn.Linear(3, 2), Scale())
+    with pytest.raises(ValueError, match=r"Scale has no reset_parameters.*fresh=make_head"):
+        supple.inject(model, "1")
+    x = torch.randn(4, 3)
+    before = model(x)
+    assert torch.equal(supple.inject(model, "1", fresh=Scale())(x), before)

@@ -1,0 +1,145 @@
+"""Newer methods attached: the same bits as by hand, no trace of a skipped step, and layers that thaw."""
+
+import copy
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+from supple.methods import (
+    CPR,
+    FIRE,
+    L2ER,
+    SNR,
+    TRAC,
+    UPGD,
+    AdamO,
+    CChain,
+    Chain,
+    DecoupledDecay,
+    EqualBetas,
+    FreshOptimizer,
+    HareTortoise,
+    HeadReset,
+    L2Init,
+    NaP,
+    Parseval,
+    ReGraMa,
+    Spectral,
+    WassersteinInit,
+    WeightClipping,
+)
+from supple.methods.base import HOOKS
+from test_attach import DATA, adam, assert_same, attached, by_hand, made, network, train
+from test_every_method import METHODS as EVERY
+
+METHODS = [
+    FIRE(),
+    SNR(max_silence=2, every_stages=1),
+    UPGD(),
+    UPGD(adaptive=True),
+    UPGD(per="unit", sigma=0.1),
+    ReGraMa(threshold=0.8),
+    ReGraMa(threshold=0.8, signal="activation"),
+    CPR(rate=0.5),
+    L2ER(every=5, num_examples=40, rank_rate=0.1),
+    Parseval(),
+    AdamO(strength=0.1),
+    WeightClipping(kappa=0.8),
+    NaP(),
+    Spectral(strength=0.1),
+    WassersteinInit(strength=0.1),
+    HareTortoise(momentum=0.9, every=5),
+    CChain(strength=1.0),
+    TRAC(scale=1e-2),
+    HeadReset(),
+    FreshOptimizer(),
+    DecoupledDecay(strength=0.1),
+    EqualBetas(),
+]
+ALL = pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}-{METHODS.index(method)}")
+pytestmark = pytest.mark.filterwarnings("ignore:NaP keeps the norms of weights")
+OF_THE_PAPER = {"l2", "l2_init", "s_ewc", "cbp", "redo", "shrink_perturb", "dash", "full_reset"}  # in test_attach
+
+
+def test_none_that_acts_is_missing():
+    acting = {cls.name for cls in EVERY if cls.acts_in(*HOOKS)}
+    assert acting - OF_THE_PAPER - {"chain"} == {method.name for method in METHODS}
+
+
+@ALL
+def test_attached_method_does_what_it_does_by_hand(method):
+    model, state = by_hand(method)
+    other, plasticity = attached(method)
+    assert_same(model, other, state, plasticity)
+
+
+@ALL
+def test_skipped_step_leaves_no_trace(method):
+    """Neither in what the method remembers nor in its draws: the training goes on as if the step had not been tried."""
+    weights = []
+    for skips in (False, True):
+        model, optimizer, plasticity = made(method, optimizer=functools.partial(adam, fused=False), example=True)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=10**6)
+        for at, (x, y) in enumerate(DATA[:8]):
+            for factor in (float("inf"), 1.0) if skips and at == 5 else (1.0,):
+                optimizer.zero_grad()
+                scaler.scale(nn.functional.cross_entropy(model(x), y) * factor).backward()
+                scaler.unscale_(optimizer)
+                plasticity.edit_gradients()
+                scaler.step(optimizer)
+                scaler.update(2.0**8)
+        assert plasticity.num_steps == 8
+        assert all(tensor.isfinite().all() for key, tensor in plasticity.states[0].items() if key[:5] != "next.")
+        weights.append([parameter.clone() for parameter in model.parameters()])
+    assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
+
+
+@ALL
+def test_training_goes_on_from_what_was_saved_with_a_layer_that_was_frozen_at_first(method, tmp_path):
+    parts, resumed = (made(method, model=frozen(network()), example=True) for _ in range(2))
+    train(parts, DATA[:4])
+    for training in (parts, resumed):
+        training[0].requires_grad_(True)
+    train(parts, DATA[4:8])
+    torch.save([part.state_dict() for part in parts], tmp_path / "saved.pt")
+    for part, saved in zip(resumed, torch.load(tmp_path / "saved.pt", weights_only=True), strict=True):
+        part.load_state_dict(saved)
+    for training in (parts, resumed):
+        training[2].end_stage(DATA[4:8])
+        training[2].begin_stage(DATA[8:])
+        train(training, DATA[8:16])
+    assert_same(parts[0], resumed[0], parts[2].states[0], resumed[2])
+
+
+def frozen(model):
+    model[2].requires_grad_(False)
+    model[3] = nn.ReLU()
+    model.insert(4, nn.Linear(16, 16))
+    model.insert(5, nn.ReLU())
+    model.insert(6, nn.Linear(16, 16))
+    model.insert(7, nn.ReLU())
+    return model
+
+
+def test_checkpoint_of_other_settings_is_refused():
+    saved = made(UPGD(adaptive=True), example=True)[2].state_dict()
+    with pytest.raises(ValueError, match=r"other settings of the method: 'next.noise.0.bias' has the shape \(32,\)"):
+        made(UPGD(), example=True)[2].load_state_dict(saved)
+
+
+def test_a_chain_resumes_with_all_that_its_methods_remember():
+    method = Chain(methods=(L2Init(strength=0.1), UPGD(), WeightClipping(kappa=0.8)))
+    model, state = by_hand(method)
+    parts = made(method, example=True)
+    train(parts, DATA[:12])
+    saved = copy.deepcopy([part.state_dict() for part in parts])
+    resumed = made(method, example=True)
+    for part, before in zip(resumed, saved, strict=True):
+        part.load_state_dict(before)
+    resumed[2].end_stage(DATA[:12])
+    resumed[2].begin_stage(DATA[12:])
+    train(resumed, DATA[12:])
+    assert_same(model, resumed[0])
+    assert {f"1.{key}" for key in resumed[2].states[1]} <= set(state)
