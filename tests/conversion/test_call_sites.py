@@ -133,6 +133,7 @@ LOOPS = {
     "for layer in (self.layers[i] for i in range(3))": 3,
     "for layer in self.both.values()": 2,
     "for layer in [self.layers[i] for i in range(self.depth)]": 3,
+    "for layer in (getattr(self, 'layers')[i] for i in range(self.depth))": 3,
     "for layer in list(self.children())": 1,
 }
 

@@ -162,16 +162,11 @@ def zero_outgoing_(layer: UnitLayer, chosen: Chosen) -> None:
 
 def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
     """All that belongs to the units and that the optimizer trains."""
-    yield from incoming(layer, chosen, trained)
+    for producer in producers_of(layer):
+        yield from rows(producer, chosen, trained)
     yield from norm_entries(layer, chosen, "weight", trained)
     yield from norm_entries(layer, chosen, "bias", trained)
     yield from outgoing(layer, chosen)
-
-
-def incoming(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
-    """The units' rows of every layer that feeds them."""
-    for producer in producers_of(layer):
-        yield from rows(producer, chosen, trained)
 
 
 def rows(producer: Layer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
