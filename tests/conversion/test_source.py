@@ -199,6 +199,12 @@ def test_an_async_forward_is_rewritten():
     assert torch.equal(stop.value.value, F.softplus(x))
 
 
+def test_a_tensor_that_has_two_names_is_overwritten_under_both():
+    network = network_of("y = self.kept = x * 2\ny = F.relu(y, inplace=True)\nreturn y + self.kept")
+    x = torch.randn(X)
+    assert torch.equal(convert(network(), AID(p=1.0))(x), network()(x))
+
+
 def test_a_closure_is_followed_when_it_changes():
     scale = 1.0
 

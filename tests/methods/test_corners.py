@@ -109,6 +109,17 @@ class TestCompiled:
         assert torch.allclose(learner.take_feature("1"), F.gelu(model[0](x)), atol=1e-5)
 
 
+def test_cbp_budget_reaches_one_in_the_step_that_arithmetic_says():
+    model = nn.Sequential(nn.Linear(4, 50), nn.Tanh(), nn.Linear(50, 3))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0), example_input=torch.randn(2, 4))
+    method = CBP(replacement_rate=0.02, maturity=0)
+    state = method.init(learner)
+    for _ in range(20):
+        model(torch.randn(2, 4)).sum().backward()
+        method.after_step(learner, state)
+        assert (state["age.1"] == 0).sum() == 1  # 0.02 of 50 mature units
+
+
 def test_integer_parameters_are_left_by_shrink_and_perturb():
     model = nn.Linear(2, 2)
     model.register_parameter("count", nn.Parameter(torch.tensor(3), requires_grad=False))

@@ -74,6 +74,13 @@ def trained(optimizer):
     return learner
 
 
+def test_weights_shrunk_in_full_are_the_initial_ones_bit_for_bit():
+    learner = trained(torch.optim.Adam)
+    assert not torch.equal(learner.model[0].weight, learner.initial["0.weight"])
+    ShrinkPerturb(shrink=1.0, clear_moments=True).begin_stage(learner, {}, [], 1)
+    assert all(torch.equal(p, learner.initial[name]) for name, p in learner.model.named_parameters())
+
+
 def test_moments_that_stay_when_weights_are_shrunk_are_warned_of_once(recwarn):
     learner = trained(torch.optim.Adam)
     for stage in (1, 2):
