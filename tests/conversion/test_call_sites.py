@@ -1,4 +1,4 @@
-"""One activation for each place a forward calls a reused ReLU from."""
+"""One activation for each place a forward calls a reused ReLU from, and for each round of a loop over layers."""
 
 import copy
 import pickle
