@@ -1,7 +1,5 @@
 """Example networks with what a conversion has to cope with: reused, shared, functional and untraceable activations."""
 
-from collections import OrderedDict
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -233,14 +231,6 @@ class StoringNet(nn.Module):
         return self.fc2(self.features)
 
 
-@holding(lambda: {"fc": nn.Linear(6, 3)})
-class OrderedOutputNet(nn.Module):
-    """Returns an OrderedDict, of which a trace would make a dict."""
-
-    def forward(self, x):
-        return OrderedDict(out=F.relu(self.fc(x)))
-
-
 VECTOR, IMAGE = (5, 6), (2, 3, 13, 13)
 
 
@@ -274,13 +264,3 @@ class TwoActivationsNet(nn.Module):
     def forward(self, x):
         x = F.gelu(self.relu(self.fc1(x)))
         return self.fc2(self.gelu(F.relu(x)))
-
-
-@holding(lambda: {"fc": nn.Linear(6, 6)})
-class AssertingNet(nn.Module):
-    """Asserts a shape; here, where pytest does not rewrite assertions."""
-
-    def forward(self, x):
-        assert x.dim() == 2, "a batch of vectors"
-        batch, width = x.shape
-        return F.relu(self.fc(x)).view(batch, width)

@@ -311,12 +311,6 @@ def test_checkpoint_of_other_methods_or_another_network_is_refused_by_name():
         made(L2())[2].load_state_dict(saved)
 
 
-def test_tracing_leaves_the_random_streams_alone():
-    model, before = network(), torch.get_rng_state()
-    made(CBP(), model=model, example=True)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
     _, optimizer, _ = made(ShrinkPerturb())
     for _ in range(PATIENCE + 1):

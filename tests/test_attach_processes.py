@@ -182,7 +182,7 @@ def assert_alike(first, *others):
 
 
 def test_copies_in_two_processes_stay_bit_equal(tmp_path):
-    assert_alike(*answers_of(functools.partial(train_copies, num_steps=70), tmp_path))
+    assert_alike(*answers_of(functools.partial(train_copies, num_steps=45), tmp_path))
 
 
 @pytest.mark.slow

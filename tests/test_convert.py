@@ -241,20 +241,6 @@ def test_copied_and_pickled_transformer_layers_keep_their_activation(model):
         assert list(twin.state_dict()) == keys
 
 
-def test_a_function_given_back_leaves_no_activation_behind_in_a_class_that_sets_its_own_state():
-    @holding(lambda: {"act": F.relu})
-    class Restored(nn.Module):
-        def __setstate__(self, state):
-            super().__setstate__(state)
-
-        def forward(self, x):
-            return self.act(x, inplace=False)
-
-    model = convert(Restored(), AID(p=0.9))
-    assert model.act is F.relu
-    assert len(called(model, torch.randn(networks.VECTOR))) == 1
-
-
 def test_other_activations_are_replaced_if_named_in_every_form():
     model = nn.Sequential(nn.GELU(), networks.FunctionAttributeNet(F.gelu), nn.ReLU())
     converted = convert(model, AID(p=0.9), replace=(nn.GELU,))

@@ -16,7 +16,6 @@ from written import network_of
 MODELS = [
     pytest.param(model, marks=pytest.mark.slow if model.is_slow else (), id=str(model)) for model in model_zoo.MODELS
 ]
-QUICK = [model for model in model_zoo.MODELS if model.name.startswith(("convnext", "mobilenet", "BERT", "GPT"))]
 
 
 def library(name):
@@ -71,15 +70,6 @@ def test_converting_to_what_equals_relu_changes_no_output(zoo_model):
         assert torch.equal(*outputs)
 
 
-def test_what_stays_in_mobilenet_is_reported():
-    timm = library("timm")
-    report = conversion_report(convert(timm.create_model("mobilenetv2_035"), AID(p=0.9)))
-    assert {entry.what for entry in report.swapped} == {"ReLU6"}
-    assert {note.how for note in report.notes} == {"its cap at 6 is gone"}
-    report = conversion_report(convert(timm.create_model("mobilenetv3_small_050"), AID(p=0.9)))
-    assert {entry.what for entry in report.left} == {"Hardswish", "Hardsigmoid"}
-
-
 @pytest.mark.parametrize("zoo_model", model_zoo.MODELS, ids=str)
 def test_table_in_the_documentation_counts_what_is_converted(zoo_model):
     page = (Path(__file__).parent.parent / "docs" / "conversion.md").read_text()
@@ -90,26 +80,18 @@ def test_table_in_the_documentation_counts_what_is_converted(zoo_model):
     assert sum(n for kind, n in counts.items() if "Pool" not in kind) == zoo_model.num_activations
 
 
-@pytest.mark.parametrize("zoo_model", QUICK, ids=str)
-def test_nothing_but_relus_is_replaced_unasked(zoo_model):
-    model = zoo_model.make(library(zoo_model.library))
-    others = [path for path, module in model.named_modules() if isinstance(module, (nn.GELU, nn.SiLU, nn.Hardswish))]
-    report = conversion_report(convert(model, AID(p=0.9)))
-    assert {entry.where for entry in report.left} >= set(others)
-    assert {entry.where for entry in report.swapped}.isdisjoint(others)
-
-
-@pytest.mark.parametrize("name", ["resnet18", "convnext_atto", "vit_tiny_patch16_224"])
-@pytest.mark.parametrize("act_layer", [AID, functools.partial(AID, p=0.99)], ids=["class", "partial"])
+@pytest.mark.parametrize(
+    ("name", "act_layer"),
+    [("resnet18", AID), ("convnext_atto", functools.partial(AID, p=0.99))],
+    ids=["class", "partial"],
+)
 def test_timm_builds_with_aid_as_its_act_layer(name, act_layer):
-    timm = library("timm")
-    model = timm.create_model(name, num_classes=3, act_layer=act_layer)
+    model = library("timm").create_model(name, num_classes=3, act_layer=act_layer)
     activations = [module for module in model.modules() if isinstance(module, AID)]
     assert len(activations) >= 12
     assert {activation.p for activation in activations} == {act_layer().p}
     assert not any(isinstance(module, (nn.ReLU, nn.GELU)) for module in model.modules())
-    size = 224 if "vit" in name else 64
-    model(torch.randn(2, 3, size, size)).sum().backward()
+    model(torch.randn(2, 3, 64, 64)).sum().backward()
 
 
 @pytest.mark.parametrize("where", ["timm.layers", "transformers.activations"])

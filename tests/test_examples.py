@@ -83,7 +83,7 @@ def test_example_with_a_library(name, tmp_path, monkeypatch):
     assert holds(main_of(name)(**arguments))
 
 
-@pytest.mark.parametrize(("name", "num_timesteps"), [("dqn", 1100), ("ppo", 2048)])
+@pytest.mark.parametrize(("name", "num_timesteps"), [("dqn", 1100), pytest.param("ppo", 2048, marks=pytest.mark.slow)])
 def test_sb3_aid(name, num_timesteps):
     require("stable_baselines3")
     assert main_of("sb3_aid")(name, num_timesteps, num_episodes=1).plasticity.num_steps > 0

@@ -62,23 +62,6 @@ def test_a_slope_of_zero_gives_zero_at_infinity_and_nan_at_nan():
     torch.testing.assert_close(SF.aid(x, 0.0, False), torch.tensor([0.0, -INF, NAN]), equal_nan=True)
 
 
-@pytest.mark.parametrize("p", [1, 0, np.float64(0.25), np.float32(0.25), np.int64(1)], ids=repr)
-def test_p_may_be_any_real_number_type(p):
-    x = torch.randn(1000)
-    torch.manual_seed(1)
-    y = SF.aid(x, p)
-    torch.manual_seed(1)
-    assert torch.equal(y, SF.aid(x, float(p)))
-
-
-@pytest.mark.parametrize(
-    "p", [True, np.bool_(True), torch.tensor(True), 10**400], ids=["bool", "numpy", "torch", "huge"]
-)
-def test_a_bool_and_an_integer_beyond_every_float_are_no_numbers(p):
-    with pytest.raises(TypeError, match=r"^AID.p is .*, a number in \[0, 1\]; got "):
-        SF.aid(torch.randn(3), p)
-
-
 def test_edges_and_rates_may_be_lists_and_arrays():
     x = torch.randn(1000)
     outputs = []

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 import cut_off
 from supple import AID, convert
@@ -75,13 +74,3 @@ def test_sites_know_whether_residual_sums_touch_them(model_and_graph):
     blocks = [layer for layer in graph if layer.sums_in]
     assert [layer.sums_out for layer in blocks] == [True, False, True, False, True, False, True, False]
     assert [len(layer.consumers) for layer in blocks] == [1, 2, 1, 2, 1, 2, 1, 1]
-
-
-def test_depthwise_readers_and_gates_are_unclear_in_mobilenet():
-    model = timm.create_model("mobilenetv3_small_050", num_classes=3)
-    graph = trace_units(model, torch.randn(2, 3, 32, 32))
-    assert "blocks.0.0.conv_dw (Conv2d): a Conv2d in groups" in graph["bn1.act"].unclear
-    assert "mul in blocks.0.0.se (SqueezeExcite)" in graph["blocks.0.0.se.gate"].unclear
-    assert graph["blocks.0.0.se.act1"].resettable
-    assert graph["blocks.1.0.bn2.act"].producer is model.blocks[1][0].conv_dw
-    assert isinstance(graph["bn1.act"].norm, nn.BatchNorm2d)

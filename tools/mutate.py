@@ -54,6 +54,7 @@ MODULES = {
     "metrics": Module(
         ("src/supple/metrics",), ("tests/metrics", "tests/test_every_metric.py", "tests/test_monitor.py")
     ),
+    "convert": Module(("src/supple/convert",), ("tests/conversion", "tests/test_convert.py")),
     "surgery": Module(("src/supple/units/surgery.py",), ("tests/test_surgery.py", "tests/methods")),
     "intervals": Module((RESULTS + "intervals.py",), ("tests/report/test_intervals.py", "tests/report/test_tables.py")),
     "findings": Module(("src/supple_lab/paper/findings.py",), ("tests/paper/test_findings.py",)),

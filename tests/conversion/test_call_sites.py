@@ -1,4 +1,4 @@
-"""One activation for each place a forward calls a reused ReLU from."""
+"""One activation for each place a forward calls a reused ReLU from, and for each round of a loop over layers."""
 
 import copy
 import pickle
@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import networks
 from supple import AID, conversion_report, convert
 from supple.convert.call_sites import CallSites
-from written import holding, network_of
+from written import class_of, holding, network_of
 
 
 @holding(lambda: {"weight": nn.Parameter(torch.ones(()))})
@@ -114,3 +114,87 @@ def test_a_block_used_twice_is_reported():
     for model in (twice(), nn.Sequential(shared, shared)):
         notes = conversion_report(convert(model, AID(p=0.9))).notes
         assert [(note.what, "used more than once" in note.how) for note in notes] == [("Block", True)]
+
+
+def test_a_site_keeps_its_activation_through_train_eval_and_pickling():
+    model, x = convert(networks.AuxiliaryNet(), AID(p=1.0)), torch.randn(networks.VECTOR)
+    model.relu_0, model.relu_1 = nn.Identity(), nn.Sigmoid()
+    for other in (model, pickle.loads(pickle.dumps(model))):
+        other.eval()
+        assert torch.equal(other(x), model.head(torch.sigmoid(torch.relu(model.fc1(x)))))
+
+
+LOOPS = {
+    "for layer in self.layers": 3,
+    "for i, layer in enumerate(self.layers)": 3,
+    "for layer in self.layers[:-1]": 3,
+    "for layer in reversed(self.layers)": 3,
+    "for layer, _ in zip(self.layers, self.others)": 3,
+    "for layer in (self.layers[i] for i in range(3))": 3,
+    "for layer in self.both.values()": 2,
+    "for layer in [self.layers[i] for i in range(self.depth)]": 3,
+    "for layer in (getattr(self, 'layers')[i] for i in range(self.depth))": 3,
+    "for layer in list(self.children())": 1,
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("call", ["F.relu(layer(x))", "self.act(layer(x))"])
+def test_a_loop_over_layers_gets_one_activation_for_each_round(loop, call):
+    forward = f"{loop}:\n    if x.dim() == 2:\n        x = {call}\nreturn x"
+    layers = [nn.Linear(3, 3) for _ in range(3)]
+    lists = {"layers": nn.ModuleList(layers), "others": nn.ModuleList(layers)}
+    model = network_of(forward, both=nn.ModuleDict({"a": layers[0], "b": layers[1]}), depth=3, **lists)()
+    if "children" in loop:
+        model = network_of(forward.replace("layer(x)", "x"), depth=1)()
+    if "act" in call or "children" in loop:
+        model.act = nn.ReLU()
+    convert(model, AID(p=0.9))
+    num_unused = "children" in loop and "act" not in call
+    assert sum(isinstance(module, AID) for module in model.modules()) - num_unused == LOOPS[loop]
+    model(torch.randn(4, 3))
+
+
+def test_each_round_of_a_loop_calls_its_own_activation_in_every_forward():
+    layers = nn.ModuleList(nn.Identity() for _ in range(3))
+    model = network_of("for layer in self.layers:\n    x = F.relu(layer(x))\nreturn x", layers=layers)()
+    convert(model, AID(p=0.9))
+    assert type(model.relu_0).__name__ == "CallSites"
+    seen = []
+    for i, activation in enumerate(model.relu_0):
+        activation.register_forward_hook(lambda *_, i=i: seen.append(i))
+    for _ in range(2):
+        model(torch.randn(4, 3))
+    assert seen == [0, 1, 2, 0, 1, 2]
+
+
+SHARED = {
+    "while x.sum() > 1:\n    x = F.relu(x) - 1\nreturn x": ({"act", "relu_0"}, 1),
+    "self.act(x) if x.sum() > 0 else self.act(-x)": ({"act"}, 1),
+    "if x.sum() > 0:\n    x = self.act(x)\nif x.sum() > 1:\n    x = self.act(-x)\nreturn x": ({"act"}, 1),
+    # The class changes anyway, so the reused module is split.
+    "x = F.relu(x)\nreturn self.act(x) if x.sum() > 0 else self.act(-x)": ({"relu_0", "act.0", "act.1"}, 0),
+}
+
+
+@pytest.mark.parametrize("forward", SHARED)
+def test_a_module_called_in_branches_and_loops_of_unknown_length_is_shared_and_reported_if_the_class_can_stay(forward):
+    swapped, num_notes = SHARED[forward]
+    model = network_of(forward, act=nn.ReLU())()
+    cls = type(model)
+    report = conversion_report(convert(model, AID(p=0.9)))
+    assert {entry.where for entry in report.swapped} == swapped
+    assert ["one instance serves all calls" in note.how for note in report.notes] == [True] * num_notes
+    assert (type(model) is cls) == (swapped == {"act"})
+
+
+def test_a_method_called_twice_gets_activations_for_both_calls():
+    body = """
+        def forward(self, x):
+            return self.block(self.block(x) - 1)
+
+        def block(self, x):
+            return F.relu(x)
+    """
+    model = convert(class_of(body)(), AID(p=0.9))
+    assert sum(isinstance(module, AID) for module in model.modules()) == 2

@@ -134,3 +134,12 @@ def test_a_relu_written_as_a_clamp_is_left_and_listed(name, call):
     assert [(entry.what.partition(" in ")[0], entry.how) for entry in left] == (
         [(name, "write it as a ReLU to have it swapped")] if name else []
     )
+
+
+def test_the_kernel_of_a_linear_attention_stays_because_its_values_are_summed_to_a_denominator():
+    forward = "self.kernel_func(x) / self.kernel_func(x).sum(-1, keepdim=True)"
+    model = nn.Sequential(nn.ReLU(), network_of(forward, kernel_func=nn.ReLU())())
+    report = conversion_report(convert(model, AID(p=0.9)))
+    assert isinstance(model[1].kernel_func, nn.ReLU)
+    assert [entry.where for entry in report.swapped] == ["0"]
+    assert [(entry.where, "denominator" in entry.how) for entry in report.left] == [("1.kernel_func", True)]

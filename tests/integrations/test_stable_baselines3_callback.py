@@ -31,6 +31,7 @@ DQN_OPTIONS = {
     "learning_rate": 1e-3,
 }
 NAMES = [name for name in METHODS if name != "dash"]  # which needs a loss on observations, and there is none
+HOOKED = ["vanilla", "l2_init", "cbp", "redo", "full_reset"]  # one for each place at which a method may act
 
 
 class PlainDQN(DQN):
@@ -75,6 +76,19 @@ def ppo(kind=PPO, *, activation=nn.Tanh, **options):
     return kind("MlpPolicy", "CartPole-v1", policy_kwargs=kwargs, seed=0, device="cpu", **sizes | options)
 
 
+def sac(kind=SAC, **options):
+    sizes = {"learning_starts": 30, "batch_size": 16, "buffer_size": 500}
+    arch = {"net_arch": [16, 16]}
+    return kind("MlpPolicy", "Pendulum-v1", policy_kwargs=arch, seed=0, device="cpu", **sizes | options)
+
+
+@functools.cache
+def trained_alone(build, kind, num_timesteps):
+    """What the algorithm learns without a callback."""
+    model = build(kind) if build is not ppo else ppo(kind, activation=nn.ReLU)
+    return model.learn(num_timesteps)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_callback_trains_dqn_as_the_plain_update_does(name):
     model, method = dqn(), METHODS[name]  # a model seeds all random streams, so each learns before the next is made
@@ -84,23 +98,18 @@ def test_callback_trains_dqn_as_the_plain_update_does(name):
     plain.learn(200)
     assert plain._n_updates == 80
     assert same_weights(model.q_net, plain.q_net)
-    if name != "vanilla":
-        alone = dqn()
-        alone.learn(200)
-        assert not same_weights(model.q_net, alone.q_net)
+    assert same_weights(model.q_net, trained_alone(dqn, DQN, 200).q_net) == (name == "vanilla")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HOOKED)
 @pytest.mark.parametrize("kind", [PPO, A2C])
 def test_callback_acts_at_every_update_of_ppo_and_a2c(kind, name):
     model = ppo(kind, activation=nn.ReLU)
     callback = PlasticityCallback(METHODS[name], steps_per_stage=2)
     model.learn(192, callback=callback)
-    alone = ppo(kind, activation=nn.ReLU)
-    alone.learn(192)
     assert callback.plasticity.num_steps == (6 * 2 * 2 if kind is PPO else 6)
     assert callback.plasticity.stage == callback.plasticity.num_steps // 2
-    assert same_weights(model.policy, alone.policy) == (name == "vanilla")
+    assert same_weights(model.policy, trained_alone(ppo, kind, 192).policy) == (name == "vanilla")
 
 
 def test_gradients_of_ppo_are_edited_before_they_are_clipped():
@@ -234,25 +243,18 @@ def test_memory_comes_back_in_a_new_callback():
     assert torch.equal(second.plasticity.learner.initial["q_net.0.weight"], saved["initial"]["q_net.0.weight"])
 
 
-def sac(kind=SAC, **options):
-    sizes = {"learning_starts": 30, "batch_size": 16, "buffer_size": 500}
-    arch = {"net_arch": [16, 16]}
-    return kind("MlpPolicy", "Pendulum-v1", policy_kwargs=arch, seed=0, device="cpu", **sizes | options)
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HOOKED)
 @pytest.mark.parametrize("kind", [SAC, TD3])
 def test_actor_and_critic_have_methods_of_their_own(kind, name):
     model = sac(kind)
     callbacks = {part: PlasticityCallback(METHODS[name], part=part, steps_per_stage=5) for part in ("actor", "critic")}
     model.learn(60, callback=list(callbacks.values()))
-    alone = sac(kind)
-    alone.learn(60)
     actor, critic = (callback.plasticity for callback in callbacks.values())
     assert (actor.num_steps, critic.num_steps) == (30 if kind is SAC else 15, 30)
     assert (actor.stage, critic.stage) == (actor.num_steps // 5, 6)
     for part in ("actor", "critic"):
-        assert same_weights(getattr(model, part), getattr(alone, part)) == (name == "vanilla")
+        alone = getattr(trained_alone(sac, kind, 60), part)
+        assert same_weights(getattr(model, part), alone) == (name == "vanilla")
 
 
 @pytest.mark.parametrize("kind", [SAC, TD3])
@@ -297,9 +299,7 @@ def test_without_a_method_actor_and_critic_are_watched(kind):
     actor = "latent_pi" if kind is SAC else "mu"
     assert f"plasticity/train/actor.{actor}.0/dormant" in names
     assert "plasticity/train/critic.qf1.0/dormant" in names
-    alone = sac(kind)
-    alone.learn(60)
-    assert same_weights(model.policy, alone.policy)
+    assert same_weights(model.policy, trained_alone(sac, kind, 60).policy)
 
 
 def test_a_method_without_a_part_is_refused_where_two_optimizers_train():

@@ -249,7 +249,7 @@ class Scaled(InOrder):
         return self.num_losses == 4
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp"])
 def test_scaled_gradients_are_edited_without_their_scale(name, tmp_path):
     callback = PlasticityCallback(METHODS[name], epochs_per_stage=2, loss=F.cross_entropy)
     model, _ = train(callback, tmp_path, trainer=Scaled, max_grad_norm=0.0)

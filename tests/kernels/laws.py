@@ -96,8 +96,8 @@ def correlation(a: Tensor, b: Tensor, rate: float) -> float:
 
 def check_every_position_has_the_rate(kernel: Kernel, *, dtype: torch.dtype, device: torch.device = CPU) -> None:
     """No position, at the head or the tail of an odd length, is kept more often than another."""
-    repeats, generator = 2000, torch.Generator(device).manual_seed(7)
-    for size in (1, 3, 17, 33):
+    repeats, generator = 1000, torch.Generator(device).manual_seed(7)
+    for size in (1, 17, 33):
         x = torch.ones(size, dtype=dtype, device=device)
         masks = [kernel.drop(x, AID_90, generator=generator, out=None) for _ in range(repeats)]
         rates = torch.stack(masks).double().mean(dim=0)

@@ -36,10 +36,13 @@ def test_layer_shows_its_arguments_and_defaults(layer, shown):
     assert repr(layer) == shown
 
 
-@pytest.mark.parametrize("half", [np.float32(0.5), torch.tensor(0.5)], ids=["numpy", "torch"])
-def test_scalars_of_numpy_and_torch_are_numbers(half):
+@pytest.mark.parametrize("half", [np.float32(0.5), np.float64(0.5), torch.tensor(0.5)], ids=["32", "64", "torch"])
+def test_scalars_of_numpy_and_torch_and_whole_numbers_are_numbers(half):
     assert AID(half).p == 0.5
+    assert AID(np.int64(1)).p == 1
     assert IntervalDropout((half,), (half, 1)).edges == (0.5,)
+    x = torch.randn(1000)
+    assert torch.equal(SF.aid(x, half, training=False), SF.aid(x, 0.5, training=False))
 
 
 @pytest.mark.parametrize("layer", RULES)

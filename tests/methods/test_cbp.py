@@ -74,11 +74,11 @@ def test_replaced_unit_is_new_and_nothing_else_changes():
     assert state["budget.1"].item() == pytest.approx(3 * 0.4 - 1)
 
 
-@pytest.mark.parametrize(("rate", "width"), [(0.013, 17), (0.3, 7), (0.9, 5), (1e-3, 40)])
+@pytest.mark.parametrize(("rate", "width"), [(0.013, 17), (0.9, 5)])
 def test_number_replaced_is_the_rate_times_the_mature_units_summed_over_steps(rate, width):
     learner, method = still(chain(2, width, 3)), CBP(replacement_rate=rate, maturity=5)
     state, expected, num_replaced = method.init(learner), 0.0, 0
-    for _ in range(400):
+    for _ in range(200):
         ages = state["age.1"] + 1
         expected += rate * int((ages > 5).sum())
         (step,) = run(method, learner, state, num_steps=1)

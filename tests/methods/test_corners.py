@@ -89,16 +89,17 @@ class AddsInPlace(nn.Module):
         return x.add_(1.0)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler for C++")
-@pytest.mark.skipif(" " in torch.__file__, reason="torch.compile finds no headers under a path with spaces")
 class TestCompiled:
     def test_cbp_of_a_compiled_network_does_as_that_of_the_network(self):
         model = nn.Sequential(nn.Linear(4, 40), nn.Sigmoid(), nn.Linear(40, 3))
         compiled = copy.deepcopy(model)
         batches = list(torch.randn(6, 8, 4))
         expected = after_steps(model, model, batches)
-        assert torch.allclose(after_steps(compiled, torch.compile(compiled), batches), expected, rtol=1e-4, atol=1e-6)
+        forward = torch.compile(compiled, backend="aot_eager")
+        assert torch.equal(after_steps(compiled, forward, batches), expected)
 
+    @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler for C++")
+    @pytest.mark.skipif(" " in torch.__file__, reason="torch.compile finds no headers under a path with spaces")
     def test_feature_is_what_the_activation_gave_before_it_is_overwritten(self):
         model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), AddsInPlace(), nn.Linear(8, 3))
         x = torch.randn(6, 4)
@@ -115,10 +116,8 @@ def test_cbp_budget_reaches_one_in_the_step_that_arithmetic_says():
     state = method.init(learner)
     for _ in range(20):
         model(torch.randn(2, 4)).sum().backward()
-        before = state["age.1"].clone()
         method.after_step(learner, state)
         assert (state["age.1"] == 0).sum() == 1  # 0.02 of 50 mature units
-        assert before.shape == state["age.1"].shape
 
 
 def test_integer_parameters_are_left_by_shrink_and_perturb():

@@ -29,28 +29,6 @@ def test_rows_are_scaled_by_their_cosine_with_the_descent_direction():
     torch.testing.assert_close(model.weight.detach(), expected)
 
 
-class KernelsAsOutput(nn.Module):
-    """Gives the product of a convolution's weight with the input: the input is the gradient."""
-
-    def __init__(self, conv: nn.Module) -> None:
-        super().__init__()
-        self.conv = conv
-
-    def forward(self, x):
-        return (self.conv.weight * x).sum()
-
-
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
-def test_each_kernel_of_a_convolution_has_its_own_cosine(memory_format):
-    model = KernelsAsOutput(nn.Conv2d(2, 1, (1, 2), bias=False)).to(memory_format=memory_format)
-    with torch.no_grad():
-        model.conv.weight.copy_(torch.tensor([[[[3.0, 4.0]], [[1.0, 0.0]]]]))
-    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=lambda out, _: out)
-    gradient = -torch.tensor([[[[4.0, 3.0]], [[-1.0, 0.0]]]])
-    DASH(alpha=0.5, floor=0.25).begin_stage(learner, {}, [(gradient, torch.zeros(1))], 1)
-    torch.testing.assert_close(model.conv.weight.detach().flatten(), torch.tensor([2.88, 3.84, 0.25, 0.0]))
-
-
 def test_weights_without_gradient_go_to_the_floor():
     model, learner = one_layer([[1.0, 2.0]])
     DASH(floor=0.5).begin_stage(learner, {}, [(torch.eye(2), torch.zeros(2, 1))], 1)

@@ -8,12 +8,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from by_hand import chain, conv_net, copied_state, learner_of, linear, three_units, train_step
+from by_hand import chain, conv_net, copied_state, learner_of, three_units, train_step
 from supple import AID
 from supple.learner import Learner
-from supple.methods import CBP, DASH, ReDo
-from supple.units import UntraceableModel
-from written import holding
+from supple.methods import DASH, ReDo
 
 ONES = [(torch.ones(4, 2), torch.zeros(4))]  # the units of three_units give 2, 1, 0 on it: scores 2, 1, 0
 
@@ -154,30 +152,6 @@ X = torch.ones(4, 2)
 def test_batch_that_is_no_pair_of_inputs_and_targets_is_refused(batch, came):
     with pytest.raises(TypeError, match=f"pairs of inputs and targets.*a batch here is {came}. Pass a list"):
         ReDo().end_stage(learner_of(three_units()), {}, [batch])
-
-
-@pytest.mark.parametrize("cls", [ReDo, CBP])
-def test_network_without_hidden_units_is_refused_at_once(cls):
-    learner = learner_of(nn.Sequential(linear([[1.0, 2.0]])))
-    with pytest.raises(ValueError, match=rf"^{cls.__name__} makes single hidden units new, .*no hidden layer"):
-        cls().init(learner)
-
-
-@holding(lambda: {"fc1": nn.Linear(6, 6), "act": nn.ReLU(), "fc2": nn.Linear(6, 3)})
-class Branching(nn.Module):
-    """Decides by its values which way to go: there is no one graph."""
-
-    def forward(self, x):
-        x = self.act(self.fc1(x))
-        return self.fc2(x if x.sum() > 0 else -x)
-
-
-@pytest.mark.parametrize("method", [ReDo(), CBP()], ids=lambda method: method.name)
-def test_network_without_a_graph_is_refused_by_the_tracer(method):
-    model = Branching()
-    learner = Learner(model, torch.optim.SGD(model.parameters()), example_input=torch.randn(2, 6))
-    with pytest.raises(UntraceableModel, match="Branching"):
-        method.init(learner)
 
 
 def test_layers_whose_units_cannot_be_recycled_are_named():

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from test_renewal import AdamPerEntry
+from test_renewal import NUM_STEPS, ROUNDING, AdamPerEntry
 from torch import nn
 
 import networks_lm as lm
@@ -65,7 +65,7 @@ def test_cbp_renews_all_that_a_unit_owns_and_its_entries_take_the_steps_of_their
     state, initial = method.init(learner), {p: p.detach().clone() for p in model.parameters()}
     reference = AdamPerEntry(optimizer)
     largest_error, num_renewed = 0.0, 0
-    for _ in range(40):
+    for _ in range(NUM_STEPS):
         optimizer.zero_grad()
         model(inputs()).square().mean().backward()
         expected = {p: reference.update(p) for p in model.parameters()}
@@ -82,8 +82,7 @@ def test_cbp_renews_all_that_a_unit_owns_and_its_entries_take_the_steps_of_their
                 assert producer.bias[unit] == 0.0
         num_renewed += len(units)
     assert num_renewed > 5
-    bound = 40 * 50 * torch.finfo(torch.float64).eps  # some dozen roundings of weights of order 1 in each of 40 steps
-    assert (largest_error < bound) == (moments == "per_entry")
+    assert (largest_error < ROUNDING) == (moments == "per_entry")
 
 
 @pytest.mark.parametrize("utility", ["contribution", "adaptable_contribution"])

@@ -25,31 +25,6 @@ class NoisyNet(TwoInputs):
         return super().forward(x, torch.randn(8, device=x.device))
 
 
-class MergingNet(TwoInputs):
-    """Does more in train() than set the flag, as networks with merged adapters do."""
-
-    merged = False
-
-    def train(self, mode=True):
-        self.merged = not mode
-        return super().train(mode)
-
-
-def test_mode_of_every_module_is_as_before():
-    network = ResNet().train()
-    network.layer1.eval()  # frozen norms, as in fine-tuning
-    before = {name: module.training for name, module in network.named_modules()}
-    observe(network, torch.randn(2, 3, 13, 13))
-    assert {name: module.training for name, module in network.named_modules()} == before
-
-
-def test_what_a_model_does_on_leaving_train_mode_is_undone():
-    network = MergingNet()
-    observe(network, torch.randn(2, 6))
-    assert network.training
-    assert not network.merged
-
-
 def test_batch_norm_statistics_are_not_touched_and_are_the_ones_used():
     network = ResNet().train()
     before = copy.deepcopy(network.state_dict())
@@ -115,7 +90,7 @@ def test_error_that_is_not_about_the_shape_is_passed_on_with_a_note():
 
 def test_empty_probe_is_refused():
     with pytest.raises(ValueError, match=r"at least one sample; got a tensor of shape \(0, 6\)"):
-        observe(MergingNet(), torch.randn(0, 6))
+        observe(TwoInputs(), torch.randn(0, 6))
 
 
 @pytest.mark.parametrize("network", [FunctionalNet(), Encoder()])

@@ -109,7 +109,9 @@ class Rewriter(ast.NodeTransformer):
         self.done.add(key)
         kind, _, name = self.actions[key].partition(":")
         if kind == "call":
-            return ast.copy_location(ast.Call(self.attribute(name), [input_of(node)], []), node)
+            # Not self.NAME: nn.Module's own __getattr__ would cost as much as a small activation.
+            child = ast.Subscript(self.attribute("_modules"), ast.Constant(name), ast.Load())
+            return ast.copy_location(ast.Call(child, [input_of(node)], []), node)
         if kind == "item":
             node.func = ast.Subscript(node.func, ast.Constant(int(name)), ast.Load())
         elif kind == "method":

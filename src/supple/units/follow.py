@@ -11,7 +11,7 @@ from torch.fx import Node
 from supple import activations
 from supple.activations import ACTIVATIONS, relative
 from supple.units import Consumer, Layer, UnitLayer
-from supple.units.graph import TRANSPOSED_OPS, Graph, factors, is_unread, kind, op_name, operands, shape_of
+from supple.units.graph import TRANSPOSED_OPS, Graph, factors, is_unread, op_name, operands, shape_of
 from supple.units.moves import (
     JOINS,
     NORMS,
@@ -187,7 +187,8 @@ def incoming_of(graph: Graph, node: Node, known: Known) -> Incoming | None:
         return None
     if op_name(node) in NORMS:
         return normalised(graph, node, parts[0])
-    if len(operands) > 1 and not (len(parts) == len(operands) and of_one_origin(parts)):
+    is_one = all(part.origin is parts[0].origin and part.norm is parts[0].norm for part in parts)
+    if len(operands) > 1 and not (len(parts) == len(operands) and is_one):
         return combined(graph, node, parts)
     try:
         owners = {operand: known[operand].owner for operand in operands}
@@ -228,11 +229,6 @@ def norm_obstacle(graph: Graph, node: Node, part: Incoming) -> str:
     return graph.sharing(norm) if graph.tensor_named(node, "weight") is not None else ""
 
 
-def of_one_origin(parts: list[Incoming]) -> bool:
-    """Whether all parts carry the units of one layer, equally normalised."""
-    return all(part.origin is parts[0].origin and part.norm is parts[0].norm for part in parts)
-
-
 def combined(graph: Graph, node: Node, parts: list[Incoming]) -> Incoming | None:
     """New units, made of several tensors: by a sum, by a product, side by side."""
     if not (is_pointwise(node) or op_name(node) in JOINS):
@@ -270,15 +266,11 @@ def leak(graph: Graph, incoming: Incoming, known: Known, *, readers: Collection[
             if user in readers or user in seen or is_unread(user):
                 continue
             if user not in known or known[user].origin is not origin:
-                return f"what produces them is also read by {reader(graph, user)}"
+                reader = "the output of the model" if user.op == "output" else graph.where(user)
+                return f"what produces them is also read by {reader}"
             seen.add(user)
             pending.append(user)
     return ""
-
-
-def reader(graph: Graph, node: Node) -> str:
-    """A user of a value in words."""
-    return "the output of the model" if node.op == "output" else graph.where(node)
 
 
 NUM_OBSTACLES_SHOWN = 3  # in a densely connected network one site may have dozens
@@ -369,7 +361,7 @@ def listed(obstacles: list[str]) -> str:
 def columns_of_units(layer: Layer, owner: Tensor, *, num_units: int) -> Tensor:
     """The input columns of the layer's weight that each unit owns, given the owners of its input."""
     if getattr(layer, "groups", 1) != 1:
-        raise Blocked(f"a {kind(layer)} in groups has no input columns of its own for a unit")
+        raise Blocked(f"a {type(layer).__name__} in groups has no input columns of its own for a unit")
     dim = owner.dim() - (layer.weight.dim() - 1)
     column_owner = collapsed(owner, [d for d in range(owner.dim()) if d != dim]).flatten()
     counts = torch.bincount(column_owner[column_owner >= 0], minlength=num_units)

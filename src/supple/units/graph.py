@@ -1,6 +1,5 @@
 """Graph: the operations of a model's forward in order, each with the modules and the parameters it belongs to."""
 
-import operator
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -55,12 +54,12 @@ class Graph:
     def where(self, node: Node) -> str:
         """The operation in words: what, and in which module."""
         module = self.innermost_module(node)
-        name = self.names.get(module, "")
-        return f"{op_name(node)} in {name or 'the forward of'} {f'({kind(module)})' if name else kind(module)}"
+        named = self.names.get(module)
+        return f"{op_name(node)} in {self.module_name(module) if named else f'the forward of {type(module).__name__}'}"
 
     def module_name(self, module: nn.Module) -> str:
         """The module's name and class."""
-        return f"{self.names[module]} ({kind(module)})"
+        return f"{self.names[module]} ({type(module).__name__})"
 
     def layer_of(self, node: Node) -> Layer | None:
         """The layer whose own weight the operation multiplies by."""
@@ -145,13 +144,3 @@ def shape_of(node: Node) -> torch.Size:
 def is_unread(node: Node) -> bool:
     """Whether nobody reads the node's value: an assertion, an output left aside."""
     return not node.users and node.op != "output"
-
-
-def is_getitem(node: Node) -> bool:
-    """Whether the node picks one of several outputs."""
-    return node.target is operator.getitem
-
-
-def kind(module: nn.Module) -> str:
-    """The module's class in words."""
-    return type(module).__name__

@@ -1,5 +1,6 @@
 """Owners: integer tensors that say, for every element of a value, which unit it belongs to (-1: none of them)."""
 
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from supple.units.graph import argument, is_getitem, op_name, operands, shape_of
+from supple.units.graph import argument, op_name, operands, shape_of
 
 FOREIGN = -1
 
@@ -54,11 +55,6 @@ def collapsed(owner: Tensor, dims: Iterable[int]) -> Tensor:
     if not bool((thin(owner) == thin(first)).all()):
         raise Blocked("it mixes units")
     return first
-
-
-def is_constant(owner: Tensor, dim: int) -> bool:
-    """Whether the owner does not change along the dimension."""
-    return bool((thin(owner) == thin(owner.narrow(dim, 0, 1))).all())
 
 
 def is_foreign(owner: Tensor) -> bool:
@@ -115,8 +111,9 @@ def moved(node: Node, owners: Owners, data: Collection[Node]) -> Owner:
 def by_rule(node: Node, owners: Owners, data: Collection[Node]) -> Owner:
     """The rule for the operation, applied."""
     name = op_name(node)
-    if is_getitem(node):
-        return picked(node, owners)
+    if node.target is operator.getitem:
+        source: Any = owners[node.all_input_nodes[0]]
+        return tensor(source[node.args[1]])
     if is_pointwise(node):
         return pointwise(node, owners, data)
     if name in JOINS:
@@ -193,11 +190,11 @@ def padded_along(owner: Tensor, dim: int, *, ends: tuple[int, int]) -> Tensor:
     """
     if ends == (0, 0):
         return owner
-    if not is_constant(owner, dim):
+    first, sizes = owner.narrow(dim, 0, 1), list(owner.shape)
+    if not bool((thin(owner) == thin(first)).all()):
         return F.pad(owner.transpose(dim, -1).contiguous(), ends, value=FOREIGN).transpose(dim, -1)
-    sizes = list(owner.shape)
     sizes[dim] += sum(ends)
-    return owner.narrow(dim, 0, 1).expand(sizes)
+    return first.expand(sizes)
 
 
 def reduced(node: Node, owner: Tensor) -> Tensor:
@@ -229,12 +226,6 @@ def normalised(node: Node, owner: Tensor) -> Tensor:
         num_groups: Any = node.args[GROUP_NORMS[name]] if name in GROUP_NORMS else owner.shape[1]
         collapsed(owner.reshape(owner.shape[0], num_groups, -1), [2])
     return owner
-
-
-def picked(node: Node, owners: Owners) -> Tensor:
-    """One of the outputs of the operation before."""
-    source: Any = owners[node.all_input_nodes[0]]
-    return tensor(source[node.args[1]])
 
 
 def for_outputs(node: Node, owner: Tensor) -> Owner:
