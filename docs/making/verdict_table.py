@@ -14,7 +14,7 @@ from typing import Any
 
 from supple_lab.paper.register import registered_claims
 from supple_lab.report.figure import Verdict
-from supple_lab.report.page import VERDICT_SIGNS, kind_of
+from supple_lab.report.page import VERDICT_SIGNS
 
 DOCS = Path(__file__).parent.parent
 PAGE = DOCS / "verdicts.md"
@@ -121,7 +121,7 @@ def line(claim: Judged) -> str:
 
 def badge(verdict: Verdict) -> str:
     """The verdict with its sign, to which site.css gives its colour."""
-    return f'<span class="verdict {kind_of(verdict)}">{VERDICT_SIGNS[verdict]} {verdict}</span>'
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{VERDICT_SIGNS[verdict]} {verdict}</span>'
 
 
 def numbers(leaf: Leaf | None) -> list[str]:

@@ -15,7 +15,7 @@ from supple_lab.paper.atari import Atari, one_p
 from supple_lab.paper.atari_scores import all_scores, lead_of, widened
 from supple_lab.paper.method_runs import MethodRuns
 from supple_lab.paper.study import StudyOptions
-from supple_lab.report.tables import brackets
+from supple_lab.report.tables import ends_of
 from supple_lab.results.results import Results, RunResult
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
@@ -302,7 +302,7 @@ def test_scores_have_decimals_only_where_points_are_few():
     rows = {row[0]: row[1:] for row in STUDY.draw(made(constant), PAPER).tables[0].rows}
     assert set(rows["Asterix"]) == {"12 ± 0"}
     assert set(rows["Pong"]) == {"12.3 ± 0.0"}
-    assert brackets(rows["Pong"][0]) == " [12.3, 12.3]"
+    assert ends_of(rows["Pong"][0]) == ("12.3", "12.3")
 
 
 def is_own(spec, title) -> bool:
