@@ -88,7 +88,9 @@ def touches(method: Method) -> list[str]:
                 method.begin_stage(learner, state, data, stage)
         for _ in range(NUM_STEPS):
             optimizer.zero_grad()
-            F.cross_entropy(model(inputs), labels).backward()
+            loss = F.cross_entropy(model(inputs), labels)
+            loss.backward()
+            learner.see_loss(loss)
             with noting(found, learner):
                 method.after_backward(learner, state)
             optimizer.step()

@@ -23,6 +23,7 @@ ADAMS = {
     "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
     "amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True, eps=1e-3),
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, betas=(0.5, 0.9)),
+    "tensor": lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-2, device=p[0].device), capturable=p[0].is_cuda),
     "lasting": lambda p: torch.optim.Adam(p, lr=1e-2, betas=(0.9, 0.9999999)),
 }
 
@@ -40,7 +41,7 @@ def network():
 def trained(model, adam, method, num_steps=40):
     """The model's state, the optimizer's and the method's after some steps."""
     draws, device = torch.Generator().manual_seed(3), model[0].weight.device
-    optimizer = adam(model.parameters())
+    optimizer = adam([*model.parameters()])
     with attach(model, optimizer, method, example_input=torch.zeros(2, 1, 10, 10, device=device)) as plasticity:
         for step in range(num_steps):
             x, y = torch.randn(16, 1, 10, 10, generator=draws), torch.randint(5, (16,), generator=draws)

@@ -50,7 +50,7 @@ def take_own_steps_(
 ) -> bool:
     """Give entries younger than their tensor the update of their own age in place of the one that Adam gave them."""
     betas, lr, eps = group["betas"], group["lr"], group["eps"]
-    if isinstance(lr, Tensor) or isinstance(betas[0], Tensor) or not is_plain(parameter, mean, square):
+    if isinstance(betas[0], Tensor) or not is_plain(parameter, mean, square):
         return False
     born = [borns.get(dim) for dim in (0, 1)]
     if parameter.is_cpu and step.is_cpu and isinstance(CPU, CpuKernel):
@@ -61,7 +61,7 @@ def take_own_steps_(
         pointers = parameter.data_ptr(), mean.data_ptr(), root.data_ptr()
         births = [None if tensor is None else tensor.data_ptr() for tensor in born]
         ages = roots.data_ptr(), firsts.data_ptr(), num_ages
-        told = *pointers, *sides(parameter), *births, now, last_step.data_ptr(), *ages, lr, eps
+        told = *pointers, *sides(parameter), *births, now, last_step.data_ptr(), *ages, float(lr), eps
         return CPU.library.supple_take_own_steps(*told, torch.get_num_threads())
     programs = triton_programs(parameter)
     if programs is None:
@@ -71,7 +71,7 @@ def take_own_steps_(
     grid = -(-num_rows // ROWS), -(-num_columns * inner // COLUMNS)
     logs = math.log2(betas[0]) if betas[0] else -math.inf, math.log2(betas[1]) if betas[1] else -math.inf
     tensors = parameter, mean, square, *born, step, last_step
-    flags = *logs, eps, *(tensor is not None for tensor in born), ROWS, COLUMNS
+    flags = isinstance(lr, Tensor), *logs, eps, *(tensor is not None for tensor in born), ROWS, COLUMNS
     with torch.cuda.device_of(parameter):
         programs.own_steps_kernel[grid](*tensors, num_rows, num_columns, inner, lr, *flags)
     last_step.copy_(step)

@@ -127,7 +127,8 @@ def own_steps_kernel(
     num_rows: tl.tensor,
     num_columns: tl.tensor,
     inner: tl.tensor,
-    lr: tl.tensor,
+    lr: tl.tensor,  # a number, or a tensor that holds it
+    IS_TENSOR: tl.constexpr,
     LOG_1: tl.constexpr,
     LOG_2: tl.constexpr,
     EPS: tl.constexpr,
@@ -142,6 +143,8 @@ def own_steps_kernel(
     column = across // inner
     in_rows, in_columns = row < num_rows, across < num_columns * inner
     now, last = tl.load(step), tl.load(last_step)
+    if IS_TENSOR:
+        lr = tl.load(lr)
     age = tl.zeros([ROWS, COLUMNS], tl.float32) + now
     if HAS_ROWS:
         births, row_age = ages_along(rows_born, row, in_rows, now, last)
