@@ -30,7 +30,7 @@ from supple_lab.bench.training import (
     with_memory,
 )
 from supple_lab.models.mlp import MLP
-from supple_lab.run.step import EagerSteps
+from supple_lab.run import step
 
 CPU = torch.device("cpu")
 CASE = Case("small", MLP(width=8), (1, 8, 8), 4)
@@ -102,7 +102,7 @@ def test_a_turn_is_at_least_so_many_steps():
 
 
 def test_steps_that_are_not_captured_are_not_timed(monkeypatch):
-    monkeypatch.setattr(EagerSteps, "why_eager", "OutOfMemoryError: 2 GiB")
+    monkeypatch.setattr(step, "why_never_captured", lambda training: "OutOfMemoryError: 2 GiB")
     with pytest.raises(RuntimeError, match=r"small: the steps of aid are not captured: OutOfMemoryError"):
         our_steps(CASE, CPU, UseAID())()
 
@@ -124,14 +124,21 @@ def test_a_row_is_one_step_of_one_run_for_the_packed_runs_too(monkeypatch, taken
 
     monkeypatch.setattr(timing, "take_turns", take_turns)
     rows = list(bench_case(CASE, CPU, seconds=1.0))
-    assert counts == {"ReLU": 1, "AID": 1, PEOPLE: 0, WITH_LOADER: 0, PACKED: 6}
+    assert counts == {"ReLU": 1, "AID": 1, "CBP": 1, PEOPLE: 0, WITH_LOADER: 0, PACKED: 6}
     assert [row.candidate for row in rows] == list(counts)
     assert {(row.case, row.milliseconds, row.ratio, *row.ratio_quartiles) for row in rows} == {("small", 2e3, 1, 1, 1)}
     assert {(row.turns, row.megabytes) for row in rows} == {(3, None)}
 
 
 def test_networks_have_as_many_outputs_as_their_dataset_has_classes():
-    wanted = {"random label": 10, "permuted input": 10, "CIFAR-10": 10, "CIFAR-100": 100, "TinyImageNet": 200}
+    wanted = {
+        "small": 10,
+        "random label": 10,
+        "permuted input": 10,
+        "CIFAR-10": 10,
+        "CIFAR-100": 100,
+        "TinyImageNet": 200,
+    }
     assert {case.title.partition("(")[2].rstrip(")"): case.num_classes for case in (*CASES, *LARGE_CASES)} == wanted
     case = Case("many classes", MLP(width=8), (1, 8, 8), 4, num_classes=30)
     assert case.splits(CPU).train.labels_N.max() >= 20  # a hundred labels are all below it with (2/3)^100 = 3e-18

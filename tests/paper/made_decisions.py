@@ -6,10 +6,12 @@ anew must give the same again.
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from supple_lab.codec import encode
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.registry import find
 from supple_lab.results.results import Results, RunResult
@@ -56,7 +58,8 @@ def made_run(spec: RunSpec, kind: str) -> RunResult:
         return RunResult(spec=spec, state="waiting", seconds=0.0, reason="", records=())
     scenario = getattr(spec.problem, "scenario", None)
     number = scenario.num_stages if scenario is not None else min(spec.problem.num_iterations, 8)
-    group = generator(kind, f"{spec.problem}{spec.model}{spec.method}{spec.optimizer}")
+    written = json.dumps(encode(replace(spec, seed=0)), sort_keys=True)  # without fields that came later
+    group = generator(kind, written)
     noise = {"clear": 0.004, "noisy": 0.05}.get(kind, 0.01)
     ends = (0.9, 0.9 + 0.05 * (spec.method.name == "aid")) if spec.method.name in STEADY else (0.6, 0.3)
     given = ends if kind == "as claimed" else None

@@ -37,14 +37,24 @@ CERTAIN = {
     "l2_init": METHODS["l2_init"](strength=0.1),
     "s_ewc": METHODS["s_ewc"](strength=1e4),
     "chain": METHODS["chain"](methods=(METHODS["l2"](strength=0.1),)),
+    "decoupled_decay": METHODS["decoupled_decay"](strength=1.0),
     "hare_tortoise": METHODS["hare_tortoise"](momentum=0.5, every=3),
     "wasserstein_init": METHODS["wasserstein_init"](strength=1.0),
     "weight_clipping": METHODS["weight_clipping"](kappa=0.5),
 }
 NEAR = {"rtol": 1e-4, "atol": 1e-5}  # single precision: the same kernels but for the choice of algorithms by cuBLAS
-OPTIMIZERS = pytest.mark.parametrize(
-    "optimizer", [Adam(learning_rate=2e-3), SGD(learning_rate=0.1)], ids=["adam", "sgd"]
-)
+BY_NAME = {"adam": Adam(learning_rate=2e-3), "sgd": SGD(learning_rate=0.1)}
+
+
+def with_optimizers(names):
+    """Each method by name with each optimizer that it takes; none that no graph can hold."""
+    pairs = [(name, optimizer) for name in names if not METHODS[name].looks_at_values for optimizer in BY_NAME]
+    pairs = [(name, optimizer) for name, optimizer in pairs if (name, optimizer) != ("equal_betas", "sgd")]
+    return pytest.mark.parametrize(
+        ("name", "optimizer"),
+        [(name, BY_NAME[optimizer]) for name, optimizer in pairs],
+        ids=[f"{name}-{optimizer}" for name, optimizer in pairs],
+    )
 
 
 @pytest.fixture
@@ -60,9 +70,8 @@ def certain_fresh_weights(monkeypatch):
 class TestOnAGpu:
     pytestmark = needs_gpu
 
-    @OPTIMIZERS
+    @with_optimizers(METHODS)
     @pytest.mark.usefixtures("certain_fresh_weights")
-    @pytest.mark.parametrize("name", METHODS)
     def test_captured_steps_equal_eager_ones(self, name, optimizer):
         spec = small_spec(CERTAIN.get(name, METHODS[name]()), optimizer=optimizer)
         (eager, examples), (replayed, _) = training_of(spec), training_of(spec)
@@ -330,9 +339,8 @@ IDLE = ("nap", "snr")  # in ten small steps lengths hardly change, and no unit i
 AT_WORK = [name for name in METHODS if METHODS[name].acts_in("after_backward", "after_step") and name not in IDLE]
 
 
-@OPTIMIZERS
+@with_optimizers(AT_WORK)
 @pytest.mark.usefixtures("certain_fresh_weights")
-@pytest.mark.parametrize("name", AT_WORK)
 def test_what_a_method_does_in_a_step_would_be_missed(name, optimizer):
     ends, own = [], CERTAIN.get(name, METHODS[name]())
     for method in (own, Vanilla()):

@@ -27,6 +27,11 @@ def triton_programs(tensor: Tensor) -> Any:
     return renewal_programs
 
 
+def can_look(tensor: Tensor) -> bool:
+    """Whether a look at its values is free. One at a GPU's waits for it, and no CUDA graph can hold it."""
+    return tensor.is_cpu
+
+
 def is_plain(*tensors: Tensor) -> bool:
     """Whether all are of the kind that the kernels know."""
     return all(tensor.dtype is torch.float32 and tensor.is_contiguous() for tensor in tensors)
@@ -53,7 +58,7 @@ def take_own_steps_(
     if isinstance(betas[0], Tensor) or not is_plain(parameter, mean, square):
         return False
     born = [borns.get(dim) for dim in (0, 1)]
-    if parameter.is_cpu and step.is_cpu and isinstance(CPU, CpuKernel):
+    if parameter.is_cpu and can_look(step) and isinstance(CPU, CpuKernel):
         now, root = step.item(), square.sqrt()
         roots, firsts, num_ages, is_whole = table(*betas, min(1 << int(now).bit_length(), MOST_AGES))
         if now >= num_ages and not is_whole:
@@ -90,7 +95,7 @@ def rate_units_(
     record: dict[str, Tensor], value_U: Tensor, decay: float, maturity: int, rate: float, num_slots: int
 ) -> int | None:
     """Add a step's values to the utilities of CBP's units, and say how many are due; None: it is not done here."""
-    if not isinstance(CPU, CpuKernel) or not value_U.is_cpu:
+    if not isinstance(CPU, CpuKernel) or not can_look(value_U):
         return None
     pointers = (tensor.data_ptr() for tensor in (record["utility"], value_U, record["age"], record["budget"]))
     return CPU.library.supple_rate_units(*pointers, len(value_U), decay, maturity, rate, num_slots)

@@ -163,7 +163,7 @@ class CBP(Method):
         paid = budget.floor().clamp(max=num_slots)
         budget -= paid
         num_due = torch.minimum(paid, num_mature)
-        return int(num_due) if num_due.is_cpu else num_due  # a look at a GPU's would wait for it
+        return int(num_due) if kernels.can_look(num_due) else num_due
 
     def average_(self, mean_U: Tensor, value_U: Tensor) -> None:
         """Add a step's values to their running means; one that is no number, as after an overflow, leaves its own."""

@@ -80,7 +80,7 @@ class TrainingRow:
 
 
 CASES = (
-    Case("MLP 3x128, batch 64", MLP(width=128), (1, 28, 28), 64),
+    Case("MLP 3x128, batch 64 (small)", MLP(width=128), (1, 28, 28), 64),
     Case("MLP 3x2000, batch 64 (random label)", MLP(), (1, 28, 28), 64),
     Case("MLP 3x2000, batch 512 (permuted input)", MLP(), (1, 28, 28), 512),
     Case("CNN-4, batch 256 (CIFAR-10)", CNN(), (3, 32, 32), 256),

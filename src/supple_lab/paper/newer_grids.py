@@ -42,13 +42,15 @@ GRIDS: Mapping[str, tuple[Axes, ...]] = {
     "trac": NOTHING,
     "head_reset": ({"layers": (1, 2)},),  # ours
     "leaky_relu": ({"slope": (0.01, 0.1, 0.3)},),
-    "smooth_leaky": ({"slope": (0.1,)}, {"slope": (0.125,), "upper": (0.333,)}),  # the second: RReLU's bounds, ours
+    "smooth_leaky": ({"slope": (0.1,)},),
     "layer_norm": ({"affine": (False, True)},),  # ours
     "aid_mean": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
     "aid_gauss": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
     "decoupled_decay": ({"strength": (1e-1, 1e-2, 1e-3, 1e-4)},),  # ours
     "equal_betas": ({"beta": (0.9, 0.99, 0.999)},),  # ours
-    **dict.fromkeys(("fresh_optimizer", "prelu", "elu", "celu", "gelu", "silu", "rational"), NOTHING),
+    **dict.fromkeys(
+        ("fresh_optimizer", "prelu", "random_smooth_leaky", "elu", "celu", "gelu", "silu", "rational"), NOTHING
+    ),
 }
 
 

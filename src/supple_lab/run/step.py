@@ -196,6 +196,8 @@ def why_never_captured(training: TrainState) -> str | None:
     for method in training.plasticity.methods if training.numerics.device.type == "cuda" else ():
         if every := period_of(method):
             return f"{method.name} acts every {every} optimizer steps, which no replayed graph counts"
+        if method.looks_at_values:
+            return f"{method.name} looks at values inside a step, which no graph can hold"
     return None
 
 
