@@ -74,13 +74,13 @@ def test_packed_steps_are_so_many_of_each_run_in_a_thread_of_its_own(monkeypatch
 @pytest.fixture
 def taken(monkeypatch):
     """The steps of our runs, as they are taken: whose, and on which images."""
-    steps, original = [], EagerSteps.take
+    steps, original = [], step.EagerSteps.take
 
     def take(self, ahead):
         steps.append((self.training, ahead[0]))
         return original(self, ahead)
 
-    monkeypatch.setattr(EagerSteps, "take", take)
+    monkeypatch.setattr(step.EagerSteps, "take", take)
     return steps
 
 
