@@ -40,6 +40,7 @@ def source_hash() -> str:
 LIBRARY = Extension(
     "supple.kernels.libsupple",
     sources=[name for name in SOURCES if name.endswith(".c")],
+    depends=SOURCES,
     define_macros=[("SUPPLE_SOURCE", f'"{source_hash()}"')],
     # No contraction: a product must round alike on every instruction set.
     extra_compile_args=["-std=c11", "-O3", "-g0", "-fvisibility=hidden", "-ffp-contract=off", "-Wno-psabi"],

@@ -212,7 +212,7 @@ class Plasticity:
         model = self.learner.model
         parts = [name for named in (model.named_modules(), model.named_parameters()) for name, _ in named]
         for state, saved in zip(self._states or (), self._saved or (), strict=False):
-            restore_(state, saved, parts=parts)
+            restore_(state, saved, parts=parts, device=self.learner.device)
 
     def pause(self) -> None:
         """Do nothing in the optimizer's steps until ``optimizer`` is set."""

@@ -17,6 +17,9 @@ class Injected(nn.Module):
         for frozen in (self.old, self.start):
             frozen.requires_grad_(False)
             frozen.zero_grad()  # an optimizer that goes on holding them would step by what is left there
+        for part in self.modules():
+            if getattr(part, "inplace", False):  # all three read the same input
+                setattr(part, "inplace", False)  # noqa: B010  # mypy takes it for a module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.old(*args, **kwargs) + (self.new(*args, **kwargs) - self.start(*args, **kwargs))
@@ -42,6 +45,13 @@ def inject(model: nn.Module, head: str | nn.Module, *, fresh: nn.Module | None =
     places = [name for name, part in model.named_modules(remove_duplicate=False) if part is old]
     if not places:
         raise ValueError(f"inject's head is a module of the model; this {shown(head)} is none of its own.")
+    own = {id(parameter) for parameter in old.parameters()}
+    elsewhere = [part for part in model.modules() if part not in set(old.modules())]
+    if any(id(parameter) in own for part in elsewhere for parameter in part.parameters(recurse=False)):
+        raise ValueError(
+            "inject freezes the head, and another part of the model shares a weight with it, as in a language model "
+            "with tied embeddings. Untie them first."
+        )
     injected = Injected(old, initialised(old) if fresh is None else fresh)
     for place in places:
         if not place:

@@ -65,7 +65,9 @@ def described(value: Any) -> str:
 Named = Mapping[str, Tensor]
 
 
-def restore_(tensors: dict[str, Tensor], saved: Named, *, parts: Iterable[str] = ()) -> None:
+def restore_(
+    tensors: dict[str, Tensor], saved: Named, *, parts: Iterable[str] = (), device: torch.device | None = None
+) -> None:
     """Give the tensors their saved values, or say what does not fit.
 
     Those of one of the ``parts`` of a network may have been saved though there are none of it here: a method has them
@@ -89,7 +91,7 @@ def restore_(tensors: dict[str, Tensor], saved: Named, *, parts: Iterable[str] =
         )
     for name, tensor in tensors.items():
         tensor.copy_(saved[name])
-    tensors |= {name: saved[name].clone() for name in late}
+    tensors |= {name: saved[name].to(device, copy=True) for name in late}
 
 
 def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
@@ -244,6 +246,7 @@ class Learner:
             "_taps": [],
             "_watches": watches,
             "_named": {},
+            "_shapes": set(),
             "_layers": {},
         }
 
@@ -362,13 +365,17 @@ class Learner:
         """Take the loss of the step to come, for methods that weigh by it."""
         self.seen_loss = loss.detach()
 
+    def _walk(self) -> None:
+        """Look for the model's parameters; this takes longer than the rest of a small step."""
+        self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+        activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
+        self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
+
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
         trained = trained_by(self.optimizer)
-        if not trained <= self._named.keys():  # walking through the model takes longer than the rest of a small step
-            self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
-            activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
-            self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
+        if not trained <= self._named.keys():
+            self._walk()
         return {name: parameter for key, (name, parameter) in self._named.items() if key in trained}
 
     def layers(self) -> dict[str, Layer]:
@@ -391,8 +398,8 @@ class Learner:
 
     def name_of(self, parameter: Tensor) -> str:
         """The parameter's name in the model; empty if it is not one of its parameters."""
-        if id(parameter) not in self._named:  # walking through the model takes longer than the rest of a small step
-            self._named = {id(own): (name, own) for name, own in self.model.named_parameters()}
+        if id(parameter) not in self._named:
+            self._walk()
         return self._named.get(id(parameter), ("", parameter))[0]
 
     def initial_of(self, parameter: Tensor) -> Tensor:

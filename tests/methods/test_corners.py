@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from by_hand import copied_state
-from supple import Learner
-from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb
+from supple import Learner, attach, inject
+from supple.layers import PReLU
+from supple.methods import CBP, DASH, L2, SEWC, CChain, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.dash import alignment
 from written import holding
 
@@ -162,3 +163,51 @@ def test_dash_does_not_warn_of_weights_that_another_optimizer_trains(recwarn):
     model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 3))
     DASH().init(Learner(model, torch.optim.SGD(model[1].parameters()), loss=F.cross_entropy))
     assert not recwarn.list
+
+
+def test_a_penalty_spares_slopes_beside_a_method_that_asks_for_names_first():
+    model = nn.Sequential(nn.Linear(2, 3), PReLU(), nn.Linear(3, 1))
+    model(torch.ones(1, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    with attach(model, optimizer, [L2(strength=1.0), CBP(replacement_rate=0.0)], example_input=torch.ones(1, 2)):
+        (0.0 * model(torch.ones(4, 2)).sum()).backward()
+        optimizer.step()
+    assert model[1].weight.tolist() == [0.25] * 3
+
+
+def test_c_chain_knows_a_head_that_thawed_and_is_not_used():
+    class TwoHeads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.used, self.other = nn.Linear(2, 3), nn.Linear(3, 1), nn.Linear(3, 1)
+
+        def forward(self, x):
+            return self.used(torch.relu(self.body(x)))
+
+    model = TwoHeads()
+    model.other.requires_grad_(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    with attach(model, optimizer, CChain(strength=1.0), example_input=torch.ones(4, 2)):
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(4, 2)).square().sum().backward()
+            optimizer.step()
+            model.other.requires_grad_(True)
+    assert model.body.weight.isfinite().all()
+
+
+def test_an_injected_head_that_works_in_place_reads_what_the_old_one_read():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.LeakyReLU(0.3, inplace=True), nn.Linear(3, 1)))
+    x = torch.randn(4, 2)
+    before = model(x)
+    inject(model, "1")
+    assert model(x).equal(before)
+    model(x).sum().backward()
+
+
+def test_a_head_that_shares_its_weight_is_not_injected():
+    model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False))
+    model[1].weight = model[0].weight
+    with pytest.raises(ValueError, match="shares a weight with it"):
+        inject(model, "1")
+    assert model[0].weight.requires_grad

@@ -34,7 +34,7 @@ def can_look(tensor: Tensor) -> bool:
 
 def is_plain(*tensors: Tensor) -> bool:
     """Whether all are of the kind that the kernels know."""
-    return all(tensor.dtype is torch.float32 and tensor.is_contiguous() for tensor in tensors)
+    return all(tensor.dtype is torch.float32 and tensor.is_contiguous() and tensor.numel() for tensor in tensors)
 
 
 def sides(tensor: Tensor) -> tuple[int, int, int]:
@@ -57,6 +57,8 @@ def take_own_steps_(
     betas, lr, eps = group["betas"], group["lr"], group["eps"]
     if isinstance(betas[0], Tensor) or not is_plain(parameter, mean, square):
         return False
+    if any(tensor.device != parameter.device for tensor in (mean, square, last_step, *borns.values())):
+        return False  # torch says so
     born = [borns.get(dim) for dim in (0, 1)]
     if parameter.is_cpu and can_look(step) and isinstance(CPU, CpuKernel):
         now, root = step.item(), square.sqrt()
@@ -71,6 +73,8 @@ def take_own_steps_(
     programs = triton_programs(parameter)
     if programs is None:
         return False
+    if isinstance(lr, Tensor) and lr.device != parameter.device:
+        lr = float(lr)
     step = step.to(parameter.device)
     num_rows, num_columns, inner = sides(parameter)
     grid = -(-num_rows // ROWS), -(-num_columns * inner // COLUMNS)
@@ -95,7 +99,7 @@ def rate_units_(
     record: dict[str, Tensor], value_U: Tensor, decay: float, maturity: int, rate: float, num_slots: int
 ) -> int | None:
     """Add a step's values to the utilities of CBP's units, and say how many are due; None: it is not done here."""
-    if not isinstance(CPU, CpuKernel) or not can_look(value_U):
+    if not isinstance(CPU, CpuKernel) or not can_look(value_U) or not record["age"].is_cpu:
         return None
     pointers = (tensor.data_ptr() for tensor in (record["utility"], value_U, record["age"], record["budget"]))
     return CPU.library.supple_rate_units(*pointers, len(value_U), decay, maturity, rate, num_slots)

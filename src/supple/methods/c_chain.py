@@ -56,7 +56,7 @@ class CChain(Method):
         names, thetas, gradients = learner.trained()
         if not names:
             return
-        for name, theta in zip(names, thetas, strict=True):
+        for name, theta in learner.own_parameters().items():
             if f"before.{name}" not in state:  # it was frozen until now
                 state |= first_record(name, theta.detach())
         inputs, is_filled = kept(learner, state)

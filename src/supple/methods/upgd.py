@@ -94,9 +94,11 @@ class UPGD(Method):
         free = self.free_shares(state, list(gains))
         if self.per == "unit":
             free = {name: share for layer in self.layers(learner) for name, share in spread(learner, layer, free)}
+        decayed = set(learner.penalised()[0])
         for name, theta, gradient in trained:
+            decay = self.weight_decay if name in decayed else 0.0
             if name not in free:
-                gradient.add_(theta, alpha=self.weight_decay)
+                gradient.add_(theta, alpha=decay)
                 continue
             share = free[name].to(theta.dtype)
             noise = torch.empty_like(theta).normal_(generator=learner.generator).mul_(self.sigma)
@@ -105,7 +107,7 @@ class UPGD(Method):
                 state[f"next.noise.{name}"].copy_(noise * share)
                 continue
             edited = (gradient + noise) * share if self.protecting else gradient + noise * share
-            gradient.copy_(edited.add_(theta, alpha=self.weight_decay))
+            gradient.copy_(edited.add_(theta, alpha=decay))
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
@@ -114,14 +116,15 @@ class UPGD(Method):
             return
         state["steps"].copy_(state["next.steps"])
         if self.adaptive:
-            free = self.free_shares(state, names)
+            free, decayed = self.free_shares(state, names), set(learner.penalised()[0])
         for group in learner.optimizer.param_groups if self.adaptive else ():
             for name, theta in learner.own_parameters().items():
                 if name in names and any(theta is one for one in group["params"]):
                     old = state[f"next.old.{name}"]
                     step = 2.0 * (theta - old) * (free[name].to(theta.dtype) if self.protecting else 1.0)
                     noise = 2.0 * group["lr"] * state[f"next.noise.{name}"]
-                    theta.copy_(old * (1.0 - group["lr"] * self.weight_decay) + step - noise)
+                    decay = self.weight_decay if name in decayed else 0.0
+                    theta.copy_(old * (1.0 - group["lr"] * decay) + step - noise)
         for key in names if self.per == "weight" else [layer.name for layer in self.rated(learner)]:
             state[f"utility.{key}"].copy_(state[f"next.utility.{key}"])
 
