@@ -181,6 +181,7 @@ def assert_alike(first, *others):
         assert bool(answer["num_renewals"]) == (name in RENEWING), name
 
 
+@pytest.mark.slow
 def test_copies_in_two_processes_stay_bit_equal(tmp_path):
     assert_alike(*answers_of(functools.partial(train_copies, num_steps=45), tmp_path))
 

@@ -96,6 +96,7 @@ def supple(*arguments):
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_own_method_is_compared_in_processes_of_its_own(tmp_path, capsys):
     plugin = str(EXAMPLES / "own_method.py")
     options = ("--scale", "smoke", "--methods", "vanilla", "soft_reset", "--out", str(tmp_path), "--quiet")

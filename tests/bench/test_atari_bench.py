@@ -15,6 +15,7 @@ pytest.importorskip("cv2")
 pytest.importorskip("gymnasium")
 
 
+@pytest.mark.slow
 def test_every_candidate_is_reported_against_our_relu_run(monkeypatch):
     monkeypatch.setattr(atari, "NUM_FILLED", 40)
     monkeypatch.setattr(atari, "CAPACITY", 100)

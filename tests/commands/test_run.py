@@ -167,6 +167,7 @@ def test_every_dataset_that_is_nowhere_is_named_and_how_to_run_the_rest(supervis
     assert not list(tmp_path.glob("out/runs/*"))
 
 
+@pytest.mark.slow
 def test_runs_that_found_damaged_data_are_told_once_and_stay_resumable(supervised_cnns, tmp_path, capsys):
     command, folder = supervised_cnns
     folder.mkdir(parents=True)
@@ -182,6 +183,7 @@ def test_runs_that_found_damaged_data_are_told_once_and_stay_resumable(supervise
     assert all("6 of 6 files" in folder.status()["reason"] for folder in folders)
 
 
+@pytest.mark.slow
 def test_runs_have_the_precision_asked_for_one_name_where_it_is_the_default_and_another_grid_is_told(tmp_path, capsys):
     command = [*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]
     for precision, found in (("default", {"fp32"}), ("fp32", {"fp32"}), ("bf16", {"fp32", "bf16"})):

@@ -17,6 +17,7 @@ def test_network_learns_its_random_labels_in_every_stage(name):
     assert min(accuracies) > 0.8  # chance is 0.1
 
 
+@pytest.mark.slow
 def test_example_runs_from_the_command_line():
     code = f"import runpy, sys; sys.argv = ['x', 'redo', 1, 1]; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -31,7 +31,15 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("every study")
 
 
-LIKE_OTHERS = ("atari", "class_incremental", "continual_limited", "generalizability_gap", "sensitivity")
+LIKE_OTHERS = (
+    "atari",
+    "class_incremental",
+    "continual_full",
+    "continual_limited",
+    "dropout_fails",
+    "generalizability_gap",
+    "sensitivity",
+)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ def test_every_scale_tells_how_it_differs_from_the_paper(study):
     assert (by_looking in " ".join(notes["quick"]), by_looking in " ".join(notes["paper"])) == (True, False)
 
 
+@pytest.mark.slow
 @every_study
 def test_draws_and_writes_what_there_is_of_a_broken_sweep_or_search(study, tmp_path):
     order = StudyOptions(scale="smoke", num_seeds=2)

@@ -48,6 +48,7 @@ def test_a_study_without_runs_draws_and_decides():
     assert [len(figure.panels) for figure in drawing.figures] == [2, 2, 1, 2]
 
 
+@pytest.mark.slow
 def test_smoke_scale_is_marked_and_gives_no_verdict(tmp_path):
     add_to_manifest(
         Store.create(tmp_path).root, "theory", order=StudyOptions(scale="smoke"), command="supple", specs=[]

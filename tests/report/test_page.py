@@ -394,6 +394,7 @@ def test_page_of_a_large_study_stays_under_two_megabytes():
     assert f"And {3000 - MAX_ROWS} more; sample.json names every run." in "".join(Elements(text).text)
 
 
+@pytest.mark.slow
 def test_a_page_that_would_be_too_large_shows_fewer_points(monkeypatch):
     long = figure(panel(*(curve(f"m{i}", f"method {i}", num_positions=500) for i in range(6))))
     whole = render(long)

@@ -100,6 +100,7 @@ def test_packed_runs_write_checkpoints_before_the_process_ends(tmp_path):
     assert all(checkpoint_files(store.folder(spec).path) for spec in specs)
 
 
+@pytest.mark.slow
 def test_workers_write_checkpoints_before_a_terminated_driver_ends(tmp_path):
     store = Store.create(tmp_path)
     with Process(store, device="cpu", jobs=1) as engine:

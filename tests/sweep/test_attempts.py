@@ -79,6 +79,7 @@ def workers(tmp_path):
         worker.close()
 
 
+@pytest.mark.slow
 def test_run_that_breaks_its_process_has_not_failed_and_goes_on_in_another(tmp_path, workers, monkeypatch):
     monkeypatch.setattr(sweep, "NUM_ATTEMPTS", 1)
     spec, alone = small_spec(), unbroken(tmp_path / "alone", small_spec())

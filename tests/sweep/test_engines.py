@@ -130,6 +130,7 @@ def test_stopping_ends_the_workers(tmp_path):
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked_workers")
 def test_hanging_run_has_failed_by_its_time_limit_and_a_retry_continues_it(tmp_path):
     spec = small_spec(num_stages=30, epochs=10)

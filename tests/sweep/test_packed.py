@@ -30,6 +30,7 @@ def measured(method, seed):
     )
 
 
+@pytest.mark.slow
 def test_measured_runs_equal_the_runs_alone(tmp_path):
     specs = [measured(method, seed) for seed in range(4) for method in (Vanilla(), UseAID(), CBP(), ReDo())]
     alone, together = Store.create(tmp_path / "alone"), Store.create(tmp_path / "together")
