@@ -9,14 +9,15 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # Each entry may import the ones before it, never those after. Entries in one tuple do not import each other.
 LIBRARY = [
-    ("version", "random", "fields"),
+    ("version", "random", "fields", "processes"),
     ("unchanged",),
     ("kernels",),
     ("functional",),
     ("layers", "theory", "inject"),
     ("activations",),
     ("convert", "units"),
-    ("input_tap",),
+    ("inputs",),
+    ("taps",),
     ("learner",),
     ("methods", "metrics"),
     ("monitor_table",),

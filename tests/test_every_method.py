@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import supple.methods
 from supple import Learner
 from supple.kernels import renewal
-from supple.methods.base import HOOKS, Method
+from supple.methods.base import Method
 from supple.metrics.sites import activation_sites
 from supple.units import trace_units
 
@@ -177,7 +177,7 @@ def equal(first, second):
 
 ALL = pytest.mark.parametrize("cls", METHODS, ids=lambda cls: cls.name)
 CAPTURED = pytest.mark.parametrize("cls", [cls for cls in METHODS if not cls.looks_at_values], ids=lambda cls: cls.name)
-ACTING = pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.acts_in(*HOOKS)], ids=lambda cls: cls.name)
+ACTING = pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.acts_in()], ids=lambda cls: cls.name)
 
 
 def test_folder_holds_every_method_of_the_paper():

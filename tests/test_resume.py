@@ -20,7 +20,7 @@ from small_runs import (
     small_spec,
     unbroken_logs,
 )
-from supple.methods.base import HOOKS, Method
+from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.files import StorageError
 from supple_lab.run.recorder import CheckpointInterval
@@ -84,7 +84,7 @@ def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, method):
     assert_resumes(tmp_path, spec, at_step=59)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.acts_in(*HOOKS)])
+@pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.acts_in()])
 def test_every_method_resumes_where_each_stage_has_a_new_optimizer(tmp_path, name):
     spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=64), METHODS[name]())
     assert_resumes(tmp_path, spec, at_step=21)

@@ -5,7 +5,6 @@ calling them by hand in that order.
 """
 
 import contextlib
-import itertools
 import math
 import warnings
 from collections import deque
@@ -18,10 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from supple.fields import checked, shown
-from supple.input_tap import InputTap, ReadInputs, copied, first_two, inputs_of
-from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, is_sharded, num_examples_of, restore_
+from supple.inputs import UNSEEN, copied, first_two, inputs_of, num_examples_of
+from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, restore_
 from supple.methods.base import HOOKS, Method, State
 from supple.methods.chain import Chain
+from supple.processes import check_shards
+from supple.taps import InputTap, ReadInputs
 from supple.unchanged import undisturbed
 from supple.units import Inputs
 
@@ -32,15 +33,6 @@ WAYS = {
     "end_stage": "acts at the end of a stage",
     "begin_stage": "acts before a stage",
 }
-
-NO_EXAMPLE = (
-    "no training forward of the model was seen with tensors, all by position or all by name, outside of compiled code. "
-    "Give it one: attach(..., example_input=x)."
-)
-NO_INPUTS = (
-    "{method} acts on the latest inputs, and no training forward of the model was seen with tensors, all by position "
-    "or all by name, outside of compiled code. Call plasticity.see_inputs(x) before each optimizer.step()."
-)
 
 
 def attach(
@@ -94,7 +86,8 @@ class Plasticity:
         learner.patience = None  # the hooks are called from here
         self.monitor: Any = None  # a Monitor to step with the methods
         self.recent_data: Iterable[Batch] | None = None  # for methods with a period, instead of the latest inputs
-        self.no_example = NO_EXAMPLE  # what to do if a method traces the network, and no inputs were seen
+        # What to do if a method traces the network, and no inputs were seen.
+        self.no_example = f"{UNSEEN}. Give it one: attach(..., example_input=x)."
         self.num_steps = self.stage = 0
         self.num_acts = [0] * len(methods)
         self._states: list[State] | None = None
@@ -159,14 +152,12 @@ class Plasticity:
 
     def end_stage(self, data: Iterable[Batch] = ()) -> None:
         """The stage is over; ``data`` are its batches, pairs of inputs and targets, for methods that read them."""
-        self._act_between(lambda method, state: method.end_stage(self.learner, state, data), "end_stage")
+        self._act_between("end_stage", data)
 
     def begin_stage(self, data: Iterable[Batch] = ()) -> None:
         """The next stage begins; ``data`` are its batches. The optimizer was started anew before, if it is."""
         self.stage += 1
-        self._act_between(
-            lambda method, state: method.begin_stage(self.learner, state, data, self.stage), "begin_stage"
-        )
+        self._act_between("begin_stage", data, self.stage)
 
     @contextlib.contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -227,7 +218,7 @@ class Plasticity:
         if self.monitor is not None:
             self.monitor.close()
         for method, num_acts in zip(self.methods, self.num_acts, strict=True):
-            if is_attached and self.num_steps and method.acts_in(*HOOKS) and not num_acts:
+            if is_attached and self.num_steps and method.acts_in() and not num_acts:
                 warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}.", stacklevel=2)
 
     def __enter__(self) -> Self:
@@ -314,17 +305,20 @@ class Plasticity:
             if (every := period_of(method)) and self.num_steps % every == 0:
                 data: Any = self.recent_data or [(inputs, None) for inputs in self._recent]
                 if not data and reads_recent(method):
-                    raise RuntimeError(NO_INPUTS.format(method=type(method).__name__))
+                    raise RuntimeError(
+                        f"{type(method).__name__} acts on the latest inputs, and {UNSEEN}. Call "
+                        "plasticity.see_inputs(x) before each optimizer.step()."
+                    )
                 method.end_stage(self.learner, state, data)
                 method.begin_stage(self.learner, state, data, self.num_steps // every)
                 self.num_acts[i] += 1
         if self.monitor is not None:
             self.monitor.step()
 
-    def _act_between(self, act: Callable[[Method, State], None], hook: str) -> None:
+    def _act_between(self, hook: str, *stage: Any) -> None:
         for i, (method, state) in enumerate(zip(self.methods, self.states, strict=True)):
             if not period_of(method):
-                act(method, state)
+                getattr(method, hook)(self.learner, state, *stage)
                 self.num_acts[i] += method.acts_in(hook)
 
     def watch_inputs(self, module: nn.Module, read: ReadInputs) -> None:
@@ -383,39 +377,15 @@ def checked_methods(methods: object, way_out: str = "use convert(model, {activat
     for method in listed:
         if not isinstance(method, Method):
             raise TypeError(f"attach needs methods, e.g. L2Init(strength=1e-3); got {shown(method)}.")
-        if not method.acts_in(*HOOKS) and type(method).activation is not Method.activation:
+        if not method.acts_in() and type(method).activation is not Method.activation:
             raise ValueError(
                 f"{type(method).__name__} only swaps the activation, which no step does: "
                 f"{way_out.format(activation=method.activation())}."
             )
-    renewing = [type(method).__name__ for method in listed if method.renews_units]
-    if len(renewing) > 1:
-        raise ValueError(
-            f"{' and '.join(renewing)} both renew units, and neither would know what the other did; attach one of them."
-        )
-    return listed
+    return Chain(methods=listed).methods  # which refuses what cannot go together
 
 
 def unwrapped(optimizer: Any) -> Any:
     """The optimizer itself, without what accelerate wraps around it."""
     inner = getattr(optimizer, "optimizer", None)
     return unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
-
-
-def check_shards(parts: Iterable[Any], methods: Iterable[Method]) -> None:
-    """Refuse sharded networks to methods that look at more than single entries; the parts are models and optimizers."""
-    models = [part for part in parts if isinstance(part, nn.Module)]
-    held = itertools.chain(parts, *(model.modules() for model in models))
-    foreign = next((type(part).__name__ for part in held if is_foreign_shard(part)), "")
-    sharded = any(map(is_sharded, models))
-    for method in methods:
-        if foreign or (sharded and method.acts_in(*HOOKS) and not method.is_elementwise):
-            raise ValueError(
-                f"{type(method).__name__} does not work with {foreign or 'parameters that FSDP2 shards'}: no process "
-                "holds whole layers. Use DistributedDataParallel, or with FSDP2 L2, L2Init or WeightClipping."
-            )
-
-
-def is_foreign_shard(part: object) -> bool:
-    """Whether the part belongs to DeepSpeed, as accelerate's wrappers of it do, or to FSDP's first form."""
-    return "deepspeed" in type(part).__module__ or type(part).__name__ == "FullyShardedDataParallel"

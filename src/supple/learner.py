@@ -1,10 +1,8 @@
-"""Learner: a model in training, its optimizer, and where it started; batches, and what an optimizer forgets."""
+"""Learner: a model in training, its optimizer, and where it started; what an optimizer forgets."""
 
 import functools
 import inspect
 import itertools
-import warnings
-from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,52 +12,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.input_tap import InputTap
+from supple.inputs import described, pair_of, refusal
 from supple.layers import TRAINED_SHAPES, give_widths_
-from supple.units import Inputs, Layer, UnitGraph, UnitLayer, arguments_of, is_layer
+from supple.processes import process_group_of
+from supple.taps import FeatureTap, GradientTap, InputTap
+from supple.units import Inputs, Layer, UnitGraph, UnitLayer, arguments_of, is_layer, trace_units
 from supple.units.surgery import trained_by
 
 Batch = tuple[Inputs, Tensor]
-
-
-def num_examples_of(inputs: Inputs) -> int:
-    """How many examples a batch holds; a tuple or a dict is several arguments of the same batch."""
-    args, kwargs = arguments_of(inputs)
-    held = (x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim())
-    return len(next(held, (None,)))  # numbers alone are one example
-
-
-def pair_of(batch: object) -> Batch:
-    """The batch as inputs and targets. Several inputs become a tuple: a DataLoader collates them to a list."""
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        raise TypeError(refusal(described(batch)))
-    inputs, targets = batch
-    if isinstance(inputs, tuple | list) and inputs and all(isinstance(part, Tensor) for part in inputs):
-        return tuple(inputs), targets
-    if isinstance(inputs, dict | UserDict) and any(isinstance(part, Tensor) for part in inputs.values()):
-        return inputs, targets
-    if hasattr(inputs, "to"):  # a tensor, or a container that goes to a device as one does
-        return inputs, targets
-    raise TypeError(refusal(f"a pair whose inputs are {described(inputs)}"))
-
-
-def refusal(came: str) -> str:
-    """What was wanted, what came, what to do."""
-    return (
-        "a method reads the data of a stage in pairs of inputs and targets, (x, y), ((x1, x2), y) or, by the names "
-        "that the forward has, ({'x1': x1, 'x2': x2}, y), x as tensors; "
-        f"a batch here is {came}. Pass a list of such pairs, or a DataLoader whose collate_fn makes them."
-    )
-
-
-def described(value: Any) -> str:
-    """What came, in words."""
-    if value is None:
-        return "None"
-    if isinstance(value, dict):
-        return f"a dict of {', '.join(map(str, value))}"
-    size = f" of {len(value)}" if isinstance(value, tuple | list) else ""
-    return f"a {type(value).__name__}{size}"
 
 
 Named = Mapping[str, Tensor]
@@ -99,13 +59,7 @@ def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
     return tuple(tensors[name].shape) if name in tensors else None
 
 
-REMEMBER_ZEROS = (
-    torch.optim.Adam,
-    torch.optim.AdamW,
-    torch.optim.Adamax,
-    torch.optim.Adadelta,
-    torch.optim.RMSprop,
-)
+REMEMBER_ZEROS = tuple(getattr(torch.optim, name) for name in ("Adam", "AdamW", "Adamax", "Adadelta", "RMSprop"))
 
 
 def starts_from_zeros(optimizer: torch.optim.Optimizer) -> bool:
@@ -127,12 +81,11 @@ def forget_(optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]
             optimizer.state.pop(parameter, None)
 
 
-def suits(part: object, parameter: nn.Parameter) -> bool:
+def suits(part: object, theta: nn.Parameter) -> bool:
     """Whether it can be what the optimizer itself would remember of the parameter as it is now: it may have changed."""
-    if not isinstance(part, Tensor):
-        return False
-    is_count = part.dim() == 0
-    return is_count or (part.shape, part.dtype, part.device) == (parameter.shape, parameter.dtype, parameter.device)
+    return isinstance(part, Tensor) and (
+        part.dim() == 0 or (part.shape, part.dtype, part.device) == (theta.shape, theta.dtype, theta.device)
+    )
 
 
 # Steps after which a method that acts between stages is said to have done nothing: more than an epoch of MNIST in
@@ -173,6 +126,14 @@ class Learner:
     given. If the wrapper is around a larger model, pass its ``process_group``.
     """
 
+    inputs: Inputs | None  # of the last training forward, if they are watched
+    seen_loss: Tensor | None  # of the step to come, if it is shown
+    _features: dict[str, Tensor] | None
+    _versions: dict[str, int | None]  # of the features when they were kept
+    _gradients: dict[str, Tensor] | None
+    _watches_inputs: bool
+    _taps: list[RemovableHandle]
+
     def __init__(
         self,
         model: nn.Module,
@@ -199,15 +160,13 @@ class Learner:
         self.process_group = process_group_of(model) if process_group is None else process_group
         self.generator = torch.Generator(device=self.device).manual_seed(self._common(seed))
         self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
-        self.is_advised = (
-            True  # by warnings of what is mostly better done otherwise; not the laboratory, which compares
-        )
+        self.is_advised = True  # by warnings of what is mostly better done otherwise; not in the laboratory
         self._loss = loss
         self._units: UnitGraph | None = None
         self._named: dict[int, tuple[str, nn.Parameter]] = {}
         self._shapes: set[int] = set()  # of activations, among the named ones
         self._layers: dict[str, Layer] = {}
-        self._unwatch()
+        vars(self).update(unwatched())
 
     def _common(self, seed: int) -> int:
         """The first process's seed, so that all copies of the network draw alike."""
@@ -224,35 +183,14 @@ class Learner:
                 torch.distributed.all_reduce(tensor, group=self.process_group)
                 tensor.div_(self.process_group.size())
 
-    def _unwatch(self) -> None:
-        self._features: dict[str, Tensor] | None = None
-        self._versions: dict[str, int | None] = {}  # of the features when they were kept
-        self._gradients: dict[str, Tensor] | None = None
-        self._watches_inputs = False
-        self.inputs: Inputs | None = None  # of the last training forward, if they are watched
-        self.seen_loss: Tensor | None = None
-        self._taps: list[RemovableHandle] = []
-
     def __getstate__(self) -> dict[str, Any]:
         """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
         watches = self._features is not None, self._gradients is not None, self._watches_inputs
-        return {
-            **self.__dict__,
-            "_features": None,
-            "_gradients": None,
-            "_versions": {},
-            "inputs": None,
-            "seen_loss": None,
-            "_taps": [],
-            "_watches": watches,
-            "_named": {},
-            "_shapes": set(),
-            "_layers": {},
-        }
+        return {**vars(self), **unwatched(), "_watches": watches, "_named": {}, "_shapes": set()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         features, gradients, inputs = state.pop("_watches")
-        self.__dict__.update(state, _watches_inputs=False)
+        vars(self).update(state)
         if features:
             self.features  # noqa: B018
         if gradients:
@@ -276,7 +214,7 @@ class Learner:
         """Take off the hooks that watch activations; they are put on again when a method asks for ``features``."""
         for tap in self._taps:
             tap.remove()
-        self._unwatch()
+        vars(self).update(unwatched())
 
     @property
     def device(self) -> torch.device:
@@ -287,29 +225,24 @@ class Learner:
     def units(self) -> UnitGraph:
         """The unit graph, traced from ``example_input`` on first use; set it to bring one of your own."""
         if self._units is None:
-            self._units = self._traced_units()
+            if self.example_input is None:
+                raise NoExampleInput(
+                    "this method needs to know which weights feed which unit, and traces the model to find out; "
+                    "pass a batch, e.g. Learner(model, optimizer, example_input=x)."
+                )
+            self._units = trace_units(self.model, self.example_input)
         return self._units
 
     @units.setter
     def units(self, graph: UnitGraph) -> None:
         self._units = graph
 
-    def _traced_units(self) -> UnitGraph:
-        from supple.units import trace_units  # here, so that methods without units need no tracer
-
-        if self.example_input is None:
-            raise NoExampleInput(
-                "this method needs to know which weights feed which unit, and traces the model to find out; "
-                "pass a batch, e.g. Learner(model, optimizer, example_input=x)."
-            )
-        return trace_units(self.model, self.example_input)
-
     @property
     def features(self) -> dict[str, Tensor]:
         """Post-activations of the last training forward by activation site, kept from the first use of this on.
 
-        Forwards in evaluation mode or without gradients, and those of copies of the model, leave no trace here. In a
-        gated layer the partner's output is kept, too; `take_feature` gives the product.
+        Forwards in evaluation mode or without gradients, and those of copies, leave no trace here. In a gated layer
+        the partner's output is kept, too; `take_feature` gives the product.
         """
         if self._features is None:
             self._features = {}
@@ -438,72 +371,12 @@ class Learner:
         return model(**{name: x.to(self.device) if isinstance(x, Tensor) else x for name, x in kwargs.items()})
 
 
+def unwatched() -> dict[str, Any]:
+    """What a Learner has seen of its model as long as it does not watch it."""
+    seen = dict.fromkeys(("inputs", "seen_loss", "_features", "_gradients"))
+    return {**seen, "_versions": {}, "_watches_inputs": False, "_taps": []}
+
+
 def factor_keys(layer: UnitLayer) -> list[str]:
     """The keys in ``features`` whose product a layer's units give: the site's, and one for each partner."""
     return [layer.name, *(f"{layer.name} * {number}" for number in range(len(layer.partners)))]
-
-
-def is_sharded(model: nn.Module) -> bool:
-    """Whether FSDP2 keeps parts of the parameters in other processes."""
-    return any(type(parameter.data).__name__ == "DTensor" for parameter in model.parameters())
-
-
-def process_group_of(model: nn.Module) -> Any:
-    """The processes among which DistributedDataParallel keeps copies of the model alike; None if it does not."""
-    found = next((part for part in model.modules() if isinstance(part, DistributedDataParallel)), None)
-    if found is not None:
-        return found.process_group if found.process_group.size() > 1 else None
-    started = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if started and torch.distributed.get_world_size() > 1 and not is_sharded(model):
-        warnings.warn(
-            "this process trains beside others, and the model is not in DistributedDataParallel, so methods decide and "
-            "draw in each process by itself. If copies of the network are to stay alike, pass the wrapped model.",
-            stacklevel=4,
-        )
-    return None
-
-
-class FeatureTap:
-    """A forward hook that keeps what an activation gives in training; in copies and pickles of the model it is dead."""
-
-    def __init__(
-        self, site: str, features: dict[str, Tensor] | None = None, versions: dict[str, int | None] | None = None
-    ) -> None:
-        self.site = site
-        self.features, self.versions = features, versions
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-        if self.features is None or self.versions is None or not module.training or not torch.is_grad_enabled():
-            return
-        if torch.compiler.is_compiling():  # versions tell nothing there, and a copy is safe from what comes after
-            self.features[self.site], self.versions[self.site] = output.detach().clone(), None
-        else:
-            self.features[self.site], self.versions[self.site] = output.detach(), output._version
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "FeatureTap":
-        return FeatureTap(self.site)
-
-    def __reduce__(self) -> tuple[type["FeatureTap"], tuple[str]]:
-        return FeatureTap, (self.site,)
-
-
-class GradientTap:
-    """A forward hook that keeps the gradient of what an activation gives; in copies of the model it is dead."""
-
-    def __init__(self, site: str, gradients: dict[str, Tensor] | None = None) -> None:
-        self.site, self.gradients = site, gradients
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-        if self.gradients is not None and module.training and output.requires_grad:
-            output.register_hook(self.keep)
-
-    def keep(self, gradient: Tensor) -> None:
-        """Take it during the backward."""
-        if self.gradients is not None:
-            self.gradients[self.site] = gradient.detach()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "GradientTap":
-        return GradientTap(self.site)
-
-    def __reduce__(self) -> tuple[type["GradientTap"], tuple[str]]:
-        return GradientTap, (self.site,)

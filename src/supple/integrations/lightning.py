@@ -15,15 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, attach, check_shards, checked_methods, period_of, unwrapped
+from supple.attach import Plasticity, attach, checked_methods, period_of, unwrapped
 from supple.convert import is_compiled
-from supple.input_tap import inputs_of
+from supple.inputs import inputs_of
 from supple.integrations.stage_data import AsBatch, StageData, StageLength, pair
-from supple.learner import Inputs, process_group_of
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
-from supple.units import arguments_of
+from supple.processes import check_shards, process_group_of
+from supple.units import Inputs, arguments_of
 from supple.units.surgery import trained_by
 
 try:

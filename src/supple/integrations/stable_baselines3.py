@@ -23,12 +23,13 @@ from torch.utils.hooks import RemovableHandle
 
 from supple.attach import Plasticity, attach, checked_methods
 from supple.integrations.stage_data import BackwardEnd, StageLength
-from supple.learner import Batch, Inputs
-from supple.methods.base import HOOKS, Method
+from supple.learner import Batch
+from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.monitor_table import Row
 from supple.unchanged import undisturbed
+from supple.units import Inputs
 
 try:
     import numpy as np
@@ -118,7 +119,7 @@ class PlasticityCallback(BaseCallback):
         return True
 
     def _begin(self, policy: Any) -> Plasticity:
-        only_watches = not any(method.acts_in(*HOOKS) for method in self.methods)
+        only_watches = not any(method.acts_in() for method in self.methods)
         network, watched, optimizer = trained_part(policy, self.part, only_watches=only_watches)
         own = attach(network, optimizer, self.methods, seed=self.seed)
         own.no_example = f"the observations are a {type(policy.observation_space).__name__}, and not one array each."

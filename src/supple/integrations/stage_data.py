@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from supple.attach import Plasticity
-from supple.learner import Batch, described
+from supple.inputs import described
+from supple.learner import Batch
 from supple.unchanged import undisturbed
 
 AsBatch = Callable[[Any], Batch]

@@ -16,13 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, attach, check_shards, checked_methods
+from supple.attach import Plasticity, attach, checked_methods
 from supple.integrations.stage_data import BackwardEnd, StageData, StageLength
-from supple.learner import Batch, Inputs
+from supple.learner import Batch
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.monitor_table import Row, write_of
+from supple.processes import check_shards
+from supple.units import Inputs
 
 try:
     from transformers import TrainerCallback

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.learner import Inputs, Learner, num_examples_of
+from supple.inputs import num_examples_of
+from supple.learner import Learner
 from supple.unchanged import evaluation_mode
-from supple.units import UnitLayer
+from supple.units import Inputs, UnitLayer
 
 
 def sum_of_magnitudes(x: Tensor, axes: list[int]) -> Tensor:

@@ -44,8 +44,9 @@ class Method(Checked, ABC):
 
     @classmethod
     def acts_in(cls, *hooks: str) -> bool:
-        """Whether the method does something of its own in one of these hooks."""
-        return any(getattr(cls, hook) is not getattr(Method, hook) for hook in hooks if hook not in cls.follows)
+        """Whether the method does something of its own in one of these hooks, or in any."""
+        own = set(hooks or HOOKS).difference(cls.follows)
+        return any(getattr(cls, hook) is not getattr(Method, hook) for hook in own)
 
     def activation(self) -> nn.Module:
         """What the network is built with, or converted to; called once per activation site."""
@@ -100,7 +101,7 @@ def awaited(init: Callable[..., State]) -> Callable[..., State]:
 
     @functools.wraps(init)
     def call(self: Method, learner: Learner) -> State:
-        if learner.patience is not None and self.acts_in(*HOOKS):
+        if learner.patience is not None and self.acts_in():
             expect_hooks(self, learner)
         return init(self, learner)
 

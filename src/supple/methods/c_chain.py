@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from supple.learner import Inputs, Learner
+from supple.learner import Learner
 from supple.methods.base import Method, State, decay_rate, non_negative
 from supple.methods.recent_inputs import keep_, kept, room_for
 from supple.unchanged import evaluation_mode
-from supple.units import arguments_of
+from supple.units import Inputs, arguments_of
 
 FIRST_STEP = 3  # the first whose running churn is not 0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from supple.learner import Batch, Learner
-from supple.methods.base import HOOKS, Method, State
+from supple.methods.base import Method, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Chain(Method):
     @property
     def is_elementwise(self) -> bool:  # type: ignore[override]
         """Whether all of them are."""
-        return all(method.is_elementwise or not method.acts_in(*HOOKS) for method in self.methods)
+        return all(method.is_elementwise or not method.acts_in() for method in self.methods)
 
     def activation(self) -> nn.Module:
         own = (method for method in self.methods if brings_activation(method))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from supple.activations import is_activation
-from supple.input_tap import mapped
+from supple.inputs import mapped
 from supple.learner import Learner
 from supple.methods.base import Method, State, check_period, non_negative
 from supple.methods.recent_inputs import keep_, kept, room_for

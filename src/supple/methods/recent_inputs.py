@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from supple.input_tap import mapped
-from supple.learner import Inputs, Learner, NoExampleInput, num_examples_of
+from supple.inputs import UNSEEN, mapped, num_examples_of
+from supple.learner import Learner, NoExampleInput
 from supple.methods.base import State
-from supple.units import arguments_of
+from supple.units import Inputs, arguments_of
 
 KEY = "input."
 
@@ -44,8 +44,7 @@ def keep_(learner: Learner, state: State, who: str) -> None:
     inputs = learner.inputs
     if inputs is None:
         raise RuntimeError(
-            f"{who} reads what the model is trained on, and no training forward of it was seen with tensors, all by "
-            "position or all by name, outside of compiled code. Call plasticity.see_inputs(x) before each "
+            f"{who} reads what the model is trained on, and {UNSEEN}. Call plasticity.see_inputs(x) before each "
             "optimizer.step(), or learner.see_inputs(x) in a loop that calls the hooks itself."
         )
     found = tensors_of(inputs)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from supple.input_tap import mapped
-from supple.learner import Batch, Inputs, Learner, num_examples_of, pair_of
+from supple.inputs import mapped, num_examples_of, pair_of
+from supple.learner import Batch, Learner
 from supple.methods.activity import mean_magnitudes
 from supple.methods.base import Method, State, check_period
 from supple.methods.renewal import (
@@ -20,7 +20,7 @@ from supple.methods.renewal import (
     warn_of_optimizer,
 )
 from supple.random import undisturbed_reading
-from supple.units import Layer
+from supple.units import Inputs, Layer
 from supple.units.surgery import Chosen, renewable_layers, warn_of_others
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means

@@ -1,0 +1,72 @@
+"""Taps: forward hooks that keep what a network is trained on, what its activations give, and their gradients."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from supple.inputs import inputs_of
+from supple.units import Inputs
+
+ReadInputs = Callable[[tuple[Any, ...], dict[str, Any]], Inputs | None]
+
+
+class Tap:
+    """A hook that does nothing: what any tap is in copies and pickles of its model."""
+
+    def __call__(self, *call: Any) -> None:
+        pass
+
+    def __reduce__(self) -> tuple[type["Tap"], tuple[()]]:
+        return Tap, ()
+
+
+class InputTap(Tap):
+    """A forward pre-hook that shows what the model is trained on."""
+
+    def __init__(self, see: Callable[[Inputs], None], read: ReadInputs = inputs_of) -> None:
+        self.see, self.read, self.is_open = see, read, False
+
+    def __call__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if torch.compiler.is_compiling():  # compiled code runs no Python
+            return
+        if self.is_open or not model.training or not torch.is_grad_enabled():
+            return
+        inputs = self.read(args, kwargs)
+        if inputs is not None:
+            self.is_open = True  # tracing calls the model too
+            try:
+                self.see(inputs)
+            finally:
+                self.is_open = False
+
+
+class FeatureTap(Tap):
+    """A forward hook that keeps what an activation gives in training, and the version of that tensor."""
+
+    def __init__(self, site: str, features: dict[str, Tensor], versions: dict[str, int | None]) -> None:
+        self.site, self.features, self.versions = site, features, versions
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if not module.training or not torch.is_grad_enabled():
+            return
+        if torch.compiler.is_compiling():  # no version is known there, and a copy is safe from what comes after
+            self.features[self.site], self.versions[self.site] = output.detach().clone(), None
+        else:
+            self.features[self.site], self.versions[self.site] = output.detach(), output._version
+
+
+class GradientTap(Tap):
+    """A forward hook that keeps the gradient of what an activation gives."""
+
+    def __init__(self, site: str, gradients: dict[str, Tensor]) -> None:
+        self.site, self.gradients = site, gradients
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if module.training and output.requires_grad:
+            output.register_hook(self.keep)
+
+    def keep(self, gradient: Tensor) -> None:
+        """Take it during the backward."""
+        self.gradients[self.site] = gradient.detach()
