@@ -92,7 +92,7 @@ class Plasticity:
         self.num_acts = [0] * len(methods)
         self._states: list[State] | None = None
         self._saved: list[State] | None = None
-        self._is_edited = self._is_skipped = False
+        self._is_edited = self._is_skipped = self.is_evaluating = False
         self._stream: Tensor | None = None  # where the methods' draws for this step began
         self._recent: deque[Inputs] = deque()
         self._watched: tuple[nn.Module, ReadInputs] = learner.model, inputs_of
@@ -167,6 +167,8 @@ class Plasticity:
             states = self.states if self._states or self._saved else ()
             for method, state in zip(self.methods, states, strict=False):
                 stack.enter_context(method.evaluation(self.learner, state))
+            stack.callback(setattr, self, "is_evaluating", self.is_evaluating)
+            self.is_evaluating = True
             yield
 
     def state_dict(self) -> dict[str, Any]:
@@ -296,8 +298,11 @@ class Plasticity:
 
     def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         is_skipped, self._is_edited, self._is_skipped, self._stream = self._is_skipped, False, False, None
-        if is_skipped:
-            return
+        if not is_skipped:
+            self._act()
+        self.learner.seen_loss = None  # that of the next step is another
+
+    def _act(self) -> None:
         self.num_steps += 1
         for i, (method, state) in enumerate(zip(self.methods, self.states, strict=True)):
             method.after_step(self.learner, state)

@@ -7,7 +7,7 @@ from plain_training import METHODS, same_weights
 from torch import nn
 
 from supple import AID, Learner, attach, convert
-from supple.methods import ReDo, UseAID
+from supple.methods import HareTortoise, ReDo, UseAID
 from timm_shim import declare_operators
 
 declare_operators()
@@ -16,7 +16,7 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not instal
 import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3  # noqa: E402
-from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
+from stable_baselines3.common.callbacks import BaseCallback, EvalCallback, EveryNTimesteps  # noqa: E402
 
 from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, Remembered  # noqa: E402
 
@@ -129,6 +129,26 @@ class Large(type(METHODS["vanilla"])):
     def after_backward(self, learner, state):
         for gradient in learner.trained()[2]:
             gradient.fill_(1e6)
+
+
+def test_the_network_to_evaluate_is_evaluated_by_an_eval_callback():
+    model, seen = dqn(), []
+
+    class Watching(gym.Wrapper):
+        def reset(self, **options):
+            seen.append(model.q_net.q_net[0].weight.clone())
+            return super().reset(**options)
+
+    start = model.q_net.q_net[0].weight.clone()
+    evaluator = EvalCallback(Watching(gym.make("CartPole-v1")), n_eval_episodes=1, eval_freq=1, verbose=0, warn=False)
+    tortoise = PlasticityCallback(HareTortoise(momentum=1.0, every=10**6))  # a tortoise that stays
+    model.learn(200, callback=[tortoise, EveryNTimesteps(50, evaluator)])
+    assert len(seen) >= 4
+    assert all(torch.equal(start, weight) for weight in seen)
+    assert not torch.equal(start, model.q_net.q_net[0].weight)
+    assert same_weights(model.q_net, trained_alone(dqn, DQN, 200).q_net)
+    evaluator.on_step()  # after the training it evaluates what it is given
+    assert not torch.equal(start, seen[-1])
 
 
 @pytest.mark.parametrize("build", [dqn, ppo])

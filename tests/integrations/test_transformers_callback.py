@@ -7,7 +7,7 @@ from plain_training import CLIP, METHODS, RATE, batches, examples, network, same
 from torch import nn
 
 from supple import attach
-from supple.methods import CBP, DASH, L2Init, ReDo, UseAID, Vanilla
+from supple.methods import CBP, DASH, HareTortoise, L2Init, ReDo, UseAID, Vanilla
 from timm_shim import declare_operators
 from written import holding
 
@@ -15,6 +15,7 @@ declare_operators()
 pytest.importorskip("transformers", reason="transformers is not installed (pip install .[integrations])")
 pytest.importorskip("accelerate", reason="accelerate is not installed (pip install .[integrations])")
 
+from safetensors.torch import load_file  # noqa: E402
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
 from transformers.modeling_outputs import SequenceClassifierOutput  # noqa: E402
 
@@ -65,6 +66,31 @@ def counted(kind):
             super().after_backward(learner, state)
 
     return Counted
+
+
+def test_the_network_to_evaluate_is_evaluated_in_the_training_and_asked_for_elsewhere(tmp_path):
+    model, start, seen = Classifier(), network(), []
+    model.register_forward_hook(lambda own, *call: None if own.training else seen.append(own.net[0].weight.clone()))
+    callback = PlasticityCallback(HareTortoise(momentum=1.0, every=10**6))  # a tortoise that stays
+
+    class Evaluating(InOrder):
+        def __init__(self, *args, **options):
+            super().__init__(*args, eval_dataset=Examples(), **options)
+
+    options = {"eval_strategy": "steps", "eval_steps": 2, "eval_on_start": True, "save_strategy": "steps"}
+    _, own = train(callback, tmp_path, trainer=Evaluating, model=model, **options, save_steps=2)
+    saved = Classifier()
+    saved.load_state_dict(load_file(next(tmp_path.glob("checkpoint-12/model.safetensors"))))
+    assert same_weights(saved.net, train_plainly(METHODS["vanilla"], [batches() * 4]))
+    assert same_weights(model.net, saved.net)
+    with pytest.raises(RuntimeError, match=r"with callback.plasticity.evaluation\(\): trainer.evaluate\(\)"):
+        own.evaluate()
+    assert seen.pop() is not None
+    with callback.plasticity.evaluation():
+        own.evaluate()
+    assert len(seen) > 7
+    assert all(torch.equal(start[0].weight, weight) for weight in seen)
+    assert same_weights(model.net, saved.net)
 
 
 @pytest.mark.parametrize("name", METHODS)

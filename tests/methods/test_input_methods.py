@@ -164,6 +164,9 @@ def test_c_chain_says_how_to_show_it_the_loss_and_a_closure_shows_it():
     plasticity = attach(model, optimizer, CChain(), example_input=batch()[0])
     with pytest.raises(RuntimeError, match=r"plasticity.see_loss\(loss\) before each"):
         train(model, optimizer, 1)
+    train(model, optimizer, 2, plasticity)
+    with pytest.raises(RuntimeError, match=r"plasticity.see_loss\(loss\) before each"):
+        train(model, optimizer, 1)  # the loss of an earlier step is none of this one
     plasticity.pause()
 
     def closure():

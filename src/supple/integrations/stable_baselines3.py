@@ -14,7 +14,7 @@ reaches them all, the target network's too, in place; saving does not keep it, s
 A stage is a number of updates; at its end the method sees observations from the replay or rollout buffer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ from supple.units import Inputs
 
 try:
     import numpy as np
-    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
     from stable_baselines3.common.policies import ActorCriticPolicy
 except ImportError as error:
     raise ImportError("supple.integrations.stable_baselines3 needs: pip install stable-baselines3") from error
@@ -51,6 +51,9 @@ class PlasticityCallback(BaseCallback):
     monitor_every: updates between two readings; None for no Monitor.
 
     Methods that trace the network or read data (CBP, ReDo) need observations that are one array, no Dict of several.
+
+    An EvalCallback evaluates the network that a method has for it (HareTortoise); the agent acts by the one it trains.
+    Around an evaluation of your own open ``callback.plasticity.evaluation()``.
 
     ``state_dict()`` holds what a method remembers; save it beside the model to resume, and ``load_state_dict`` it into
     a new callback before ``learn``.
@@ -75,6 +78,7 @@ class PlasticityCallback(BaseCallback):
         self._handle: RemovableHandle | None = None
         self._backward: BackwardEnd | None = None
         self._policy: Any = None
+        self._evaluators: list[Any] = []
 
     @property
     def monitor(self) -> Monitor | None:
@@ -106,6 +110,10 @@ class PlasticityCallback(BaseCallback):
         self._handle = own.optimizer.register_step_post_hook(lambda *step: self._after_step())
         if hasattr(policy, "optimizer"):  # agents with one optimizer clip before its step
             self._backward = BackwardEnd(own.learner.model.parameters(), own.edit_gradients)
+        if any(method.acts_in("evaluation") for method in self.methods):
+            self._evaluators = list(evaluators_in(self.locals["callback"]))
+            for evaluator in self._evaluators:
+                evaluator._on_step = self._evaluated(evaluator, evaluator._on_step)
 
     def _on_training_end(self) -> None:
         if self.plasticity is not None:
@@ -114,6 +122,18 @@ class PlasticityCallback(BaseCallback):
             self._handle.remove()
         if self._backward is not None:
             self._backward.close()
+        while self._evaluators:
+            vars(self._evaluators.pop()).pop("_on_step", None)
+
+    def _evaluated(self, evaluator: Any, step: Callable[[], bool]) -> Callable[[], bool]:
+        def step_on_the_other() -> bool:
+            assert self.plasticity is not None
+            if evaluator.eval_freq <= 0 or evaluator.n_calls % evaluator.eval_freq:
+                return step()  # it evaluates nothing
+            with self.plasticity.evaluation():
+                return step()
+
+        return step_on_the_other
 
     def _on_step(self) -> bool:
         return True
@@ -165,6 +185,15 @@ class Remembered:
             for _ in range(-(-NUM_AT_BOUNDARY // size)):
                 seen = self.model.replay_buffer.sample(size, env=env)
                 yield (seen.observations, seen.actions) if self.part == "critic" else seen.observations, seen.actions
+
+
+def evaluators_in(callback: Any) -> Iterator[Any]:
+    """The callbacks that evaluate, among those of a training."""
+    if isinstance(callback, EvalCallback):
+        yield callback
+    for part in (*getattr(callback, "callbacks", ()), getattr(callback, "callback", None)):
+        if isinstance(part, BaseCallback):
+            yield from evaluators_in(part)
 
 
 class ActorAndCritic(nn.Module):

@@ -43,6 +43,9 @@ class PlasticityCallback(TrainerCallback):
     monitor_every: steps between two readings; None for no Monitor.
     loss: of logits and labels, for methods that take gradients of their own (DASH).
     resume_from: the folder of the checkpoint that the Trainer resumes from, where it is not in its ``output_dir``.
+
+    Evaluations in the training are of the network that a method has for it (HareTortoise); around those before and
+    after it open ``callback.plasticity.evaluation()``.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class PlasticityCallback(TrainerCallback):
         self._rows: list[Row] = []
         self._backward: BackwardEnd | None = None
         self._data: StageData | None = None  # of the stage that is under way
+        self._evaluation = contextlib.ExitStack()  # open while the network to evaluate is in the model's place
         self._is_edited = False  # whether the gradients of this step are
 
     @property
@@ -95,6 +99,7 @@ class PlasticityCallback(TrainerCallback):
             self.length.begin(self.plasticity, data)
         self._data = data
         self._backward = BackwardEnd(model.parameters(), lambda: self._after_backward(optimizer))
+        self._evaluate_if(args.eval_on_start)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         assert self.plasticity is not None
@@ -108,6 +113,18 @@ class PlasticityCallback(TrainerCallback):
             state.log_history.append({**row, "step": state.global_step})
             write({**row, "step": state.global_step})
         self._rows.clear()
+        self._evaluate_if(control.should_evaluate)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._evaluate_if(control.should_evaluate)
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        another = next((type(method).__name__ for method in self.methods if method.acts_in("evaluation")), None)
+        if another and self.plasticity is not None and not self.plasticity.is_evaluating:
+            raise RuntimeError(NOT_SEEN_COMING.format(method=another))
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._evaluate_if(False)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         assert self.plasticity is not None
@@ -116,6 +133,7 @@ class PlasticityCallback(TrainerCallback):
             torch.save(memory, checkpoint_of(args, state) / self.file)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._evaluate_if(False)
         if self.plasticity is not None and self._backward is not None:
             self.plasticity.pause()
             self._backward.close()
@@ -152,6 +170,11 @@ class PlasticityCallback(TrainerCallback):
         with unscaled(optimizer.scaler, self.plasticity.learner.trained()[2]):
             self.plasticity.edit_gradients()
 
+    def _evaluate_if(self, is_due: bool) -> None:
+        self._evaluation.close()
+        if is_due and self.plasticity is not None:
+            self._evaluation.enter_context(self.plasticity.evaluation())
+
     def _note(self, row: Row) -> None:
         self._rows.append({f"plasticity/{name}": value for name, value in row.items() if name != "step"})
 
@@ -170,6 +193,10 @@ class PlasticityCallback(TrainerCallback):
         return tuple(batch[name] for name in names), batch[self.labels]
 
 
+NOT_SEEN_COMING = (
+    "{method} evaluates another network than it trains, and the Trainer announces evaluations of one dataset in its "
+    "training alone. Put that network in place yourself: with callback.plasticity.evaluation(): trainer.evaluate()."
+)
 SEVERAL_BACKWARDS = (
     "{method} edits the gradients of a step once, when they are whole, and in this step they came in several "
     "backwards, as with reentrant gradient checkpointing. Turn that off: "

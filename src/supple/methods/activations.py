@@ -186,18 +186,17 @@ class UseLeakyReLU(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class UseSmoothLeaky(Method):
-    """Smooth-Leaky (Lillo & Cheney 2026); with ``upper`` the slope is drawn per element (random_smooth_leaky)."""
+    """Smooth-Leaky (Lillo & Cheney 2026), a leaky ReLU without a kink."""
 
     name = "smooth_leaky"
     slope: float = 0.1  # below 0.09 it is not monotone
-    upper: float | None = None  # the authors' bounds were not found; RReLU's are 1/8 and 1/3
     sharpness: float = 5 / 3
 
     def __post_init__(self) -> None:
         self.activation()
 
     def activation(self) -> nn.Module:
-        return SmoothLeaky(self.slope, self.upper, self.sharpness)
+        return SmoothLeaky(self.slope, sharpness=self.sharpness)
 
 
 @dataclass(frozen=True, kw_only=True)
