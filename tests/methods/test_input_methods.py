@@ -1,6 +1,7 @@
 """Methods that read inputs or the loss, the controls, and plasticity injection: the numbers that their papers give."""
 
 import copy
+from statistics import fmean
 
 import pytest
 import torch
@@ -10,7 +11,19 @@ from torch import nn
 import supple
 from supple import Learner, attach
 from supple.layers import PReLU
-from supple.methods import L2, L2ER, UPGD, CChain, Chain, DecoupledDecay, EqualBetas, FreshOptimizer, L2Init, ReDo
+from supple.methods import (
+    L2,
+    L2ER,
+    UPGD,
+    CChain,
+    Chain,
+    DecoupledDecay,
+    EqualBetas,
+    FreshOptimizer,
+    L2Init,
+    ReDo,
+    c_chain,
+)
 from supple.methods.l2_er import effective_rank
 
 
@@ -75,20 +88,25 @@ def test_l2_er_climbs_the_rank_of_the_latest_examples_every_so_many_steps():
     assert plasticity.states[0]["num_seen"] == 24
 
 
-def test_l2_er_takes_the_last_layers_and_leaves_running_statistics_and_silent_layers():
+@pytest.mark.parametrize("reference", [False, True])
+def test_l2_er_takes_the_last_layers_and_leaves_running_statistics_and_silent_layers(reference):
     torch.manual_seed(0)
     model = nn.Sequential(
         *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()),
         *(nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 2)),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    attach(model, optimizer, L2ER(every=1, num_examples=8, rank_rate=0.1, strength=0.0, last_layers=1))
+    options = {"every": 1, "num_examples": 8, "rank_rate": 0.1, "strength": 0.0, "last_layers": 1}
+    attach(model, optimizer, L2ER(**options, reference=reference))
     plain = copy.deepcopy(model)
     x = torch.randn(8, 1, 6, 6)
     for network in (plain, model):
         network(x).sum().backward()
     optimizer.step()
+    if reference:  # the authors' extra forward moves them as any other
+        plain(x)
     assert torch.equal(model[1].running_mean, plain[1].running_mean)
+    assert model[1].num_batches_tracked == 1 + reference
     with torch.no_grad():
         model[4].weight.zero_()
         model[4].bias.fill_(-1.0)
@@ -156,6 +174,26 @@ def test_c_chain_weighs_by_the_running_means_of_loss_and_churn_from_the_third_st
         optimizer.step()
         history.append(copy.deepcopy(model))
     assert weights[2] > 0.0
+
+
+def test_c_chain_as_in_the_reference_weighs_by_means_over_a_window_after_a_start(monkeypatch):
+    monkeypatch.setattr(c_chain, "WINDOW", 3)
+    monkeypatch.setattr(c_chain, "WARM_UP", 2)
+    model = mlp()
+    method = CChain(beta=0.05, num_examples=8, reference=True)
+    plasticity = attach(model, torch.optim.SGD(model.parameters(), lr=0.1), method, example_input=batch()[0])
+    losses, churns = [], []
+    for seed in range(6):
+        x, y = batch(seed=seed)
+        plasticity.optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        plasticity.see_loss(loss)
+        loss.backward()
+        expected = 0.05 * fmean(losses[-3:]) / (fmean(churns[-3:]) + 1e-8) if seed >= 2 else 50.0
+        assert method.weight(plasticity.states[0]).item() == pytest.approx(expected, rel=1e-9)
+        plasticity.optimizer.step()
+        losses.append(loss.item())
+        churns.append(plasticity.states[0]["next.churn"].item())
 
 
 def test_c_chain_says_how_to_show_it_the_loss_and_a_closure_shows_it():

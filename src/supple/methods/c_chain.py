@@ -1,6 +1,6 @@
 """C-CHAIN (Tang et al. 2025): a step should change what the network gives for other inputs as little as it can."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from supple.unchanged import evaluation_mode
 from supple.units import Inputs, arguments_of
 
 FIRST_STEP = 3  # the first whose running churn is not 0
+WINDOW, WARM_UP, START = 50_000, 10_000, 50.0  # the authors' for DQN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +26,8 @@ class CChain(Method):
     from 0, from the third step on. The loop must show the loss: ``plasticity.see_loss(loss)`` before each step; a
     closure's is seen. ``strength`` is a fixed lambda instead, for which no loss is needed.
 
-    The authors' means are over a window of 50,000 updates (DQN) or 100 iterations (PPO), and x is a sample of the
-    replay; a running mean and the latest inputs are our choices for any loop.
+    The authors' x is a sample of the replay; the latest inputs and running means are our choices for any loop.
+    ``reference``: as in their code for DQN the means are over the last 50,000 steps, and lambda is 50 for 10,000 steps.
     """
 
     name = "c_chain"
@@ -35,6 +36,7 @@ class CChain(Method):
     decay: float = 0.9999
     num_examples: int = 32  # the batch of DQN
     strength: float | None = None
+    reference: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         non_negative(self.beta, "CChain.beta is the weight of the churn, relative to the loss")
@@ -48,6 +50,8 @@ class CChain(Method):
         zero = torch.zeros((), dtype=torch.float64, device=learner.device)
         numbers = {name: zero.clone() for name in ("steps", "loss", "churn", "next.churn")}
         state: State = numbers | room_for(learner, self.num_examples)
+        if self.reference:
+            state |= {f"latest.{name}": zero.new_zeros(WINDOW) for name in ("loss", "churn")}
         for name, parameter in learner.own_parameters().items():
             state |= first_record(name, parameter.detach())
         return state
@@ -87,8 +91,10 @@ class CChain(Method):
         """Lambda of this step."""
         if self.strength is not None:
             return torch.full_like(state["churn"], self.strength)
-        is_known = state["steps"] >= FIRST_STEP - 1
-        return torch.where(is_known, self.beta * state["loss"] / (state["churn"] + 1e-8), 0.0)
+        weight = self.beta * state["loss"] / (state["churn"] + 1e-8)
+        if self.reference:
+            return torch.where(state["steps"] >= WARM_UP, weight, START)
+        return torch.where(state["steps"] >= FIRST_STEP - 1, weight, 0.0)
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
@@ -102,13 +108,22 @@ class CChain(Method):
         if loss is not None:
             size = loss.abs().double().mean()
             learner.mean_over_ranks_(size)
-            state["loss"].lerp_(size, 1.0 - self.decay)
-        state["churn"].lerp_(state["next.churn"], 1.0 - self.decay)
+            self.follow_(state, "loss", size)
+        self.follow_(state, "churn", state["next.churn"])
         for name in learner.own_parameters():
             if f"before.{name}" in state:
                 state[f"before.{name}"].copy_(state[f"next.before.{name}"])
         keep_(learner, state, "CChain")
         state["steps"] += 1
+
+    def follow_(self, state: State, name: str, value: Tensor) -> None:
+        """Have the mean of a number take this one in."""
+        if not self.reference:
+            state[name].lerp_(value, 1.0 - self.decay)
+            return
+        latest = state[f"latest.{name}"]
+        latest.index_copy_(0, (state["steps"] % WINDOW).long()[None], value[None])
+        state[name].copy_(latest.sum() / (state["steps"] + 1).clamp(max=WINDOW))
 
 
 def first_record(name: str, theta: Tensor) -> State:

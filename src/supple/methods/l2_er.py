@@ -1,7 +1,7 @@
 """L2-ER (Prakash et al. 2026): L2, and now and then a step that raises the effective rank of the features."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -27,7 +27,9 @@ class L2ER(Method):
     ``strength`` is added to every gradient. ``last_layers`` takes the last activations alone, the authors' choice of
     2 in a ResNet.
 
-    The extra forward is of a copy of the network, so that running statistics stay; the authors' update them.
+    The extra forward is of a copy of the network, so that running statistics stay. ``reference``: as in the authors'
+    code it moves them, too. Maps averaged over space are our guess.
+
     Its period is a branch on a value, so that steps with it cannot be captured in a CUDA graph.
     """
 
@@ -40,6 +42,7 @@ class L2ER(Method):
     every: int = 12  # both as on Continual ImageNet, in batches of 100
     num_examples: int = 1200
     last_layers: int | None = None  # None: all
+    reference: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         non_negative(self.strength, "L2ER.strength is the weight of L2")
@@ -86,6 +89,9 @@ class L2ER(Method):
             module.register_forward_hook(lambda module, args, output: features.append(output))
         with undisturbed(), torch.enable_grad():
             learner.forward_of(twin, inputs)
+            if self.reference:
+                for own, moved in zip(learner.model.buffers(), twin.buffers(), strict=True):
+                    own.copy_(moved)
             chosen = features[-self.last_layers :] if self.last_layers else features
             ranks = [effective_rank(as_matrix(feature)) for feature in chosen]
             mean_rank = torch.stack(ranks).mean()
