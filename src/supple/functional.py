@@ -19,12 +19,7 @@ LARGEST = sys.float_info.max
 
 
 def aid(
-    x: Tensor,
-    p: float = 0.9,
-    training: bool = True,
-    *,
-    generator: torch.Generator | None = None,
-    inplace: bool = False,
+    x: Tensor, p: float = 0.9, training: bool = True, *, generator: torch.Generator | None = None, inplace: bool = False
 ) -> Tensor:
     """AID_p (Algorithm 2): ReLU with probability p, else negative ReLU, per element; in evaluation r_p(x)."""
     p = probability(p, "AID.p is the probability of the ReLU branch")

@@ -7,12 +7,7 @@ from torch.nn import Parameter
 PLAIN = (Tensor, Parameter)
 
 # The integers that hold the bits of the floats a kernel of ours knows.
-BITS = {
-    torch.float32: torch.int32,
-    torch.float64: torch.int64,
-    torch.bfloat16: torch.int16,
-    torch.float16: torch.int16,
-}
+BITS = {torch.float32: torch.int32, torch.float64: torch.int64, torch.bfloat16: torch.int16, torch.float16: torch.int16}
 
 
 def has_memory(x: Tensor) -> bool:
