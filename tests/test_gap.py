@@ -223,6 +223,15 @@ def test_training_goes_on_bit_for_bit_as_if_no_gap_had_been_measured():
         torch.testing.assert_close(before, after, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("of_all", [True, False])
+def test_copies_train_in_training_mode_but_for_parts_that_have_their_own(of_all):
+    network, modes = Normed().train(of_all), set()
+    network.norm.eval()
+    network.norm.register_forward_hook(lambda norm, *_: modes.add((norm.training, torch.is_grad_enabled())))
+    gap_of(network, fresh=Normed, data=digits(0, 50), steps=12, seeds=2)
+    assert modes == {(not of_all, True), (False, False)}
+
+
 class Named(nn.Linear):
     """Takes named arguments, and has a loss of its own if it is given labels."""
 
@@ -285,7 +294,12 @@ def test_losses_are_of_the_test_set_in_evaluation_mode():
 
 def test_converted_networks_draw_the_same_masks_in_model_and_fresh():
     network = convert(mlp(), AID(p=0.9))
-    gap = gap_of(network, fresh=lambda: copy.deepcopy(network), data=digits(0, 100), steps=12)
+
+    def make():
+        torch.rand(1)  # what making a network draws is not missing from its masks
+        return copy.deepcopy(network)
+
+    gap = gap_of(network, fresh=make, data=digits(0, 100), steps=12)
     assert torch.equal(gap.curves["model"], gap.curves["fresh"])
     assert len(set(gap.curves["model"][:, -1].tolist())) == 3
 

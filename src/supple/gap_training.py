@@ -106,11 +106,10 @@ class Training:
 
 
 def copied(network: nn.Module) -> nn.Module:
-    """A copy in training mode, without gradients; if the whole is in training, each part keeps its mode."""
+    """A copy in training mode; if the whole is in training, each part keeps its mode."""
     held = (value for part in network.modules() for value in vars(part).values() if isinstance(value, Tensor))
     # deepcopy refuses what a forward computed and a module holds, as weight_norm's do.
     twin = copy.deepcopy(network, {id(value): value.detach().clone() for value in held if not value.is_leaf})
-    twin.zero_grad(set_to_none=True)
     return twin if twin.training else twin.train()
 
 
