@@ -22,6 +22,8 @@ LIBRARY = [
     ("methods", "metrics"),
     ("monitor_table",),
     ("monitor", "attach"),
+    ("gap_training",),
+    ("gap",),
     ("integrations",),
 ]
 LABORATORY = [

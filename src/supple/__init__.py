@@ -4,6 +4,7 @@ from supple import functional, kernels
 from supple.attach import Plasticity, attach
 from supple.convert import conversion_report, convert
 from supple.convert.saved import load_converted, save_converted
+from supple.gap import PlasticityGap, plasticity_gap
 from supple.inject import inject
 from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 from supple.learner import Learner
@@ -19,6 +20,7 @@ __all__ = [
     "Learner",
     "Monitor",
     "Plasticity",
+    "PlasticityGap",
     "ReLUDropout",
     "__version__",
     "attach",
@@ -28,5 +30,6 @@ __all__ = [
     "inject",
     "kernels",
     "load_converted",
+    "plasticity_gap",
     "save_converted",
 ]

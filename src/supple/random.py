@@ -36,8 +36,8 @@ CURRENT = Current()
 
 
 @contextlib.contextmanager
-def mask_stream(generator: torch.Generator) -> Iterator[None]:
-    """While open, masks of this thread are drawn from the generator."""
+def mask_stream(generator: torch.Generator | None) -> Iterator[None]:
+    """While open, masks of this thread are drawn from the generator; None: torch's default one."""
     before, CURRENT.generator = CURRENT.generator, generator
     try:
         yield
