@@ -89,6 +89,7 @@ QUEUE = (
     Wanted(study="warm_start", methods=WARM, precision="bf16"),
     Wanted(study="trainability", only=PERMUTED, methods=("vanilla", "dropout", "aid")),
     Wanted(study="trainability", only="permuted input, Adam 1e-4", methods=("vanilla", "dropout", "aid")),
+    Wanted(study="which_accuracy"),  # what its two further accuracies cost is not in the estimate
     *WHY_AID,  # tuned first; the other rows are empty until tools/choose_settings.py has chosen
     Wanted(study="dropout_fails", only="random labels"),
     Wanted(study="preactivation_shift"),

@@ -40,6 +40,7 @@ LIKE_OTHERS = (
     "dropout_fails",
     "generalizability_gap",
     "sensitivity",
+    "which_accuracy",
     "why_aid",
 )
 

@@ -183,10 +183,9 @@ class Arm:
 
     def condition(self, order: StudyOptions) -> Condition:
         rows = self.grid() if order.search else self.chosen()
-        names = dict.fromkeys([*(order.methods or [row.method.name for row in rows]), *order.also])
-        known = [
-            name for name in names if rows and (name not in ENTRIES or any(row.method.name == name for row in rows))
-        ]
+        chosen = list(dict.fromkeys(row.method.name for row in rows))
+        names = dict.fromkeys([*(order.methods or chosen), *order.also])
+        ready = [name for name in names if rows and (name in chosen or name not in ENTRIES)]
         dataset, scenario, model = self.protocol.tasks[self.scale]
         return Condition(
             label=self.label,
@@ -194,7 +193,7 @@ class Arm:
             model=replace(model, pool=self.pool) if isinstance(model, CNN) and self.pool else model,
             experiment="why_aid",
             is_tuned=True,
-            given=tuple(setting for name in known for setting in settings_of(name, rows)),
+            given=tuple(setting for name in ready for setting in settings_of(name, rows)),
             seeds=TUNING_SEEDS if order.search else USUAL_SEEDS,
             first_seed=TUNING_SEED if order.search else 0,
         )
