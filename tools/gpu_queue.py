@@ -22,6 +22,7 @@ from pathlib import Path
 from supple_lab import registry
 from supple_lab.data.base import DataError
 from supple_lab.paper.study import Scale, Study, StudyOptions
+from supple_lab.paper.why_aid_entries import PROTOCOLS, TUNING_SEED, tuning_runs
 from supple_lab.precision import Precision
 from supple_lab.provenance import gather_provenance
 from supple_lab.spec import RunSpec, Supervised
@@ -45,17 +46,24 @@ class Wanted:
     only: str = ""  # as in --only
     methods: tuple[str, ...] = ()  # none: the study's own
     precision: Precision = "default"
+    search: bool = False  # the tuning runs
+
+    def scale(self, scale: Scale) -> Scale:
+        """The study's own name for the scale of the paper."""
+        return registry.find(Study, self.study).scales[-1] if scale == "paper" else scale
 
     def specs(self, scale: Scale, methods: tuple[str, ...] = ()) -> list[RunSpec]:
-        """All of its runs, published or not, or those of some methods."""
+        """All of its runs, published or not, or those of some methods; none while its settings are not chosen."""
         order = StudyOptions(
-            scale=scale,
-            num_seeds=NUM_SEEDS,
+            scale=self.scale(scale),
+            num_seeds=None if self.search else NUM_SEEDS,
             only=self.only,
             methods=methods or self.methods,
             precision=self.precision,
+            search=self.search,
         )
-        return registry.find(Study, self.study)().specs(order)
+        study = registry.find(Study, self.study)()
+        return [] if study.reason_to_refuse(order) else study.specs(order)
 
 
 @cache
@@ -66,6 +74,9 @@ def comes_along(wanted: Wanted, method: str) -> bool:
 
 RANDOM_LABEL, PERMUTED = "random label, Adam 1e-3", "permuted input, Adam 1e-3"
 DECISIVE = ("vanilla", "dropout", "aid", "cbp", "redo", "crelu", "fourier", "drop_relu", "rrelu")  # named in claims
+WHY_AID = tuple(
+    Wanted(study="why_aid", only=protocol.name, search=search) for search in (True, False) for protocol in PROTOCOLS
+)
 WARM = ("vanilla", "dropout", "aid", "shrink_perturb", "dash")
 QUEUE = (
     Wanted(study="continual_full", only="CNN", methods=("rrelu", "cbp")),
@@ -78,6 +89,8 @@ QUEUE = (
     Wanted(study="warm_start", methods=WARM, precision="bf16"),
     Wanted(study="trainability", only=PERMUTED, methods=("vanilla", "dropout", "aid")),
     Wanted(study="trainability", only="permuted input, Adam 1e-4", methods=("vanilla", "dropout", "aid")),
+    Wanted(study="which_accuracy"),  # what its two further accuracies cost is not in the estimate
+    *WHY_AID,  # tuned first; the other rows are empty until tools/choose_settings.py has chosen
     Wanted(study="dropout_fails", only="random labels"),
     Wanted(study="preactivation_shift"),
     Wanted(study="trainability_metrics"),
@@ -162,11 +175,12 @@ class Part:
 
     def command(self, scale: Scale, device: str, engine: str = "process") -> str:
         """The arguments of `supple`. The report shows them, so the data's place is left to $SUPPLE_DATA."""
-        words = ["run", self.wanted.study, "--scale", scale, "--device", device]
+        words = ["run", self.wanted.study, "--scale", self.wanted.scale(scale), "--device", device]
         words += ["--only", self.wanted.only] if self.wanted.only else []
         if set(self.specs) <= set(self.wanted.specs(scale, self.methods)):  # no other runs by being named
             words += ["--methods", *self.methods]
         words += ["--seeds", str(self.num_seeds)]
+        words += ["--search"] if self.wanted.search else []
         words += ["--precision", self.wanted.precision] if self.wanted.precision != "default" else []
         if device == "cuda":
             at_once = min(len(self.specs), *(speed_of(spec).at_once for spec in self.specs))
@@ -188,8 +202,13 @@ def next_parts(missing: dict[Wanted, list[RunSpec]], budget: float) -> list[Part
 def smallest_part(wanted: Wanted, specs: Sequence[RunSpec]) -> Part:
     """The first run, with those of its method and seed that the same command starts."""
     asked = [spec for spec in specs if not comes_along(wanted, spec.method.name)] or specs
-    method, seed = asked[0].method.name, asked[0].seed
-    return part_of(wanted, [spec for spec in asked if spec.method.name == method], specs, seed + 1)
+    method, first = asked[0].method.name, asked[0]
+    return part_of(wanted, [spec for spec in asked if spec.method.name == method], specs, place_of(first) + 1)
+
+
+def place_of(spec: RunSpec) -> int:
+    """Which of its condition's seeds the run has, counted from 0."""
+    return spec.seed % TUNING_SEED
 
 
 def by_kind(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
@@ -201,8 +220,8 @@ def by_kind(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
 def largest_part(wanted: Wanted, specs: Sequence[RunSpec], budget: float) -> Part | None:
     """Seed after seed as long as all methods fit; of the first seed that does not fit, the methods that do."""
     best: Part | None = None
-    for num_seeds in sorted({spec.seed + 1 for spec in specs}):
-        early = [spec for spec in specs if spec.seed < num_seeds]
+    for num_seeds in sorted({place_of(spec) + 1 for spec in specs}):
+        early = [spec for spec in specs if place_of(spec) < num_seeds]
         fitting: list[RunSpec] = []
         methods = dict.fromkeys(spec.method.name for spec in early if not comes_along(wanted, spec.method.name))
         for method in methods:
@@ -220,8 +239,8 @@ def largest_part(wanted: Wanted, specs: Sequence[RunSpec], budget: float) -> Par
 
 def part_of(wanted: Wanted, asked: Sequence[RunSpec], specs: Sequence[RunSpec], num_seeds: int) -> Part:
     """These runs of so many seeds, with the missing ones that come along."""
-    along = [spec for spec in specs if comes_along(wanted, spec.method.name) and spec.seed < num_seeds]
-    runs = dict.fromkeys([*(spec for spec in asked if spec.seed < num_seeds), *along])
+    along = [spec for spec in specs if comes_along(wanted, spec.method.name) and place_of(spec) < num_seeds]
+    runs = dict.fromkeys([*(spec for spec in asked if place_of(spec) < num_seeds), *along])
     methods = dict.fromkeys(spec.method.name for spec in asked if spec not in along)
     return Part(wanted=wanted, num_seeds=num_seeds, methods=tuple(methods) or ("vanilla",), specs=tuple(runs))
 
@@ -240,7 +259,7 @@ def published(results: Path) -> set[str]:
 
 def missing_runs(results: Path, scale: Scale, store: Path | None = None) -> dict[Wanted, list[RunSpec]]:
     """What is missing of each entry of the queue, without what an earlier entry has."""
-    known = published(results)
+    known = published(results) | tuning_runs()
     if store is not None and store.exists():
         known |= {run.id for run in Store.open(store).runs() if run.state in ENDED}
     missing: dict[Wanted, list[RunSpec]] = {}
@@ -299,7 +318,8 @@ def overview(missing: dict[Wanted, list[RunSpec]], scale: Scale) -> str:
     lines = []
     for wanted, specs in missing.items():
         hours = seconds_of(specs) / 3600 if specs else 0.0
-        words = " ".join((wanted.study, wanted.only, *wanted.methods)).replace("  ", " ")
+        kind = "tuning" if wanted.search else ""
+        words = " ".join(filter(None, (wanted.study, wanted.only, *wanted.methods, kind)))
         lines.append(f"{len(specs):4} of {len(wanted.specs(scale)):4} runs missing, {hours:5.2f} h: {words}")
     return "\n".join(lines)
 

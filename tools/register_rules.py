@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from supple_lab.paper.register import SHARED, STUDIES, digest_of, in_force, registered_claims, texts
+from supple_lab.paper.register import OTHERS, SHARED, STUDIES, digest_of, in_force, registered_claims, texts
 
 ROOT = Path(__file__).parent.parent
 REGISTER = ROOT / "src/supple_lab/paper/register.json"
@@ -51,7 +51,7 @@ def git(*arguments: str) -> str:
 
 def reports() -> dict[str, Json]:
     """The published reports by study."""
-    paths = {study: RESULTS / study / f"{study}.json" for study in STUDIES}
+    paths = {study: RESULTS / study / f"{study}.json" for study in (*STUDIES, *OTHERS)}
     return {study: json.loads(path.read_bytes()) for study, path in paths.items() if path.exists()}
 
 
@@ -130,7 +130,8 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
 
 def error_rate(published: dict[str, Json]) -> str:
     """How often chance decides one of so many claims, and which decided ones outlast Holm's correction."""
-    claims = {(study, claim.claim) for study, claim in registered_claims().values() if not claim.is_check}
+    papers = registered_claims(STUDIES).values()
+    claims = {(study, claim.claim) for study, claim in papers if not claim.is_check}
     every = [(study, row) for study, told in published.items() for row in told["claims"]]
     rows = [(study, row) for study, row in every if (study, row["claim"]) in claims and row["verdict"] != "not run"]
     decided = sorted((row["chance"], study, row) for study, row in rows if row["verdict"] in ("holds", "fails"))

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from supple_lab.paper.register import registered_claims
+from supple_lab.paper.register import STUDIES, registered_claims
 from supple_lab.report.figure import Verdict
 from supple_lab.report.page import VERDICT_SIGNS
 
@@ -73,7 +73,7 @@ def judged_claims() -> list[Judged]:
     """Every claim that has a rule, in the paper's order, without the checks of our own formulas."""
     found = {(row["study"], row["claim"]): row for row in published_rows()}
     judged = []
-    for study, claim in registered_claims().values():
+    for study, claim in registered_claims(STUDIES).values():
         if not claim.is_check:
             row = found.get((study, claim.claim), {"verdict": "not run", "parts": [], "n": 0})
             leaves = tuple(leaves_of(row)) if row["n"] else ()

@@ -13,11 +13,14 @@ from supple.layers import (
     AID,
     AIDGauss,
     AIDMean,
+    AIDPerUnit,
     CReLU,
     DropReLU,
     Fourier,
     Identity,
     IntervalDropout,
+    LeakyDropout,
+    NormAID,
     NormReLU,
     PReLU,
     Rational,
@@ -56,6 +59,11 @@ class Activation:
 def never(module: nn.Module) -> bool:
     """Negative inputs give something other than 0."""
     return False
+
+
+def has_one_branch(module: nn.Module) -> bool:
+    """AID of p = 0 or 1 is ReLU or its mirror image."""
+    return module.p in (0.0, 1.0)
 
 
 GELUS = {"GELU", "GELUTanh", "PytorchGELUTanh", "NewGELU", "QuickGELU"}
@@ -106,14 +114,19 @@ ACTIVATIONS = (
         silent_below_zero=never,
     ),
     Activation(cls=nn.GLU, per_unit=False),
-    Activation(cls=AID, draws=True, averages_pools=True, silent_below_zero=lambda module: module.p in (0.0, 1.0)),
+    Activation(cls=AID, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
     Activation(cls=DropReLU, draws=True, averages_pools=True, silent_below_zero=lambda module: module.relu_prob == 1.0),
     Activation(cls=IntervalDropout, draws=True, silent_below_zero=lambda module: max(module.drop) == 1.0),
     Activation(cls=ReLUDropout, draws=True),
     Activation(cls=RReLU, draws=True, silent_below_zero=lambda module: module.lower + module.upper <= 0.0),
     Activation(cls=NormReLU),
-    Activation(cls=AIDMean, averages_pools=True, silent_below_zero=lambda module: module.p in (0.0, 1.0)),
-    Activation(cls=AIDGauss, draws=True, averages_pools=True, silent_below_zero=lambda module: module.p in (0.0, 1.0)),
+    Activation(cls=AIDMean, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(cls=AIDGauss, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(
+        cls=AIDPerUnit, draws=True, averages_pools=True, silent_below_zero=lambda module: module.p in (0.0, 1.0)
+    ),
+    Activation(cls=NormAID, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(cls=LeakyDropout, draws=True, silent_below_zero=lambda module: module.slope == 0.0),
     Activation(cls=SmoothLeaky, draws=True, silent_below_zero=never),
     Activation(cls=PReLU, silent_below_zero=never),
     Activation(cls=Rational, silent_below_zero=never),

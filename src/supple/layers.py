@@ -178,6 +178,62 @@ class AIDGauss(nn.Module):
         return f"p={self.p:g}"
 
 
+class AIDPerUnit(nn.Module):
+    """AID with one draw for each unit and forward, shared by all examples and pixels."""
+
+    def __init__(self, p: float = 0.9) -> None:
+        super().__init__()
+        self.p = SF.probability(p, "AIDPerUnit.p is the probability of the ReLU branch")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        if not self.training:
+            return SF.modified_leaky_relu(x, self.p)
+        units = unit_dim_of(x)
+        draws = uniform_like(x.new_empty([size if at == units else 1 for at, size in enumerate(x.shape)]))
+        return torch.where(draws < self.p, torch.relu(x), -torch.relu(-x))
+
+    def extra_repr(self) -> str:
+        return f"p={self.p:g}"
+
+
+class LeakyDropout(nn.Module):
+    """Leaky ReLU, then inverted element-wise Dropout; in evaluation leaky ReLU."""
+
+    def __init__(self, slope: float = 0.1, drop: float = 0.1) -> None:
+        super().__init__()
+        self.slope = SF.probability(slope, "LeakyDropout.slope is the slope of negative values")
+        self.drop = SF.probability(drop, "LeakyDropout.drop is the drop rate")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        if self.training:  # a mask keeps signs, so it may come first
+            x = SF.interval_dropout(x, (0.0,), (self.drop, self.drop))
+            x = x / (1.0 - self.drop) if self.drop < 1.0 else x
+        return F.leaky_relu(x, self.slope)
+
+    def extra_repr(self) -> str:
+        return f"slope={self.slope:g}, drop={self.drop:g}"
+
+
+class NormAID(nn.Module):
+    """AID of the input normalised over all but its first dimension: NormReLU with AID in ReLU's place."""
+
+    def __init__(self, p: float = 0.9) -> None:
+        super().__init__()
+        self.p = SF.probability(p, "NormAID.p is the probability of the ReLU branch")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if is_traced(self, x):
+            return call_of(self, x)
+        return SF.aid(F.layer_norm(x, x.shape[1:]), self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p:g}"
+
+
 class SmoothLeaky(nn.Module):
     """a x + (1 - a) x sigmoid(sharpness x): a leaky ReLU of slope a without a kink (Lillo & Cheney 2026).
 
@@ -239,7 +295,7 @@ class PReLU(LazyModuleMixin, nn.Module):
 
     def dim_of(self, x: Tensor) -> int:
         """Where the units lie."""
-        return self.unit_dim if self.unit_dim is not None else (2 if x.dim() == 3 else 1)
+        return unit_dim_of(x) if self.unit_dim is None else self.unit_dim
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):
@@ -296,6 +352,10 @@ def give_widths_(model: nn.Module, example_input: Any) -> None:
     args = example_input if isinstance(example_input, tuple) else (example_input,)
     with evaluation_mode(model):
         model(**example_input) if by_name else model(*args)
+
+
+def unit_dim_of(x: Tensor) -> int:
+    return 2 if x.dim() == 3 else 1  # of tokens the last
 
 
 def normal_like(x: Tensor) -> Tensor:

@@ -7,7 +7,18 @@ import torch
 from torch import nn
 
 from supple import AID, Learner, convert, load_converted, save_converted
-from supple.layers import AIDGauss, AIDMean, NormReLU, PReLU, Rational, SmoothLeaky
+from supple import functional as SF
+from supple.layers import (
+    AIDGauss,
+    AIDMean,
+    AIDPerUnit,
+    LeakyDropout,
+    NormAID,
+    NormReLU,
+    PReLU,
+    Rational,
+    SmoothLeaky,
+)
 from supple.random import mask_stream
 
 
@@ -38,6 +49,7 @@ def test_mean_of_aid_is_its_evaluation_in_both_modes():
     assert torch.equal(AIDMean(0.8)(x), expected)
     assert torch.equal(AIDMean(0.8).eval()(x), expected)
     assert torch.equal(AIDGauss(0.8).eval()(x), expected)
+    assert torch.equal(AIDPerUnit(0.8).eval()(x), expected)
 
 
 @pytest.mark.parametrize("value", [1.5, -2.0])
@@ -52,6 +64,38 @@ def test_gaussian_twin_has_aids_mean_and_variance_and_its_gradient_is_its_factor
     torch.testing.assert_close(gradient, (y / x).detach())
 
 
+@pytest.mark.parametrize(("shape", "units"), [((5, 4000), 1), ((3, 4000, 2, 2), 1), ((2, 3, 4000), 2)])
+def test_one_draw_decides_all_of_a_unit_and_is_relu_as_often_as_p_says(shape, units):
+    p, x = 0.8, torch.randn(shape)
+    rows = x.movedim(units, 0).flatten(1), AIDPerUnit(p)(x).movedim(units, 0).flatten(1)
+    branches = torch.stack([(rows[1] == expected).all(1) for expected in (rows[0].clamp(min=0), rows[0].clamp(max=0))])
+    assert (branches.sum(0) >= 1).all()  # both, if a unit's inputs are all zero
+    assert abs(branches[0].double().mean() - p) < 5 * math.sqrt(p * (1 - p) / shape[units])
+    assert torch.equal(AIDPerUnit(1.0)(x), torch.relu(x))
+    assert AIDPerUnit(0.5)(torch.full((2, 3), math.nan)).isnan().all()
+
+
+def test_dropout_after_leaky_relu_keeps_its_mean_and_drops_both_signs_alike():
+    slope, drop, n = 0.25, 0.2, 100_000
+    x = torch.cat((torch.full((n,), 3.0), torch.full((n,), -4.0)))
+    for y, kept in zip(LeakyDropout(slope, drop)(x).chunk(2), (3.0, -1.0), strict=True):
+        assert y.unique().tolist() == pytest.approx(sorted([0.0, kept / (1 - drop)]))
+        assert abs((y == 0).double().mean() - drop) < 5 * math.sqrt(drop * (1 - drop) / n)
+    assert torch.equal(LeakyDropout(slope, drop).eval()(x), nn.functional.leaky_relu(x, slope))
+    assert not LeakyDropout(slope, 1.0)(x).any()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_layer_norm_before_aid_is_aid_of_the_normalised_input(training):
+    x = 7.0 + 3.0 * torch.randn(4, 3, 5, 5)
+    normal = nn.functional.layer_norm(x, x.shape[1:])
+    found = []
+    for call in (NormAID(0.7).train(training), lambda x: SF.aid(normal, 0.7, training)):
+        with mask_stream(torch.Generator().manual_seed(3)):
+            found.append(call(x))
+    assert torch.equal(*found)
+
+
 def test_random_smooth_leaky_draws_slopes_and_is_their_mean_in_evaluation():
     layer = SmoothLeaky(0.125, upper=0.333)
     x = torch.full((10_000,), -3.0, dtype=torch.float64)
@@ -62,9 +106,9 @@ def test_random_smooth_leaky_draws_slopes_and_is_their_mean_in_evaluation():
     torch.testing.assert_close(layer.eval()(x[:1]), (low + high) / 2)
 
 
-@pytest.mark.parametrize("layer", [AIDGauss(), SmoothLeaky(0.1, upper=0.3)], ids=["gauss", "smooth"])
+@pytest.mark.parametrize("layer", [AIDGauss(), SmoothLeaky(0.1, upper=0.3), AIDPerUnit(), LeakyDropout()], ids=repr)
 def test_noise_comes_from_the_stream_of_masks(layer):
-    x = torch.randn(50)
+    x = torch.randn(2, 50)
     drawn = []
     for _ in range(2):
         with mask_stream(torch.Generator().manual_seed(3)):
@@ -87,7 +131,8 @@ def test_norm_relu_normalises_each_example_and_may_scale(shape):
 
 
 def test_slopes_and_probabilities_out_of_range_are_refused():
-    for make in (lambda: AIDMean(1.5), lambda: AIDGauss(-0.1), lambda: SmoothLeaky(0.5, upper=0.1)):
+    newest = (lambda: AIDPerUnit(1.5), lambda: NormAID(-0.1), lambda: LeakyDropout(0.1, 2.0))
+    for make in (lambda: AIDMean(1.5), lambda: AIDGauss(-0.1), lambda: SmoothLeaky(0.5, upper=0.1), *newest):
         with pytest.raises(ValueError, match=r"got"):
             make()
 

@@ -30,7 +30,7 @@ MEASURED = {
     *("active_fraction", "stable_rank", "pca_rank", "feature_rank", "grama_ratio", "dfi"),
 }
 BY_DIFFERENCES = {"gradient_kernel", "curvature"}  # in test_derivatives
-BY_HAND = {"churn", "sample_plasticity"}  # in test_updates
+BY_HAND = {"churn", "sample_plasticity", "training_accuracy"}  # in test_updates
 
 
 def observed(network: Network, model: nn.Module, x: torch.Tensor, **options) -> tuple[Observation, dict[str, float]]:

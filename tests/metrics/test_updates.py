@@ -1,18 +1,21 @@
-"""Churn and sample plasticity by hand, and the experiments that their metrics make on copies."""
+"""Churn, sample plasticity and training accuracy by hand, and the experiments that their metrics make on copies."""
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from supple import attach
+from supple import AID, attach
 from supple.methods import L2Init
 from supple.metrics import churn, sample_plasticity
+from supple.metrics.accuracy import TrainingAccuracy
 from supple.metrics.observe import Task, observe
 from supple.metrics.updates import Churn, SamplePlasticity
+from supple.random import mask_stream
 
 
 def test_churn_by_hand():
@@ -97,3 +100,19 @@ def test_without_a_task_or_an_optimizer_or_samples_to_hold_out_there_is_nothing_
     assert 0.0 <= one_class["sample_plasticity"] <= 1.0
     with pytest.raises(ValueError, match="Churn.batch_size must be at least 1; got 0"):
         Churn(batch_size=0)
+
+
+def test_training_accuracy_counts_what_masks_spoil_and_draws_from_no_stream_of_the_run():
+    torch.manual_seed(0)
+    n, drop = 4000, 0.3
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), AID(1 - drop))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.eye(2))
+    inputs = torch.eye(2).repeat(n // 2, 1)  # one unit is 1, the other 0; a dropped 1 leaves a tie, which is class 0
+    task = Task(inputs, inputs.argmax(1), F.cross_entropy)
+    with mask_stream(generator := torch.Generator().manual_seed(5)):
+        (value,) = TrainingAccuracy().measure(observe(model, inputs, task=task)).values()
+    assert abs(value - (1 - drop / 2)) < 5 * math.sqrt(0.15 * 0.85 / n)
+    assert torch.equal(generator.get_state(), torch.Generator().manual_seed(5).get_state())
+    assert TrainingAccuracy().measure(observe(model.eval(), inputs, task=replace(task, targets=inputs))) == {}
+    assert not model.training

@@ -13,10 +13,13 @@ from supple.layers import (
     AID,
     AIDGauss,
     AIDMean,
+    AIDPerUnit,
     CReLU,
     DropReLU,
     Fourier,
     Identity,
+    LeakyDropout,
+    NormAID,
     NormReLU,
     PReLU,
     Rational,
@@ -168,6 +171,50 @@ class UseAIDGauss(Method):
 
     def activation(self) -> nn.Module:
         return AIDGauss(self.relu_prob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseAIDPerUnit(Method):
+    """AID with one draw for each unit and step instead of each element, a control."""
+
+    name = "aid_per_unit"
+    relu_prob: float = 0.9
+
+    def __post_init__(self) -> None:
+        SF.probability(self.relu_prob, "UseAIDPerUnit.relu_prob is the probability of the ReLU branch")
+
+    def activation(self) -> nn.Module:
+        return AIDPerUnit(self.relu_prob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseLeakyDropout(Method):
+    """Leaky ReLU and Dropout at every activation site, a control of AID: it lets negatives pass and has noise, too."""
+
+    name = "leaky_dropout"
+    slope: float = 0.1
+    drop: float = 0.1  # with the slope, what AID of p = 0.9 has for positive values
+
+    def __post_init__(self) -> None:
+        SF.probability(self.slope, "UseLeakyDropout.slope is the slope of negative values")
+        SF.probability(self.drop, "UseLeakyDropout.drop is the drop rate after leaky ReLU")
+
+    def activation(self) -> nn.Module:
+        return LeakyDropout(self.slope, self.drop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseLayerNormAID(Method):
+    """A layer norm before every AID (NormAID), a control."""
+
+    name = "layer_norm_aid"
+    relu_prob: float = 0.9
+
+    def __post_init__(self) -> None:
+        SF.probability(self.relu_prob, "UseLayerNormAID.relu_prob is the probability of the ReLU branch")
+
+    def activation(self) -> nn.Module:
+        return NormAID(self.relu_prob)
 
 
 @dataclass(frozen=True, kw_only=True)

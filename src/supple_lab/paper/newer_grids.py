@@ -46,6 +46,9 @@ GRIDS: Mapping[str, tuple[Axes, ...]] = {
     "layer_norm": ({"affine": (False, True)},),  # ours
     "aid_mean": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
     "aid_gauss": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
+    "aid_per_unit": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
+    "layer_norm_aid": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
+    "leaky_dropout": ({"slope": (0.01, 0.1, 0.3), "drop": (0.01, 0.1, 0.3, 0.5)},),  # ours
     "decoupled_decay": ({"strength": (1e-1, 1e-2, 1e-3, 1e-4)},),  # ours
     "equal_betas": ({"beta": (0.9, 0.99, 0.999)},),  # ours
     **dict.fromkeys(

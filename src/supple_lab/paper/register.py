@@ -8,6 +8,7 @@ today. Such a rule keeps its date, because it decides as before (tests/paper/tes
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -34,6 +35,7 @@ STUDIES = (
     "atari",
     "supervised",
 )  # with claims of the paper, in its order
+OTHERS = ("which_accuracy", "why_aid")  # with claims of our own
 FILE = files("supple_lab.paper") / "register.json"
 SHARED = "shared"  # the key of what claims.py says of all rules, to which each of them refers
 
@@ -61,9 +63,9 @@ def rules() -> dict[str, tuple[Rule, ...]]:
     }
 
 
-def registered_claims() -> dict[str, tuple[str, Claim]]:
-    """Each claim of the paper with the name of its study, by its key, in the paper's order."""
-    return {claim.key: (study, claim) for study in STUDIES for claim in find(Study, study).claims}
+def registered_claims(studies: Sequence[str] = (*STUDIES, *OTHERS)) -> dict[str, tuple[str, Claim]]:
+    """Each claim with the name of its study, by its key, in the paper's order."""
+    return {claim.key: (study, claim) for study in studies for claim in find(Study, study).claims}
 
 
 def texts() -> dict[str, str]:

@@ -21,7 +21,7 @@ from supple_lab.spec import Problem, RunSpec
 if TYPE_CHECKING:
     from supple_lab.paper.claims import Claim
 
-Scale = Literal["smoke", "quick", "paper"]
+Scale = Literal["smoke", "quick", "paper", "full"]  # full: the largest of a study that is not the paper's
 T = TypeVar("T")
 
 
@@ -30,10 +30,10 @@ class ByScale(NamedTuple, Generic[T]):
 
     smoke: T
     quick: T
-    paper: T
+    paper: T  # or full
 
     def at(self, scale: Scale) -> T:
-        return getattr(self, scale)
+        return getattr(self, scale.replace("full", "paper"))
 
 
 USUAL_SEEDS = ByScale(smoke=1, quick=3, paper=5)  # the paper's own number, but for VGG-16's 3
@@ -86,6 +86,8 @@ class Condition:
     methods: tuple[str, ...] = ()  # none: all of the table
     seeds: ByScale[int] = USUAL_SEEDS
     given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
+    is_tuned: bool = False  # what is given depends on whether the order is a search
+    first_seed: int = 0
 
     def settings(self, order: StudyOptions) -> list[Setting]:
         """Methods and optimizers to run.
@@ -107,8 +109,8 @@ class Condition:
 
     @property
     def has_search(self) -> bool:
-        """Whether the paper tried several settings for it."""
-        return find(self.experiment).search is not None
+        """Whether several settings were tried for it."""
+        return self.is_tuned or find(self.experiment).search is not None
 
     def rows(self, order: StudyOptions) -> list[Setting]:
         """The paper's table, or what was searched for it."""
@@ -136,7 +138,7 @@ def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
             seed=seed,
             precision=order.precision,
         )
-        for seed in range(max(asked, order.min_seeds))
+        for seed in range(condition.first_seed, condition.first_seed + max(asked, order.min_seeds))
         for method, optimizer in condition.settings(order)
     )
 
@@ -177,6 +179,7 @@ class Study(ABC):
     question: ClassVar[str]  # what the reader wants to know, in a sentence or two
     section: ClassVar[str] = ""  # of the paper, number and title, that its claims are from unless they name another
     claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
+    scales: ClassVar[tuple[Scale, ...]] = ("smoke", "quick", "paper")
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -195,7 +198,9 @@ class Study(ABC):
         return tuple(claim.row(runs, study=self.name, scale=order.scale) for claim in self.claims)
 
     def reason_to_refuse(self, order: StudyOptions) -> str:
-        """Why an option of the order would change nothing here; empty if each has something to change."""
+        """Why an option of the order cannot be obeyed or would change nothing here; empty if there is no reason."""
+        if order.scale not in self.scales:
+            return f"{self.name} has the scales {', '.join(self.scales)}; got {order.scale}."
         conditions = self.conditions(order)
         if not conditions:
             asked = {

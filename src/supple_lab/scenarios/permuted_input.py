@@ -1,6 +1,6 @@
 """Permuted input (paper section 5.1.1): the same images and labels, whose pixels are shuffled again at each stage."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -20,11 +20,13 @@ class PermutedInput(Scenario):
     num_stages: int = 800
     epochs: int = 1
     batch_size: int = 512
+    tested: bool = field(default=False, metadata={"later": True})  # on the test images, their pixels in the same order
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         _, height, width = splits.train.image_shape
         order = torch.randperm(height * width, generator=stream(seed, "pixels", index))
-        return Stage(permuted(splits.train, order), self.epochs, self.batch_size, num_scored=NUM_SCORED)
+        tests = {"test": permuted(splits.test, order)} if self.tested else {}
+        return Stage(permuted(splits.train, order), self.epochs, self.batch_size, tests, num_scored=NUM_SCORED)
 
 
 def permuted(examples: Examples, order: torch.Tensor) -> Examples:

@@ -1,0 +1,39 @@
+"""Accuracy in training mode: what a network with masks gets right while it draws them, before anything is averaged."""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+
+from supple.metrics.base import Metric
+from supple.metrics.observe import Observation, undisturbed
+from supple.random import mask_stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingAccuracy(Metric):
+    """``training_accuracy``: share of the task's samples that a copy of the network in training mode gets right.
+
+    Masks have a stream of their own, which starts anew at each measurement. Batch norms use the statistics of batches.
+    """
+
+    name = "training_accuracy"
+    watched = False
+    needs_task = True
+    batch_size: int = 256
+
+    def measure(self, observation: Observation) -> dict[str, float]:
+        task = observation.task
+        if task is None or task.targets.is_floating_point():
+            return {}
+        model = copy.deepcopy(observation.model)
+        generator = torch.Generator(task.inputs.device).manual_seed(0)
+        with undisturbed(model), mask_stream(generator):
+            model.train()
+            correct = [
+                (model(inputs).argmax(-1) == targets).sum()
+                for inputs, targets in zip(
+                    task.inputs.split(self.batch_size), task.targets.split(self.batch_size), strict=True
+                )
+            ]
+        return {"training_accuracy": torch.stack(correct).sum().item() / len(task.targets)}

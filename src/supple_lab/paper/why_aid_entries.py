@@ -1,0 +1,226 @@
+"""Entries of the study why_aid, tuned alike: what is run of each under which protocol.
+
+An entry with a strength has four strengths at each learning rate; one without has as many learning rates instead.
+Strengths are matched: AID of p lets positive values pass with probability p and negative ones with 1 - p, so its
+Dropout drops 1 - p, and its leaky ReLU has the slope (1 - p) / p. Pools are not tuned: either kind is an arm.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import Any, Literal, NamedTuple, get_args
+
+from supple.methods import (
+    UseAID,
+    UseAIDGauss,
+    UseAIDMean,
+    UseAIDPerUnit,
+    UseDropout,
+    UseLayerNorm,
+    UseLayerNormAID,
+    UseLeakyDropout,
+    UseLeakyReLU,
+    UsePReLU,
+    UseRReLU,
+    Vanilla,
+)
+from supple.methods.base import Method
+from supple_lab.codec import decode
+from supple_lab.data.base import Dataset
+from supple_lab.data.cifar import CIFAR10, CIFAR100
+from supple_lab.data.digits import Digits
+from supple_lab.data.idx import MNIST
+from supple_lab.data.slice import Slice
+from supple_lab.models.base import Model
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.models.resnet18 import ResNet18
+from supple_lab.optimizer import Adam, Optimizer
+from supple_lab.paper.study import USUAL_SEEDS, ByScale, Condition, Scale, StudyOptions, settings_of
+from supple_lab.paper.tables import Setting
+from supple_lab.results.select import Rule as SelectionRule
+from supple_lab.scenarios.base import Scenario
+from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
+from supple_lab.scenarios.permuted_input import PermutedInput
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.scenarios.stationary import Stationary
+from supple_lab.scenarios.warm_start import WarmStart
+from supple_lab.spec import Supervised
+
+CHOSEN = files("supple_lab.paper") / "why_aid.json"  # what was chosen, by scale, arm and entry
+TUNING_SEED = 1000
+TUNING_SEEDS = ByScale(smoke=1, quick=1, paper=1)
+Pool = Literal["max", "average"]
+POOLS: tuple[Pool, ...] = get_args(Pool)
+STRENGTHS = (0.99, 0.9, 0.8, 0.7)  # AID's p, and what matches it
+
+
+def slope_of(p: float) -> float:
+    """That of a leaky ReLU whose slopes are in AID's proportion."""
+    return round((1 - p) / p, 2)
+
+
+WITH_STRENGTH: Mapping[str, Callable[[float], Method]] = {
+    "leaky_relu": lambda p: UseLeakyReLU(slope=slope_of(p)),
+    "rrelu": lambda p: UseRReLU(lower_slope=slope_of(p) / 2, upper_slope=1.5 * slope_of(p)),
+    "dropout": lambda p: UseDropout(drop_positive=round(1 - p, 2)),
+    "leaky_dropout": lambda p: UseLeakyDropout(slope=slope_of(p), drop=round(1 - p, 2)),
+    "aid": lambda p: UseAID(relu_prob=p),
+    "aid_mean": lambda p: UseAIDMean(relu_prob=p),
+    "aid_gauss": lambda p: UseAIDGauss(relu_prob=p),
+    "aid_per_unit": lambda p: UseAIDPerUnit(relu_prob=p),
+    "layer_norm_aid": lambda p: UseLayerNormAID(relu_prob=p),
+}
+WITHOUT: Mapping[str, Method] = {"vanilla": Vanilla(), "prelu": UsePReLU(), "layer_norm": UseLayerNorm()}
+ENTRIES = (*WITHOUT, *WITH_STRENGTH)
+# Learning rates of entries with a strength, and of those without, which have four times as many.
+ONE_RATE, TWO_RATES = (1e-3,), (1e-3, 1e-4)  # the paper's
+MANY = {ONE_RATE: (1e-4, 3e-4, 1e-3, 3e-3), TWO_RATES: (5e-5, 1e-4, 2e-4, 3e-4, 5e-4, 1e-3, 2e-3, 3e-3)}
+
+
+class Task(NamedTuple):
+    """What is learned, and by which network."""
+
+    dataset: Dataset
+    scenario: Scenario
+    model: Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """A task at each scale that has it, and the number by which entries are compared there."""
+
+    name: str
+    tasks: Mapping[Scale, Task]
+    metric: str = "test_accuracy"
+    rule: SelectionRule = "final"
+    entries: tuple[str, ...] = ENTRIES
+    rates: tuple[float, ...] = TWO_RATES  # at full scale
+
+
+DIGITS, IMAGES = Digits(), Digits(image="3x32x32")
+PROTOCOLS = (
+    Protocol(
+        name="random labels",
+        tasks={
+            "smoke": Task(DIGITS, RandomLabel(num_stages=2, epochs=1, num_images=128), MLP(width=16, num_hidden=2)),
+            "quick": Task(DIGITS, RandomLabel(num_stages=8, epochs=25), MLP(width=128)),
+            "full": Task(MNIST(), RandomLabel(num_stages=25, epochs=50), MLP()),
+        },
+        metric="train_accuracy",
+        rule="stage_mean",
+    ),
+    Protocol(
+        name="permuted inputs",
+        tasks={"full": Task(MNIST(), PermutedInput(num_stages=100), MLP())},
+        metric="train_accuracy",
+        rule="stage_mean",
+    ),
+    Protocol(
+        name="continual full",
+        tasks={
+            "smoke": Task(
+                Slice(of=IMAGES, num_train=40, num_test=20),
+                ContinualFull(num_stages=2, epochs=1, batch_size=20),
+                CNN(channels=2, hidden=4),
+            ),
+            "quick": Task(
+                Slice(of=IMAGES, num_train=200, num_test=197),
+                ContinualFull(num_stages=5, epochs=15, batch_size=16),
+                CNN(channels=8, hidden=50),
+            ),
+            "full": Task(CIFAR10(), ContinualFull(num_stages=5, epochs=25), CNN()),
+        },
+    ),
+    Protocol(
+        name="continual limited", tasks={"full": Task(CIFAR10(), ContinualLimited(num_stages=5, epochs=30), CNN())}
+    ),
+    Protocol(name="supervised", tasks={"full": Task(CIFAR10(), Stationary(epochs=60, milestones=(30, 45)), CNN())}),
+    Protocol(
+        name="warm start",
+        tasks={"full": Task(CIFAR100(), WarmStart(warm_epochs=60, epochs=12), ResNet18())},
+        entries=("vanilla", "leaky_relu", "leaky_dropout", "aid", "aid_mean"),
+        rates=ONE_RATE,
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """A protocol at one scale, with one kind of pool if its network has pools."""
+
+    protocol: Protocol
+    scale: Scale
+    pool: Pool | None
+
+    @property
+    def label(self) -> str:
+        return f"{self.protocol.name}, {self.pool} pools" if self.pool else self.protocol.name
+
+    def grid(self) -> list[Setting]:
+        """Every setting that is tried: as many for each entry."""
+        rates = self.protocol.rates if self.scale == "full" else ONE_RATE
+        return [
+            Setting(method, Adam(learning_rate=rate))
+            for entry in self.protocol.entries
+            for method, rate in (
+                product(map(WITH_STRENGTH[entry], STRENGTHS), rates)
+                if entry in WITH_STRENGTH
+                else product([WITHOUT[entry]], MANY[rates])
+            )
+        ]
+
+    def chosen(self) -> list[Setting]:
+        """The setting of each entry that was chosen; at smoke scale, where nothing is, one of the middle."""
+        if self.scale == "smoke":
+            grid = self.grid()
+            return [settings_of(entry, grid)[1] for entry in self.protocol.entries]
+        entries = choices().get(self.scale, {}).get(self.label, {})
+        return [Setting(decode(Method, one["method"]), decode(Optimizer, one["optimizer"])) for one in entries.values()]
+
+    def condition(self, order: StudyOptions) -> Condition:
+        rows = self.grid() if order.search else self.chosen()
+        chosen = list(dict.fromkeys(row.method.name for row in rows))
+        names = dict.fromkeys([*(order.methods or chosen), *order.also])
+        ready = [name for name in names if rows and (name in chosen or name not in ENTRIES)]
+        dataset, scenario, model = self.protocol.tasks[self.scale]
+        return Condition(
+            label=self.label,
+            problem=Supervised(scenario=scenario, dataset=dataset),
+            model=replace(model, pool=self.pool) if isinstance(model, CNN) and self.pool else model,
+            experiment="why_aid",
+            is_tuned=True,
+            given=tuple(setting for name in ready for setting in settings_of(name, rows)),
+            seeds=TUNING_SEEDS if order.search else USUAL_SEEDS,
+            first_seed=TUNING_SEED if order.search else 0,
+        )
+
+
+@cache
+def choices() -> dict[str, Any]:
+    """What was chosen, by scale, arm and entry: tools/choose_settings.py writes it."""
+    found: dict[str, Any] = json.loads(CHOSEN.read_text())
+    return found
+
+
+def tuning_runs() -> set[str]:
+    """The ids of the runs that settings were chosen by."""
+    return {
+        run
+        for labels in choices().values()
+        for entries in labels.values()
+        for one in entries.values()
+        for run in one["tried"]
+    }
+
+
+def arms(scale: Scale) -> list[Arm]:
+    return [
+        Arm(protocol=protocol, scale=scale, pool=pool)
+        for protocol in PROTOCOLS
+        if scale in protocol.tasks
+        for pool in (POOLS if isinstance(protocol.tasks[scale].model, CNN) else (None,))
+    ]
