@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_args
+from typing import Any
 
 from small_games import chain_spec
 from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec, small_text_spec
@@ -18,7 +18,7 @@ from supple.methods import CBP, ReDo, UseAID
 from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.optimizer import SGD
-from supple_lab.paper.study import Scale, Study, StudyOptions
+from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.provenance import cpu_name
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
@@ -33,8 +33,8 @@ OF_A_CLAIM = ("claim", "paper", "measured", "interval", "n", "verdict", "chance"
 
 def grids() -> Iterator[tuple[str, StudyOptions]]:
     """Every grid of runs that a command can ask for, under a name."""
-    for name in registry.known(Study):
-        for scale in get_args(Scale):
+    for name, study in registry.known(Study).items():  # type: ignore[type-abstract]
+        for scale in study.scales:
             for search in (False, True):
                 for as_printed in (False, True):
                     order = StudyOptions(scale=scale, search=search, as_printed=as_printed)

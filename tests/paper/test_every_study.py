@@ -16,9 +16,10 @@ from supple_lab.results.results import Results, RunResult
 from supple_lab.spec import RunSpec
 
 NAMES = sorted(known(Study))
-SCALES = ("smoke", "quick", "paper")
 every_study = pytest.mark.parametrize("name", NAMES)
-every_scale = pytest.mark.parametrize("scale", SCALES)
+every_scale = pytest.mark.parametrize(
+    ("name", "scale"), [(name, scale) for name in NAMES for scale in known(Study)[name].scales]
+)
 
 
 def study_named(name: str) -> Study:
@@ -38,6 +39,7 @@ LIKE_OTHERS = (
     "continual_limited",
     "dropout_fails",
     "generalizability_gap",
+    "language",
     "sensitivity",
 )
 
@@ -56,7 +58,6 @@ def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
     assert study_named(name).title in html.unescape((folder / "report" / f"{name}.html").read_text())
 
 
-@every_study
 @every_scale
 def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
     specs = {
@@ -76,7 +77,6 @@ def test_one_seed_decides_nothing(name):
     assert "not decided" in verdicts
 
 
-@every_study
 @every_scale
 def test_a_study_draws_before_anything_has_run(name, scale):
     study, order = study_named(name), StudyOptions(scale=scale)
@@ -90,7 +90,6 @@ def test_a_study_draws_before_anything_has_run(name, scale):
             assert not re.search(r"\b(above|below|left|middle|right)[:)]", figure.caption.lower())
 
 
-@every_study
 @every_scale
 def test_specs_hash_apart_and_come_back_from_json(name, scale):
     specs = study_named(name).specs(StudyOptions(scale=scale))
@@ -99,9 +98,13 @@ def test_specs_hash_apart_and_come_back_from_json(name, scale):
 
 
 @every_study
-def test_smoke_scale_has_every_method_of_the_paper(name):
-    at = {scale: {spec.method.name for spec in study_named(name).specs(StudyOptions(scale=scale))} for scale in SCALES}
-    assert at["smoke"] == at["paper"]
+def test_smoke_scale_has_every_method_of_the_largest(name):
+    study = study_named(name)
+    at = {
+        scale: {spec.method.name for spec in study.specs(StudyOptions(scale=scale))}
+        for scale in (study.scales[0], study.scales[-1])
+    }
+    assert at[study.scales[0]] == at[study.scales[-1]]
 
 
 @every_study
@@ -116,7 +119,6 @@ def test_seeds_and_methods_of_the_order_are_obeyed(name):
         assert {spec.method.name for spec in only} <= {"vanilla", "full_reset"}  # a reset network is a cold start
 
 
-@every_study
 @every_scale
 def test_all_that_can_be_ordered_is_part_of_the_grid_that_is_reported(name, scale):
     study = study_named(name)

@@ -40,7 +40,7 @@ class Run(Command):
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
     """Name of the study; `supple list studies` shows them."""
     scale: Scale = "quick"
-    """smoke: seconds; quick: minutes on two cores; paper: the paper's protocol."""
+    """smoke: seconds; quick: minutes on two cores; paper: the paper's protocol; full: the largest of other studies."""
     out: Path | None = None
     """Folder of the runs. Default: out/STUDY."""
     engine: str = "process"

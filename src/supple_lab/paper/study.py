@@ -21,7 +21,7 @@ from supple_lab.spec import Problem, RunSpec
 if TYPE_CHECKING:
     from supple_lab.paper.claims import Claim
 
-Scale = Literal["smoke", "quick", "paper"]
+Scale = Literal["smoke", "quick", "paper", "full"]  # full: the largest of a study that is not the paper's
 T = TypeVar("T")
 
 
@@ -30,10 +30,10 @@ class ByScale(NamedTuple, Generic[T]):
 
     smoke: T
     quick: T
-    paper: T
+    paper: T  # or full
 
     def at(self, scale: Scale) -> T:
-        return getattr(self, scale)
+        return getattr(self, scale.replace("full", "paper"))
 
 
 USUAL_SEEDS = ByScale(smoke=1, quick=3, paper=5)  # the paper's own number, but for VGG-16's 3
@@ -177,6 +177,7 @@ class Study(ABC):
     question: ClassVar[str]  # what the reader wants to know, in a sentence or two
     section: ClassVar[str] = ""  # of the paper, number and title, that its claims are from unless they name another
     claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
+    scales: ClassVar[tuple[Scale, ...]] = ("smoke", "quick", "paper")
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -195,7 +196,9 @@ class Study(ABC):
         return tuple(claim.row(runs, study=self.name, scale=order.scale) for claim in self.claims)
 
     def reason_to_refuse(self, order: StudyOptions) -> str:
-        """Why an option of the order would change nothing here; empty if each has something to change."""
+        """Why an option of the order cannot be obeyed or would change nothing here; empty if there is no reason."""
+        if order.scale not in self.scales:
+            return f"{self.name} has the scales {', '.join(self.scales)}; got {order.scale}."
         conditions = self.conditions(order)
         if not conditions:
             asked = {
