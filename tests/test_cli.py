@@ -86,7 +86,7 @@ def test_method_named_twice_is_run_and_counted_once():
         (["list", "runs"], "needs the folder of the runs: --out DIR."),
         (["report", "quickstart", "--out", "nowhere"], "holds no runs."),
         (["run", "quickstart", "--scale", "huge"], "supple: invalid choice 'huge' for argument"),
-        (["run", "quickstart", "--scale", "huge"], "Expected one of ('smoke', 'quick', 'paper')."),
+        (["run", "quickstart", "--scale", "huge"], "Expected one of ('smoke', 'quick', 'paper', 'full')."),
         (["run", "quickstart", "--seeds", "many"], "supple: Error parsing --seeds:"),
         (["run"], "supple: Missing from supple run: STUDY Name of the study;"),
         (["data", "chek", "mnist"], "supple: invalid choice 'chek' for argument 'act'. Expected one of ('check',"),

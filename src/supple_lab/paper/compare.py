@@ -32,8 +32,6 @@ LABELS = {
     "redo": "ReDo",
     "cbp": "CBP",
     "full_reset": "full reset",
-    "full_reset_gelu": "full reset, GELU",
-    "full_reset_aid": "full reset, AID",
     "fire": "FIRE",
     "snr": "SNR",
     "regrama": "ReGraMa",

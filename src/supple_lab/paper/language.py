@@ -23,7 +23,7 @@ from supple_lab.spec import RunSpec, Supervised
 
 ONLINE, TEST = "online_loss", "test_loss"
 OTHERS = ("leaky_relu", "layer_norm", "l2_init", "decoupled_decay", "fire", "redo", "cbp", "regrama")
-FRESH = {"vanilla": "full_reset", "gelu": "full_reset_gelu", "aid": "full_reset_aid"}  # by the activation that it has
+FRESH = {"vanilla": "full_reset", "gelu": "full reset, GELU", "aid": "full reset, AID"}  # what they are called
 PANEL_LABELS = {"vocabulary": "permuted alphabets", "package": "package after package"}
 SEEDS = ByScale(smoke=1, quick=3, paper=3)
 TEXTS: ByScale[Text] = ByScale(smoke=Sums(window=16), quick=CPython(window=64), paper=CPython())
