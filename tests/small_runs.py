@@ -8,6 +8,8 @@ from supple.methods import DASH, FIRE, Chain, FullReset, L2Init, ReDo, ShrinkPer
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple_lab.data.digits import Digits
+from supple_lab.data.text import Sums
+from supple_lab.models.gpt import GPT
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.run import step
@@ -24,6 +26,7 @@ from supple_lab.scenarios.online_permuted_input import OnlinePermutedInput
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
+from supple_lab.scenarios.text_stream import TextStream
 from supple_lab.scenarios.warm_start import WarmStart
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.store import Store
@@ -46,6 +49,8 @@ SMALL_SCENARIOS: list[Scenario] = [
     OnlinePermutedInput(num_stages=3, batch_size=16, num_images=100),
     NoisyLabels(num_stages=3, epochs=10, noise=(0.5, 0.2, 0.0)),
     IncrementalCIFAR(num_stages=5, epochs=4, num_validation=20),
+    TextStream(num_stages=3, num_images=100, num_tested=12, epochs=2, change="package"),
+    TextStream(num_stages=3, num_images=100, num_tested=12),
 ]
 
 # Methods that act every so many optimizer steps; ReDo on more batches than there are between two acts.
@@ -82,6 +87,17 @@ def small_scenario_spec(scenario: Scenario, method: Method | None = None) -> Run
         method=method or Vanilla(),
         optimizer=Adam(learning_rate=2e-3),
         seed=0,
+    )
+
+
+def small_text_spec(method: Method | None = None, *, change: str = "vocabulary", seed: int = 0) -> RunSpec:
+    scenario = TextStream(change=change, num_stages=3, num_images=32, num_tested=8, epochs=2)
+    return RunSpec(
+        problem=Supervised(scenario=scenario, dataset=Sums(window=8)),
+        model=GPT(num_layers=2, width=8, num_heads=2),
+        method=method or Vanilla(),
+        optimizer=Adam(learning_rate=2e-3),
+        seed=seed,
     )
 
 

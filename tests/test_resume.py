@@ -18,6 +18,7 @@ from small_runs import (
     logs_of,
     small_scenario_spec,
     small_spec,
+    small_text_spec,
     unbroken_logs,
 )
 from supple.methods.base import Method
@@ -97,6 +98,11 @@ def test_every_scenario_resumes_anywhere(tmp_path, scenario, share):
     facts = spec.problem.dataset.facts
     num_steps = sum(scenario.size(index, facts).num_steps for index in range(scenario.num_stages))
     assert_resumes(tmp_path, spec, at_step=max(1, int(share * num_steps)))
+
+
+@pytest.mark.parametrize(("name", "change"), [("aid", "vocabulary"), ("cbp", "package")])
+def test_language_model_resumes_in_the_middle_of_an_epoch(tmp_path, name, change):
+    assert_resumes(tmp_path, small_text_spec(METHODS[name](), change=change), at_step=7)  # of 12
 
 
 @pytest.mark.parametrize("at_step", [4, 8, 12, 20])

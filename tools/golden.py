@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from small_games import chain_spec
-from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec
+from small_runs import SMALL_SCENARIOS, small_scenario_spec, small_spec, small_text_spec
 from supple.methods import CBP, ReDo, UseAID
 from supple.methods.base import Method
 from supple_lab import registry
@@ -63,6 +63,7 @@ def small_runs() -> dict[str, RunSpec]:
         **{f"{scenario.name} aid": small_scenario_spec(scenario, UseAID()) for scenario in SMALL_SCENARIOS},
         **{f"chain {name}": chain_spec(methods[name]()) for name in ON_CHAIN},
         **{f"images {spec.method.name}": spec for spec in images},
+        "language model aid": small_text_spec(UseAID()),
         "busy cbp": small_spec(CBP(replacement_rate=0.05, maturity=3)),
         "busy redo": small_spec(ReDo(threshold=0.5)),
         "sgd redo": small_spec(ReDo(), optimizer=SGD(learning_rate=0.1)),

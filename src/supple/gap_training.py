@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from supple.fields import shown
-from supple.learner import num_examples_of, shape_of
+from supple.inputs import num_examples_of
+from supple.learner import shape_of
 from supple.metrics.observe import eager
 from supple.unchanged import evaluation_mode
 from supple.units import arguments_of

@@ -1,4 +1,4 @@
-"""Every model with every kind of activation: shapes, sites, unit graph; the paper's networks by their size."""
+"""Every model with every kind of activation: shapes, sites, unit graph; networks by their size."""
 
 import pytest
 import torch
@@ -9,6 +9,7 @@ from supple.units import trace_units
 from supple_lab import registry
 from supple_lab.models.base import Model
 from supple_lab.models.cnn import CNN
+from supple_lab.models.gpt import GPT
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
@@ -20,6 +21,7 @@ SMALL = {
     "resnet18": ({"width": 4}, (3, 8, 8)),
     "vgg16": ({"width": 4, "hidden": 16}, (3, 32, 32)),
     "nature_dqn": ({}, (4, 84, 84)),
+    "gpt": ({"num_layers": 2, "width": 8, "num_heads": 2}, (1, 1, 5)),
 }
 
 
@@ -44,13 +46,13 @@ def test_every_model_is_tested_here():
 def test_model_gives_a_logit_per_class_and_every_parameter_a_gradient(name, activation):
     network, images = build(name, activation)
     logits = network(images)
-    assert logits.shape == (2, 7)
+    assert logits.shape == ((2, 7, 5) if name == "gpt" else (2, 7))
     logits.square().sum().backward()
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
 @pytest.mark.parametrize(
-    ("name", "num_sites"), [("mlp", 3), ("cnn", 4), ("resnet18", 17), ("vgg16", 15), ("nature_dqn", 4)]
+    ("name", "num_sites"), [("mlp", 3), ("cnn", 4), ("resnet18", 17), ("vgg16", 15), ("nature_dqn", 4), ("gpt", 2)]
 )
 def test_every_site_has_its_own_activation_and_is_traced(name, num_sites):
     network, images = build(name, AID)
@@ -61,7 +63,7 @@ def test_every_site_has_its_own_activation_and_is_traced(name, num_sites):
     assert not units.skipped
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "vgg16", "nature_dqn"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "vgg16", "nature_dqn", "gpt"])
 @pytest.mark.parametrize("activation", [nn.ReLU, CReLU])
 def test_all_units_of_plain_networks_can_be_renewed(name, activation):
     network, images = build(name, activation)
@@ -82,10 +84,12 @@ def test_residual_network_can_renew_the_first_layer_of_each_block():
         (NatureDQN(), (4, 84, 84), 9, 1_688_745),
         (ResNet18(), (3, 32, 32), 100, 11_220_132),
         (ResNet18(head_hidden=512), (3, 32, 32), 100, 11_482_788),
+        # Embeddings, positions, head; 6 blocks of 12 width² weights, 9 width biases and two norms; the last norm.
+        (GPT(), (1, 1, 256), 256, 3 * 256 * 384 + 6 * (12 * 384**2 + (9 + 4) * 384) + 2 * 384),
     ],
-    ids=["CNN", "CNN, one linear", "Nature DQN", "ResNet-18", "ResNet-18, hidden head"],
+    ids=["CNN", "CNN, one linear", "Nature DQN", "ResNet-18", "ResNet-18, hidden head", "GPT"],
 )
-def test_paper_network_has_its_number_of_parameters(model, shape, num_classes, expected):
+def test_network_has_its_number_of_parameters(model, shape, num_classes, expected):
     assert num_parameters(model, shape, num_classes) == expected
 
 

@@ -39,6 +39,7 @@ LIKE_OTHERS = (
     "continual_limited",
     "dropout_fails",
     "generalizability_gap",
+    "language",
     "sensitivity",
     "which_accuracy",
     "why_aid",

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from small_runs import PERIODIC, small_scenario_spec, small_spec
+from small_runs import PERIODIC, small_scenario_spec, small_spec, small_text_spec
 from supple.methods.activations import UseAID, UseCReLU, UseTanh
 from supple.methods.base import Method
 from supple.methods.cbp import CBP
@@ -35,6 +35,7 @@ FOR_DIGITS = {  # what a scenario's defaults do not suit
     "incremental_cifar": {"num_stages": 5},
     "label_permuted": {"num_images": 1000},
     "online_permuted_input": {"num_images": 1000},
+    "text_stream": {"num_images": 100, "num_tested": 100},
 }
 LARGE_DIGITS = Digits(image="3x32x32")
 METHODS = {name: cls for name, cls in registry.known(Method).items() if name != "chain"}  # which is given its methods
@@ -54,6 +55,27 @@ def test_every_method_suits_every_network_and_scenario(method, model):
         check_suitable(
             spec_of(scenario(**FOR_DIGITS.get(name, {})), model=model, method=METHODS[method]()), device="cpu"
         )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_suits_a_language_model(method):
+    check_suitable(small_text_spec(METHODS[method]()), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"model": MLP()}, "sums is a text, which mlp cannot read. Choose the model gpt."),
+        ({"dataset": Digits()}, "digits is images, which gpt cannot read. Choose a text, cpython or sums, or another"),
+        ({"scenario": RandomLabel()}, "random_label changes images or their labels, and sums is a text."),
+    ],
+    ids=["mlp", "digits", "random_label"],
+)
+def test_texts_and_images_are_not_mixed(parts, said):
+    spec = small_text_spec()
+    parts = {"model": spec.model, "dataset": spec.problem.dataset, "scenario": spec.problem.scenario, **parts}
+    with pytest.raises(Unsuitable, match=said):
+        check_suitable(spec_of(**parts), device="cpu")
 
 
 @pytest.mark.parametrize("name", [name for name, model in registry.known(Model).items() if model.smallest_image > 1])

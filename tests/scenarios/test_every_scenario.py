@@ -15,7 +15,9 @@ from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.scenarios.stationary import Stationary
+from supple_lab.scenarios.text_stream import TextStream
 from supple_lab.scenarios.warm_start import WarmStart
+from supple_lab.streams import stream
 
 MNIST = Facts(image_shape=(1, 28, 28), num_train=60_000, num_test=10_000, num_classes=10)
 CIFAR10 = Facts(image_shape=(3, 32, 32), num_train=50_000, num_test=10_000, num_classes=10)
@@ -145,6 +147,29 @@ def test_permuted_input_shuffles_the_pixels_of_the_original_images(digits):
     columns = original.images_NCHW.flatten(1).T
     matches = (first.images_NCHW.flatten(1).T[:, None] == columns[None]).all(dim=2)
     assert matches.any(dim=1).all()
+
+
+def test_text_stream_gives_bytes_new_values_by_a_permutation(digits):
+    scenario, sorted_values = TextStream(num_images=50, num_tested=10), []
+    for index in (0, 1):
+        chosen = torch.randperm(len(digits.train), generator=stream(0, "windows", index))[:50]
+        before, after = digits.train.subset(chosen).images_NCHW, scenario.stage(index, digits, 0).train.images_NCHW
+        pairs = torch.stack((before.flatten(), after.flatten())).unique(dim=1)
+        assert len(pairs[0].unique()) == len(pairs[1].unique()) == pairs.shape[1]  # one to one
+        sorted_values.append(pairs[1].tolist())
+    assert sorted_values[0] != sorted_values[1]
+
+
+def test_text_stream_visits_one_part_after_another_with_tests_of_its_own(digits):
+    scenario = TextStream(num_stages=20, num_images=100, num_tested=12, change="package")
+    stages = [scenario.stage(index, digits, 0) for index in range(20)]
+    parts = [set(stage.train.labels_N.tolist()) | set(stage.tests["test"].labels_N.tolist()) for stage in stages]
+    assert all(len(part) == 1 for part in parts)
+    assert set.union(*parts[:10]) == set(range(10))
+    assert parts[10:] == parts[:10]
+    assert not torch.equal(stages[0].train.images_NCHW, stages[10].train.images_NCHW)  # other windows of it
+    with pytest.raises(Unsuitable, match="stage 1 has 1.. windows for 1000; choose a smaller num_images"):
+        TextStream(num_images=1000, num_tested=12, change="package").stage(0, digits, 0)
 
 
 def test_warm_start_trains_on_a_tenth_and_then_on_everything_again():

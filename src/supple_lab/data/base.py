@@ -29,6 +29,11 @@ class Examples:
         _, channels, height, width = self.images_NCHW.shape
         return channels, height, width
 
+    @property
+    def num_labels(self) -> int:
+        """How many labels a pass over all examples is scored by: one an image, one a byte of a text."""
+        return len(self)
+
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Normalised float images and labels at the indices."""
         images = self.images_NCHW[indices].float().div_(255.0)
@@ -42,8 +47,8 @@ class Examples:
         return replace(self, images_NCHW=self.images_NCHW[indices], labels_N=self.labels_N[indices])
 
     def to(self, device: torch.device) -> "Examples":
-        moved = (x.to(device) for x in (self.images_NCHW, self.labels_N, self.mean_C11, self.std_C11))
-        return Examples(*moved)
+        names = ("images_NCHW", "labels_N", "mean_C11", "std_C11")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
     def relabelled(self, labels_N: Tensor) -> "Examples":
         return replace(self, labels_N=labels_N.to(self.labels_N.device))
@@ -58,9 +63,16 @@ class Facts:
     num_test: int
     num_classes: int
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the examples are windows of bytes, which are written as images of one line (data/text.py)."""
+        return self.image_shape[:2] == (1, 1)
+
     def __str__(self) -> str:
-        shape = "x".join(map(str, self.image_shape))
-        return f"{self.num_train:,} training and {self.num_test:,} test images of {shape} in {self.num_classes} classes"
+        number = f"{self.num_train:,} training and {self.num_test:,} test"
+        if self.is_text:
+            return f"{number} windows of {self.image_shape[2]} bytes"
+        return f"{number} images of {'x'.join(map(str, self.image_shape))} in {self.num_classes} classes"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from supple.methods.full_reset import FullReset
 from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits
 from supple_lab.models.base import Model
+from supple_lab.models.gpt import GPT
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.precision import Precision
 from supple_lab.rl.atari import Atari
@@ -46,6 +47,7 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
     if not isinstance(spec.problem, Supervised):
         return
     scenario, dataset = spec.problem.scenario, spec.problem.dataset
+    check_kind(spec, scenario, dataset)
     scenario.check(dataset.facts)
     check_images(spec.model, dataset)
     if spec.problem.subnetworks:
@@ -109,6 +111,20 @@ def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
         "bf16 is slow on a CPU without instructions for it, and some machines end the process with 'illegal "
         "instruction'; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 there, or use precision fp32."
     ]
+
+
+def check_kind(spec: RunSpec, scenario: Scenario, dataset: Dataset) -> None:
+    """Texts and images have models and scenarios of their own."""
+    is_text = dataset.facts.is_text
+    if is_text != isinstance(spec.model, GPT):
+        wanted = "the model gpt" if is_text else "a text, cpython or sums, or another model"
+        kind = "a text" if is_text else "images"
+        raise Unsuitable(f"{dataset.name} is {kind}, which {spec.model.name} cannot read. Choose {wanted}.")
+    if is_text and not scenario.takes_text:
+        raise Unsuitable(
+            f"{scenario.name} changes images or their labels, and {dataset.name} is a text. Choose the scenario "
+            "text_stream or stationary."
+        )
 
 
 def check_images(model: Model, dataset: Dataset) -> None:

@@ -96,7 +96,7 @@ class Evaluation:
         self.model.eval()
         for name, examples in sets.items():
             self.score(name, examples)
-            values[f"{name}_accuracy"], values[f"{name}_loss"] = (self.sums / len(examples)).tolist()
+            values[f"{name}_accuracy"], values[f"{name}_loss"] = (self.sums / examples.num_labels).tolist()
         self.model.train(was_training)
         return values
 

@@ -42,7 +42,7 @@ def training_step(training: TrainState, examples: Examples, indices: Tensor) -> 
     loss.backward()
     training.learner.optimizer.step()  # in which the methods act, and gradients are clipped
     with torch.no_grad():  # straight into the sums: on a GPU every further operation is a further kernel
-        training.sums[0].add_(loss, alpha=len(labels))
+        training.sums[0].add_(loss, alpha=labels.numel())
         training.sums[1].add_((logits.argmax(dim=1) == labels).sum())
 
 

@@ -39,7 +39,7 @@ class Cursor:
     stage: int = 0
     epoch: int = 0
     step: int = 0  # batches of this epoch that are done
-    num_seen: int = 0  # images of the stage's whole epochs so far
+    num_seen: int = 0  # labels of the stage's whole epochs so far
     best_accuracy: float = -1.0  # on the test that the stage names, of its epochs so far
     best: dict[str, Tensor] = field(default_factory=dict)  # the network that had it
 
@@ -49,10 +49,10 @@ class Cursor:
             self.best_accuracy = accuracy
             self.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
-    def next_epoch(self, num_images: int) -> None:
+    def next_epoch(self, num_labels: int) -> None:
         self.stage_sums += self.epoch_sums
         self.epoch_sums.zero_()
-        self.num_seen += num_images
+        self.num_seen += num_labels
         self.epoch += 1
         self.step = 0
 
@@ -64,7 +64,7 @@ class Cursor:
 
 
 def online(sums: Tensor, num_seen: int) -> dict[str, float]:
-    """Mean loss and accuracy, each image scored by the very forward that trained on it."""
+    """Mean loss and accuracy, each label scored by the very forward that trained on it."""
     loss, accuracy = (sums / num_seen).tolist()
     return {"online_accuracy": accuracy, "online_loss": loss}
 
@@ -89,7 +89,9 @@ class Progress:
         return (self._before[stage] + steps * (1 + self._subnetworks * share)) / self._before[-1]
 
 
-NUM_PROBED = 2000  # images of the stage that metrics see: enough for a rank of 2,000 units, all of random label's
+NUM_PROBED = (
+    2000  # labels of the stage that metrics see, one an image: enough for a rank of 2,000 units, all of random label's
+)
 
 
 def stage_end_values(
@@ -105,7 +107,8 @@ def stage_end_values(
     is_last = cursor.stage + 1 == problem.scenario.num_stages
     if problem.metrics and (is_last or cursor.stage % problem.metrics_every == 0):
         # A fixed sample of the stage's images, because some datasets lie sorted by class.
-        order = torch.randperm(len(stage.train), generator=stream(spec.seed, "probe"))[:NUM_PROBED]
+        num_probed = max(1, NUM_PROBED * len(stage.train) // stage.train.num_labels)
+        order = torch.randperm(len(stage.train), generator=stream(spec.seed, "probe"))[:num_probed]
         probe = stage.train.batch(order.to(stage.train.labels_N.device))
         values |= metric_values(training, problem.metrics, probe)
     if problem.subnetworks:
@@ -201,7 +204,7 @@ def train_stages(
                 journal.write_progress(
                     progress=progress.at(cursor.stage, cursor.epoch, cursor.step), stage=cursor.stage
                 )
-            values = online(cursor.epoch_sums, len(stage.train))
+            values = online(cursor.epoch_sums, stage.train.num_labels)
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
             with plasticity.evaluation():
                 values |= evaluation.scores(stage.tests)
@@ -210,7 +213,7 @@ def train_stages(
             journal.write_progress(accuracy=values["online_accuracy"])
             if stage.best_on is not None:
                 cursor.keep_if_best(values[f"{stage.best_on}_accuracy"], learner.model)
-            cursor.next_epoch(len(stage.train))
+            cursor.next_epoch(stage.train.num_labels)
 
         if cursor.best:
             learner.model.load_state_dict(cursor.best)

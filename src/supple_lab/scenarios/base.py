@@ -59,6 +59,7 @@ class Scenario(Checked, ABC):
 
     name: ClassVar[str]
     fresh_optimizer: ClassVar[bool]  # whether each stage starts with a new optimizer
+    takes_text: ClassVar[bool] = False  # whether its stages mean something if the examples are windows of a text
     num_stages: int
     epochs: int  # of a stage
     batch_size: int

@@ -11,6 +11,7 @@ class Stationary(Scenario):
     """One stage on the whole training set; the learning rate falls to a tenth at each milestone."""
 
     name = "stationary"
+    takes_text = True
     fresh_optimizer = True  # there is no second stage to begin
     num_stages = 1
     epochs: int = 200
