@@ -20,7 +20,9 @@ LIBRARY = [
     ("learner",),
     ("methods", "metrics"),
     ("monitor_table",),
-    ("monitor", "attach"),
+    ("monitor", "attach", "checkup"),
+    ("fresh_networks",),
+    ("diagnose",),
     ("integrations",),
 ]
 LABORATORY = [
