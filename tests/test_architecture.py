@@ -21,9 +21,9 @@ LIBRARY = [
     ("learner",),
     ("methods", "metrics"),
     ("monitor_table",),
-    ("monitor", "attach"),
-    ("gap_training",),
-    ("gap",),
+    ("monitor", "attach", "checkup"),
+    ("gap_training", "fresh_networks"),
+    ("gap", "diagnose"),
     ("integrations",),
 ]
 LABORATORY = [

@@ -4,6 +4,7 @@ from supple import functional, kernels
 from supple.attach import Plasticity, attach
 from supple.convert import conversion_report, convert
 from supple.convert.saved import load_converted, save_converted
+from supple.diagnose import diagnose
 from supple.gap import PlasticityGap, plasticity_gap
 from supple.inject import inject
 from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
@@ -26,6 +27,7 @@ __all__ = [
     "attach",
     "conversion_report",
     "convert",
+    "diagnose",
     "functional",
     "inject",
     "kernels",

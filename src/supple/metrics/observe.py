@@ -116,10 +116,10 @@ def eager(model: nn.Module) -> nn.Module:
     return getattr(model, "_orig_mod", model)
 
 
-def run_batch(recorder: SiteRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def run_batch(recorder: SiteRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the model; if the batch does not fit a layer, say what that layer takes."""
     try:
-        recorder.model(*args, **kwargs)
+        return recorder.model(*args, **kwargs)
     except (RuntimeError, ValueError, IndexError) as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
         if recorder.entered is not None and (misfit := misfit_at(*recorder.entered)):
