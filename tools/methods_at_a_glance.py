@@ -194,9 +194,10 @@ def page() -> str:
     for name, method in methods_at_defaults().items():
         line = [f"`{name}`", paper(method), ", ".join(touches(method)), ", ".join(acts(method)), defaults(method)]
         if columns:
-            first = rows.get((*columns[0], name))
+            own = [row for column in columns if (row := rows.get((*column, name)))]
+            between = next((row for row in own if row["boundary_steps"] is not None), None)  # timed in eager mode
             steps = [number(rows.get((*column, name)), "ratio") for column in columns]
-            line += [number(first, "state"), *steps, number(first, "boundary_steps")]
+            line += [number(own[0] if own else None, "state"), *steps, number(between, "boundary_steps")]
         lines.append(line)
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
     missing = "" if columns else "\nCosts are not measured yet.\n"

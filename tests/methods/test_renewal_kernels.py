@@ -80,9 +80,8 @@ def test_an_optimizer_started_anew_is_taken_for_new(monkeypatch):
         monkeypatch.setattr(renewal, "CPU", kernel)
         born, step = torch.tensor([9.0, 2.0, 0.0]), torch.tensor(5.0)
         weight, mean, square = torch.ones(3, 2), torch.full((3, 2), 0.5), torch.full((3, 2), 0.25)
-        memory = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
         group = {"betas": (0.9, 0.999), "lr": 0.1, "eps": 1e-8, "amsgrad": False}
-        correct_(weight, memory, group, borns={0: born}, last_step=torch.tensor(4.0))
+        correct_(group, renewal.Grown(weight, mean, square, step, torch.tensor(4.0), {0: born}))
         states.append((weight, born))
     assert states[0][1].tolist() == [0.0, 2.0, 0.0]
     assert all(a.equal(b) for a, b in zip(*states, strict=True))

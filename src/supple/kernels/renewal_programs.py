@@ -1,7 +1,7 @@
 """The Triton programs of renewal: CBP's choice of units, what is written of them, and the steps of renewed entries.
 
-Each takes one launch where torch's operations take ten to thirty. A program that finds nothing due or nothing young
-ends at once.
+Each takes one launch for many tensors, where torch's operations take ten to thirty for one: on a small network a launch
+costs as much as its work. A program that finds nothing due or nothing young ends at once.
 """
 
 import triton
@@ -15,10 +15,13 @@ def choose_kernel(
     age: tl.tensor,
     utility: tl.tensor,
     budget: tl.tensor,
-    value: tl.tensor,
+    activity: tl.tensor,
+    outgoing: tl.tensor,
     units: tl.tensor,
     due: tl.tensor,
     num_units: tl.tensor,
+    activity_scale: tl.tensor,
+    outgoing_scale: tl.tensor,
     maturity: tl.tensor,
     WEIGHT: tl.constexpr,
     LOG_DECAY: tl.constexpr,
@@ -26,11 +29,14 @@ def choose_kernel(
     NUM_SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Add a step's values, pay from the budget, pick the lowest of the mature units, and forget those that are due."""
+    """Add a step and its values, pay from the budget, pick the lowest mature units, and forget those that are due."""
     at = tl.arange(0, BLOCK)
     real = at < num_units
-    ages = tl.load(age + at, mask=real, other=1)
-    before, new = tl.load(utility + at, mask=real, other=0.0), tl.load(value + at, mask=real, other=0.0)
+    ages = tl.load(age + at, mask=real, other=0) + 1
+    active = tl.load(activity + at, mask=real, other=0.0) * activity_scale
+    worth = tl.load(outgoing + at, mask=real, other=0.0) * outgoing_scale
+    new = (active.to(tl.float64) * worth.to(tl.float64)).to(tl.float32)  # rounded: no part of the next sum
+    before = tl.load(utility + at, mask=real, other=0.0)
     now = before + tl.where(tl.abs(new) < float("inf"), new - before, 0.0) * WEIGHT
     mature = real & (ages > maturity)
     num_mature = tl.sum(mature.to(tl.int32), axis=0).to(tl.float64)
@@ -54,47 +60,46 @@ def choose_kernel(
 
 
 @triton.jit
-def renew_kernel(
-    parameter: tl.tensor,
-    mean: tl.tensor,
-    square: tl.tensor,
-    largest: tl.tensor,
-    born: tl.tensor,
-    step: tl.tensor,
-    units: tl.tensor,
-    due: tl.tensor,
-    drawn: tl.tensor,
-    value: tl.tensor,
-    num_rows: tl.tensor,
-    num_columns: tl.tensor,
-    inner: tl.tensor,
-    ALONG: tl.constexpr,  # the dimension of the units: 0 or 1
-    DRAWN: tl.constexpr,
-    NUM_MOMENTS: tl.constexpr,
-    HAS_BORN: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
-    """Write the entries of one unit that is due, and clear what Adam remembers of them."""
-    slot = tl.program_id(0)
+def renew_kernel(parts: tl.tuple, BLOCK: tl.constexpr) -> None:
+    """Write the entries of the units that are due, and clear what Adam remembers of them: a program a block of a unit.
+
+    A part is a tensor's: itself, Adam's three moments, births, step; units, due; where the new values are and at which
+    places, or the value; rows, columns, entries of a column in a row; the units' dimension, its first program and the
+    one after its last, programs a unit. What there is not is None.
+    """
+    for part in tl.static_range(len(parts)):
+        if (tl.program_id(0) >= parts[part][15]) & (tl.program_id(0) < parts[part][16]):
+            renew_block(tl.program_id(0) - parts[part][15], parts[part], BLOCK)
+
+
+@triton.jit
+def renew_block(program: tl.tensor, part: tl.tuple, BLOCK: tl.constexpr) -> None:
+    parameter, mean, square, largest, born, step, units, due = part[:8]
+    values, places, value, num_rows, num_columns, inner, along, _, _, blocks = part[8:]
+    slot = program // blocks
     if tl.load(due + slot):
         unit = tl.load(units + slot)
-        at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-        length = num_columns * inner if ALONG == 0 else num_rows * inner
+        at = (program % blocks) * BLOCK + tl.arange(0, BLOCK)
+        length = num_columns * inner if along == 0 else num_rows * inner
         entry = unit * length + at
-        if ALONG == 1:
+        if along == 1:
             entry = (at // inner).to(tl.int64) * num_columns * inner + unit * inner + at % inner
         inside = at < length
         zeros = tl.zeros([BLOCK], tl.float32)
-        new = zeros + value
-        if DRAWN:
-            new = tl.load(drawn + slot * length + at, mask=inside)
+        new = zeros
+        if values is None:
+            new = zeros + value
+        elif places is None:
+            new = tl.load(values + slot * length + at, mask=inside)
+        else:
+            new = tl.load(values + tl.load(places + slot * length + at, mask=inside, other=0), mask=inside)
         tl.store(parameter + entry, new, mask=inside)
-        if NUM_MOMENTS > 0:
+        if mean is not None:
             tl.store(mean + entry, zeros, mask=inside)
             tl.store(square + entry, zeros, mask=inside)
-        if NUM_MOMENTS > 2:
+        if largest is not None:
             tl.store(largest + entry, zeros, mask=inside)
-        if HAS_BORN:
+        if born is not None:
             tl.store(born + unit, tl.load(step))
 
 
@@ -107,70 +112,96 @@ def scales(age: tl.tensor, lr: tl.tensor, LOG_1: tl.constexpr, LOG_2: tl.constex
 
 
 @triton.jit
-def ages_along(born: tl.tensor, at: tl.tensor, inside: tl.tensor, now: tl.tensor, last: tl.tensor) -> tl.tuple:
-    """The ages of the indices along one dimension. Births after the present step are forgotten."""
-    births = tl.load(born + at, mask=inside, other=0.0)
-    births = tl.where(births > now, 0.0, births)
-    is_stepped = tl.zeros_like(births) + last != now  # not if it had no gradient
-    return births, tl.where(is_stepped & (births < now), now - births, now)
-
-
-@triton.jit
-def own_steps_kernel(
-    parameter: tl.tensor,
-    mean: tl.tensor,
-    square: tl.tensor,
-    rows_born: tl.tensor,
-    columns_born: tl.tensor,
-    step: tl.tensor,
-    last_step: tl.tensor,
-    num_rows: tl.tensor,
-    num_columns: tl.tensor,
-    inner: tl.tensor,
+def ages_kernel(
+    lines: tl.tuple,
+    table: tl.tensor,
+    length: tl.tensor,
     lr: tl.tensor,  # a number, or a tensor that holds it
     IS_TENSOR: tl.constexpr,
     LOG_1: tl.constexpr,
     LOG_2: tl.constexpr,
     EPS: tl.constexpr,
-    HAS_ROWS: tl.constexpr,
-    HAS_COLUMNS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Put the age, the rate and the epsilon of each index along a dimension into the three rows of the table.
+
+    A line is a dimension's: births, the tensor's step and last step, how many indices, and where it is in the table.
+    Behind its last index is what a unit has that was never renewed. Births after the present step are forgotten.
+    """
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    for line in tl.static_range(len(lines)):
+        if tl.program_id(0) == line:
+            born, step, last_step, num_indices, start = lines[line]
+            now = tl.load(step)
+            births = tl.load(born + at, mask=at < num_indices, other=0.0)
+            births = tl.where(births > now, 0.0, births)
+            tl.store(born + at, births, mask=at < num_indices)
+            is_stepped = tl.zeros_like(births) + tl.load(last_step) != now  # not if it had no gradient
+            age = tl.where(is_stepped & (births < now), now - births, now)
+            rate, epsilon = scales(age, tl.load(lr) if IS_TENSOR else lr, LOG_1, LOG_2, EPS)
+            inside = at <= num_indices
+            tl.store(table + start + at, age, mask=inside)
+            tl.store(table + length + start + at, rate, mask=inside)
+            tl.store(table + 2 * length + start + at, epsilon, mask=inside)
+
+
+@triton.jit
+def own_steps_kernel(
+    parts: tl.tuple, table: tl.tensor, length: tl.tensor, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+) -> None:
+    """Give young entries the update of their own age in place of the one of the tensor's age: a program a tile.
+
+    A part is a tensor's: itself, its two moments, step, last step; rows, entries of a row, entries of a column in a
+    row; where the ages of rows and columns are in the table, and how far apart (0: there is but one); where the
+    tensor's own age is; its first tile and the one after its last, tiles across.
+    """
+    for part in tl.static_range(len(parts)):
+        if (tl.program_id(0) >= parts[part][13]) & (tl.program_id(0) < parts[part][14]):
+            take_own_steps(tl.program_id(0) - parts[part][13], parts[part], table, length, ROWS, COLUMNS)
+
+
+@triton.jit
+def younger(
+    numbers: tl.tensor,
+    rows: tl.tensor,
+    columns: tl.tensor,
+    in_rows: tl.tensor,
+    in_columns: tl.tensor,
+    by_column: tl.tensor,
+) -> tl.tensor:
+    """The numbers of the rows or of the columns, entry by entry."""
+    of_rows = tl.load(numbers + rows, mask=in_rows, other=0.0)
+    of_columns = tl.load(numbers + columns, mask=in_columns, other=0.0)
+    return tl.where(by_column, of_columns[None, :], of_rows[:, None])
+
+
+@triton.jit
+def take_own_steps(
+    tile: tl.tensor,
+    part: tl.tuple,
+    table: tl.tensor,
+    length: tl.tensor,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Give the young entries of a tile the update of their own age in place of the one of the tensor's age."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    across = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    column = across // inner
-    in_rows, in_columns = row < num_rows, across < num_columns * inner
-    now, last = tl.load(step), tl.load(last_step)
-    if IS_TENSOR:
-        lr = tl.load(lr)
-    age = tl.zeros([ROWS, COLUMNS], tl.float32) + now
-    if HAS_ROWS:
-        births, row_age = ages_along(rows_born, row, in_rows, now, last)
-        if tl.program_id(1) == 0:
-            tl.store(rows_born + row, births, mask=in_rows)
-        age = tl.minimum(age, row_age[:, None])
-    if HAS_COLUMNS:
-        births, column_age = ages_along(columns_born, column, in_columns, now, last)
-        if tl.program_id(0) == 0:
-            tl.store(columns_born + column, births, mask=in_columns)
-        age = tl.minimum(age, column_age[None, :])
-    inside = in_rows[:, None] & in_columns[None, :]
-    young = inside & (age < now)
-    if tl.sum(tl.sum(young.to(tl.int32), axis=1), axis=0) > 0:
-        tensors_rate, tensors_epsilon = scales(now, lr, LOG_1, LOG_2, EPS)
-        rate = tl.zeros([ROWS, COLUMNS], tl.float32) + tensors_rate
-        epsilon = tl.zeros([ROWS, COLUMNS], tl.float32) + tensors_epsilon
-        if HAS_ROWS:
-            own_rate, own_epsilon = scales(row_age, lr, LOG_1, LOG_2, EPS)
-            rate = tl.where(row_age[:, None] == age, own_rate[:, None], rate)
-            epsilon = tl.where(row_age[:, None] == age, own_epsilon[:, None], epsilon)
-        if HAS_COLUMNS:
-            own_rate, own_epsilon = scales(column_age, lr, LOG_1, LOG_2, EPS)
-            rate = tl.where(column_age[None, :] == age, own_rate[None, :], rate)
-            epsilon = tl.where(column_age[None, :] == age, own_epsilon[None, :], epsilon)
-        entry = row[:, None].to(tl.int64) * num_columns * inner + across[None, :]
+    parameter, mean, square, step, last_step, num_rows, width, inner = part[:8]
+    rows_at, rows_apart, columns_at, columns_apart, own_at, _, _, tiles_across = part[8:]
+    if tile == 0:
+        tl.store(last_step, tl.load(step))
+    row = (tile // tiles_across) * ROWS + tl.arange(0, ROWS)
+    across = (tile % tiles_across) * COLUMNS + tl.arange(0, COLUMNS)
+    in_rows, in_columns = row < num_rows, across < width
+    rows, columns = rows_at + row * rows_apart, columns_at + (across // inner) * columns_apart
+    row_age = tl.load(table + rows, mask=in_rows, other=0.0)
+    column_age = tl.load(table + columns, mask=in_columns, other=0.0)
+    by_column = column_age[None, :] <= row_age[:, None]  # an entry is as old as the younger of its units
+    rate = younger(table + length, rows, columns, in_rows, in_columns, by_column)
+    epsilon = younger(table + 2 * length, rows, columns, in_rows, in_columns, by_column)
+    tensors_rate, tensors_epsilon = tl.load(table + length + own_at), tl.load(table + 2 * length + own_at)
+    # Of those that differ alone the two updates do.
+    young = in_rows[:, None] & in_columns[None, :] & ((rate != tensors_rate) | (epsilon != tensors_epsilon))
+    if tl.max(tl.max(young.to(tl.int32), axis=1), axis=0) > 0:
+        entry = row[:, None].to(tl.int64) * width + across[None, :]
         m = tl.load(mean + entry, mask=young, other=0.0)
         root = tl.sqrt_rn(tl.load(square + entry, mask=young, other=0.0))
         update = tl.div_rn(m * rate, root + epsilon) - tl.div_rn(m * tensors_rate, root + tensors_epsilon)

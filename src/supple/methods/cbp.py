@@ -8,8 +8,9 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.kernels import renewal as kernels
+from supple.kernels.renewal import Mean
 from supple.learner import Learner
-from supple.methods.activity import centred, mean_magnitude, mean_value, sum_of_magnitudes
+from supple.methods.activity import centred, mean_magnitude, mean_value, other_axes, sum_of_magnitudes
 from supple.methods.base import Method, State, decay_rate
 from supple.methods.renewal import (
     Moments,
@@ -104,8 +105,7 @@ class CBP(Method):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}
-            value_U = self.step_value(learner, layer, record)
-            chosen = self.choose_units_(record, value_U)
+            chosen = self.choose_units_(learner, layer, record)
             if chosen is None:
                 pass_over_draws(learner, layer, self.num_slots(layer.num_units))
             else:
@@ -115,33 +115,23 @@ class CBP(Method):
         """The most that a step renews: the budget is below 1 before it. If rounding asks for more, later steps pay."""
         return min(1 + math.floor(self.replacement_rate * num_units), num_units)
 
-    def step_value(self, learner: Learner, layer: UnitLayer, record: State) -> Tensor:
-        """What the units were worth in this step, by which they are older now."""
-        h = learner.take_feature(layer.name)
-        record["age"] += 1
-        if self.utility == "contribution":
-            value_U = mean_magnitude(layer, h)
-            learner.mean_over_ranks_(value_U)
-        else:
-            mean_U = mean_value(layer, h)
-            learner.mean_over_ranks_(mean_U)
-            self.average_(record["mean"], mean_U)
-            mean_U = record["mean"] / self.correction(record)
-            value_U = mean_magnitude(layer, centred(layer, h, mean_U=mean_U))
-            learner.mean_over_ranks_(value_U)
-            value_U = value_U / incoming_magnitude(layer)
-        return value_U * outgoing_magnitude(layer)
-
-    def choose_units_(self, record: State, value_U: Tensor) -> Chosen | None:
+    def choose_units_(self, learner: Learner, layer: UnitLayer, record: State) -> Chosen | None:
         """Add the step's values to the utilities, and take the lowest of the mature units, as many as the budget pays.
 
         They are new in the record. Always the same number of units, most not due; None if it is known that none is.
         """
-        num_slots = self.num_slots(len(value_U))
+        h, num_slots = learner.take_feature(layer.name), self.num_slots(layer.num_units)
         told = self.utility_decay, self.maturity, self.replacement_rate, num_slots
-        picked = kernels.choose_units_(record, value_U, *told)
-        if picked is not None:
-            return Chosen(*picked)
+        if self.utility == "contribution":
+            factors = activity_of(learner, layer, h), outgoing_magnitude(layer)
+            picked = kernels.choose_units_(record, factors, *told)
+            if picked is not None:
+                return Chosen(*picked)
+            record["age"] += 1
+            value_U = factors[0].value * factors[1].value
+        else:
+            record["age"] += 1
+            value_U = self.adaptable_contribution(learner, layer, record, h)
         num_due: Tensor | int | None = kernels.rate_units_(record, value_U, *told)
         if num_due is None:
             num_due = self.rate_units_(record, value_U, num_slots)
@@ -153,6 +143,16 @@ class CBP(Method):
         for key in ("age", *self.running_means):
             Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
         return chosen
+
+    def adaptable_contribution(self, learner: Learner, layer: UnitLayer, record: State, h: Tensor) -> Tensor:
+        """What the units were worth in this step beyond their mean, which goes on, for the weights that feed them."""
+        mean_U = mean_value(layer, h)
+        learner.mean_over_ranks_(mean_U)
+        self.average_(record["mean"], mean_U)
+        mean_U = record["mean"] / self.correction(record)
+        value_U = mean_magnitude(layer, centred(layer, h, mean_U=mean_U))
+        learner.mean_over_ranks_(value_U)
+        return value_U / incoming_magnitude(layer) * outgoing_magnitude(layer).value
 
     def rate_units_(self, record: State, value_U: Tensor, num_slots: int) -> Tensor | int:
         """Add the step's values to the utilities, and say how many units the budget pays for."""
@@ -174,7 +174,16 @@ class CBP(Method):
         return 1.0 - self.utility_decay ** record["age"]
 
 
-def outgoing_magnitude(layer: UnitLayer) -> Tensor:
+def activity_of(learner: Learner, layer: UnitLayer, h: Tensor) -> Mean:
+    """mean |h| of each unit."""
+    if h.shape[layer.unit_dim] == layer.num_units and learner.process_group is None:
+        return Mean(sum_of_magnitudes(h, other_axes(layer, h)), h.numel() / layer.num_units)
+    mean_U = mean_magnitude(layer, h)
+    learner.mean_over_ranks_(mean_U)
+    return Mean(mean_U, 1.0)
+
+
+def outgoing_magnitude(layer: UnitLayer) -> Mean:
     """mean |w| over all weights that read a unit, unit by unit."""
     sums, num_weights = [], 0
     for consumer in layer.consumers:
@@ -183,7 +192,7 @@ def outgoing_magnitude(layer: UnitLayer) -> Tensor:
         sums_I = sum_of_magnitudes(weight, [dim for dim in range(weight.dim()) if dim != columns])
         sums.append(sums_I if consumer.is_one_to_one else sums_I.take(consumer.columns_US).sum(dim=1))
         num_weights += weight.numel() // weight.shape[columns] * consumer.columns_US.shape[1]
-    return (sums[0] if len(sums) == 1 else torch.stack(sums).sum(dim=0)) / num_weights
+    return Mean(sums[0] if len(sums) == 1 else torch.stack(sums).sum(dim=0), num_weights)
 
 
 def incoming_magnitude(layer: UnitLayer) -> Tensor:

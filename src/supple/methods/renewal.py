@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from supple.kernels import renewal as kernels
+from supple.kernels.renewal import Drawn, Grown, Part, Value
 from supple.learner import Learner
 from supple.methods.base import State
 from supple.units import Layer, UnitLayer, out_dim
@@ -88,29 +89,34 @@ def renew_units_(
 
     def fresh(producer: Layer) -> Fresh:
         bias_K = new_bias(learner, producer, num_units)  # first: the order of the draws is part of the numbers
-        return draw(learner, producer.weight, num_units, dim=out_dim(producer)), bias_K
+        return drawn(learner, producer.weight, num_units, dim=out_dim(producer)), bias_K
 
     values = [*map(fresh, producers_of(layer))]
-    for entries, value in renewed(layer, chosen, values, trained_by(learner.optimizer)):
-        write_new_(entries, value, learner, state, moments)
+    trained = trained_by(learner.optimizer)
+    parts = [part_of(*new, learner, state, moments) for new in renewed(layer, chosen, values, trained)]
+    is_counted = type(learner.optimizer) in COUNT_STEPS
+    for part in kernels.renew_(parts) if is_counted else parts:
+        write_new_(part, learner.optimizer)
 
 
-def write_new_(entries: Entries, value: Tensor | float, learner: Learner, state: State, moments: Moments) -> None:
-    """Give the entries their first value, and the optimizer's memory of them the one that it begins with."""
-    optimizer = learner.optimizer
-    memory = {} if moments == "keep" else optimizer.state.get(entries.tensor, {})
-    is_counted = type(optimizer) in COUNT_STEPS
+def part_of(entries: Entries, value: Value, learner: Learner, state: State, moments: Moments) -> Part:
+    """The entries with their first value, and what the optimizer remembers of their tensor, if it is to forget them."""
+    memory = {} if moments == "keep" else learner.optimizer.state.get(entries.tensor, {})
     born = None
-    if moments == "per_entry" and is_counted and "step" in memory:  # before its first step the whole tensor is new
+    # Before its first step the whole tensor is new.
+    if moments == "per_entry" and type(learner.optimizer) in COUNT_STEPS and "step" in memory:
         born = clock_of(entries, learner, state)
-    chosen = entries.indices, entries.due
-    if is_counted and kernels.renew_(entries.tensor, entries.dim, chosen, value, memory, born):
-        return
-    entries.write_(value)
-    if memory:
+    return Part(entries.tensor, entries.dim, entries.indices, entries.due, value, memory, born)
+
+
+def write_new_(part: Part, optimizer: torch.optim.Optimizer) -> None:
+    """Give the entries their first value, and the optimizer's memory of them the one that it begins with."""
+    entries = Entries(part.tensor, part.dim, part.units, part.due)
+    entries.write_(part.value.values if isinstance(part.value, Drawn) else part.value)
+    if part.memory:
         clear_(entries, optimizer)
-    if born is not None:
-        Entries(born, 0, entries.indices, entries.due).write_(memory["step"].to(born.device))
+    if part.born is not None:
+        Entries(part.born, 0, part.units, part.due).write_(part.memory["step"].to(part.born.device))
 
 
 def pass_over_draws(learner: Learner, layer: UnitLayer, num_units: int) -> None:
@@ -119,13 +125,18 @@ def pass_over_draws(learner: Learner, layer: UnitLayer, num_units: int) -> None:
         draw_places(learner, producer.weight, num_units, dim=out_dim(producer))
 
 
-def draw(learner: Learner, parameter: Tensor, num_rows: int, *, dim: int = 0) -> Tensor:
+def draw(learner: Learner, parameter: Tensor, num_rows: int) -> Tensor:
+    """Fresh rows of a parameter."""
+    return drawn(learner, parameter, num_rows, dim=0).values
+
+
+def drawn(learner: Learner, parameter: Tensor, num_rows: int, *, dim: int) -> Drawn:
     """Fresh rows of a parameter, along ``dim``; each entry is one of its initial ones, drawn with replacement.
 
     This is the law of the initialisation, whichever it was, with no assumption.
     """
     initial = learner.initial_of(parameter)
-    return initial.take(draw_places(learner, initial, num_rows, dim=dim))  # flatten()[at] copies a channels_last weight
+    return Drawn(initial, draw_places(learner, initial, num_rows, dim=dim))
 
 
 def draw_places(learner: Learner, initial: Tensor, num_rows: int, *, dim: int) -> Tensor:
@@ -185,22 +196,25 @@ def take_own_steps_(learner: Learner, state: State) -> None:
     if type(learner.optimizer) not in COUNT_STEPS:
         return
     for group in learner.optimizer.param_groups:
+        square = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
+        many = []
         for parameter in group["params"]:
             name = learner.name_of(parameter)
             borns = {dim: state[key] for dim in (0, 1) if (key := f"born.{dim}.{name}") in state}
             memory = learner.optimizer.state.get(parameter)
             if borns and memory:
-                correct_(parameter, memory, group, borns=borns, last_step=state[f"step.{name}"])
+                moments = memory["exp_avg"], memory[square]
+                many.append(Grown(parameter, *moments, memory["step"], state[f"step.{name}"], borns))
+        for grown in kernels.take_all_own_steps_(group, many):
+            correct_(group, grown)
 
 
-def correct_(
-    parameter: Tensor, memory: dict[str, Any], group: dict[str, Any], *, borns: dict[int, Tensor], last_step: Tensor
-) -> None:
+def correct_(group: dict[str, Any], grown: Grown) -> None:
     """The update of each entry's own age, less the one of the tensor's age, which Adam has made."""
-    mean, square = memory["exp_avg"], memory["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"]
-    if kernels.take_own_steps_(parameter, mean, square, group, borns=borns, step=memory["step"], last_step=last_step):
+    if kernels.take_own_steps_(group, grown):
         return
-    step = memory["step"].to(parameter.device)
+    parameter, mean, square, step, last_step, borns = grown
+    step = step.to(parameter.device)
     is_stepped = step != last_step  # not if it had no gradient
     last_step.copy_(step)
     for born in borns.values():

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from supple.kernels.renewal import Value
 from supple.layers import PReLU
 from supple.units import Layer, UnitGraph, UnitLayer, columns_of, in_dim, out_dim
 
-Fresh = tuple[Tensor, Tensor | float]  # rows of a weight, and biases
+Fresh = tuple[Value, Value]  # rows of a weight, and biases
 MAX_REASONS = 3  # what a warning can hold; trace_units(model, x) shows all
 
 
@@ -107,7 +108,7 @@ def hindrance(layer: UnitLayer, trained: set[int]) -> str:
 
 def renewed(
     layer: UnitLayer, chosen: Chosen, fresh: Sequence[Fresh], trained: set[int]
-) -> Iterator[tuple[Entries, Tensor | float]]:
+) -> Iterator[tuple[Entries, Value]]:
     """What is written of the chosen units to make them new: fresh weights in, a fresh norm and slope, no weights out.
 
     ``fresh`` are the weights and biases of each layer that feeds them, in its own layout. What is not trained stays; so

@@ -19,7 +19,7 @@ from supple_lab.data.batches import Batches
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.precision import Numerics
-from supple_lab.run.step import CapturedSteps, EagerSteps, TrainState
+from supple_lab.run.step import EagerSteps, TrainState, choose_steps
 
 CASES = (
     Case("MLP 3x128, batch 64", MLP(width=128), (1, 28, 28), 64),
@@ -70,13 +70,12 @@ def bench_case(case: Case, device: torch.device, mode: Mode, *, seconds: float) 
     for name, method in methods_at_defaults().items():
         try:
             training, splits = begun(case, device, method)
-            taking = (
-                CapturedSteps(training, num_examples=len(splits.train)) if mode == "captured" else EagerSteps(training)
-            )
+            is_captured, num_examples = mode == "captured", len(splits.train)
+            taking = choose_steps(training, num_examples=num_examples) if is_captured else EagerSteps(training)
             steps[name] = partial(next, endless(case, training, splits, taking))
             states[name] = state_of(training)
             a_turn(steps[name], STEPS_A_TURN)
-            if taking.why_eager is not None:
+            if is_captured and taking.why_eager is not None:
                 why_not[name] = f"not captured: {taking.why_eager}"
         except (ValueError, RuntimeError) as error:  # it cannot be built so, or its step cannot be captured
             why_not[name] = str(error).splitlines()[0]
