@@ -22,9 +22,10 @@ LIBRARY = [
     ("monitor_table",),
     ("monitor", "attach"),
     ("integrations",),
+    ("__main__",),
 ]
 LABORATORY = [
-    ("errors", "streams", "provenance", "precision"),
+    ("errors", "flock", "streams", "provenance", "precision"),
     ("registry", "files"),
     ("codec",),
     ("data", "models", "optimizer"),
