@@ -25,9 +25,10 @@ LIBRARY = [
     ("gap_training", "fresh_networks"),
     ("gap", "diagnose"),
     ("integrations",),
+    ("__main__",),
 ]
 LABORATORY = [
-    ("errors", "streams", "provenance", "precision"),
+    ("errors", "flock", "streams", "provenance", "precision"),
     ("registry", "files"),
     ("codec",),
     ("data", "models", "optimizer"),

@@ -45,13 +45,14 @@ class Terminated(KeyboardInterrupt):
 def heed_sigterm_() -> None:
     """From now on SIGTERM has the run of this process write a checkpoint and end."""
     signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGALRM, _end)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, _end)
 
 
 def _end(number: int, _: object) -> None:
     told_before = ENDING.is_set()
     ENDING.set()
-    if told_before or threading.main_thread().ident not in _at_work:
+    if sys.platform == "win32" or told_before or threading.main_thread().ident not in _at_work:
         raise Terminated
     signal.alarm(SECONDS_TO_CHECKPOINT)
 

@@ -22,6 +22,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENOTDIR)  # a link to itself, a socket, a file in place of the folder
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 SECONDS_TO_DEATH = 3600.0  # of a part where several may write: no write takes this long
+READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # of POSIX, of Windows
 SUFFIX = ".damaged"
 MAX_HEADER = 200  # bytes of a sealed file's first line
 
@@ -81,7 +82,7 @@ def read_regular(path: Path | str, *, limit: int) -> bytes | None:
 def open_regular(path: Path | str) -> int | None:
     """Descriptor of a regular file; never waits, whatever lies there."""
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        number = os.open(path, READ)
     except FileNotFoundError:
         return None
     except OSError as error:

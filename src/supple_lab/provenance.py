@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -74,14 +75,20 @@ def versions() -> dict[str, str]:
 def machine() -> dict[str, str | int | float | list[str]]:
     """The processor, the memory and the accelerators, but not the machine's name."""
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "system": f"{platform.system()} {platform.release()}",
         "cpu": cpu_name(),
         "cores": os.cpu_count() or 1,
-        "memory_gib": round(memory / 2**30, 1),
+        **memory(),
         "gpus": gpus,
     }
+
+
+def memory() -> dict[str, float]:
+    """The memory in GiB; nothing on Windows, which does not say it."""
+    if sys.platform == "win32":
+        return {}
+    return {"memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)}
 
 
 def cpu_name() -> str:

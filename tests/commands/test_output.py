@@ -59,3 +59,10 @@ def test_what_an_unbuffered_process_printed_is_out_when_it_is_killed():
     )
     ended = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, text=True, check=False)
     assert (ended.stdout, ended.stderr) == ("told\n", "warned\n")
+
+
+def test_what_a_pipe_cannot_encode_is_replaced(tmp_path):
+    """As on Windows, where a pipe has no minus sign."""
+    with open(tmp_path / "read", "w", encoding="cp1252") as pipe:
+        print("change \u2212 0.1", file=patient(pipe), flush=True)
+    assert (tmp_path / "read").read_bytes().split() == [b"change", b"?", b"0.1"]

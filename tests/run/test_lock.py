@@ -200,7 +200,7 @@ def test_full_disk_is_told_and_costs_no_open_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(StorageError, match="no space left to write .*lock"):
         RunLock.acquire(tmp_path)
     assert os.listdir("/proc/self/fd") == before

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -162,7 +163,7 @@ class ThreadSeed(threading.local):
 
 def load_library() -> ctypes.CDLL:
     """The compiled library with its signatures, or a NoLibraryError."""
-    if not LIBRARY.exists():
+    if sys.platform == "win32" or not LIBRARY.exists():
         raise NoLibraryError("no compiled library: install supple where there is a C compiler")
     try:
         library = ctypes.CDLL(str(LIBRARY))
@@ -183,6 +184,8 @@ def source_hash() -> str:
 
 def lend_threads(library: ctypes.CDLL) -> bool:
     """Hand over the OpenMP functions that torch itself runs on; False if it has none."""
+    if sys.platform == "win32":  # for which there is no library
+        return False
     # A symbol looked up through torch's extension module is found in the OpenMP library torch was linked with, whatever
     # that file is called, and in no other.
     torch_libraries = ctypes.CDLL(torch._C.__file__, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)

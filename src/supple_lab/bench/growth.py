@@ -1,7 +1,6 @@
 """Growth: late stages of a run against early ones of another, in turns. Neither time nor memory may accumulate."""
 
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -61,10 +60,14 @@ def resident_bytes() -> int:
 
     Without pages of files, such as torch's libraries, which the system takes and gives back as it likes.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError("no run starts on Windows")
     statm = Path("/proc/self/statm")
     if statm.exists():
         _, resident, of_files, *_ = map(int, statm.read_text().split())
         return (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
+    import resource
+
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 

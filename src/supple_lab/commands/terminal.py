@@ -54,7 +54,7 @@ def patient(stream: TextIO | None) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(PatientFile(stream.fileno(), "wb", closefd=False)),
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="replace" if stream.errors == "strict" else stream.errors,  # a pipe on Windows knows no minus sign
         line_buffering=stream.line_buffering or stream.write_through,  # unbuffered, as by python -u: line by line
     )
 

@@ -1,9 +1,9 @@
 """Downloads that can break off at any moment: resumed, from several mirrors, accepted only with the right checksum."""
 
-import fcntl
 import http.client
 import os
 import re
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ from typing import BinaryIO
 from supple.version import __version__
 from supple_lab.data.base import DataError, Splits
 from supple_lab.data.files import Archive, OnDisk, md5_of, unpack
+from supple_lab.flock import flock
 
 SECONDS_OF_SILENCE = 30  # then the connection counts as broken
 ATTEMPTS = 10  # at one mirror; each must bring it further
@@ -29,6 +30,8 @@ class MirrorFailed(Exception):
 
 def download(archive: Archive, target: Path, tell: Tell) -> None:
     """Put the archive at the target, whole or not at all. What was received stays in TARGET.part for the next try."""
+    if sys.platform == "win32":
+        raise DataError("downloads need flock, which Windows lacks")
     problems = []
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +121,7 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
     """The part file, ours alone; an empty one is not left behind."""
     with open(path, "a+b") as part:
         try:
-            fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(part.fileno())
         except BlockingIOError:
             raise DataError(f"another process is downloading {path}; wait for it, or end it") from None
         try:

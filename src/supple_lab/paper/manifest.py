@@ -1,6 +1,5 @@
 """Manifest: what a study was asked to run in an output folder, so that the report can be made from the store alone."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from supple_lab.codec import decode, encode
 from supple_lab.files import StorageError, atomic_write, storage_error
+from supple_lab.flock import flock
 from supple_lab.paper.study import StudyOptions
 from supple_lab.spec import RunSpec
 
@@ -65,7 +65,7 @@ def alone(path: Path) -> Iterator[None]:
         raise storage_error(error, beside) from error
     with file:
         with suppress(OSError):  # a disk without flock: then two drivers had better not start at once
-            fcntl.flock(file, fcntl.LOCK_EX)
+            flock(file.fileno(), wait=True)
         yield
 
 

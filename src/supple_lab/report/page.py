@@ -189,7 +189,8 @@ def _provenance_view(results: Results, provenance: Provenance) -> list[tuple[str
     if results.runs and not origin["runs trained on"]:
         origin["runs trained on"] = ABSENT
     gpus = machine.get("gpus")
-    hardware = [f"{machine.get('cpu')}", f"{machine.get('cores')} cores", f"{machine.get('memory_gib')} GiB"]
+    hardware = [f"{machine.get('cpu')}", f"{machine.get('cores')} cores"]
+    hardware += [f"{machine['memory_gib']} GiB"] if "memory_gib" in machine else []
     made_on = [*hardware, *(gpus if isinstance(gpus, list) else []), f"{machine.get('system')}"]
     return [
         *((term, value) for term, value in origin.items() if value),

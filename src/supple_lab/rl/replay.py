@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +16,15 @@ from supple_lab.rl.base import Frame
 
 
 def mapped_frames(file: Path, shape: tuple[int, ...]) -> Tensor:
-    """Zeroed bytes in a new file, paged in by the system; its space is reserved, or a full disk would kill the run."""
+    """Zeroed bytes in a new file, paged in by the system.
+
+    On Linux its space is reserved, or a full disk would kill the run.
+    """
     with writing(file), open(file, "wb") as new:
-        os.posix_fallocate(new.fileno(), 0, math.prod(shape))
+        if sys.platform == "linux":
+            os.posix_fallocate(new.fileno(), 0, math.prod(shape))
+        else:
+            new.truncate(math.prod(shape))
     return torch.from_numpy(np.memmap(file, dtype=np.uint8, mode="r+", shape=shape))
 
 

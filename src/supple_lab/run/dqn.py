@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -227,6 +228,8 @@ def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator,
 def new_replay(problem: DQN, info: GameInfo, folder: Path, *, device: torch.device) -> Replay:
     """Room for the frames: on the GPU, in memory, or in a file if they would take too much of a core's share."""
     num_bytes = problem.capacity * info.frame_shape[0] * info.frame_shape[1]
+    if sys.platform == "win32":
+        raise NotImplementedError("no run starts on Windows")
     memory_of_core = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / os.sysconf("SC_NPROCESSORS_ONLN")
     is_large = num_bytes > MAX_SHARE_OF_MEMORY * memory_of_core
     file = folder / FRAMES_FILE if device.type == "cpu" and is_large else None

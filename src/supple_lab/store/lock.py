@@ -4,7 +4,6 @@ A flock on RUN/lock ends with its process. Besides, the holder counts in the fil
 still for a minute, by the waiter's own clock, is broken. That is all there is on a disk without flock.
 """
 
-import fcntl
 import json
 import os
 import platform
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from supple_lab.files import WrongContent, open_regular, set_aside, unreadable, writing
+from supple_lab.flock import flock
 
 NAME = "lock"
 SECONDS_BETWEEN_BEATS = 5.0
@@ -40,7 +40,7 @@ class RunLock:
         holder = {"host": platform.node(), "pid": os.getpid(), "token": secrets.token_hex(8)}
         self._content = json.dumps(holder).encode() + b"\n"
         os.ftruncate(number, 0)
-        os.pwrite(number, self._content, 0)
+        _overwrite(number, self._content)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, daemon=True, name="lock")
         self._thread.start()
@@ -88,7 +88,7 @@ class RunLock:
         while not self._ended.wait(SECONDS_BETWEEN_BEATS):
             beats += 1
             with suppress(OSError):  # a disk that is away for a moment: a later beat will do
-                os.pwrite(self._number, self._content + f"{beats}\n".encode(), 0)
+                _overwrite(self._number, self._content + f"{beats}\n".encode())
 
 
 class LockWatch:
@@ -140,7 +140,7 @@ def standing(folder: Path) -> Standing:
     if number is None:
         return "free"
     try:
-        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        flock(number, shared=True)
         return "free"
     except BlockingIOError:
         return "held"
@@ -179,7 +179,7 @@ def _open(path: Path) -> tuple[int, bool]:
 
 def _is_taken(path: Path, number: int, *, is_new: bool) -> bool:
     try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flock(number)
     except BlockingIOError:
         return False
     except OSError:  # a disk without flock: the lock is whose file it is
@@ -187,6 +187,11 @@ def _is_taken(path: Path, number: int, *, is_new: bool) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(number), path.stat())
     return False  # let go between the two calls, with its file
+
+
+def _overwrite(number: int, content: bytes) -> None:
+    os.lseek(number, 0, os.SEEK_SET)  # pwrite would do both, but not on Windows, where this module is imported too
+    os.write(number, content)
 
 
 def _content(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,11 @@ from supple_lab.store.run_folder import RunFolder
 
 FORMAT = 2  # 1: statuses without their run's id; its runs stay, but unfinished ones start over
 
+NO_RUNS_ON_WINDOWS = (
+    "no run starts on Windows, which lacks flock; use Linux, macOS, or WSL on this machine. Lists, reports and the "
+    "library itself, `import supple`, work here."
+)
+
 
 class Store:
     """The runs under one output folder; with a mirror, their files are copied to an fsspec URL as well."""
@@ -34,6 +40,8 @@ class Store:
     @classmethod
     def create(cls, root: Path, *, mirror: str | None = None) -> "Store":
         """Open the folder for writing, making it if need be; refuse one that cannot be written or is too new."""
+        if sys.platform == "win32":
+            raise StorageError(NO_RUNS_ON_WINDOWS)
         with writing(root):
             (root / "runs").mkdir(parents=True, exist_ok=True)
         if not os.access(root / "runs", os.W_OK | os.X_OK):

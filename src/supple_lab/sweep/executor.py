@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -116,6 +117,13 @@ def settle(future: Future[State], answer: dict[str, Any]) -> None:
         future.set_exception(error)
 
 
+def num_cores() -> int:
+    """Cores that this process may use, if the system says it; else all."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class RunError(Exception):
     """The run could not be executed; the message says why."""
 
@@ -145,7 +153,7 @@ class Executor(ABC):
     @classmethod
     def default_jobs(cls, num_runs: int, *, device: str, options: SweepOptions) -> int:
         """How many runs to have at work where the user does not say: here, as many as this machine has places."""
-        places = torch.cuda.device_count() * options.per_gpu if device == "cuda" else len(os.sched_getaffinity(0))
+        places = torch.cuda.device_count() * options.per_gpu if device == "cuda" else num_cores()
         return max(1, min(places, num_runs))
 
     @abstractmethod

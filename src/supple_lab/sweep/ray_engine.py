@@ -23,6 +23,7 @@ from supple_lab.sweep.executor import EngineMissing, Executor, Job, RunError, Sw
 NUM_CLUSTERS = 3  # that may be lost, with no run ended in between
 SECONDS_TO_JOIN = 30  # for the cluster at an address to answer
 SECONDS_TO_START = 180  # for one to start, or for a lost one to come back
+OUT_OF_TIME = -getattr(signal, "SIGALRM", 0)  # exit code of an agent that its alarm ended
 SECONDS_TO_END = 20.0  # for an agent to shut its cluster down
 SECONDS_WITHOUT_HEAD = 15  # that a cluster of our own lives on; Ray's 60 are for heads that somebody restarts
 
@@ -148,14 +149,14 @@ class Ray(Executor):
         address = self.options.address
         if address is None:
             return f"Ray could not start a cluster on this machine: {self._last_words(code)}"
-        told = f"no answer in {SECONDS_TO_JOIN} seconds." if code == -signal.SIGALRM else self._last_words(code)
+        told = f"no answer in {SECONDS_TO_JOIN} seconds." if code == OUT_OF_TIME else self._last_words(code)
         return (
             f"no Ray cluster can be used at --address {address}: {told} Start one there with `ray start --head`, "
             "or leave --address out to have one started on this machine."
         )
 
     def _last_words(self, code: int) -> str:
-        if code == -signal.SIGALRM:
+        if code == OUT_OF_TIME:
             return "no answer in time"
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
