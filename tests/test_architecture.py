@@ -34,7 +34,7 @@ LABORATORY = [
     ("run",),
     ("sweep", "results"),
     ("report",),
-    ("paper",),
+    ("paper", "arena"),
     ("bench",),
     ("commands",),
     ("cli",),
