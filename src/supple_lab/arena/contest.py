@@ -97,6 +97,11 @@ class Contest:
         """By the rule; None if no draw came to its end."""
         return choose([self.read(spec, store) for spec in self.draws])
 
+    def specs(self, store: Store) -> list[RunSpec]:
+        """All its runs, as far as the choice is made."""
+        chosen = self.chosen(store)
+        return [*self.draws, *([] if chosen is None else self.seeds(chosen))]
+
     def read(self, spec: RunSpec, store: Store) -> ArenaRun:
         """What the store has of a run."""
         run = read_run(store.folder(spec).path)

@@ -90,10 +90,17 @@ class Arena(Command):
                     flush=True,
                 )
 
-        could_not = play(contests, self.executor(store), note=note)
-        specs = [spec for contest in contests for spec in contest.draws]
+        try:
+            could_not = play(contests, self.executor(store), note=note)
+        finally:  # also of what was interrupted: the contests that are whole
+            self.write(contests, store, board)
+        specs = [spec for contest in contests for spec in contest.specs(store)]
         print_damage(store, specs)
         print_notes(store, specs)
+        return print_failures(could_not + failures(store, specs))
+
+    def write(self, contests: Sequence[Contest], store: Store, board: Board | None) -> None:
+        """Write what the runs came to, and show them among those that were published."""
         own = [result for contest in contests if (result := contest.result(store)) is not None]
         made = made_here(self.scale, own, machine=hardware_of(torch.device(self.device)))
         (self.out / "report").mkdir(exist_ok=True)
@@ -101,7 +108,6 @@ class Arena(Command):
         ran = {(one.problem, one.entry) for one in own}
         taken = [one for one in board.results if (one.problem, one.entry) not in ran] if board else []
         self.show(made, [*own, *taken])
-        return print_failures(could_not + failures(store, specs))
 
     def entries(self, names: Sequence[str], *, alone: bool) -> list[Entry]:
         """What is run; the reference and the baseline besides, if there are no published runs of them."""
