@@ -1,25 +1,14 @@
 """supple arena, end to end at smoke scale: tuned, scored, resumed, cut off, with a stranger's file, beside others."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from dataclasses import replace
 
 import pytest
 
 from supple_lab import cli
 from supple_lab.arena import published as published_module
-from supple_lab.arena.contest import BUDGETS, Contest
-from supple_lab.arena.entries import Entry
-from supple_lab.arena.problems import PROBLEMS
 from supple_lab.arena.published import from_json, to_json
-from supple_lab.commands import arena
-from supple_lab.run.run import execute
-from supple_lab.store.reading import read_run
-from supple_lab.store.store import Store
 
 SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--problems", "random_labels"]
 MINE = """
@@ -52,7 +41,9 @@ def test_two_methods_are_tuned_scored_and_not_run_twice(tmp_path, capsys, monkey
         best = max(range(2), key=lambda index: result.draws[index].tuning_score)
         assert result.chosen == best
         assert len(result.seeds) == 2
-        assert {run.id for run in (*result.draws, *result.seeds)} <= {path.name for path in (tmp_path / "runs").iterdir()}
+        assert {run.id for run in (*result.draws, *result.seeds)} <= {
+            path.name for path in (tmp_path / "runs").iterdir()
+        }
     assert from_json(to_json(board)) == board
 
     def refuse(*args, **named):
@@ -69,9 +60,9 @@ def test_a_strangers_file_is_run_alone_and_placed_among_the_published(tmp_path, 
     (tmp_path / "published" / "smoke.json").write_text(theirs)
     monkeypatch.setattr(published_module, "FOLDER", tmp_path / "published")
     (tmp_path / "mine.py").write_text(MINE)
+    line = [*SMOKE, "--plugin", tmp_path / "mine.py", "--out", tmp_path / "mine"]
     done = subprocess.run(
-        [sys.executable, "-c", PUBLISHED_THERE.format(tmp_path / "published"), *SMOKE, "--plugin", tmp_path / "mine.py"]
-        + ["--out", tmp_path / "mine"],
+        [sys.executable, "-c", PUBLISHED_THERE.format(tmp_path / "published"), *line],
         capture_output=True,
         text=True,
     )

@@ -1,7 +1,7 @@
 """supple arena: methods on the same problems, tuned alike, and placed beside the published runs of the others."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import torch
 from supple_lab import registry
 from supple_lab.arena.contest import BUDGETS, Contest, ContestResult, play
 from supple_lab.arena.entries import BASELINE, REFERENCE, Entry, entries_of, every_entry, own_methods
+from supple_lab.arena.page import page
 from supple_lab.arena.problems import PROBLEMS, ArenaProblem, Scale
 from supple_lab.arena.published import Board, made_here, published, to_json
 from supple_lab.arena.repeat import repeat
@@ -69,14 +70,16 @@ class Arena(Command):
         board = published(self.scale)
         names = self.methods or tuple(own_methods())
         if not names and board is not None:
-            return self.show(board, board.results)
+            self.show(board, board.results, run_here=())
+            return DONE
         entries = self.entries(names, alone=board is None)
         contests, left_out = suitable(self.chosen_problems(), entries, self.scale, device=self.device)
         check_data(contest.draws[0] for contest in contests)
         self.print_plan(contests, left_out)
-        store, started = Store.create(self.out), time.monotonic()
+        store, started, remarks = Store.create(self.out), time.monotonic(), left_out
         if board is not None and ALL not in names:
-            print(repeat(board, store, self.executor(store)))
+            remarks.append(repeat(board, store, self.executor(store)))
+            print(remarks[-1], flush=True)
         num_done = 0
 
         def note(contest: Contest) -> None:
@@ -93,13 +96,13 @@ class Arena(Command):
         try:
             could_not = play(contests, self.executor(store), note=note)
         finally:  # also of what was interrupted: the contests that are whole
-            self.write(contests, store, board)
+            self.write(contests, store, board, remarks)
         specs = [spec for contest in contests for spec in contest.specs(store)]
         print_damage(store, specs)
         print_notes(store, specs)
         return print_failures(could_not + failures(store, specs))
 
-    def write(self, contests: Sequence[Contest], store: Store, board: Board | None) -> None:
+    def write(self, contests: Sequence[Contest], store: Store, board: Board | None, remarks: Sequence[str]) -> None:
         """Write what the runs came to, and show them among those that were published."""
         own = [result for contest in contests if (result := contest.result(store)) is not None]
         made = made_here(self.scale, own, machine=hardware_of(torch.device(self.device)))
@@ -107,7 +110,13 @@ class Arena(Command):
         atomic_write(self.out / "report" / "arena.json", to_json(made).encode())
         ran = {(one.problem, one.entry) for one in own}
         taken = [one for one in board.results if (one.problem, one.entry) not in ran] if board else []
-        self.show(made, [*own, *taken])
+        self.show(
+            made,
+            [*own, *taken],
+            run_here={one.entry for one in own},
+            taken=board if taken else None,
+            remarks=remarks,
+        )
 
     def entries(self, names: Sequence[str], *, alone: bool) -> list[Entry]:
         """What is run; the reference and the baseline besides, if there are no published runs of them."""
@@ -149,18 +158,32 @@ class Arena(Command):
             flush=True,
         )
 
-    def show(self, board: Board, results: Sequence[ContestResult]) -> int:
+    def show(
+        self,
+        board: Board,
+        results: Sequence[ContestResult],
+        *,
+        run_here: Collection[str],
+        taken: Board | None = None,
+        remarks: Sequence[str] = (),
+    ) -> None:
         """Print the standings and write the page."""
-        order = standings(results)
-        if order:
-            print_standings(order, title=f"Arena, {board.scale} scale: score beside a fresh network tuned alike (1)")
-            self.print_agreement(order)
-        return DONE
+        if not (order := standings(results)):
+            print_note(f"no problem has runs of {REFERENCE} that have all ended, and scores are beside those.")
+            return
+        remarks = [*remarks, *self.agreements(order)]
+        print_standings(order, title=f"Arena, {board.scale} scale: 0 is chance, 1 a fresh network tuned alike")
+        (path := self.out / "report" / "arena.html").parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, page(order, board, run_here=run_here, taken=taken, remarks=remarks).encode())
+        print(*self.agreements(order), f"page: {path.resolve()}", sep="\n")
 
-    def print_agreement(self, order: Sequence[Standing]) -> None:
-        other = published("full" if self.scale == "quick" else "quick") if self.scale != "smoke" else None
-        if other and (found := agreement(order, standings(other.results))):
-            print(f"rank correlation with {other.scale} scale: {found[0]:.2f} over {found[1]} entries")
+    def agreements(self, order: Sequence[Standing]) -> list[str]:
+        """How far the ranks of the other scale agree, if its runs are published."""
+        other = None if self.scale == "smoke" else published("full" if self.scale == "quick" else "quick")
+        found = agreement(order, standings(other.results)) if other else None
+        if other is None or found is None:
+            return []
+        return [f"Rank correlation (Spearman) with {other.scale} scale: {found[0]:.2f} over {found[1]} entries."]
 
 
 def suitable(
