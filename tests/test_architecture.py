@@ -38,7 +38,7 @@ LABORATORY = [
     ("run",),
     ("sweep", "results"),
     ("report",),
-    ("paper",),
+    ("paper", "arena"),
     ("bench",),
     ("commands",),
     ("cli",),

@@ -17,7 +17,7 @@ from supple_lab.commands.terminal import outlive_readers_, refusals_as_sentences
 from supple_lab.errors import COMPUTING_THREAD, UserError, heed_sigterm_
 from supple_lab.rl.games import GAMES
 
-ORDER = ("run", "train", "play", "report", "list", "bench", "data")  # of the help; others follow
+ORDER = ("run", "train", "play", "report", "arena", "list", "bench", "data")  # of the help; others follow
 DESCRIPTION = "The laboratory of supple: run the experiments of the AID paper, and report what came out."
 NAMES = {"methods": "method", "engine": "engine", "track": "tracker", "metrics": "metric"}  # options whose values are
 PLACES = ("out", "data", "json", "plugin", "mirror")  # options that name a file or folder
@@ -99,8 +99,9 @@ def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
         elif head in PLACES and [""] in times:
             raise UserError(f"{flag} takes the name of a file or folder; got ''.")
         elif head in NAMES or (head in parts and command != "run"):
-            for name in (name for values in times for name in values if name != "all"):
-                check_part(NAMES.get(head, head), name)
+            named = (name for values in times for name in values if name != "all")
+            for part in (part for name in named for part in (name.split("+") if command == "arena" else [name])):
+                check_part(NAMES.get(head, head), part)
     check_subject(command, *given.get("", [[]])[0][:2])
 
 

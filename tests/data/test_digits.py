@@ -26,13 +26,14 @@ def test_small_form_never_moves():
     )  # of the first release: published numbers depend on it
 
 
-def test_large_form_shows_each_pixel_as_a_square_in_three_channels():
-    small, large = (Digits(image=image).load(CPU).test.images_NCHW for image in ("1x8x8", "3x32x32"))
-    assert large.shape == (197, 3, 32, 32)
-    for row, column in ((0, 0), (3, 2)):
-        assert torch.equal(large[:, :, row::4, column::4], small.expand(-1, 3, -1, -1))
+@pytest.mark.parametrize(("image", "channels", "side"), [("3x32x32", 3, 4), ("1x16x16", 1, 2)])
+def test_large_forms_show_each_pixel_as_a_square_in_every_channel(image, channels, side):
+    small, large = (Digits(image=form).load(CPU).test.images_NCHW for form in ("1x8x8", image))
+    assert large.shape == (197, channels, 8 * side, 8 * side)
+    for row, column in ((0, 0), (side - 1, side - 2)):
+        assert torch.equal(large[:, :, row::side, column::side], small.expand(-1, channels, -1, -1))
 
 
 def test_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="Digits.image is one of 1x8x8, 3x32x32; got '8x8'"):
+    with pytest.raises(ValueError, match="Digits.image is one of 1x8x8, 1x16x16, 3x32x32; got '8x8'"):
         Digits(image="8x8")

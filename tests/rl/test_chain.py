@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from supple_lab.rl.chain import Chain, Shuffled
+from supple_lab.rl.chain import Chain, Renamed, Shuffled
 
 CHAIN = Chain()
 
@@ -57,3 +57,33 @@ def test_shuffled_rewards_are_as_many_but_not_where_they_belong():
     by_place = paid.reshape(-1, CHAIN.num_places).mean(axis=0)  # where a reward in its place would be 0 0 0 0 0 1
     assert np.abs(by_place - share).max() <= bound
     assert {step.score for step in steps} == {None, 1.0}
+
+
+def test_a_chain_that_pays_for_the_way_scores_the_share_that_was_gone():
+    chain = Chain(num_places=4, pay="way")
+    environment = chain.start(0)
+    environment.reset()
+    wrong = (chain.way_on(1) + 1) % chain.num_actions
+    steps = [environment.step(action) for action in (chain.way_on(0), wrong, chain.way_on(1), chain.way_on(2))]
+    assert [step.reward for step in steps] == [0.25, 0.0, 0.25, 0.25]
+    assert (steps[-1].score, steps[-1].terminal, steps[-1].truncated) == (0.75, False, True)
+
+
+def test_names_of_actions_change_with_the_iteration_and_nothing_else_does():
+    game = Renamed(game=Chain(num_places=3))
+    orders = [game.at(iteration, seed=5).order for iteration in range(6)]
+    assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
+    assert len(set(orders)) > 3
+    assert orders == [game.at(iteration, seed=5).order for iteration in range(6)]
+    assert orders != [game.at(iteration, seed=6).order for iteration in range(6)]
+    renamed, plain = game.at(2, seed=5).start(0), game.game.start(0)
+    assert np.array_equal(renamed.reset(), plain.reset())
+    for action in (0, 1, 2, 3):
+        step, other = renamed.step(action), plain.step(orders[2][action])
+        assert np.array_equal(step.frame, other.frame)
+        assert step[1:] == other[1:]
+
+
+def test_other_games_are_the_same_in_every_iteration():
+    assert CHAIN.at(3, seed=1) is CHAIN
+    assert Shuffled(game=CHAIN).at(3, seed=1) == Shuffled(game=CHAIN)

@@ -1,7 +1,7 @@
 """Environment: frames out, actions in. Game: an environment as data, started from a seed."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,3 +47,7 @@ class Game(Checked, ABC):
     @abstractmethod
     def start(self, seed: int) -> Environment:
         """A new environment that knows nothing of earlier ones: a run that resumes here needs no emulator's state."""
+
+    def at(self, iteration: int, seed: int) -> Self:
+        """The game as a run of that seed plays it in an iteration; the same in all, unless its rules change."""
+        return self

@@ -1,7 +1,7 @@
 """DQN as a problem: its settings, and the schedules that follow from them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from supple.metrics.base import Metric
@@ -47,6 +47,8 @@ class DQN(Problem):
     act_mode: Mode = "eval"  # of the network while it acts; the paper (appendix H): train destabilises
     target_mode: Mode = "eval"  # of the target network; the paper is silent
     metrics: tuple[Metric, ...] = METRICS  # measured at the end of each iteration
+    # iterations: boundaries are where these end, and boundary_period has no effect
+    boundaries: Literal["updates", "iterations"] = field(default="updates", metadata={"later": True})
 
     def __post_init__(self) -> None:
         counts = ("num_iterations", "steps_per_iteration", "steps_per_segment", "evaluation_steps", "num_decay_steps")
@@ -95,6 +97,12 @@ class DQN(Problem):
         if num_before < 0:
             return 0
         return math.floor(self.replay_ratio * (num_before + 1)) - math.floor(self.replay_ratio * num_before)
+
+    @property
+    def updates_between_boundaries(self) -> int:
+        """Of iterations that end on the dot, if boundaries are where these end."""
+        by_iteration = max(1, math.floor(self.replay_ratio * self.steps_per_iteration))
+        return self.boundary_period if self.boundaries == "updates" else by_iteration
 
     @property
     def num_updates(self) -> int:

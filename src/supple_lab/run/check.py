@@ -222,7 +222,8 @@ class Acts(NamedTuple):
     def of(cls, problem: DQN, method: Method) -> "Acts":
         """At boundaries, unless the method has a period of its own."""
         every, num_until_copy = period_of(method), problem.target_period * problem.replay_ratio
-        own = (problem.boundary_period, "--boundary-period") if every is None else (every, "--method.every")
+        period = problem.updates_between_boundaries
+        own = (period, "--boundary-period") if every is None else (every, "--method.every")
         return cls(*own, num_until_copy)
 
     @property

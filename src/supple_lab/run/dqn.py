@@ -60,6 +60,8 @@ NUM_PROBED = 2048  # states that metrics see: more than the 512 features whose r
 
 def metric_values(agent: Agent, *, seed: int, iteration: int) -> dict[str, float]:
     """The problem's metrics on the network of now, on states drawn from the replay."""
+    if not agent.problem.metrics:
+        return {}
     replay, learner = agent.replay, agent.training.learner
     probe = replay.sample(min(NUM_PROBED, replay.num_transitions), stream(seed, "probe", iteration))
     states = network_input(probe.stack_BSHW)
@@ -83,7 +85,7 @@ def learned_from(agent: Agent, probe: Transitions) -> Iterator[Batch]:
 def evaluate_agent(agent: Agent, *, seed: int, iteration: int, note_step: Callable[[], None]) -> dict[str, float]:
     """Play whole games, in evaluation mode, until the steps are over; changes nothing that training depends on."""
     problem, stack = agent.problem, agent.stack
-    environment = problem.game.start(stream_seed(seed, "evaluation", iteration))
+    environment = problem.game.at(iteration, seed).start(stream_seed(seed, "evaluation", iteration))
     chance = random.Random(stream_seed(seed, "evaluation actions", iteration))
     scores: list[float] = []
     num_steps, score, over = 0, None, True
@@ -146,7 +148,8 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
 
     while cursor.iteration < problem.num_iterations:
         while (num_left := problem.steps_per_iteration - cursor.steps_of_iteration) > 0:
-            environment = problem.game.start(stream_seed(spec.seed, "environment", cursor.segment))
+            game = problem.game.at(cursor.iteration, spec.seed)
+            environment = game.start(stream_seed(spec.seed, "environment", cursor.segment))
             chance = random.Random(stream_seed(spec.seed, "actions", cursor.segment))
             draws = stream(spec.seed, "replay", cursor.segment)
             before, num_due = vars(cursor).copy(), min(problem.steps_per_segment, num_left)
@@ -163,7 +166,8 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
                 if (cursor.num_steps + 1) % problem.target_period == 0:
                     agent.copy_to_target_()
                 boundary, num_since = divmod(cursor.num_updates, problem.boundary_period)
-                if num_since < num_new:  # after the copy, which is of the network before the method changes it
+                if problem.boundaries == "updates" and num_since < num_new:
+                    # After the copy, which is of the network before the method changes it.
                     agent.cross_boundary_(ReplayBatches(agent, spec.seed, boundary))
                 note_why_eager(agent, journal)
                 step = environment.step(action)
@@ -189,6 +193,8 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
         }
         journal.record_stage(stage=cursor.iteration, **values)
         cursor.next_iteration()
+        if problem.boundaries == "iterations" and cursor.iteration < problem.num_iterations:
+            agent.cross_boundary_(ReplayBatches(agent, spec.seed, cursor.iteration))
         journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
         journal.checkpoint_if_due(snapshot)
 

@@ -1,6 +1,6 @@
 """Noisy labels (Lee et al. 2024, Hare & Tortoise): data piles up while a falling share of its labels is wrong."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -18,12 +18,13 @@ WARM_UP = 0.1  # share of a stage in which the learning rate rises
 class NoisyLabels(Arrival):
     """Stage k trains on chunks 1 to k, a share ``noise`` of the labels drawn wrong again at each stage.
 
-    Images are cropped and flipped at random; the learning rate rises in the first tenth of a stage; tests are clean. A
-    new optimizer at each stage.
+    ``augmented`` images are cropped and flipped at random; the learning rate rises in the first tenth of a stage; tests
+    are clean. A new optimizer at each stage.
     """
 
     name = "noisy_labels"
     noise: tuple[float, ...] = (0.5, 0.4, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.0)  # a stage each
+    augmented: bool = field(default=True, metadata={"later": True})  # a crop moves digits of 8x8 out of their images
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,5 +47,5 @@ class NoisyLabels(Arrival):
             clean,
             train=train,
             warm_up=int(WARM_UP * self.epochs),
-            in_epoch=AUGMENTATION.in_epoch(train, seed=seed, stage=index),
+            in_epoch=AUGMENTATION.in_epoch(train, seed=seed, stage=index) if self.augmented else None,
         )

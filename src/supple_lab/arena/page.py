@@ -1,0 +1,71 @@
+"""The page of the arena: one file with the standings, each cell leading to the runs behind it."""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from supple_lab.arena.contest import BUDGETS, ContestResult
+from supple_lab.arena.entries import REFERENCE
+from supple_lab.arena.problems import PROBLEMS
+from supple_lab.arena.published import Board
+from supple_lab.arena.score import Cell, Standing
+from supple_lab.report.page import template
+from supple_lab.report.study_json import strict
+
+REACH = 1.5  # of the relative scores that are drawn; more is drawn at the edge
+
+
+def page(
+    order: Sequence[Standing], board: Board, *, run_here: Collection[str], taken: Board | None, remarks: Sequence[str]
+) -> str:
+    """run_here: entries whose runs are of the board itself; others were taken from the published board."""
+    problems = [problem for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
+    rows = [row_of(one, [problem.name for problem in problems], is_new=one.entry in run_here) for one in order]
+    runs = {f"{one.entry}/{name}": runs_of(cell.result) for one in order for name, cell in one.cells.items()}
+    return template("arena.html").render(
+        board=board,
+        budget=BUDGETS[board.scale],
+        problems=problems,
+        rows=rows,
+        runs=strict(runs),
+        reference=REFERENCE,
+        taken=taken,
+        run_here=sorted(run_here),
+        remarks=remarks,
+        num_runs=sum(len(run["draws"]) + len(run["seeds"]) for run in runs.values()),
+    )
+
+
+def row_of(standing: Standing, problems: Sequence[str], *, is_new: bool) -> dict[str, Any]:
+    costs = [cell.cost for cell in standing.cells.values() if cell.cost is not None]
+    cost = math.exp(sum(map(math.log, costs)) / len(costs)) if costs else None
+    cells = [cell_of(standing.cells.get(name)) for name in problems]
+    return {"standing": standing, "cost": cost, "cells": cells, "is_new": is_new}
+
+
+def cell_of(cell: Cell | None) -> dict[str, Any] | None:
+    """Number, interval and where both are drawn, in percent."""
+    if cell is None or math.isnan(cell.relative):
+        return None
+    low, high = cell.interval or (cell.relative, cell.relative)
+    return {
+        "cell": cell,
+        "interval": cell.interval,
+        "place": percent(cell.relative),
+        "from": percent(low),
+        "width": percent(high) - percent(low),
+    }
+
+
+def percent(value: float) -> float:
+    return round(100 * min(max(value, 0.0), REACH) / REACH, 1)
+
+
+def runs_of(result: ContestResult) -> dict[str, Any]:
+    """What a reader may want to know of the runs behind a cell."""
+    draws = [
+        [run.id, run.state, None if run.state != "done" else round(run.tuning_score, 4), setting]
+        for run, setting in zip(result.draws, result.settings, strict=True)
+    ]
+    seeds = [[run.id, run.state, list(run.score), run.seconds] for run in result.seeds]
+    return {"chosen": result.chosen, "draws": draws, "seeds": seeds}

@@ -1,0 +1,190 @@
+"""Problems of the arena: small ones on digits that come with scikit-learn, and their siblings on MNIST and CIFAR.
+
+The score of a stage is what the problem asks for: accuracy on the training images where nothing can be generalised,
+accuracy on test images where it can, the return in a game.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from supple_lab.data.cifar import CIFAR10, CIFAR100
+from supple_lab.data.digits import Digits
+from supple_lab.data.idx import MNIST
+from supple_lab.data.slice import Slice
+from supple_lab.models.base import Model
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.rl.chain import Chain, Renamed
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.scenarios.class_incremental import ClassIncremental
+from supple_lab.scenarios.continual import ContinualFull
+from supple_lab.scenarios.noisy_labels import NoisyLabels
+from supple_lab.scenarios.permuted_input import PermutedInput
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.spec import Problem, Supervised
+
+Scale = Literal["smoke", "quick", "full"]
+Task = tuple[Problem, Model]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArenaProblem:
+    """What is asked, and the runs that ask it, by scale."""
+
+    name: str
+    title: str
+    asks: Literal["trainability", "generalisation", "return"]
+    score: str  # the key of a record
+    chance: float  # the score of a guess
+    network: str
+    tasks: Mapping[Scale, Task]
+    seconds: Mapping[Scale, float]  # of a mean entry's run: quick on one core of an AMD EPYC, full on an H200
+
+    @cached_property
+    def is_game(self) -> bool:
+        return self.asks == "return"
+
+
+def digits(number: int, *, image: Literal["1x8x8", "1x16x16"] = "1x8x8") -> Slice:
+    return Slice(of=Digits(image=image), num_train=number, num_test=197)
+
+
+SMALL_MLP, SMALL_CNN = MLP(width=64, num_hidden=3), CNN(channels=8, hidden=32)
+TINY = MLP(width=8, num_hidden=2)
+
+
+def chain(*, places: int, iterations: int, steps: int, replay: int) -> DQN:
+    """A chain whose actions change their names at each iteration; the replay forgets the names of before."""
+    return DQN(
+        game=Renamed(game=Chain(num_places=places, num_actions=4, pay="way")),
+        num_iterations=iterations,
+        steps_per_iteration=steps,
+        steps_per_segment=steps,
+        evaluation_steps=1,
+        num_random_steps=16,
+        num_decay_steps=1,
+        epsilon_floor=0.5,
+        target_period=10,
+        boundaries="iterations",
+        discount=0.5,
+        capacity=replay,
+        num_stacked=1,
+        metrics=(),
+    )
+
+
+PROBLEMS = (
+    ArenaProblem(
+        name="random_labels",
+        title="Labels drawn again at each stage",
+        asks="trainability",
+        score="train_accuracy",
+        chance=0.1,
+        network="MLP",
+        tasks={
+            "smoke": (Supervised(scenario=RandomLabel(num_stages=3, epochs=1, num_images=64), dataset=Digits()), TINY),
+            "quick": (
+                Supervised(scenario=RandomLabel(num_stages=12, epochs=20, num_images=128), dataset=Digits()),
+                SMALL_MLP,
+            ),
+            "full": (Supervised(scenario=RandomLabel(num_stages=50, epochs=50), dataset=MNIST()), MLP()),
+        },
+        seconds={"smoke": 0.1, "quick": 0.9, "full": 60.0},
+    ),
+    ArenaProblem(
+        name="permuted_inputs",
+        title="Pixels shuffled again at each stage",
+        asks="trainability",
+        score="train_accuracy",
+        chance=0.1,
+        network="MLP",
+        tasks={
+            "smoke": (Supervised(scenario=PermutedInput(num_stages=3, batch_size=64), dataset=digits(64)), TINY),
+            "quick": (Supervised(scenario=PermutedInput(num_stages=12, batch_size=64), dataset=Digits()), SMALL_MLP),
+            "full": (Supervised(scenario=PermutedInput(num_stages=200), dataset=MNIST()), MLP()),
+        },
+        seconds={"smoke": 0.1, "quick": 0.7, "full": 60.0},
+    ),
+    ArenaProblem(
+        name="growing_data",
+        title="More images at each stage",
+        asks="generalisation",
+        score="test_accuracy",
+        chance=0.1,
+        network="CNN",
+        tasks={
+            "smoke": (Supervised(scenario=ContinualFull(num_stages=3, epochs=1), dataset=digits(60)), TINY),
+            "quick": (
+                Supervised(
+                    scenario=ContinualFull(num_stages=4, epochs=20, batch_size=32), dataset=digits(160, image="1x16x16")
+                ),
+                SMALL_CNN,
+            ),
+            "full": (Supervised(scenario=ContinualFull(epochs=20), dataset=CIFAR10()), CNN()),
+        },
+        seconds={"smoke": 0.1, "quick": 1.2, "full": 60.0},
+    ),
+    ArenaProblem(
+        name="label_noise",
+        title="Fewer wrong labels at each stage",
+        asks="generalisation",
+        score="test_accuracy",
+        chance=0.1,
+        network="MLP",
+        tasks={
+            "smoke": (
+                Supervised(
+                    scenario=NoisyLabels(num_stages=2, noise=(0.5, 0.0), epochs=1, augmented=False), dataset=digits(60)
+                ),
+                TINY,
+            ),
+            "quick": (
+                Supervised(
+                    scenario=NoisyLabels(
+                        num_stages=6, noise=(0.5, 0.4, 0.3, 0.2, 0.1, 0.0), epochs=10, batch_size=32, augmented=False
+                    ),
+                    dataset=digits(300),
+                ),
+                SMALL_MLP,
+            ),
+            "full": (Supervised(scenario=NoisyLabels(epochs=20), dataset=CIFAR10()), CNN()),
+        },
+        seconds={"smoke": 0.1, "quick": 0.7, "full": 60.0},
+    ),
+    ArenaProblem(
+        name="new_classes",
+        title="More classes at each stage",
+        asks="generalisation",
+        score="learned_test_accuracy",
+        chance=0.1,
+        network="CNN",
+        tasks={
+            "smoke": (Supervised(scenario=ClassIncremental(num_stages=2, epochs=1), dataset=digits(100)), TINY),
+            "quick": (
+                Supervised(
+                    scenario=ClassIncremental(num_stages=5, epochs=20, batch_size=32),
+                    dataset=digits(160, image="1x16x16"),
+                ),
+                SMALL_CNN,
+            ),
+            "full": (Supervised(scenario=ClassIncremental(num_stages=10, epochs=20), dataset=CIFAR100()), CNN()),
+        },
+        seconds={"smoke": 0.1, "quick": 1.2, "full": 60.0},
+    ),
+    ArenaProblem(
+        name="renamed_actions",
+        title="A game whose actions change their names",
+        asks="return",
+        score="score",
+        chance=0.056,  # of 6 places: a guess is right with probability 1/4, and a wrong one is repeated to the end
+        network="MLP",
+        tasks={
+            "smoke": (chain(places=3, iterations=2, steps=24, replay=24), TINY),
+            "quick": (chain(places=6, iterations=8, steps=60, replay=40), MLP(width=32, num_hidden=2)),
+            "full": (chain(places=12, iterations=40, steps=500, replay=250), MLP(width=256, num_hidden=2)),
+        },
+        seconds={"smoke": 0.1, "quick": 1.6, "full": 120.0},
+    ),
+)

@@ -1,0 +1,50 @@
+"""Repeat: a few published runs are run again, so that a machine which does not repeat them is known."""
+
+from supple_lab.arena.contest import ArenaRun, Contest, ContestResult
+from supple_lab.arena.entries import BASELINE, REFERENCE, Entry
+from supple_lab.arena.problems import PROBLEMS
+from supple_lab.arena.published import Board
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import Executor
+from supple_lab.sweep.sweep import execute_all
+
+NUM_PROBLEMS, NUM_SEEDS = 2, 2
+
+
+def repeat(board: Board, store: Store, executor: Executor) -> str:
+    """Run the reference's and the baseline's chosen settings again; say whether they come out as published."""
+    known = {(result.problem, result.entry): result for result in board.results}
+    wanted = [
+        (Contest(problem, Entry(name), board.scale), known[problem.name, name])
+        for problem in PROBLEMS[:NUM_PROBLEMS]
+        for name in (REFERENCE, BASELINE)
+        if (problem.name, name) in known
+    ]
+    specs = [contest.seeds(result.chosen)[seed] for contest, result in wanted for seed in range(NUM_SEEDS)]
+    execute_all(specs, executor)
+    runs = [
+        (result, seed, contest.read(contest.seeds(result.chosen)[seed], store))
+        for contest, result in wanted
+        for seed in range(NUM_SEEDS)
+    ]
+    num_equal = sum(run.score == result.seeds[seed].score for result, seed, run in runs)
+    num_near = sum(is_near(run, result) for result, seed, run in runs)
+    if num_equal == len(runs):
+        return f"This machine repeats the published runs: {num_equal} of {len(runs)} are equal, score by score."
+    if num_near == len(runs):
+        return (
+            f"This machine repeats the published runs within their spread over seeds ({num_equal} of {len(runs)} are "
+            f"equal; they were made on {board.machine} with torch {board.versions.get('torch')})."
+        )
+    return (
+        f"This machine does not repeat the published runs: {len(runs) - num_near} of {len(runs)} are outside their "
+        f"spread over seeds. They were made on {board.machine} with torch {board.versions.get('torch')}; compare what "
+        f"is run here with what is taken from there only with care, or run all of it here: --methods all."
+    )
+
+
+def is_near(run: ArenaRun, result: ContestResult) -> bool:
+    """Whether the run lies among the published seeds, or as far beyond as they lie apart."""
+    scores = [one.later_score for one in result.seeds]
+    reach = max(scores) - min(scores)
+    return min(scores) - reach <= run.later_score <= max(scores) + reach

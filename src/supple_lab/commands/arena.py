@@ -1,0 +1,211 @@
+"""supple arena: methods on the same problems, tuned alike, and placed beside the published runs of the others."""
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from supple_lab import registry
+from supple_lab.arena.contest import BUDGETS, Contest, ContestResult, play
+from supple_lab.arena.entries import BASELINE, REFERENCE, Entry, entries_of, every_entry, own_methods
+from supple_lab.arena.page import page
+from supple_lab.arena.problems import PROBLEMS, ArenaProblem, Scale
+from supple_lab.arena.published import Board, made_here, published, to_json
+from supple_lab.arena.repeat import repeat
+from supple_lab.arena.score import Standing, agreement, standings
+from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device
+from supple_lab.commands.messages import print_damage, print_failures, print_notes
+from supple_lab.commands.run import check_data
+from supple_lab.commands.terminal import print_note, print_table
+from supple_lab.data.files import use_folder
+from supple_lab.files import atomic_write
+from supple_lab.provenance import hardware_of
+from supple_lab.run.check import check_suitable
+from supple_lab.scenarios.base import Unsuitable
+from supple_lab.store.store import Store
+from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
+from supple_lab.sweep.sweep import failures
+from supple_lab.sweep.view import in_words
+
+ALL = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arena(Command):
+    """Run methods on the same problems, tuned alike, and place them among the published runs of the others.
+
+    Without --methods and --plugin the published standings are shown.
+    """
+
+    name = "arena"
+    methods: tuple[str, ...] = ()
+    """Methods to run, or chains such as l2_init+redo; all: every one there is. Default: those of the plugin."""
+    scale: Scale = "quick"
+    """smoke: seconds; quick: digits, seconds a run on a core; full: MNIST and CIFAR, on a GPU."""
+    problems: tuple[str, ...] = ()
+    """Problems to run them on. Default: all."""
+    out: Path = Path("out") / "arena"
+    """Folder of the runs; the page goes to OUT/report."""
+    engine: str = "process"
+    """inline: in this process, for a debugger; process: several on this machine; ray, slurm: a cluster's."""
+    device: Device = "auto"
+    """Where the runs compute. auto: on a CUDA GPU if torch sees one, else on the CPU."""
+    jobs: int | None = None
+    """Runs at once. Default: one per processor core or place on a GPU."""
+    per_gpu: int = 1
+    """Runs at once on each GPU."""
+    data: Path | None = None
+    """Folder of the datasets, at full scale. Default: $SUPPLE_DATA, then the cache folder."""
+    retry_failed: bool = False
+    """Try runs again that failed or diverged before."""
+    quiet: bool = False
+    """Show no progress."""
+
+    def run(self) -> int:
+        check_device(self.device)
+        if self.data is not None:
+            use_folder(self.data)
+        board = published(self.scale)
+        names = self.methods or tuple(own_methods())
+        if not names and board is not None:
+            self.show(board, board.results, run_here=())
+            return DONE
+        entries = self.entries(names, alone=board is None)
+        contests, left_out = suitable(self.chosen_problems(), entries, self.scale, device=self.device)
+        check_data(contest.draws[0] for contest in contests)
+        self.print_plan(contests, left_out)
+        store, started, remarks = Store.create(self.out), time.monotonic(), left_out
+        if board is not None and ALL not in names:
+            remarks.append(repeat(board, store, self.executor(store)))
+            print(remarks[-1], flush=True)
+        num_done = 0
+
+        def note(contest: Contest) -> None:
+            nonlocal num_done
+            num_done += 1
+            if not self.quiet:
+                left = (time.monotonic() - started) * (len(contests) - num_done) / num_done
+                print(
+                    f"{num_done} of {len(contests)}: {contest.problem.name}, {contest.entry.name}; "
+                    f"{in_words(left)} left",
+                    flush=True,
+                )
+
+        try:
+            could_not = play(contests, self.executor(store), note=note)
+        finally:  # also of what was interrupted: the contests that are whole
+            self.write(contests, store, board, remarks)
+        specs = [spec for contest in contests for spec in contest.specs(store)]
+        print_damage(store, specs)
+        print_notes(store, specs)
+        return print_failures(could_not + failures(store, specs))
+
+    def write(self, contests: Sequence[Contest], store: Store, board: Board | None, remarks: Sequence[str]) -> None:
+        """Write what the runs came to, and show them among those that were published."""
+        own = [result for contest in contests if (result := contest.result(store)) is not None]
+        made = made_here(self.scale, own, machine=hardware_of(torch.device(self.device)))
+        (self.out / "report").mkdir(exist_ok=True)
+        atomic_write(self.out / "report" / "arena.json", to_json(made).encode())
+        ran = {(one.problem, one.entry) for one in own}
+        taken = [one for one in board.results if (one.problem, one.entry) not in ran] if board else []
+        self.show(
+            made,
+            [*own, *taken],
+            run_here={one.entry for one in own},
+            taken=board if taken else None,
+            remarks=remarks,
+        )
+
+    def entries(self, names: Sequence[str], *, alone: bool) -> list[Entry]:
+        """What is run; the reference and the baseline besides, if there are no published runs of them."""
+        if not names or ALL in names:
+            return every_entry()
+        return entries_of([REFERENCE, BASELINE, *names] if alone else names)
+
+    def chosen_problems(self) -> list[ArenaProblem]:
+        known = {problem.name: problem for problem in PROBLEMS}
+        for name in self.problems:
+            if name not in known:
+                raise registry.UnknownName(registry.no_such("problem of the arena", name, known))
+        return [problem for problem in PROBLEMS if not self.problems or problem.name in self.problems]
+
+    def executor(self, store: Store) -> Executor:
+        engine, options = (
+            registry.find(Executor, self.engine),
+            SweepOptions(per_gpu=self.per_gpu, retry_failed=self.retry_failed),
+        )
+        if self.jobs is not None and self.jobs < 1:
+            raise BadUsage(f"--jobs must be at least 1; got {self.jobs}.")
+        try:
+            engine.check_installed()
+            jobs = self.jobs or engine.default_jobs(1000, device=self.device, options=options)
+            return engine(store, device=self.device, jobs=jobs, options=options)
+        except EngineMissing as error:
+            raise BadUsage(str(error)) from error
+
+    def print_plan(self, contests: Sequence[Contest], left_out: Sequence[str]) -> None:
+        """Say how many runs there are and how long they take, before the first."""
+        for reason in left_out:
+            print_note(reason)
+        (num_draws, num_seeds), unit = BUDGETS[self.scale], "GPU" if self.device == "cuda" else "core"
+        entries, problems = ({getattr(contest, part).name for contest in contests} for part in ("entry", "problem"))
+        hours = (num_draws + num_seeds) * sum(one.problem.seconds[self.scale] for one in contests) / 3600
+        print(
+            f"{len(contests) * (num_draws + num_seeds):,} runs: {len(entries)} entries, {len(problems)} problems, "
+            f"{num_draws} draws and {num_seeds} seeds each; about {hours:.2g} hours of one {unit}.",
+            flush=True,
+        )
+
+    def show(
+        self,
+        board: Board,
+        results: Sequence[ContestResult],
+        *,
+        run_here: Collection[str],
+        taken: Board | None = None,
+        remarks: Sequence[str] = (),
+    ) -> None:
+        """Print the standings and write the page."""
+        if not (order := standings(results)):
+            print_note(f"no problem has runs of {REFERENCE} that have all ended, and scores are beside those.")
+            return
+        remarks = [*remarks, *self.agreements(order)]
+        print_standings(order, title=f"Arena, {board.scale} scale: 0 is chance, 1 a fresh network tuned alike")
+        (path := self.out / "report" / "arena.html").parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, page(order, board, run_here=run_here, taken=taken, remarks=remarks).encode())
+        print(*self.agreements(order), f"page: {path.resolve()}", sep="\n")
+
+    def agreements(self, order: Sequence[Standing]) -> list[str]:
+        """How far the ranks of the other scale agree, if its runs are published."""
+        other = None if self.scale == "smoke" else published("full" if self.scale == "quick" else "quick")
+        found = agreement(order, standings(other.results)) if other else None
+        if other is None or found is None:
+            return []
+        return [f"Rank correlation (Spearman) with {other.scale} scale: {found[0]:.2f} over {found[1]} entries."]
+
+
+def suitable(
+    problems: Sequence[ArenaProblem], entries: Sequence[Entry], scale: Scale, *, device: str
+) -> tuple[list[Contest], list[str]]:
+    """The contests that can be held, problem after problem, and a sentence for each that cannot."""
+    contests, left_out = [], []
+    for contest in (Contest(problem, entry, scale) for problem in problems for entry in entries):
+        try:
+            check_suitable(contest.draws[0], device=device)
+            contests.append(contest)
+        except Unsuitable as error:
+            left_out.append(f"{contest.entry.name} is left out of {contest.problem.name}: {error}")
+    return contests, left_out
+
+
+def print_standings(order: Sequence[Standing], *, title: str) -> None:
+    names = [problem.name for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
+    rows = [
+        [one.entry, f"{one.mean_rank:.1f}", f"{one.without[0]:.1f} to {one.without[1]:.1f}"]
+        + [f"{cell.relative:.2f}{' *' if cell.tied else ''}" if (cell := one.cells.get(name)) else "" for name in names]
+        for one in order
+    ]
+    print_table(["entry", "mean rank", "less a problem", *names], rows, title=title)
+    print("* tied with the best of the problem")

@@ -1,0 +1,91 @@
+"""The rules of the arena on numbers made by hand: the choice, the relative score, ties, ranks, agreement."""
+
+import math
+
+import numpy as np
+import pytest
+
+from supple_lab.arena.contest import WORST, ArenaRun, ContestResult, choose
+from supple_lab.arena.score import agreement, ranks_of, standings
+
+
+def run(*score: float, state: str = "done", seconds: float = 1.0) -> ArenaRun:
+    return ArenaRun(id="0" * 16, state=state, score=score, train=score[-1] if score else None, seconds=seconds)
+
+
+def result(entry: str, *later: float, problem: str = "random_labels", state: str = "done", seconds: float = 1.0):
+    """A seed for each number, which its later stages have; the first stage counts for nothing."""
+    seeds = tuple(run(0.9, value, value, state=state, seconds=seconds) for value in later)
+    return ContestResult(problem=problem, entry=entry, settings=({},), draws=seeds[:1], chosen=0, seeds=seeds)
+
+
+@pytest.mark.parametrize(
+    ("draws", "chosen"),
+    [
+        ([run(0.9, 0.2, 0.2), run(0.1, 0.3, 0.3)], 1),  # the first stage does not count
+        ([run(0.1, 0.25, 0.5), run(0.1, 0.5, 0.25)], 0),  # of equal ones the first
+        ([run(0.1, 0.9, 0.9, state="diverged"), run(0.1, 0.0, 0.0)], 1),
+        ([run(state="failed"), run(0.1, 0.9, state="diverged")], None),
+    ],
+)
+def test_the_choice_follows_its_rule(draws, chosen):
+    assert choose(draws) == chosen
+
+
+def test_relative_scores_are_measured_from_chance_to_the_reference():
+    made = [
+        result("full_reset", 0.8, 0.9, 1.0),
+        result("vanilla", 0.3, 0.5, 0.7, seconds=2.0),
+        result("bad", 0.1, 0.1, 0.1),
+    ]
+    cells = {one.entry: one.cells["random_labels"] for one in standings(made)}
+    assert cells["full_reset"].relative == pytest.approx(1.0)
+    assert cells["vanilla"].relative == pytest.approx(0.5)  # (0.5 - 0.1) / (0.9 - 0.1)
+    assert cells["bad"].relative == pytest.approx(0.0)
+    reach = 4.302653 * np.std([0.25, 0.5, 0.75], ddof=1) / math.sqrt(3)  # Student's, two degrees of freedom
+    assert cells["vanilla"].interval == pytest.approx((0.5 - reach, 0.5 + reach), rel=1e-5)
+    assert (cells["full_reset"].cost, cells["vanilla"].cost) == (0.5, 1.0)
+
+
+def test_a_diverged_seed_counts_as_chance():
+    made = [result("full_reset", 0.9, 0.9), result("vanilla", 0.9, 0.9, state="diverged")]
+    assert made[1].seeds[0].later_score == WORST
+    cells = {one.entry: one.cells["random_labels"] for one in standings(made)}
+    assert cells["vanilla"].relative == 0.0
+
+
+def test_entries_that_cannot_be_told_from_the_best_of_their_group_share_its_rank():
+    scores = {
+        "best": np.array([0.90, 0.80, 0.70]),
+        "tied": np.array([0.95, 0.60, 0.80]),  # differences -0.05, 0.2, -0.1: their interval holds 0
+        "paired": np.array([0.88, 0.78, 0.68]),  # far within the spread, but always 0.02 below
+        "last": np.array([0.10, 0.11, 0.10]),
+    }
+    assert ranks_of(scores) == {"best": (1.5, 0), "tied": (1.5, 0), "paired": (3.0, 1), "last": (4.0, 2)}
+    assert ranks_of({"a": np.array([0.5, 0.5]), "b": np.array([0.5, 0.5])}) == {"a": (1.5, 0), "b": (1.5, 0)}
+
+
+def test_mean_ranks_and_what_they_are_with_one_problem_left_out():
+    made = []
+    for problem, best, other in (
+        ("random_labels", "full_reset", "vanilla"),
+        ("permuted_inputs", "full_reset", "vanilla"),
+        ("label_noise", "vanilla", "full_reset"),
+    ):
+        made += [result(best, 0.9, 0.91, 0.9, problem=problem), result(other, 0.5, 0.5, 0.51, problem=problem)]
+    first, second = standings(made)
+    assert (first.entry, first.mean_rank, first.without) == ("full_reset", pytest.approx(4 / 3), (1.0, 1.5))
+    assert (second.entry, second.mean_rank, second.without) == ("vanilla", pytest.approx(5 / 3), (1.5, 2.0))
+
+
+def test_agreement_is_the_correlation_of_ranks():
+    def order(*names):
+        made = [
+            result(name, *(1.0 - 0.1 * place + 0.001 * seed for seed in range(3))) for place, name in enumerate(names)
+        ]
+        return standings(made)
+
+    names = ("full_reset", "vanilla", "aid", "l2")
+    assert agreement(order(*names), order(*names)) == (pytest.approx(1.0), 4)
+    assert agreement(order(*names), order(*reversed(names))) == (pytest.approx(-1.0), 4)
+    assert agreement(order(*names), order("full_reset", "vanilla")) is None
