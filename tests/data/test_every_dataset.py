@@ -18,7 +18,16 @@ ON_DISK = {name: cls for name, cls in DATASETS.items() if issubclass(cls, OnDisk
 
 
 def test_datasets_of_the_paper_are_there():
-    assert set(DATASETS) == {"mnist", "fashion_mnist", "cifar10", "cifar100", "tiny_imagenet", "digits", "slice"}
+    assert set(DATASETS) == {
+        "mnist",
+        "fashion_mnist",
+        "cifar10",
+        "cifar100",
+        "tiny_imagenet",
+        "digits",
+        "slice",
+        "standardised",
+    }
 
 
 @pytest.mark.parametrize("cls", DATASETS.values())
