@@ -238,7 +238,9 @@ def panel(title: str, cells: Cells) -> Bars:
         x_label="",
         y_label="score − ReLU's",
         positions=tuple(ranked),
-        bars=(interval_bar("cells", [leads[name] for name in ranked]),) if any(map(len, leads.values())) else (),
+        bars=(interval_bar("aid", "score − ReLU's", [leads[name] for name in ranked]),)
+        if any(map(len, leads.values()))
+        else (),
     )
 
 
