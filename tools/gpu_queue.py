@@ -96,6 +96,8 @@ QUEUE = (
     Wanted(study="trainability_metrics"),
     Wanted(study="generalizability_gap", only="CNN"),
     Wanted(study="sensitivity", only="CNN"),
+    Wanted(study="factors", only="continual full"),
+    Wanted(study="factors", only="random labels"),
     Wanted(study="trainability", only=PERMUTED),
     Wanted(study="trainability", only="permuted input"),
     Wanted(study="trainability", only="random label"),

@@ -20,7 +20,7 @@ ON_DISK = {name: cls for name, cls in DATASETS.items() if issubclass(cls, OnDisk
 
 def test_datasets_of_the_paper_are_there():
     papers = {"mnist", "fashion_mnist", "cifar10", "cifar100", "tiny_imagenet"}
-    assert set(DATASETS) == papers | {"digits", "slice", "cpython", "sums"}
+    assert set(DATASETS) == papers | {"digits", "slice", "standardised", "cpython", "sums"}
 
 
 @pytest.mark.parametrize("cls", DATASETS.values())

@@ -38,6 +38,7 @@ LIKE_OTHERS = (
     "continual_full",
     "continual_limited",
     "dropout_fails",
+    "factors",
     "generalizability_gap",
     "language",
     "sensitivity",

@@ -121,7 +121,7 @@ def test_figure_orders_entries_by_their_lead_over_relu_with_max_pools(chosen):
     assert panel.positions[:2] == ("AID", "AID's mean")
     assert panel.positions[-1] == "ReLU"
     maximum, average = panel.bars
-    assert (maximum.label, average.label) == ("max pools", "average pools")
+    assert (maximum.label, average.label) == ("max pools", "average pools, or none")
     assert maximum.middle[-1] == 0.0
     assert np.isfinite(average.low).all()
     assert all(panel.is_empty for panel in WhyAID().draw(Results(()), FULL).figures[0].panels)

@@ -81,7 +81,7 @@ class Condition:
     label: str  # what a panel is called
     problem: Problem
     model: Model
-    experiment: str  # a name in paper/tables.py
+    experiment: str = ""  # a name in paper/tables.py; none if all is given
     case: Case | None = None  # the block of its table
     methods: tuple[str, ...] = ()  # none: all of the table
     seeds: ByScale[int] = USUAL_SEEDS
@@ -110,7 +110,7 @@ class Condition:
     @property
     def has_search(self) -> bool:
         """Whether several settings were tried for it."""
-        return self.is_tuned or find(self.experiment).search is not None
+        return self.is_tuned or (self.experiment != "" and find(self.experiment).search is not None)
 
     def rows(self, order: StudyOptions) -> list[Setting]:
         """The paper's table, or what was searched for it."""

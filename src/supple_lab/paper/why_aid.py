@@ -272,20 +272,20 @@ def effect_panel(groups: Groups, name: str) -> Bars:
         y_label="score − ReLU's",
         positions=tuple(map(label_of, ranked)),
         bars=tuple(
-            interval_bar(label.partition(", ")[2] or "no pools", own)
+            interval_bar(*(("vanilla", "max pools") if "max" in label else ("dropout", "average pools, or none")), own)
             for label, own in samples.items()
             if any(map(len, own))
         ),
     )
 
 
-def interval_bar(name: str, samples: Sequence[Sample]) -> Estimate:
+def interval_bar(look: str, label: str, samples: Sequence[Sample]) -> Estimate:
     """Means with their 95% intervals; nothing if a run diverged or none ended."""
     ends = [(mean_interval(sample.values) if len(sample) > 1 else None) or (np.nan, np.nan) for sample in samples]
     low, high = np.array(ends, dtype=float).T
     return Estimate(
-        method=name,
-        label=name,
+        method=look,
+        label=label,
         x=np.arange(len(samples)),
         middle=np.array([mean_of(sample) for sample in samples]),
         low=low,

@@ -191,7 +191,6 @@ class Arm:
             label=self.label,
             problem=Supervised(scenario=scenario, dataset=dataset),
             model=replace(model, pool=self.pool) if isinstance(model, CNN) and self.pool else model,
-            experiment="why_aid",
             is_tuned=True,
             given=tuple(setting for name in ready for setting in settings_of(name, rows)),
             seeds=TUNING_SEEDS if order.search else USUAL_SEEDS,

@@ -53,7 +53,8 @@ MARGIN = 0.05  # of the data's own range, above and below
 EDGE = 0.015  # at the sides of curves and above a given range: half a line
 NUM_MARKERS = 9  # a curve's markers are a key to the legend, not its data points
 MAX_STRONG_BANDS = 6  # more of them at full strength cover the lines
-MAX_LEVEL_X_NAMES = 6  # more names along the axis are set aslant
+MAX_LEVEL_X_NAMES, MAX_LEVEL_LETTERS = 6, 40  # more along the axis are set aslant
+MAX_FLAT_X_NAMES = 8  # more are set steeper
 SHARE_OF_POSITION = 0.8  # that the group at a position takes; the rest keeps groups apart
 SHARE_OF_SLOT = 0.9  # that a bar or the widest bin takes of its slot
 
@@ -95,8 +96,10 @@ def _frame_(canvas: Canvas, panel: Panel | Bars | Distribution) -> None:
         _set_x_ticks_(canvas, panel)
     else:
         canvas.set_xlim(-0.5, max(len(panel.positions), 1) - 0.5)
-        aslant = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-        named: Any = aslant if len(panel.positions) > MAX_LEVEL_X_NAMES else {}
+        steepness = 30 if len(panel.positions) <= MAX_FLAT_X_NAMES else 55
+        aslant = {"rotation": steepness, "ha": "right", "rotation_mode": "anchor"}
+        is_long = len(panel.positions) > MAX_LEVEL_X_NAMES or sum(map(len, panel.positions)) > MAX_LEVEL_LETTERS
+        named: Any = aslant if is_long else {}
         canvas.set_xticks(range(len(panel.positions)), labels=panel.positions, **named)
     canvas.yaxis.set_major_locator(_locator(scale, canvas.get_ylim()))
     for axis in (canvas.yaxis, *([canvas.xaxis] if isinstance(panel, Panel) else [])):

@@ -1,0 +1,259 @@
+"""Factors: AID, LayerNorm and L2 in all combinations, and what a fresh optimizer or standardised inputs do alone.
+
+Not one of the paper's studies. Random labels on the paper's MLP, 50 labellings in place of 200, and continual full on
+its CNN, with average pools in every cell so that the activations alone differ. Adam 1e-3 everywhere, p = 0.9; L2 has
+the paper's strength for the network. Nothing is tuned.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supple.methods import L2, Chain, FreshOptimizer, UseAID, UseLayerNorm, UseLayerNormAID, Vanilla
+from supple.methods.base import Method
+from supple_lab.data.base import Dataset
+from supple_lab.data.cifar import CIFAR10
+from supple_lab.data.digits import Digits
+from supple_lab.data.idx import MNIST
+from supple_lab.data.slice import Slice
+from supple_lab.data.standardised import Standardised
+from supple_lab.models.base import Model
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import Adam
+from supple_lab.paper.claims import KEPT, Above, Claim, Each, Number, number
+from supple_lab.paper.compare import mean_of, sample_table
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
+from supple_lab.paper.tables import Setting
+from supple_lab.paper.why_aid import interval_bar
+from supple_lab.report.figure import Bars, Figure, StudyReport, Table
+from supple_lab.results.results import Results, Sample
+from supple_lab.scenarios.base import Scenario
+from supple_lab.scenarios.continual import ContinualFull
+from supple_lab.scenarios.random_label import RandomLabel
+from supple_lab.spec import RunSpec, Supervised
+
+ACTIVATIONS: Mapping[str, Method] = {
+    "ReLU": Vanilla(),
+    "AID": UseAID(),
+    "LayerNorm": UseLayerNorm(),
+    "LayerNorm + AID": UseLayerNormAID(),
+}
+RATE = Adam(learning_rate=1e-3)
+
+
+def with_part(part: Method, *names: str) -> list[Method]:
+    return [Chain(methods=(ACTIVATIONS[name], part)) for name in names]
+
+
+def name_of(spec: RunSpec) -> str:
+    """A cell by what is in it: ReLU, AID + L2, ReLU + standardised."""
+    parts = spec.method.methods if isinstance(spec.method, Chain) else (spec.method,)
+    known: dict[type[Method], str] = {L2: "L2", FreshOptimizer: "fresh optimizer"}
+    known |= {type(method): name for name, method in ACTIVATIONS.items()}
+    names = [known.get(type(part), part.name) for part in parts]
+    is_standard = isinstance(getattr(spec.problem, "dataset", None), Standardised)
+    return " + ".join([*names, *(["standardised"] if is_standard else [])])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The cells of one problem."""
+
+    label: str
+    scenarios: ByScale[Scenario]
+    datasets: ByScale[Dataset]
+    models: ByScale[Model]
+    methods: tuple[Method, ...]
+
+    def condition(self, order: StudyOptions) -> Condition:
+        rows = [Setting(method, RATE) for method in self.methods]
+        names = dict.fromkeys([*(order.methods or [row.method.name for row in rows]), *order.also])
+        return Condition(
+            label=self.label,
+            problem=Supervised(scenario=self.scenarios.at(order.scale), dataset=self.datasets.at(order.scale)),
+            model=self.models.at(order.scale),
+            given=tuple(setting for name in names for setting in settings_of(name, rows)),
+        )
+
+
+RANDOM_LABELS = Grid(
+    label="random labels",
+    scenarios=ByScale(
+        smoke=RandomLabel(num_stages=2, epochs=1, num_images=128),
+        quick=RandomLabel(num_stages=8, epochs=25),
+        paper=RandomLabel(num_stages=50),
+    ),
+    datasets=ByScale(smoke=Digits(), quick=Digits(), paper=MNIST()),
+    models=ByScale(smoke=MLP(width=16, num_hidden=2), quick=MLP(width=128), paper=MLP()),
+    methods=(
+        *ACTIVATIONS.values(),
+        *with_part(L2(strength=1e-4), *ACTIVATIONS),  # Table 5
+        *with_part(FreshOptimizer(), "ReLU", "AID"),
+    ),
+)
+GRIDS = (
+    RANDOM_LABELS,
+    replace(
+        RANDOM_LABELS,
+        label="random labels, standardised",
+        datasets=ByScale(*(Standardised(of=dataset) for dataset in RANDOM_LABELS.datasets)),
+        methods=(Vanilla(), UseAID(), *with_part(FreshOptimizer(), "ReLU", "AID")),
+    ),
+    Grid(
+        label="continual full",
+        scenarios=ByScale(
+            smoke=ContinualFull(num_stages=2, epochs=1, batch_size=20),
+            quick=ContinualFull(num_stages=5, epochs=15, batch_size=16),
+            paper=ContinualFull(),
+        ),
+        datasets=ByScale(
+            smoke=Slice(of=Digits(image="3x32x32"), num_train=40, num_test=20),
+            quick=Slice(of=Digits(image="3x32x32"), num_train=200, num_test=197),
+            paper=CIFAR10(),
+        ),
+        models=ByScale(
+            smoke=CNN(channels=2, hidden=4, pool="average"),
+            quick=CNN(channels=8, hidden=50, pool="average"),
+            paper=CNN(pool="average"),
+        ),
+        methods=(*ACTIVATIONS.values(), *with_part(L2(strength=1e-2), *ACTIVATIONS)),  # Table 6
+    ),
+)
+READ: Mapping[str, Callable[[Results], Sample]] = {
+    "random labels": lambda runs: runs.stage_mean("train_accuracy"),
+    "continual full": lambda runs: runs.final("test_accuracy"),
+}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The scores of one problem's cells, by what is in them."""
+
+    scores: Mapping[str, Sample]
+
+    def of(self, name: str) -> Sample:
+        return self.scores.get(name, NOTHING)
+
+
+NOTHING = Results(()).final("test_accuracy")
+Groups = Mapping[str, Cells]  # by problem
+
+
+def score(name: str) -> Number:
+    return number("score", name, lambda cells: cells.of(name))
+
+
+def as_well(key: str, name: str, claim: str) -> Claim:
+    """A cell without AID is less than two points below AID on random labels."""
+    return Claim(
+        key=f"factors_{key}",
+        paper="The paper does not ask.",
+        claim=claim,
+        rule=Each(
+            "on random labels",
+            lambda groups: {"random labels": groups["random labels"]},
+            Above(score(name) - score("AID"), -KEPT),
+        ),
+    )
+
+
+def adds(key: str, one: str, other: str, claim: str) -> Claim:
+    return Claim(
+        key=f"factors_{key}",
+        paper="The paper does not ask.",
+        claim=claim,
+        rule=Each("on random labels and in continual full", dict, Above(score(one) - score(other))),
+    )
+
+
+SMOKE = "Smoke scale: tiny networks for a few steps show that everything runs; the numbers mean nothing."
+QUICK = "Quick scale: 1,600 digits under 8 labellings, 3 x 128 units; 200 digits in 5 parts, a slim CNN."
+HOW = (
+    "Not one of the paper's studies. The score is the accuracy at the end of a stage in evaluation mode, mean over 50 "
+    "labellings (random labels), or the final test accuracy (continual full, average pools in every cell). Adam 1e-3, "
+    "p = 0.9, L2 1e-4 on the MLP and 1e-2 on the CNN; nothing is tuned."
+)
+
+
+class Factors(Study):
+    """ReLU and AID with and without LayerNorm and L2, a fresh optimizer, standardised inputs."""
+
+    name = "factors"
+    title = "AID beside LayerNorm, L2, a fresh optimizer and standardised inputs"
+    question = (
+        "Does AID add anything to a network that has LayerNorm and L2, and would one of these, a fresh optimizer at "
+        "each stage or standardised inputs alone do as well?"
+    )
+    claims = (
+        adds("aid_adds", "LayerNorm + AID + L2", "LayerNorm + L2", "AID adds to a network with LayerNorm and L2."),
+        adds("norm_adds", "LayerNorm + AID", "AID", "LayerNorm adds to a network with AID."),
+        adds("l2_adds", "AID + L2", "AID", "L2 adds to a network with AID."),
+        as_well("norm", "LayerNorm", "LayerNorm alone keeps a ReLU network trainable as well as AID does."),
+        as_well("l2", "ReLU + L2", "L2 alone keeps a ReLU network trainable as well as AID does."),
+        as_well(
+            "fresh_optimizer",
+            "ReLU + fresh optimizer",
+            "A fresh Adam at each stage keeps a ReLU network trainable as well as AID does.",
+        ),
+        as_well(
+            "standardised",
+            "ReLU + standardised",
+            "Standardised inputs keep a ReLU network trainable as well as AID does.",
+        ),
+    )
+    scales = ("smoke", "quick", "full")
+
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
+        return tuple(grid.condition(order) for grid in GRIDS)
+
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
+        groups = groups_of(results, order)
+        caption = "Score of each cell minus that of ReLU of the same seed, the best first; mean and its 95% interval."
+        panels = tuple(panel(name, cells) for name, cells in groups.items())
+        return StudyReport(
+            figures=(Figure(name="factors", caption=caption, panels=panels, columns=2),),
+            tables=(table(groups),),
+            claims=self.decided(groups, order),
+            notes={"smoke": (SMOKE,), "quick": (QUICK, HOW)}.get(order.scale, (HOW,)),
+        )
+
+
+def groups_of(results: Results, order: StudyOptions) -> dict[str, Cells]:
+    """The scores of each problem; standardised inputs are cells of random labels."""
+
+    def scores(problem: str) -> dict[str, Sample]:
+        runs = [grid.condition(order).of(results, order) for grid in GRIDS if grid.label.startswith(problem)]
+        return {name: READ[problem](own) for one in runs for name, own in one.group_by(name_of).items()}
+
+    return {problem: Cells(scores(problem)) for problem in READ}
+
+
+def panel(title: str, cells: Cells) -> Bars:
+    leads = {name: cells.of(name).minus(cells.of("ReLU")) for name in cells.scores}
+    ranked = sorted(leads, key=lambda name: -np.nan_to_num(mean_of(leads[name]), nan=-np.inf))
+    return Bars(
+        title=title,
+        x_label="",
+        y_label="score − ReLU's",
+        positions=tuple(ranked),
+        bars=(interval_bar("aid", "score − ReLU's", [leads[name] for name in ranked]),)
+        if any(map(len, leads.values()))
+        else (),
+    )
+
+
+def table(groups: Groups) -> Table:
+    return sample_table(
+        "cells",
+        "Score of each cell, and minus that of ReLU of the same seed; mean ± standard deviation over seeds.",
+        rows=[(problem, name) for problem, cells in groups.items() for name in cells.scores],
+        columns={
+            "problem": lambda problem, name: problem,
+            "cell": lambda problem, name: name,
+            "score": lambda problem, name: groups[problem].of(name),
+            "minus ReLU": lambda problem, name: groups[problem].of(name).minus(groups[problem].of("ReLU")),
+            "n": lambda problem, name: len(groups[problem].of(name)),
+        },
+    )
