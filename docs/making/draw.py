@@ -4,6 +4,7 @@ import sys
 
 import aid_picture
 import atari_picture
+import gap_picture
 import hook_picture
 import p_picture
 import quickstart_picture
@@ -15,6 +16,7 @@ from shade import draw_both
 PICTURES = {
     "aid": aid_picture.draw,
     "atari": atari_picture.draw,
+    "gap": gap_picture.draw,
     "hooks": hook_picture.draw,
     "inside": quickstart_picture.draw_inside,
     "quickstart": quickstart_picture.draw_accuracy,

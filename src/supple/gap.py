@@ -56,7 +56,7 @@ ADVICE: dict[Verdict, str] = {
     "not decided": "Fresh networks do not learn this surely enough to compare. Try more steps, lr='best', more seeds.",
 }
 UNSURE = "The interval reaches above 0.5, so plasticity loss is not ruled out. Try more seeds."
-BEHIND = "It goes most of the way, and yet ends above a fresh network, as a warm start does."
+BEHIND = "It still learns, yet ends above a fresh network. Watch the value from stage to stage."
 RANDOM = "The targets were random labels in place of the data's own: another question."
 EXAMPLES = {
     "fresh": "that makes a network, e.g. lambda: Net(64, 10)",
@@ -87,28 +87,30 @@ class PlasticityGap:
 
     def __str__(self) -> str:
         steps, num_seeds = self.curves["steps"].tolist(), len(self.curves["model"])
-        lines = [
-            f"{self.verdict}: value {with_interval(self.value, self.interval)}, "
-            f"level {with_interval(self.level, self.level_interval)} (95%, {num_seeds} seeds)"
-        ]
+        numbers = [named("value", self.value, self.interval), named("level", self.level, self.level_interval)]
+        lines = [f"{self.verdict}: {', '.join(filter(None, numbers))} (95%, {num_seeds} seeds)"]
         for who, rate in zip(("model", "fresh"), self.lr, strict=True):
             curves = self.curves[who]
             lines.append(f"{who}: loss {curves[:, 0].mean():.4g} -> {curves[:, -1].nanmean():.4g} in {steps[-1]} steps")
             lines[-1] += "" if rate is None else f", learning rate {rate:g}"
             if diverged := int((~curves.isfinite()).any(1).sum()):
                 lines[-1] += f"; diverged in {diverged} of {num_seeds} seeds, which counts as not having moved"
-        lines.append(f"value after {steps[QUARTER]} steps {self.quarter:.2f}, after {steps[HALF]} {self.half:.2f}")
+        if not math.isnan(self.value):
+            lines.append(f"value after {steps[QUARTER]} steps {self.quarter:.2f}, after {steps[HALF]} {self.half:.2f}")
         lines += [RANDOM] if self.targets == "random" else []
-        is_unsure = self.verdict == "plastic" and self.interval[1] > 0.5
-        lines += [BEHIND] if self.verdict == "plastic" and not is_unsure and self.level_interval[0] > 0.0 else []
-        return "\n  ".join((*lines, UNSURE if is_unsure else ADVICE[self.verdict]))
+        advice = ADVICE[self.verdict]
+        if self.verdict == "plastic" and self.level_interval[0] > 0.0:
+            advice = BEHIND
+        if self.verdict == "plastic" and self.interval[1] > 0.5:
+            advice = UNSURE
+        return "\n  ".join((*lines, advice))
 
     __repr__ = __str__
 
     def plot(self, axes: Any = None) -> Any:
         """Draw both curves, mean and range over seeds, on the matplotlib ``axes`` or on new ones; return the axes."""
         try:
-            from matplotlib import pyplot
+            from matplotlib import pyplot, ticker
         except ImportError as error:
             raise ImportError("gap.plot() draws with matplotlib; install it: pip install matplotlib.") from error
         if axes is None:
@@ -119,8 +121,14 @@ class PlasticityGap:
             low, high = curves.nan_to_num(math.inf).amin(0), curves.nan_to_num(-math.inf).amax(0)
             axes.fill_between(steps, low.tolist(), high.tolist(), color=colour, alpha=0.2, linewidth=0)
             axes.plot(steps, curves.nanmean(0).tolist(), dashes, color=colour, linewidth=2.0, label=who)
-        axes.set_title(f"{self.verdict}: value {with_interval(self.value, self.interval)}", loc="left")
+        title = ": ".join(filter(None, (self.verdict, named("value", self.value, self.interval))))
+        axes.set_title(title, loc="left", fontweight="bold")
         axes.set(xlabel="steps", ylabel="loss on random labels" if self.targets == "random" else "loss")
+        model, fresh = (self.curves[who].nan_to_num() for who in ("model", "fresh"))
+        if min(model.min(), fresh.min()) > 0.0 and model.max() > 3.0 * fresh.max():
+            axes.set_yscale("log")  # or all but the model's start lies flat
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(ticker.LogFormatter(minor_thresholds=(2.0, 0.5)))
         axes.margins(x=0.02)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
@@ -238,8 +246,8 @@ def standard_error(values: Tensor) -> float:
     return float(values.std()) / math.sqrt(len(values))
 
 
-def with_interval(middle: float, interval: tuple[float, float]) -> str:
-    return f"{middle:.2f}" if math.isnan(middle) else f"{middle:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+def named(name: str, middle: float, interval: tuple[float, float]) -> str:
+    return "" if math.isnan(middle) else f"{name} {middle:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def check_arguments(model: Any, functions: Mapping[str, Any], *, lr: Any, targets: Any) -> None:
