@@ -20,6 +20,7 @@ LIBRARY = [
     ("learner",),
     ("methods", "metrics"),
     ("monitor_table",),
+    ("alarms", "monitor_plot"),
     ("monitor", "attach", "checkup"),
     ("fresh_networks",),
     ("diagnose",),
