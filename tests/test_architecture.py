@@ -21,6 +21,7 @@ LIBRARY = [
     ("learner",),
     ("methods", "metrics"),
     ("monitor_table",),
+    ("alarms", "monitor_plot"),
     ("monitor", "attach", "checkup"),
     ("gap_training", "fresh_networks"),
     ("gap", "diagnose"),

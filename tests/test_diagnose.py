@@ -17,8 +17,9 @@ from supple import methods
 from supple.diagnose import CONSEQUENCES, NOTHING, ORDER, REMEDIES
 from supple.methods import L2Init
 
-PIXELS, LABELS = load_digits(return_X_y=True)
-IMAGES, LABELS = torch.tensor(PIXELS / 16, dtype=torch.float32), torch.tensor(LABELS)
+PIXELS, CLASSES = map(torch.tensor, load_digits(return_X_y=True))
+MIXED = torch.randperm(len(CLASSES), generator=torch.Generator().manual_seed(0))  # the last were written by others
+IMAGES, LABELS = PIXELS[MIXED].float() / 16, CLASSES[MIXED]
 DIGITS = IMAGES[:128], LABELS[:128]
 
 

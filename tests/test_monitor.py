@@ -4,10 +4,13 @@ import copy
 import io
 import math
 import pickle
+import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib import pyplot
+from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -176,95 +179,196 @@ def test_probe_adds_evaluation_numbers_from_the_start():
     assert "probe in evaluation mode, 9 samples" in monitor.report()
 
 
-DEAD, ALIVE, ON = -1000.0, 0.0, 1000.0
-UNIFORM, NORMAL = torch.rand(8, 6), torch.randn(256, 6)
-SAID = {
+DEAD, ALIVE, ON = -3.0, 0.0, 3.0  # five standard deviations of z
+NORMAL = torch.randn(256, 6)
+
+
+def planted(network, edit, *, inputs=NORMAL, **options):
+    """A Monitor of a step with the network as it is, and of one after the edit."""
+    monitor = Monitor(network, every=1, **options)
+    train(network, monitor, inputs)
+    assert not any(monitor.alarms.values())
+    with torch.no_grad():
+        edit(network)
+    train(network, monitor, inputs)
+    return monitor
+
+
+def biases(*values):
+    return lambda network: network[0].bias.copy_(torch.tensor(values))
+
+
+def unread(network):
+    network[2].weight[:, :12] = 0.0
+
+
+CHANGES = {
     "dead": (
-        one_layer([DEAD] * 7 + [ON] * 10),
-        UNIFORM,
-        ["warning: layer 0: 41% of units never fire on this"],
-        [],
+        biases(*[DEAD] * 10, *[ALIVE] * 6),
+        "watch layer 0: 62% of its units never fire, 0% at step 1. Next: supple.diagnose",
+        ["warning: layer 0, on this batch: 62% of its units never fire, 0% at step 1; units that never fire do not"],
+        ["change sign", "gradient,"],
     ),
-    "dead and always on": (
-        one_layer([DEAD] * 4 + [ON] * 12),
-        UNIFORM,
-        ["0: 25% of units never fire on this batch", "0: 75% of units fire and never change sign on this batch"],
+    "nearly all dead": (
+        biases(*[DEAD] * 14, *[ALIVE] * 2),
+        "plasticity loss likely: layer 0: 88% of its units never fire, 0% at step 1. Next: supple.plasticity_gap",
+        ["its activations have 2 directions, "],
         [],
-    ),
-    "dead alone": (
-        one_layer([DEAD] * 10 + [ALIVE] * 6),
-        NORMAL,
-        ["62% of units never fire"],
-        ["of units never change sign on", "of units fire and never"],
     ),
     "all dead": (
-        one_layer([DEAD] * 4),
-        UNIFORM,
-        [
-            "layer 0: no gradient reached it on this batch",
-            "layer 0: activations have collapsed to 0 of 4 directions on this batch",
-        ],
+        biases(*[DEAD] * 16),
+        "plasticity loss likely: layer 0: 100% of its units never fire",
+        ["its activations have 0 directions, ", "the layers behind it can tell fewer inputs apart"],
         [],
     ),
-    "saturated AID": (
-        one_layer([DEAD] * 10, AID(0.9)),
-        UNIFORM,
-        [
-            "warning: layer 0: 100% of units never change sign on this batch",
-            "note: dormant is 0 by construction for AID",
-        ],
+    "always on": (
+        biases(*[ON] * 10, *[ALIVE] * 6),
+        "watch layer 0: 62% of its units never change sign, 0% at step 1. Next: supple.diagnose",
+        ["such units are linear or dead"],
+        ["never fire"],
+    ),
+    "unread": (
+        unread,
+        "plasticity loss likely: layer 0: 75% of its weight's rows get no gradient, 0% at step 1",
+        ["such rows do not learn"],
+        ["layer 2"],
+    ),
+    "grown": (
+        lambda network: network[0].weight.mul_(10.0),
+        "watch layer 0: its weights are 10.0 times as large as at step 1. Next: supple.diagnose",
+        ["the less a step changes"],
         [],
     ),
-    "healthy": (one_layer([ALIVE] * 10), NORMAL, [], ["warning", "note"]),
+    "a quarter dead": (
+        biases(*[DEAD] * 4, *[ALIVE] * 12),
+        "healthy: no layer is far from where it was at step 1",
+        ["compared with the start, step 1; how often this is wrong has not been measured yet"],
+        ["warning"],
+    ),
 }
 
 
-@pytest.mark.parametrize("case", SAID)
-def test_planted_units_are_reported_in_words(case):
-    network, inputs, said, not_said = SAID[case]
-    report = " ".join(watched(copy.deepcopy(network), inputs).report().split())
+@pytest.mark.parametrize("case", CHANGES)
+def test_change_since_the_start_is_reported_in_words(case):
+    edit, verdict, said, not_said = CHANGES[case]
+    torch.manual_seed(0)
+    network = one_layer([ALIVE] * 16)
+    with torch.no_grad():
+        network[0].bias.uniform_(0.0, 0.1)
+    monitor = planted(network, edit)
+    report = " ".join(monitor.report().split())
+    assert report.startswith(verdict)
     assert [words for words in said if words not in report] == []
-    assert [words for words in not_said if words in report] == []
+    warnings = report[report.find("warning") :]
+    assert [words for words in not_said if words in warnings] == []
+    assert [reading.step for reading in monitor.early["train"]] == [1]  # what has changed is no reference
+
+
+def test_saturation_is_reported_of_activations_that_are_never_dormant():
+    report = " ".join(planted(one_layer([ALIVE] * 10, AID(0.9)), biases(*[DEAD] * 10)).report().split())
+    assert report.startswith("plasticity loss likely: layer 0: 100% of its units never change sign")
+    assert "note: dormant is 0 by construction for AID" in report
 
 
 @pytest.mark.parametrize("width", [64, 256])
-def test_weight_of_rank_one_is_reported_as_collapse_in_spite_of_its_bias(width):
+def test_weight_of_rank_one_is_reported_as_lost_directions_in_spite_of_its_bias(width):
     torch.manual_seed(1)
     network = nn.Sequential(nn.Linear(20, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 3))
-    with torch.no_grad():
+
+    def make_rank_one(network):
         network[2].weight.copy_(torch.outer(torch.randn(width), torch.randn(width)))
-    monitor = watched(network, torch.randn(256, 20))
-    assert monitor.rows[0]["train/2/srank"] > 1.0
-    assert "layer 2: activations have collapsed" in monitor.report()
-    assert "layer 0: activations have collapsed" not in monitor.report()
+
+    monitor = planted(network, make_rank_one, inputs=torch.randn(256, 20))
+    assert monitor.rows[1]["train/2/srank"] > 1.0
+    assert "directions" in monitor.alarms["train"][0].change
+    assert {alarm.layer for alarm in monitor.alarms["train"]} == {"2"}
 
 
-@pytest.mark.parametrize(("num_inputs", "activation"), [(2, nn.GELU), (2, nn.Tanh), (20, nn.ReLU)])
-def test_fresh_wide_network_has_not_collapsed_even_if_its_inputs_are_few(num_inputs, activation):
-    torch.manual_seed(0)
-    hidden = nn.Linear(256, 256), activation()
-    network = nn.Sequential(nn.Linear(num_inputs, 256), activation(), *hidden, nn.Linear(256, 3))
-    monitor = watched(network, torch.randn(256, num_inputs))
-    assert "collapsed" not in monitor.report()
-
-
-def test_rows_without_gradient_are_reported_where_the_units_look_alive():
-    network = one_layer([ALIVE] * 10)
+@pytest.mark.parametrize(
+    ("biases_at_start", "num_inputs", "activation"),
+    [([DEAD] * 12, 6, nn.ReLU), ([ALIVE] * 64, 4, nn.Tanh), ([ALIVE] * 256, 2, nn.GELU)],
+)
+def test_what_was_so_at_the_start_is_no_warning(biases_at_start, num_inputs, activation):
+    network = one_layer(biases_at_start, activation())
+    network[0] = nn.Linear(num_inputs, len(biases_at_start))
     with torch.no_grad():
-        network[2].weight[:, :2] = 0.0  # nobody reads two of the ten units
-    monitor = watched(network, torch.randn(256, 6))
-    assert monitor.rows[0]["train/0/dead_gradient"] == 0.2
-    assert "warning: layer 0: 20% of its weight's rows get no gradient" in monitor.report()
-    assert "layer 2: " not in monitor.report()
+        network[0].bias.copy_(torch.tensor(biases_at_start))
+    monitor = watched(network, torch.randn(64, num_inputs), num_steps=1)
+    assert monitor.report().startswith("no verdict yet")
+    train(network, monitor, torch.randn(64, num_inputs), num_steps=199)
+    assert monitor.report().startswith("healthy")
+    assert "warning" not in monitor.report()
 
 
-def test_report_says_at_which_shares_it_warns():
-    network = MLP()
-    monitor = Monitor(network)
-    assert "warns at:" not in monitor.report()
-    train(network, monitor, torch.randn(8, 6))
-    lines = [line for line in monitor.report().splitlines() if line.startswith("warns at: 10% never fire, 50% ")]
-    assert len(lines) == 1
+def test_smaller_batch_is_not_compared():
+    network = one_layer([ALIVE] * 16)
+    monitor = Monitor(network, every=1)
+    train(network, monitor, NORMAL)
+    train(network, monitor, NORMAL[:1])
+    assert monitor.rows[1]["train/0/saturated"] == 1.0
+    assert monitor.verdict().startswith("healthy")
+
+
+def test_probe_is_no_reference_before_running_statistics_are_of_the_data():
+    network, images = ResNet(), torch.randn(8, 3, 13, 13)
+    monitor = Monitor(network, probe=images, every=5)
+    train(network, monitor, images, num_steps=20)
+    assert [reading.step for reading in monitor.early["probe"]] == [20]
+    assert monitor.early["train"][0].step == 1
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
+def test_healthy_training_is_not_warned_of_and_a_ruined_one_is(seed):
+    pixels, digits = (torch.tensor(part) for part in load_digits(return_X_y=True))
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(digits), generator=generator)
+    pixels, digits = pixels[order].float() / 16, digits[order]
+    for rate, num_steps in ((3e-3, 500), (2e-2, 600)):
+        torch.manual_seed(seed)
+        network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        optimizer, monitor, verdicts = torch.optim.Adam(network.parameters(), lr=rate), Monitor(network, every=100), []
+        labels = digits
+        for step in range(num_steps):
+            if rate == 2e-2 and step % 200 == 0:
+                labels = torch.randint(10, (1500,), generator=generator)
+            batch = torch.randint(1500, (64,), generator=generator)
+            optimizer.zero_grad()
+            F.cross_entropy(network(pixels[batch]), labels[batch]).backward()
+            optimizer.step()
+            monitor.step()
+            verdicts.append(monitor.verdict())
+        if rate == 3e-3:
+            assert (network(pixels[1500:]).argmax(1) == digits[1500:]).double().mean() > 0.9
+            assert {verdict.split(":")[0] for verdict in verdicts} == {"no verdict yet", "healthy"}
+    assert verdicts[-1].startswith("plasticity loss likely: layer ")
+
+
+def test_table_shows_the_start_and_now():
+    network = one_layer([ALIVE] * 16)
+    with torch.no_grad():
+        network[0].weight.mul_(0.01)
+    report = planted(network, biases(*[DEAD] * 12, *[ALIVE] * 4)).report()
+    assert "step 1 -> 2: training forward, 256 samples" in report
+    row = next(line for line in report.splitlines() if line.startswith("0 ")).split()
+    assert row[1:4] == ["16", "0->75%", "0->75%"]
+
+
+def test_plot_has_a_panel_for_each_number_and_a_line_for_each_layer():
+    monitor = watched(MLP(), torch.randn(32, 6), num_steps=3, every=1)
+    figure = monitor.plot()
+    assert [len(axes.get_lines()) for axes in figure.axes] == [2, 2, 2, 2, 3, 3]
+    steps, values = figure.axes[4].get_lines()[0].get_data()
+    assert (list(steps), list(values)) == ([1, 2, 3], [row["train/fc1/weight_norm"] for row in monitor.rows])
+    assert figure.get_suptitle() == monitor.verdict()
+    pyplot.close(figure)
+    with pytest.raises(ValueError, match="nothing has been read yet"):
+        Monitor(MLP()).plot()
+
+
+def test_plot_without_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        watched(MLP(), torch.randn(32, 6)).plot()
 
 
 def test_network_that_diverged_is_reported_and_does_not_stop_the_loop():
@@ -272,8 +376,9 @@ def test_network_that_diverged_is_reported_and_does_not_stop_the_loop():
     with torch.no_grad():
         network.fc2.weight[0, 0] = torch.nan
     monitor = watched(network, torch.randn(8, 6), probe=torch.randn(8, 6))
-    assert "layer fc2: activations are not finite on this batch" in monitor.report()
-    assert "layer fc2: weights are not finite" in monitor.report()
+    report = " ".join(monitor.report().split())
+    assert report.startswith("watch layer fc")
+    assert "layer fc2, on this batch: not finite: its activations, weights, gradient; the training has" in report
 
 
 def test_zeroed_gradients_are_named_as_the_reason_for_a_dash():

@@ -6,19 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from supple.alarms import BASIS, NUM_EARLY, Alarm, alarms_of, headline, is_near
 from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import Inputs, Observation, eager, observe_sites
 from supple.metrics.sites import MAX_ROWS, NO_SITE, SiteChoice, SiteRecorder, activation_sites, training_forwards
-from supple.monitor_table import THRESHOLDS, Reading, Row, read, remarks, table, wrapped, write_of
+from supple.monitor_plot import history_figure
+from supple.monitor_table import Reading, Row, read, silent_note, table, wrapped, write_of
 from supple.units import UnitGraph
 
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and
 # four steps of 1 ms on three layers of 100 units, where it is mostly torch's overhead: 2% or less at this interval.
 DEFAULT_EVERY = 200
 COUNTED = {"every": "steps", "history": "rows"}
+SETTLED = 20  # batches after which running statistics, at torch's momentum, are 88% of the data's
 PROBE_BATCH = 256  # samples run at once; the numbers do not depend on it, the memory does
 NO_FORWARD = (
     "no training forward of the model was seen at step {step}. The Monitor reads forwards in train mode, with "
@@ -68,6 +72,11 @@ class Monitor:
         self.num_steps = 0
         self.rows: deque[Row] = deque(maxlen=history)
         self.readings: dict[str, Reading] = {}  # the latest of each source
+        self.early: dict[str, list[Reading]] = {
+            "train": [],
+            "probe": [],
+        }  # the first ones, which others are compared with
+        self._num_early = dict.fromkeys(self.early, 0)  # readings that were early, near the first or not
         self._write = write_of(writer)
         self._recorder: SiteRecorder | None = None
         if not activation_sites(eager(model), self.sites):
@@ -84,12 +93,36 @@ class Monitor:
         if (self.num_steps + 1) % self.every == 0:
             self._arm()
 
+    @property
+    def alarms(self) -> dict[str, list[Alarm]]:
+        """What the latest readings show beside the early ones, by source, the worst first."""
+        return {source: alarms_of(reading, self.early[source]) for source, reading in self.readings.items()}
+
+    def verdict(self) -> str:
+        """Return one line: healthy, watch a layer, or plasticity loss likely; with what changed and what to do next."""
+        alarms = [alarm for found in self.alarms.values() for alarm in found]
+        return headline(alarms, self.early["train"] or self.early["probe"], num_readings=len(self.rows))
+
     def report(self) -> str:
-        """Return the latest readings: a table of layers, warnings, and what could not be seen."""
+        """Return the verdict, the numbers of each layer from start to now, warnings, and what could not be seen."""
         readings = [self.readings[source] for source in ("train", "probe") if source in self.readings]
-        parts = [part for reading in readings for part in (table(reading), remarks(reading))]
+        parts, alarms = [self.verdict()] if readings else [], self.alarms
+        for reading in readings:
+            parts.append(table(reading, next(iter(self.early[reading.source]), reading)))
+            batch = "on this batch" if reading.source == "train" else "on the probe"
+            warned = (
+                f"warning: layer {alarm.layer}, {batch}: {alarm.change}; {alarm.consequence}"
+                for alarm in alarms[reading.source]
+            )
+            parts.append("\n".join((*(wrapped(text, indent=6) for text in warned), silent_note(reading))).strip())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
-        return "\n\n".join(part for part in (*parts, notes, THRESHOLDS if parts else "") if part)
+        steps = ", ".join(dict.fromkeys(str(early.step) for found in self.early.values() for early in found))
+        basis = BASIS.format(steps=steps) if readings and steps else ""
+        return "\n\n".join(part for part in (*parts, notes, basis) if part)
+
+    def plot(self) -> Any:
+        """Return a matplotlib figure of the history: a panel for each number, a line for each layer."""
+        return history_figure(self.rows, title=self.verdict())
 
     def notes(self) -> list[str]:
         """Return what the Monitor cannot see, and why."""
@@ -138,9 +171,21 @@ class Monitor:
         return [read(seen, self.metrics, source="probe", step=self.num_steps)]
 
     def _record(self, readings: list[Reading]) -> None:
-        self.readings |= {reading.source: reading for reading in readings}
+        for reading in readings:
+            early = self.early[reading.source]
+            self.readings[reading.source] = reading
+            if self._num_early[reading.source] < NUM_EARLY and self._is_settled(reading):
+                self._num_early[reading.source] += 1
+                if not early or is_near(reading, early[0]):
+                    early.append(reading)
         row: Row = {"step": self.num_steps}
         for reading in readings:
             row |= reading.scalars()
         self.rows.append(row)
         self._write(row)
+
+    def _is_settled(self, reading: Reading) -> bool:
+        """Whether running statistics that a probe is evaluated with are of enough batches."""
+        norms = [module for module in eager(self.model).modules() if isinstance(module, _BatchNorm)]
+        tracked = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
+        return reading.source == "train" or all(int(number) >= SETTLED for number in tracked)

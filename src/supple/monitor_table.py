@@ -1,7 +1,6 @@
-"""The Monitor's table: the numbers of each layer, its warnings, and how rows are written."""
+"""The Monitor's table: the numbers of each layer at the start and now, and how rows are written."""
 
 import functools
-import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,27 +16,15 @@ from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, s
 from supple.metrics.weights import dead_rows, joint_norm
 from supple.units import is_layer, out_dim
 
-# On 256 digits a fresh ReLU MLP of three layers has 3% to 7% silent units a layer, and 7% to 14% that keep their sign;
-# one of eight layers 5% to 19%, and 9% to 39%. On 16 digits it is about twice that: a small batch sees less.
-SILENT = 0.10
-SATURATED = 0.50
-DEAD_ROWS = 0.10
-# At widths of 64 to 512 a weight of rank 1 leaves 2 to 10 directions: its bias keeps them from being one. Fresh MLPs of
-# up to five layers have 12 or more, even of two inputs, where more directions than 10 are less than a tenth.
-COLLAPSED, MOST_COLLAPSED = 0.10, 10
-THRESHOLDS = (
-    f"warns at: {SILENT:.0%} never fire, {SATURATED:.0%} never change sign, {DEAD_ROWS:.0%} of rows get no gradient, "
-    f"srank <= {COLLAPSED:.0%} (max {MOST_COLLAPSED})"
-)
-WIDTH, NAME_WIDTH = 100, 27
+WIDTH, NAME_WIDTH = 100, 20
 COLUMNS = {
     "units": 6,
-    "dormant": 9,
+    "dormant": 11,
     "saturated": 11,
     "sign entropy": 14,
-    "srank": 9,
+    "srank": 11,
     "weight norm": 13,
-    "grad norm": 11,
+    "grad norm": 14,
 }
 SOURCES = {"train": "training forward, {} samples", "probe": "probe in evaluation mode, {} samples"}
 Row = dict[str, float]  # "step", and each number by its name
@@ -155,55 +142,46 @@ def site_numbers(site: Site) -> SiteNumbers:
     )
 
 
-def faults(row: LayerRow, batch: str) -> Iterator[str]:
-    """Yield what is wrong with the layer, one sentence each."""
-    units = row.units
-    if units is not None and not units.finite:
-        yield f"activations are not finite on {batch}"
-    if row.weight_norm is not None and not math.isfinite(row.weight_norm):
-        yield "weights are not finite"
-    if row.gradient_norm is not None and not math.isfinite(row.gradient_norm):
-        yield "the gradient is not finite"
-    if row.gradient_norm == 0.0:
-        yield f"no gradient reached it on {batch}"
-    elif row.dead_gradient is not None and row.dead_gradient >= DEAD_ROWS:
-        yield f"{row.dead_gradient:.0%} of its weight's rows get no gradient"
-    if units is None:
-        return
-    silent = units.dormant >= SILENT
-    if silent:
-        yield f"{units.dormant:.0%} of units never fire on {batch}"
-    constant = units.stuck if silent else units.saturated  # the silent ones are in the sentence before
-    if constant >= SATURATED:
-        yield f"{constant:.0%} of units {'fire and ' if silent else ''}never change sign on {batch}"
-    if units.max_srank > 1 and units.srank <= max(1.0, min(COLLAPSED * units.max_srank, MOST_COLLAPSED)):
-        yield f"activations have collapsed to {units.srank:.0f} of {units.max_srank} directions on {batch}"
-
-
-def remarks(reading: Reading) -> str:
-    """Return the warnings under a table, and a note if the dormant ratio says nothing of some activations."""
-    batch = "this batch" if reading.source == "train" else "the probe"
-    lines = [f"warning: layer {row.name}: {fault}" for row in reading.layers for fault in faults(row, batch)]
+def silent_note(reading: Reading) -> str:
+    """Return a note if the dormant ratio says nothing of some activations."""
     kinds = {row.units.activation for row in reading.layers if row.units is not None and row.units.never_silent}
-    if kinds:
-        lines.append(
-            f"note: dormant is 0 by construction for {', '.join(sorted(kinds))}, whose output is not 0 at negative "
-            "inputs: read saturated and sign entropy there."
-        )
-    return "\n".join(wrapped(text, indent=6) for text in lines)
+    if not kinds:
+        return ""
+    return wrapped(
+        f"note: dormant is 0 by construction for {', '.join(sorted(kinds))}, whose output is not 0 at negative "
+        "inputs: read saturated and sign entropy there.",
+        indent=6,
+    )
 
 
-def table(reading: Reading) -> str:
+def table(reading: Reading, start: Reading) -> str:
+    """Return the numbers of the start and of now; they are one if both are the same reading."""
     seen = SOURCES[reading.source].format(reading.num_samples) if reading.num_samples else "weights and gradients"
-    lines = [f"step {reading.step}: {seen}", line("layer", COLUMNS)]
+    since = "" if start is reading else f"{start.step} -> "
+    lines = [f"step {since}{reading.step}: {seen}", line("layer", COLUMNS)]
+    begun = {row.name: row for row in start.layers}
     for row in reading.layers:
-        cells, units = ["-"] * 5, row.units
-        if units is not None:
-            shares = [f"{units.dormant:.1%}", f"{units.saturated:.1%}", f"{units.sign_entropy:.3f}"]
-            cells = [str(units.num_units), *shares, f"{units.srank:.0f}/{units.max_srank}"]
-        lines.append(line(row.name, [*cells, number(row.weight_norm), number(row.gradient_norm)]))
-    numbers = "  ".join(f"{name}={number(value)}" for name, value in reading.numbers.items())
+        then = cells(begun.get(row.name, row))
+        trends = [trend(old, new) for old, new in zip(then, cells(row), strict=True)]
+        lines.append(line(row.name, ["-" if row.units is None else str(row.units.num_units), *trends]))
+    pairs_of = ((name, start.numbers.get(name, value), value) for name, value in reading.numbers.items())
+    numbers = "  ".join(f"{name}={trend(number(old), number(new))}" for name, old, new in pairs_of)
     return "\n".join([*lines, wrapped(f"all: {numbers}", indent=5)])
+
+
+def cells(row: LayerRow) -> list[str]:
+    """Return the numbers of a layer under the headings, but for its number of units."""
+    shown = ["-"] * 4
+    if (units := row.units) is not None:
+        shown = [f"{units.dormant:.0%}", f"{units.saturated:.0%}", f"{units.sign_entropy:.2f}", f"{units.srank:.0f}"]
+    return [*shown, number(row.weight_norm), number(row.gradient_norm)]
+
+
+def trend(old: str, new: str) -> str:
+    """Return both, if they differ: 3->41%."""
+    if old in (new, "-"):
+        return new
+    return f"{old.removesuffix('%') if new.endswith('%') else old}->{new}"
 
 
 def line(name: str, cells: Iterable[str]) -> str:
@@ -214,7 +192,11 @@ def line(name: str, cells: Iterable[str]) -> str:
 
 
 def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    """Return two or three digits."""
+    if value is None or value == 0.0:
+        return "-" if value is None else "0"
+    size = abs(value)
+    return f"{value:{'.0e' if not 0.01 <= size < 1e5 else '.2g' if size < 1 else '.3g' if size < 100 else '.0f'}}"
 
 
 def wrapped(text: str, indent: int) -> str:
