@@ -73,17 +73,12 @@ class PlasticityCallback(BaseCallback):
         self.part, self.monitor_every, self.seed = part, monitor_every, seed
         self.length = StageLength(steps=steps_per_stage)
         self.plasticity: Plasticity | None = None
-        self._monitor: Monitor | None = None
+        self.monitor: Monitor | None = None  # what it saw, after training too
         self._saved: dict[str, Any] = {}
         self._handle: RemovableHandle | None = None
         self._backward: BackwardEnd | None = None
         self._policy: Any = None
         self._evaluators: list[Any] = []
-
-    @property
-    def monitor(self) -> Monitor | None:
-        """What the Monitor saw, after training too."""
-        return self._monitor
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed training needs besides the model."""
@@ -94,8 +89,8 @@ class PlasticityCallback(BaseCallback):
         self._on_training_end()
         if self.plasticity is not None:
             self.plasticity.detach()
-        if self._monitor is not None:
-            self._monitor.close()
+        if self.monitor is not None:
+            self.monitor.close()
         self.plasticity, self._saved = None, saved
 
     def _on_training_start(self) -> None:
@@ -147,8 +142,8 @@ class PlasticityCallback(BaseCallback):
         if self._saved:
             self.length.load_into(own, self._saved)
         if self.monitor_every is not None:
-            self._monitor = Monitor(watched, every=self.monitor_every, writer=self._write)
-            self._monitor.num_steps = own.num_steps
+            self.monitor = Monitor(watched, every=self.monitor_every, writer=self._write)
+            self.monitor.num_steps = own.num_steps
         own.learner.example_input = example_of(policy, self.part)
         own.init_states()
         return own
@@ -157,8 +152,8 @@ class PlasticityCallback(BaseCallback):
         assert self.plasticity is not None
         # TD3 trains its actor less often, after the critic; both are watched from one of its steps to the next.
         delay = 1 if self.part else getattr(self.model, "policy_delay", 1)
-        if self._monitor is not None and (self.model._n_updates - 1) % delay == 0:
-            self._monitor.step()
+        if self.monitor is not None and (self.model._n_updates - 1) % delay == 0:
+            self.monitor.step()
         self.length.end_if_due(self.plasticity, Remembered(self.model, self.part))
 
     def _write(self, row: Row) -> None:

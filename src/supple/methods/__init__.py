@@ -1,114 +1,57 @@
 """Methods against plasticity loss, one file each; the classes can be imported from here."""
 
-from supple.methods.activations import (
-    UseAID,
-    UseAIDGauss,
-    UseAIDMean,
-    UseAIDPerUnit,
-    UseCELU,
-    UseCReLU,
-    UseDropout,
-    UseDropReLU,
-    UseELU,
-    UseFourier,
-    UseGELU,
-    UseIdentity,
-    UseLayerNorm,
-    UseLayerNormAID,
-    UseLeakyDropout,
-    UseLeakyReLU,
-    UsePReLU,
-    UseRandomSmoothLeaky,
-    UseRational,
-    UseRReLU,
-    UseSigmoid,
-    UseSiLU,
-    UseSmoothLeaky,
-    UseTanh,
-)
-from supple.methods.adamo import AdamO
-from supple.methods.base import Method, State
-from supple.methods.c_chain import CChain
-from supple.methods.cbp import CBP
-from supple.methods.chain import Chain
-from supple.methods.controls import DecoupledDecay, EqualBetas, FreshOptimizer
-from supple.methods.cpr import CPR
-from supple.methods.dash import DASH
-from supple.methods.fire import FIRE
-from supple.methods.full_reset import FullReset
-from supple.methods.hare_tortoise import HareTortoise
-from supple.methods.head_reset import HeadReset
-from supple.methods.l2 import L2
-from supple.methods.l2_er import L2ER
-from supple.methods.l2_init import L2Init
-from supple.methods.nap import NaP
-from supple.methods.parseval import Parseval
-from supple.methods.redo import ReDo
-from supple.methods.regrama import ReGraMa
-from supple.methods.s_ewc import SEWC
-from supple.methods.shrink_perturb import ShrinkPerturb
-from supple.methods.snr import SNR
-from supple.methods.spectral import Spectral
-from supple.methods.trac import TRAC
-from supple.methods.upgd import UPGD
-from supple.methods.vanilla import Vanilla
-from supple.methods.wasserstein_init import WassersteinInit
-from supple.methods.weight_clipping import WeightClipping
-
-__all__ = [
-    "CBP",
-    "CPR",
-    "DASH",
-    "FIRE",
-    "L2",
-    "L2ER",
-    "SEWC",
-    "SNR",
-    "TRAC",
-    "UPGD",
-    "AdamO",
-    "CChain",
-    "Chain",
-    "DecoupledDecay",
-    "EqualBetas",
-    "FreshOptimizer",
-    "FullReset",
-    "HareTortoise",
-    "HeadReset",
-    "L2Init",
-    "Method",
-    "NaP",
-    "Parseval",
-    "ReDo",
-    "ReGraMa",
-    "ShrinkPerturb",
-    "Spectral",
-    "State",
-    "UseAID",
-    "UseAIDGauss",
-    "UseAIDMean",
-    "UseAIDPerUnit",
-    "UseCELU",
-    "UseCReLU",
-    "UseDropReLU",
-    "UseDropout",
-    "UseELU",
-    "UseFourier",
-    "UseGELU",
-    "UseIdentity",
-    "UseLayerNorm",
-    "UseLayerNormAID",
-    "UseLeakyDropout",
-    "UseLeakyReLU",
-    "UsePReLU",
-    "UseRReLU",
-    "UseRandomSmoothLeaky",
-    "UseRational",
-    "UseSiLU",
-    "UseSigmoid",
-    "UseSmoothLeaky",
-    "UseTanh",
-    "Vanilla",
-    "WassersteinInit",
-    "WeightClipping",
-]
+from supple.methods.activations import UseAID as UseAID
+from supple.methods.activations import UseAIDGauss as UseAIDGauss
+from supple.methods.activations import UseAIDMean as UseAIDMean
+from supple.methods.activations import UseAIDPerUnit as UseAIDPerUnit
+from supple.methods.activations import UseCELU as UseCELU
+from supple.methods.activations import UseCReLU as UseCReLU
+from supple.methods.activations import UseDropout as UseDropout
+from supple.methods.activations import UseDropReLU as UseDropReLU
+from supple.methods.activations import UseELU as UseELU
+from supple.methods.activations import UseFourier as UseFourier
+from supple.methods.activations import UseGELU as UseGELU
+from supple.methods.activations import UseIdentity as UseIdentity
+from supple.methods.activations import UseLayerNorm as UseLayerNorm
+from supple.methods.activations import UseLayerNormAID as UseLayerNormAID
+from supple.methods.activations import UseLeakyDropout as UseLeakyDropout
+from supple.methods.activations import UseLeakyReLU as UseLeakyReLU
+from supple.methods.activations import UsePReLU as UsePReLU
+from supple.methods.activations import UseRandomSmoothLeaky as UseRandomSmoothLeaky
+from supple.methods.activations import UseRational as UseRational
+from supple.methods.activations import UseRReLU as UseRReLU
+from supple.methods.activations import UseSigmoid as UseSigmoid
+from supple.methods.activations import UseSiLU as UseSiLU
+from supple.methods.activations import UseSmoothLeaky as UseSmoothLeaky
+from supple.methods.activations import UseTanh as UseTanh
+from supple.methods.adamo import AdamO as AdamO
+from supple.methods.base import Method as Method
+from supple.methods.base import State as State
+from supple.methods.c_chain import CChain as CChain
+from supple.methods.cbp import CBP as CBP
+from supple.methods.chain import Chain as Chain
+from supple.methods.controls import DecoupledDecay as DecoupledDecay
+from supple.methods.controls import EqualBetas as EqualBetas
+from supple.methods.controls import FreshOptimizer as FreshOptimizer
+from supple.methods.cpr import CPR as CPR
+from supple.methods.dash import DASH as DASH
+from supple.methods.fire import FIRE as FIRE
+from supple.methods.full_reset import FullReset as FullReset
+from supple.methods.hare_tortoise import HareTortoise as HareTortoise
+from supple.methods.head_reset import HeadReset as HeadReset
+from supple.methods.l2 import L2 as L2
+from supple.methods.l2_er import L2ER as L2ER
+from supple.methods.l2_init import L2Init as L2Init
+from supple.methods.nap import NaP as NaP
+from supple.methods.parseval import Parseval as Parseval
+from supple.methods.redo import ReDo as ReDo
+from supple.methods.regrama import ReGraMa as ReGraMa
+from supple.methods.s_ewc import SEWC as SEWC
+from supple.methods.shrink_perturb import ShrinkPerturb as ShrinkPerturb
+from supple.methods.snr import SNR as SNR
+from supple.methods.spectral import Spectral as Spectral
+from supple.methods.trac import TRAC as TRAC
+from supple.methods.upgd import UPGD as UPGD
+from supple.methods.vanilla import Vanilla as Vanilla
+from supple.methods.wasserstein_init import WassersteinInit as WassersteinInit
+from supple.methods.weight_clipping import WeightClipping as WeightClipping

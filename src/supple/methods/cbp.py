@@ -11,11 +11,11 @@ from supple.kernels import renewal as kernels
 from supple.kernels.renewal import Mean
 from supple.learner import Learner
 from supple.methods.activity import centred, mean_magnitude, mean_value, other_axes, sum_of_magnitudes
-from supple.methods.base import Method, State, decay_rate
+from supple.methods.base import State, decay_rate
 from supple.methods.renewal import (
     Moments,
+    Renewing,
     first_clocks,
-    layers_reached,
     pass_over_draws,
     renew_units_,
     take_own_steps_,
@@ -30,7 +30,7 @@ RESIDUALS = ("one_consumer", "all")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CBP(Method):
+class CBP(Renewing):
     """Replaces a share ``replacement_rate`` of the mature units per step, those of least utility.
 
     The utility of a unit, its contribution, is mean |w_out| * mean |h| over the batch of the step, averaged over steps
@@ -45,7 +45,6 @@ class CBP(Method):
     """
 
     name = "cbp"
-    renews_units = True
     replacement_rate: float = 1e-3  # rho; the paper's best on random-label MNIST with Adam at 1e-3
     maturity: int = 100  # steps; the paper's in all trainability runs
     utility_decay: float = 0.99  # eta, as in Dohare et al.
@@ -87,9 +86,6 @@ class CBP(Method):
         if self.residual == "all":
             return renewable_layers(consecutive_layers(graph, learner.model), learner.optimizer, "CBP")
         return [layer for layer in renewable_layers(graph, learner.optimizer, "CBP") if len(layer.consumers) == 1]
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return layers_reached(learner, self.layers(learner))
 
     @property
     def running_means(self) -> tuple[str, ...]:

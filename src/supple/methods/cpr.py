@@ -9,15 +9,15 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import Method, State, check_period, decay_rate, non_negative
+from supple.methods.base import State, check_period, decay_rate, non_negative
 from supple.methods.gradient_score import gradient_score
-from supple.methods.renewal import layers_reached
-from supple.units import UnitLayer, in_dim, out_dim
-from supple.units.surgery import producers_of, renewable_layers, warn_of_others
+from supple.methods.renewal import Renewing
+from supple.units import in_dim, out_dim
+from supple.units.surgery import producers_of, warn_of_others
 
 
 @dataclass(frozen=True, kw_only=True)
-class CPR(Method):
+class CPR(Renewing):
     """Moves incoming weights a share r towards a fresh draw, and outgoing weights a share r towards 0.
 
     r = rate * min(2 sigmoid(-sharpness * (u - centre)), 1), with u the running mean of a unit's gradient score
@@ -26,7 +26,6 @@ class CPR(Method):
     """
 
     name = "cpr"
-    renews_units = True
     follows = ("after_step",)
     rate: float = 0.015  # rho
     sharpness: float = 16.0
@@ -45,13 +44,6 @@ class CPR(Method):
         layers = self.layers(learner)
         warn_of_others(learner.units, learner.optimizer, "CPR", served=layers)
         return {f"score.{layer.name}": torch.ones(layer.num_units, device=learner.device) for layer in layers}
-
-    def layers(self, learner: Learner) -> list[UnitLayer]:
-        """The layers whose units are renewed."""
-        return renewable_layers(learner.units, learner.optimizer, "CPR")
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return layers_reached(learner, self.layers(learner))
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:

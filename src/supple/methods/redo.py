@@ -9,26 +9,26 @@ from torch import Tensor
 from supple.inputs import mapped, num_examples_of, pair_of
 from supple.learner import Batch, Learner
 from supple.methods.activity import mean_magnitudes
-from supple.methods.base import Method, State, check_period
+from supple.methods.base import State, check_period
 from supple.methods.renewal import (
     Moments,
+    Renewing,
     draw,
     first_clocks,
-    layers_reached,
     renew_units_,
     take_own_steps_,
     warn_of_optimizer,
 )
 from supple.random import undisturbed_reading
 from supple.units import Inputs, Layer
-from supple.units.surgery import Chosen, renewable_layers, warn_of_others
+from supple.units.surgery import Chosen, warn_of_others
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
 EPSILON = 1e-9  # a layer that gives nothing has mean 0; its scores are 0, not 0/0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReDo(Method):
+class ReDo(Renewing):
     """Recycles dormant units: those whose score, mean |h| over its mean in the layer, is at most ``threshold``.
 
     Scores have mean 1, so a threshold of 1 recycles about half of the units, 50 nearly all. They are taken once, in
@@ -43,7 +43,6 @@ class ReDo(Method):
     """
 
     name = "redo"
-    renews_units = True
     follows = ("after_step",)
     reads_data = True
     # tau; the paper's best on random-label MNIST with Adam at 1e-3 (50 on permuted MNIST); inf: all units
@@ -64,20 +63,17 @@ class ReDo(Method):
         check_period(self.every, "ReDo.every")
 
     def init(self, learner: Learner) -> State:
-        layers = renewable_layers(learner.units, learner.optimizer, "ReDo")
+        layers = self.layers(learner)
         warn_of_others(learner.units, learner.optimizer, "ReDo", served=layers)
         warn_of_optimizer(learner.optimizer, self.moments, "ReDo")
         return first_clocks(learner, layers, self.moments)
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return layers_reached(learner, renewable_layers(learner.units, learner.optimizer, "ReDo"))
 
     def after_step(self, learner: Learner, state: State) -> None:
         take_own_steps_(learner, state)
 
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
-        layers = renewable_layers(learner.units, learner.optimizer, "ReDo")
+        layers = self.layers(learner)
         with undisturbed_reading(data, learner.device):
             magnitudes = mean_magnitudes(learner, layers, first_inputs(data, self.num_examples))
         for layer in layers:

@@ -10,23 +10,22 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import Method, State, check_period, non_negative
+from supple.methods.base import State, check_period, non_negative
 from supple.methods.gradient_score import activation_score, gradient_score
 from supple.methods.redo import draw_bias
 from supple.methods.renewal import (
     Moments,
+    Renewing,
     first_clocks,
-    layers_reached,
     renew_units_,
     take_own_steps_,
     warn_of_optimizer,
 )
-from supple.units import UnitLayer
-from supple.units.surgery import Chosen, renewable_layers, warn_of_others
+from supple.units.surgery import Chosen, warn_of_others
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReGraMa(Method):
+class ReGraMa(Renewing):
     """Renews units whose gradient score is at most ``threshold``, from the first hidden layer to the last.
 
     The score is mean |dL/dw| over a unit's incoming weights, by the gradients of the latest step, over its mean in the
@@ -36,7 +35,6 @@ class ReGraMa(Method):
     """
 
     name = "regrama"
-    renews_units = True
     follows = ("after_step",)
     threshold: float = 0.01  # tau; the paper finds up to 0.1 alike
     max_share: float = 1.0
@@ -57,13 +55,6 @@ class ReGraMa(Method):
             learner.gradients  # noqa: B018  # watch them from now on
         state = first_clocks(learner, layers, self.moments)
         return state | {f"score.{layer.name}": torch.ones(layer.num_units, device=learner.device) for layer in layers}
-
-    def layers(self, learner: Learner) -> list[UnitLayer]:
-        """The layers whose units are renewed."""
-        return renewable_layers(learner.units, learner.optimizer, "ReGraMa")
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return layers_reached(learner, self.layers(learner))
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:

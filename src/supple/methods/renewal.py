@@ -22,7 +22,7 @@ from torch import Tensor
 from supple.kernels import renewal as kernels
 from supple.kernels.renewal import Drawn, Grown, Part, Value
 from supple.learner import Learner
-from supple.methods.base import State
+from supple.methods.base import Method, State
 from supple.units import Layer, UnitLayer, out_dim
 from supple.units.surgery import (
     Chosen,
@@ -30,6 +30,7 @@ from supple.units.surgery import (
     Fresh,
     producers_of,
     reasons_left,
+    renewable_layers,
     renewed,
     trained_by,
     trained_entries,
@@ -66,6 +67,19 @@ def warn_of_optimizer(optimizer: torch.optim.Optimizer, moments: Moments, who: s
             "step count stays, so that the unit's first steps can be longer than a new optimizer's.",
             stacklevel=3,
         )
+
+
+class Renewing(Method):
+    """A method that renews units, in every layer where one can be renewed by itself."""
+
+    renews_units = True
+
+    def layers(self, learner: Learner) -> list[UnitLayer]:
+        """The layers whose units are renewed."""
+        return renewable_layers(learner.units, learner.optimizer, type(self).__name__)
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return layers_reached(learner, self.layers(learner))
 
 
 def layers_reached(learner: Learner, layers: list[UnitLayer]) -> tuple[list[str], list[str]]:

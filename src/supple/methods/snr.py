@@ -8,23 +8,23 @@ from torch import Tensor
 
 from supple.activations import relative
 from supple.learner import Batch, Learner
-from supple.methods.base import Method, State, check_period
+from supple.methods.base import State, check_period
 from supple.methods.renewal import (
     Moments,
+    Renewing,
     first_clocks,
-    layers_reached,
     renew_units_,
     take_own_steps_,
     warn_of_optimizer,
 )
 from supple.units import UnitLayer
-from supple.units.surgery import Chosen, Entries, renewable_layers, warn_of_others
+from supple.units.surgery import Chosen, Entries, warn_of_others
 
 SLOTS = 16  # one in so many units of a layer can be renewed in a step; the others wait
 
 
 @dataclass(frozen=True, kw_only=True)
-class SNR(Method):
+class SNR(Renewing):
     """Renews a unit after a silence that is longer than a share 1 - ``rejection_rate`` of its own silences.
 
     A unit fires in a step if its output is above 0 anywhere in the batch; its age is the number of steps since then.
@@ -38,7 +38,6 @@ class SNR(Method):
     """
 
     name = "snr"
-    renews_units = True
     rejection_rate: float = 0.08  # eta, the authors' on permuted MNIST
     max_silence: int = 200  # steps
     min_silence: int = 1  # steps
@@ -87,13 +86,6 @@ class SNR(Method):
             f"threshold.{layer.name}": torch.full_like(age_U, self.max_silence),
             f"silences.{layer.name}": silences_UA,
         }
-
-    def layers(self, learner: Learner) -> list[UnitLayer]:
-        """The layers whose units are renewed."""
-        return renewable_layers(learner.units, learner.optimizer, "SNR")
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return layers_reached(learner, self.layers(learner))
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
