@@ -237,17 +237,18 @@ def launch_renewal_(parts: Sequence[Part]) -> None:
     for part in parts:
         tensor, dim, units, due, value, memory, born = part
         num_rows, num_columns, inner = sides(tensor)
-        blocks = -(-inner * (num_columns if dim == 0 else num_rows) // BLOCK)
+        length = inner * (num_columns if dim == 0 else num_rows)
+        blocks = -(-length // BLOCK)
         begin, end = end, end + len(units) * blocks
-        step = None if born is None else memory["step"].to(tensor.device)
-        tensors = tensor, *[*moments_of(part), None, None, None][:3], born, step, units.contiguous(), due.contiguous()
-        new: tuple[Any, ...] = None, None, value
+        moments = moments_of(part)
+        clock = (tensor, tensor, 0) if born is None else (born, memory["step"].to(tensor.device), 1)
+        new: tuple[Any, ...] = tensor, units, 0, value
         if isinstance(value, Drawn):
-            new = value.source, value.places.contiguous(), 0.0
+            new = value.source, value.places.contiguous(), 2, 0.0
         elif isinstance(value, Tensor):
-            new = value.contiguous(), None, 0.0
-        along = programs.tl.constexpr(dim)
-        told.append((*tensors, *new, num_rows, num_columns, inner, along, begin, end, blocks))
+            new = value.contiguous(), units, 1, 0.0
+        tensors = tensor, *[*moments, *[tensor] * 3][:3], len(moments), *clock, units.contiguous(), due.contiguous()
+        told.append((*tensors, *new, length, num_columns * inner, inner, begin, end, blocks, dim))
     with torch.cuda.device_of(parts[0].tensor):
         programs.renew_kernel[(end,)](tuple(told), BLOCK)
 

@@ -63,43 +63,42 @@ def choose_kernel(
 def renew_kernel(parts: tl.tuple, BLOCK: tl.constexpr) -> None:
     """Write the entries of the units that are due, and clear what Adam remembers of them: a program a block of a unit.
 
-    A part is a tensor's: itself, Adam's three moments, births, step; units, due; where the new values are and at which
-    places, or the value; rows, columns, entries of a column in a row; the units' dimension, its first program and the
-    one after its last, programs a unit. What there is not is None.
+    A part is a tensor's: itself, Adam's three moments and how many there are; births, step, and whether somebody
+    counts; units, due; new values, their places, and whether there are values (1), places of values (2) or neither (0),
+    then the value; entries of a unit, of a row, of a column in a row; its first program and the one after its last,
+    programs a unit; the units' dimension. A tensor that there is not is another one: Triton 3.6 fails at None.
     """
     for part in tl.static_range(len(parts)):
-        if (tl.program_id(0) >= parts[part][15]) & (tl.program_id(0) < parts[part][16]):
-            renew_block(tl.program_id(0) - parts[part][15], parts[part], BLOCK)
+        if (tl.program_id(0) >= parts[part][17]) & (tl.program_id(0) < parts[part][18]):
+            renew_block(tl.program_id(0) - parts[part][17], parts[part], BLOCK)
 
 
 @triton.jit
 def renew_block(program: tl.tensor, part: tl.tuple, BLOCK: tl.constexpr) -> None:
-    parameter, mean, square, largest, born, step, units, due = part[:8]
-    values, places, value, num_rows, num_columns, inner, along, _, _, blocks = part[8:]
+    parameter, mean, square, largest, num_moments, born, step, is_counted, units, due = part[:10]
+    values, places, kind, value, length, width, inner, _, _, blocks, along = part[10:]
     slot = program // blocks
     if tl.load(due + slot):
         unit = tl.load(units + slot)
         at = (program % blocks) * BLOCK + tl.arange(0, BLOCK)
-        length = num_columns * inner if along == 0 else num_rows * inner
         entry = unit * length + at
         if along == 1:
-            entry = (at // inner).to(tl.int64) * num_columns * inner + unit * inner + at % inner
+            entry = (at // inner).to(tl.int64) * width + unit * inner + at % inner
         inside = at < length
         zeros = tl.zeros([BLOCK], tl.float32)
-        new = zeros
-        if values is None:
-            new = zeros + value
-        elif places is None:
-            new = tl.load(values + slot * length + at, mask=inside)
-        else:
-            new = tl.load(values + tl.load(places + slot * length + at, mask=inside, other=0), mask=inside)
+        new = zeros + value
+        if kind == 1:
+            new = tl.load(values + slot * length + at, mask=inside, other=0.0)
+        if kind == 2:
+            place = tl.load(places + slot * length + at, mask=inside, other=0)
+            new = tl.load(values + place, mask=inside, other=0.0)
         tl.store(parameter + entry, new, mask=inside)
-        if mean is not None:
+        if num_moments > 0:
             tl.store(mean + entry, zeros, mask=inside)
             tl.store(square + entry, zeros, mask=inside)
-        if largest is not None:
+        if num_moments > 2:
             tl.store(largest + entry, zeros, mask=inside)
-        if born is not None:
+        if is_counted:
             tl.store(born + unit, tl.load(step))
 
 
