@@ -12,19 +12,8 @@ from supple_lab.arena import published as published_module
 from supple_lab.arena.published import from_json, to_json
 from supple_lab.run.run import execute
 
-SMOKE = [
-    "arena",
-    "--scale",
-    "smoke",
-    "--device",
-    "cpu",
-    "--engine",
-    "inline",
-    "--jobs",
-    "1",
-    "--problems",
-    "random_labels",
-]
+SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--jobs", "1"]
+SMOKE += ["--problems", "random_labels"]
 MINE = """
 from dataclasses import dataclass
 from supple.methods.l2 import L2
@@ -86,13 +75,7 @@ def test_what_is_interrupted_goes_on_and_ends_as_what_was_not(tmp_path, monkeypa
         assert cli.supple(lines[1]) == 1
     assert [one.entry for one in results_in(tmp_path / "cut")] == ["full_reset"]
     assert cli.supple(lines[1]) == 0
-    whole, cut = (
-        [
-            (one.entry, one.chosen, [run.score for run in (*one.draws, *one.seeds)])
-            for one in results_in(tmp_path / name)
-        ]
-        for name in ("whole", "cut")
-    )
+    whole, cut = ([scores_in(one) for one in results_in(tmp_path / name)] for name in ("whole", "cut"))
     assert len(whole) == 3
     assert cut == whole
 
