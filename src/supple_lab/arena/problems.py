@@ -38,7 +38,9 @@ class ArenaProblem:
     score: str  # the key of a record
     chance: float  # the score of a guess
     tasks: Mapping[Scale, Task]
-    seconds: Mapping[Scale, float]  # of a mean entry's run: quick on one core of an AMD EPYC, full on an H200
+    seconds: Mapping[
+        Scale, float
+    ]  # of a run, about: on one core, at full scale on a GPU; guesses until runs are published
 
     def network(self, scale: Scale) -> str:
         return self.tasks[scale][1].name.upper()
