@@ -43,6 +43,7 @@ def test_help_and_lists_load_nothing_slow(line):
         ("play --game Pogn", "no game named 'Pogn'. Did you mean 'Pong'?"),
         ("play --game Pong --num-iteration 3", "Did you mean '--num-iterations'?"),
         ("report quickstrat", "there is no folder quickstrat here, and no study named 'quickstrat'."),
+        ("arena --methods aid l2_init+rdeo", "no method named 'rdeo'. Did you mean 'redo'?"),
         ("data check mnits", "no dataset named 'mnits'. Did you mean 'mnist'?"),
         ("list metods", "Did you mean 'methods'?"),
     ],

@@ -1,5 +1,6 @@
 """supple arena, end to end at smoke scale: tuned, scored, resumed, cut off, with a stranger's file, beside others."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import pytest
 from supple_lab import cli
 from supple_lab.arena import published as published_module
 from supple_lab.arena.published import from_json, to_json
+from supple_lab.run.run import execute
 
-SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--problems", "random_labels"]
+SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--jobs", "1"]
+SMOKE += ["--problems", "random_labels"]
 MINE = """
 from dataclasses import dataclass
 from supple.methods.l2 import L2
@@ -46,11 +49,43 @@ def test_two_methods_are_tuned_scored_and_not_run_twice(tmp_path, capsys, monkey
         }
     assert from_json(to_json(board)) == board
 
+    page = (tmp_path / "report" / "arena.html").read_text()
+    assert all(run.id in page for result in board.results for run in (*result.draws, *result.seeds))
+    assert "The numbers mean nothing" in page
+
     def refuse(*args, **named):
         raise AssertionError("a finished run was run again")
 
     monkeypatch.setattr("supple_lab.sweep.executor.execute", refuse)
     assert cli.supple(line) == 0
+
+
+def test_what_is_interrupted_goes_on_and_ends_as_what_was_not(tmp_path, monkeypatch):
+    lines = [[*SMOKE, "--methods", "redo", "--quiet", "--out", str(tmp_path / name)] for name in ("whole", "cut")]
+    assert cli.supple(lines[0]) == 0
+    calls = itertools.count(1)
+
+    def interrupted(*args, **named):
+        if next(calls) == 6:  # the reference's four runs are done, vanilla's are not
+            raise KeyboardInterrupt
+        return execute(*args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("supple_lab.sweep.executor.execute", interrupted)
+        assert cli.supple(lines[1]) == 1
+    assert [one.entry for one in results_in(tmp_path / "cut")] == ["full_reset"]
+    assert cli.supple(lines[1]) == 0
+    whole, cut = ([scores_in(one) for one in results_in(tmp_path / name)] for name in ("whole", "cut"))
+    assert len(whole) == 3
+    assert cut == whole
+
+
+def scores_in(result):
+    return result.entry, result.chosen, [(run.id, run.score) for run in (*result.draws, *result.seeds)]
+
+
+def results_in(out):
+    return from_json((out / "report" / "arena.json").read_text()).results
 
 
 def test_a_strangers_file_is_run_alone_and_placed_among_the_published(tmp_path, capsys, monkeypatch):

@@ -18,7 +18,7 @@ from supple.metrics.observe import observe
 from supple_lab import registry
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Environment
-from supple_lab.rl.chain import Chain, ChainEnvironment
+from supple_lab.rl.chain import Chain, ChainEnvironment, Renamed
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
@@ -406,3 +406,23 @@ def test_an_interrupted_run_leaves_the_archive_alone_behind(tmp_path, monkeypatc
 @pytest.mark.parametrize("num_stacked", [1, 4])
 def test_the_least_capacity_always_leaves_a_step_to_draw(tmp_path, num_stacked):
     finished(tmp_path, chain_spec(num_iterations=1, num_stacked=num_stacked, capacity=num_stacked + 2))
+
+
+def test_boundaries_at_the_ends_of_iterations_come_between_two_games(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(dqn.Agent, "cross_boundary_", lambda agent, data: calls.append(data.boundary))
+    spec = chain_spec(game=Renamed(game=Chain(pay="way")), boundaries="iterations", metrics=(), boundary_period=1)
+    store = finished(tmp_path, spec)
+    records = store.folder(spec).records()
+    assert calls == list(range(1, len(records)))
+    assert all(0.0 <= record["score"] <= 1.0 for record in records)
+
+
+def test_a_renamed_game_is_another_one_in_each_iteration(tmp_path, monkeypatch):
+    orders = []
+    start = Renamed.start
+    monkeypatch.setattr(Renamed, "start", lambda game, seed: orders.append(game.order) or start(game, seed))
+    spec = chain_spec(game=Renamed(game=Chain(pay="way")), metrics=())
+    store = finished(tmp_path, spec)
+    played = [order for order in dict.fromkeys(orders) if order]  # without the look at its frames
+    assert played == [spec.problem.game.at(k, spec.seed).order for k in range(len(store.folder(spec).records()))]

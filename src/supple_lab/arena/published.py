@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from supple_lab.arena.contest import ArenaRun, ContestResult
+from supple_lab.arena.contest import ArenaRun, ContestResult, mean
 from supple_lab.arena.problems import Scale
 from supple_lab.provenance import gather_provenance
 
@@ -73,3 +73,9 @@ def unpacked(content: dict[str, Any]) -> ContestResult:
 def unpacked_runs(rows: Sequence[list[Any]]) -> tuple[ArenaRun, ...]:
     names = ("id", "state", "score", "train", "seconds")
     return tuple(ArenaRun(**dict(zip(names, [*row[:2], tuple(row[2]), *row[3:]], strict=True))) for row in rows)
+
+
+def seconds_by_problem(board: Board) -> dict[str, float]:
+    """The mean time of a run on each problem."""
+    runs = [(result.problem, run.seconds) for result in board.results for run in (*result.draws, *result.seeds)]
+    return {problem: mean([s for name, s in runs if name == problem]) for problem in dict(runs)}

@@ -1,5 +1,6 @@
 """supple arena: methods on the same problems, tuned alike, and placed beside the published runs of the others."""
 
+import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from supple_lab.arena.contest import BUDGETS, Contest, ContestResult, play
 from supple_lab.arena.entries import BASELINE, REFERENCE, Entry, entries_of, every_entry, own_methods
 from supple_lab.arena.page import page
 from supple_lab.arena.problems import PROBLEMS, ArenaProblem, Scale
-from supple_lab.arena.published import Board, made_here, published, to_json
+from supple_lab.arena.published import Board, made_here, published, seconds_by_problem, to_json
 from supple_lab.arena.repeat import repeat
-from supple_lab.arena.score import Standing, agreement, standings
+from supple_lab.arena.score import Cell, Standing, agreement, standings
 from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device
 from supple_lab.commands.messages import print_damage, print_failures, print_notes
 from supple_lab.commands.run import check_data
@@ -75,7 +76,7 @@ class Arena(Command):
         entries = self.entries(names, alone=board is None)
         contests, left_out = suitable(self.chosen_problems(), entries, self.scale, device=self.device)
         check_data(contest.draws[0] for contest in contests)
-        self.print_plan(contests, left_out)
+        self.print_plan(contests, left_out, board)
         store, started, remarks = Store.create(self.out), time.monotonic(), left_out
         if board is not None and ALL not in names:
             remarks.append(repeat(board, store, self.executor(store)))
@@ -145,13 +146,15 @@ class Arena(Command):
         except EngineMissing as error:
             raise BadUsage(str(error)) from error
 
-    def print_plan(self, contests: Sequence[Contest], left_out: Sequence[str]) -> None:
+    def print_plan(self, contests: Sequence[Contest], left_out: Sequence[str], board: Board | None) -> None:
         """Say how many runs there are and how long they take, before the first."""
         for reason in left_out:
             print_note(reason)
         (num_draws, num_seeds), unit = BUDGETS[self.scale], "GPU" if self.device == "cuda" else "core"
         entries, problems = ({getattr(contest, part).name for contest in contests} for part in ("entry", "problem"))
-        hours = (num_draws + num_seeds) * sum(one.problem.seconds[self.scale] for one in contests) / 3600
+        measured = seconds_by_problem(board) if board else {}
+        seconds = sum(measured.get(one.problem.name, one.problem.seconds[self.scale]) for one in contests)
+        hours = (num_draws + num_seeds) * seconds / 3600
         print(
             f"{len(contests) * (num_draws + num_seeds):,} runs: {len(entries)} entries, {len(problems)} problems, "
             f"{num_draws} draws and {num_seeds} seeds each; about {hours:.2g} hours of one {unit}.",
@@ -200,11 +203,16 @@ def suitable(
     return contests, left_out
 
 
+def shown(cell: Cell | None) -> str:
+    """The relative score; nothing if the entry was not run, or the reference learned nothing."""
+    return "" if cell is None or math.isnan(cell.relative) else f"{cell.relative:.2f}{' *' if cell.tied else ''}"
+
+
 def print_standings(order: Sequence[Standing], *, title: str) -> None:
     names = [problem.name for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
     rows = [
         [one.entry, f"{one.mean_rank:.1f}", f"{one.without[0]:.1f} to {one.without[1]:.1f}"]
-        + [f"{cell.relative:.2f}{' *' if cell.tied else ''}" if (cell := one.cells.get(name)) else "" for name in names]
+        + [shown(one.cells.get(name)) for name in names]
         for one in order
     ]
     print_table(["entry", "mean rank", "less a problem", *names], rows, title=title)
