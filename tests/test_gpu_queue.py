@@ -12,6 +12,7 @@ import pytest
 from supple_lab import registry
 from supple_lab.cli import command_of
 from supple_lab.data.idx import MNIST
+from supple_lab.data.standardised import Standardised
 from supple_lab.paper.study import Study
 from supple_lab.store.store import Store
 
@@ -103,7 +104,7 @@ def test_runs_whose_data_are_elsewhere_can_be_left_out(tmp_path, monkeypatch, mi
     monkeypatch.setattr(MNIST, "check_here", lambda self: None)
     monkeypatch.setenv("SUPPLE_DATA", str(tmp_path))
     left = queue.with_data(missing)
-    assert {spec.problem.dataset for specs in left.values() for spec in specs} == {MNIST()}
+    assert {spec.problem.dataset for specs in left.values() for spec in specs} == {MNIST(), Standardised(of=MNIST())}
     assert all(left[wanted] == missing[wanted] for wanted in queue.QUEUE if wanted.study == "trainability")
 
 

@@ -70,11 +70,13 @@ class Grid:
     def condition(self, order: StudyOptions) -> Condition:
         rows = [Setting(method, RATE) for method in self.methods]
         names = dict.fromkeys([*(order.methods or [row.method.name for row in rows]), *order.also])
+        own, every = ({one.name for grid in grids for one in grid.methods} for grids in ((self,), GRIDS))
+        elsewhere = every - own  # methods of other grids alone
         return Condition(
             label=self.label,
             problem=Supervised(scenario=self.scenarios.at(order.scale), dataset=self.datasets.at(order.scale)),
             model=self.models.at(order.scale),
-            given=tuple(setting for name in names for setting in settings_of(name, rows)),
+            given=tuple(setting for name in names if name not in elsewhere for setting in settings_of(name, rows)),
         )
 
 

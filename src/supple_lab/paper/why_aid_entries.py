@@ -76,9 +76,10 @@ WITH_STRENGTH: Mapping[str, Callable[[float], Method]] = {
 }
 WITHOUT: Mapping[str, Method] = {"vanilla": Vanilla(), "prelu": UsePReLU(), "layer_norm": UseLayerNorm()}
 ENTRIES = (*WITHOUT, *WITH_STRENGTH)
-# Learning rates of entries with a strength, and of those without, which have four times as many.
+# Learning rates of entries with a strength, and of those without, which have four times as many: between the two rates,
+# or, if there is one, around it, which is their advantage.
 ONE_RATE, TWO_RATES = (1e-3,), (1e-3, 1e-4)  # the paper's
-MANY = {ONE_RATE: (1e-4, 3e-4, 1e-3, 3e-3), TWO_RATES: (5e-5, 1e-4, 2e-4, 3e-4, 5e-4, 1e-3, 2e-3, 3e-3)}
+MANY = {ONE_RATE: (1e-4, 3e-4, 1e-3, 3e-3), TWO_RATES: (1e-4, 1.4e-4, 2e-4, 2.7e-4, 3.7e-4, 5e-4, 7e-4, 1e-3)}
 
 
 class Task(NamedTuple):
