@@ -41,7 +41,7 @@ from torch import Tensor, nn
 import supple
 from supple.unchanged import undisturbed
 
-NUM_STAGES, STAGE_STEPS, READINGS = 6, 180, 3  # readings of training forwards a stage
+NUM_STAGES, STAGE_STEPS, READINGS = 8, 180, 3  # readings of training forwards a stage
 NUM_IMAGES, BATCH = 256, 32
 GAP = {"steps": 120, "seeds": 3, "lr": 3e-3}  # for every training alike, whatever its own learning rate
 NUM_STATES, NUM_ACTIONS, NUM_INPUTS, DISCOUNT = 64, 4, 32, 0.9
@@ -67,7 +67,7 @@ REGIMES = {
     "rate_too_low": Regime(lr=(1e-6, 1e-5)),
     "rate_too_high": Regime(lr=(3e-2, 1e-1)),
     "forgetting": Regime(lr=(1e-3, 3e-3), stages="classes"),
-    "worn": Regime(lr=(5e-3, 1e-2), stages="labels", reuse=8),
+    "worn": Regime(lr=(1e-2, 2e-2), stages="labels", reuse=8),
     "dead": Regime(lr=(3e-4, 1e-3), damage="dead"),
     "saturated": Regime(lr=(3e-4, 1e-3), damage="saturated", activation=nn.Tanh),
     "rank": Regime(lr=(3e-4, 1e-3), damage="rank"),
@@ -157,14 +157,13 @@ def damage_(network: nn.Module, kind: str, share: float) -> None:
         if kind == "dead":
             bias[:count] = -100.0
         elif kind == "saturated":
-            weight[:count] *= 100.0
             bias[:count] = 100.0
         elif kind == "rank":
             left, values, right = torch.linalg.svd(weight.flatten(1), full_matrices=False)
             values[max(1, round((1.0 - share) * len(values))) :] = 0.0
             weight.copy_((left * values @ right).view_as(weight))
         elif kind == "growth":
-            weight *= 10.0**share
+            weight *= 3.0**share
 
 
 # Problems: the data of a stage for the gap, and the losses that a training goes through.
@@ -314,7 +313,7 @@ def train(configuration: Configuration, seed: int, *, num_stages: int = NUM_STAG
     for number in range(num_stages):
         stage, after = (stage_of(configuration, n, seed) for n in (number, number + 1))
         if regime.damage and number:
-            damage_(network, regime.damage, number / (NUM_STAGES - 1))
+            damage_(network, regime.damage, min(1.0, number / (NUM_STAGES - 2)))  # whole in the last two
         monitor = supple.Monitor(network, every=STAGE_STEPS // READINGS)
         for loss in itertools.islice(stage.losses(network), STAGE_STEPS):
             optimizer.zero_grad()
