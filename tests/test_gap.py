@@ -155,6 +155,12 @@ def test_verdict_of_curves(model, fresh, verdict):
     assert ("not ruled out" in str(gap)) == (verdict == "plastic")
 
 
+def test_text_warns_of_a_model_that_comes_down_from_far_above():
+    assert "above the loss with which fresh networks start" in str(
+        judged_by(curves(1e4, [9.0, 9.0]), curves(2.0, [0.1, 0.1]))
+    )
+
+
 def test_quantiles_of_student():
     assert pytest.approx([t.ppf(0.975, df=df) for df in range(1, 31)], abs=5e-4) == T
 

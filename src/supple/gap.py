@@ -57,6 +57,9 @@ ADVICE: dict[Verdict, str] = {
 }
 UNSURE = "The interval reaches above 0.5, so plasticity loss is not ruled out. Try more seeds."
 BEHIND = "It still learns, yet ends above a fresh network. Watch the value from stage to stage."
+WORSE = (
+    "It falls, yet ends above the loss with which fresh networks start: value alone would flatter it. Read the level."
+)
 RANDOM = "The targets were random labels in place of the data's own: another question."
 EXAMPLES = {
     "fresh": "that makes a network, e.g. lambda: Net(64, 10)",
@@ -100,7 +103,7 @@ class PlasticityGap:
         lines += [RANDOM] if self.targets == "random" else []
         advice = ADVICE[self.verdict]
         if self.verdict == "plastic" and self.level_interval[0] > 0.0:
-            advice = BEHIND
+            advice = BEHIND if self.level_interval[0] <= 1.0 else WORSE
         if self.verdict == "plastic" and self.interval[1] > 0.5:
             advice = UNSURE
         return "\n  ".join((*lines, advice))
