@@ -20,6 +20,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
 from supple.activations import relative
+from supple.fields import shown
 from supple.metrics.observe import Observation, run_batch, singular_values, undisturbed
 from supple.metrics.rank import EffectiveRank, srank
 from supple.metrics.sites import (
@@ -65,9 +66,13 @@ class Task:
 
     def value(self, output: Any) -> Tensor | None:
         """The loss; the output of a language model may hold its own. None if there is none."""
-        found = getattr(output, "loss", None) if self.loss is None else self.loss(output, self.targets)
-        if isinstance(found, Tensor) and found.numel() != 1:
-            raise ValueError(f"diagnose's loss must return one number; got a tensor of shape {tuple(found.shape)}.")
+        if self.loss is None:
+            own = getattr(output, "loss", None)
+            return own if isinstance(own, Tensor) else None
+        found = self.loss(output, self.targets)
+        if not isinstance(found, Tensor) or found.numel() != 1:
+            got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else shown(found)
+            raise ValueError(f"diagnose's loss must return one number as a tensor; got {got}.")
         return found
 
 
