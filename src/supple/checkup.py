@@ -45,7 +45,7 @@ Loss = Callable[[Any, Any], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class BatchLoss:
     """A batch and the loss on it, of output and targets; without targets it is of output and batch."""
 
     inputs: Inputs
@@ -53,7 +53,7 @@ class Task:
     loss: Loss | None
 
     @classmethod
-    def of(cls, batch: Any, loss: Loss | None) -> "Task":
+    def of(cls, batch: Any, loss: Loss | None) -> "BatchLoss":
         if isinstance(batch, Tensor | dict | UserDict):
             return cls(inputs=batch, targets=batch, loss=loss)
         if isinstance(batch, tuple | list) and len(batch) == 2:
@@ -143,7 +143,7 @@ class Checkup:
     loss: float
 
 
-def check_up(model: nn.Module, task: Task) -> Checkup:
+def check_up(model: nn.Module, task: BatchLoss) -> Checkup:
     """Run the batch forward, and backward if there is a loss. The model is left as it was."""
     args, kwargs = arguments_of(task.inputs)
     parameters = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
@@ -227,7 +227,9 @@ def step_of(
     return {name: own.detach() - at.parameters[name].detach() for name, own in copies.items()}
 
 
-def losses_along(model: nn.Module, task: Task, step: Mapping[str, Tensor], multiples: Sequence[float]) -> list[float]:
+def losses_along(
+    model: nn.Module, task: BatchLoss, step: Mapping[str, Tensor], multiples: Sequence[float]
+) -> list[float]:
     """Return the loss after these multiples of the step."""
     args, kwargs = arguments_of(task.inputs)
     own = {name: p for name, p in model.named_parameters() if plain_name(name) in step}

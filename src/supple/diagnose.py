@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from supple.attach import unwrapped
-from supple.checkup import Checkup, Loss, Numbers, Task, check_up, losses_along, remembered_gradients, step_of
+from supple.checkup import BatchLoss, Checkup, Loss, Numbers, check_up, losses_along, remembered_gradients, step_of
 from supple.fresh_networks import Fresh, check_same_make, fresh_networks
 from supple.learner import check_optimizer
 from supple.metrics.observe import eager
@@ -188,7 +188,7 @@ def diagnose(
     optimizer = unwrapped(optimizer)
     if optimizer is not None:
         check_optimizer(optimizer, model)
-    task = Task.of(batch, loss)
+    task = BatchLoss.of(batch, loss)
     others: list[Checkup] = []
     trials: list[list[float]] = []
     with kept_default_generators(), undisturbed(), torch.inference_mode(mode=False):
