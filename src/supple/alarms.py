@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from supple.monitor_table import LayerRow, Reading
 
 # By number: the change from which on a layer is watched, and that from which on a loss of plasticity is likely. Not yet
-# chosen from a set of trainings. On digits the worst of 25 healthy ones (MLPs, CNNs, a ResNet, a ViT; batches of 16 and
-# 64; 93% or more) had lost 0.42 of a layer's units (0.22 at batches of 64) and 0.26 of its directions, its weights had
-# grown by 1.5. Three MLPs that random labels ruined: 0.64 to 1.00, 0.41 to 1.00, 2.6 to 4.7.
+# chosen from a set of trainings. Of 19 healthy ones on digits (MLPs, a CNN, a ResNet, a ViT; batches of 16 or 64; 93%
+# or more) the worst had lost 0.42 of a layer's units (0.22 at batches of 64) and 0.26 of its directions, and its
+# weights had grown by 1.5. Three MLPs that random labels ruined: 0.64 to 1.00, 0.41 to 1.00, 2.6 to 4.7.
 RULES = {
     "dormant": (0.5, 0.75),  # share of the units that fired
     "saturated": (0.5, 0.75),  # share of the units that changed sign
@@ -31,7 +31,7 @@ NEXT = {
     WATCH: "Next: supple.diagnose",
     LIKELY: "Next: supple.plasticity_gap",
 }
-BASIS = "compared with the start, step {steps}; how often this is wrong has not been measured yet"
+BASIS = "compared with the readings of step {steps}; how often this is wrong has not been measured yet"
 
 
 @dataclass(frozen=True, kw_only=True)

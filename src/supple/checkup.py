@@ -20,6 +20,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
 from supple.activations import relative
+from supple.fields import shown
 from supple.metrics.observe import Observation, run_batch, singular_values, undisturbed
 from supple.metrics.rank import EffectiveRank, srank
 from supple.metrics.sites import (
@@ -44,7 +45,7 @@ Loss = Callable[[Any, Any], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class BatchLoss:
     """A batch and the loss on it, of output and targets; without targets it is of output and batch."""
 
     inputs: Inputs
@@ -52,7 +53,7 @@ class Task:
     loss: Loss | None
 
     @classmethod
-    def of(cls, batch: Any, loss: Loss | None) -> "Task":
+    def of(cls, batch: Any, loss: Loss | None) -> "BatchLoss":
         if isinstance(batch, Tensor | dict | UserDict):
             return cls(inputs=batch, targets=batch, loss=loss)
         if isinstance(batch, tuple | list) and len(batch) == 2:
@@ -65,9 +66,13 @@ class Task:
 
     def value(self, output: Any) -> Tensor | None:
         """The loss; the output of a language model may hold its own. None if there is none."""
-        found = getattr(output, "loss", None) if self.loss is None else self.loss(output, self.targets)
-        if isinstance(found, Tensor) and found.numel() != 1:
-            raise ValueError(f"diagnose's loss must return one number; got a tensor of shape {tuple(found.shape)}.")
+        if self.loss is None:
+            own = getattr(output, "loss", None)
+            return own if isinstance(own, Tensor) else None
+        found = self.loss(output, self.targets)
+        if not isinstance(found, Tensor) or found.numel() != 1:
+            got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else shown(found)
+            raise ValueError(f"diagnose's loss must return one number as a tensor; got {got}.")
         return found
 
 
@@ -138,7 +143,7 @@ class Checkup:
     loss: float
 
 
-def check_up(model: nn.Module, task: Task) -> Checkup:
+def check_up(model: nn.Module, task: BatchLoss) -> Checkup:
     """Run the batch forward, and backward if there is a loss. The model is left as it was."""
     args, kwargs = arguments_of(task.inputs)
     parameters = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
@@ -222,7 +227,9 @@ def step_of(
     return {name: own.detach() - at.parameters[name].detach() for name, own in copies.items()}
 
 
-def losses_along(model: nn.Module, task: Task, step: Mapping[str, Tensor], multiples: Sequence[float]) -> list[float]:
+def losses_along(
+    model: nn.Module, task: BatchLoss, step: Mapping[str, Tensor], multiples: Sequence[float]
+) -> list[float]:
     """Return the loss after these multiples of the step."""
     args, kwargs = arguments_of(task.inputs)
     own = {name: p for name, p in model.named_parameters() if plain_name(name) in step}
