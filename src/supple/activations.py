@@ -51,9 +51,17 @@ class Activation:
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """How its functions and methods are written in code: relu, relu_, gelu."""
-        written = ((name, value) for library in (F, torch) for name, value in vars(library).items())
-        functions = dict.fromkeys(name for name, value in written if any(value is own for own in self.functions))
-        return (*functions, *self.methods)
+        places = sorted(place for function in self.functions for place in places_in_torch().get(id(function), ()))
+        return (*dict.fromkeys(name for _, name in places), *self.methods)
+
+
+@functools.cache
+def places_in_torch() -> dict[int, list[tuple[int, str]]]:
+    """Where torch.nn.functional and torch have each value, and under which names; once for all activations."""
+    places: dict[int, list[tuple[int, str]]] = {}
+    for place, (name, value) in enumerate([*vars(F).items(), *vars(torch).items()]):
+        places.setdefault(id(value), []).append((place, name))
+    return places
 
 
 def never(module: nn.Module) -> bool:
