@@ -13,7 +13,7 @@ test: check  ## lint, type-check and every test that is quick
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: check  ## the slow tests too, and those of the libraries supple works with, where these install
-	@$(MAKE) --no-print-directory .venv/integrations .venv/docs || echo "Tests of what is missing are skipped."
+	@$(MAKE) --no-print-directory .venv/integrations .venv/docs .venv/clusters || echo "Tests of what is missing are skipped."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 mutate: .venv/mutate  ## plant small errors and see whether a test fails: docs/mutation.md; goes on where it was stopped
@@ -35,9 +35,13 @@ conversion-table: .venv/dev .venv/integrations  ## docs/conversion.md anew, from
 	@PYTHONPATH=tests $(BIN)/python tools/conversion_table.py > .venv/conversion.md
 	@mv .venv/conversion.md docs/conversion.md
 
-dist: .venv/dev  ## the source distribution and the wheel in dist/
-	@rm -rf dist build/lib build/bdist.*
-	@$(BIN)/python -m build --quiet
+dist: .venv/dist  ## in dist/: the sources, a wheel for every platform, and on Linux one with the C kernel
+	@rm -rf dist build
+	@SUPPLE_PURE=1 $(BIN)/python -m build --quiet --no-isolation
+	@$(BIN)/python -m build --quiet --no-isolation --outdir build/native
+	@for wheel in build/native/*-linux_*.whl; do \
+	  if [ -e "$$wheel" ]; then PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist "$$wheel"; \
+	  else echo "No wheel with the C kernel: it needs Linux and a C compiler."; fi; done
 	@ls dist
 
 clean:

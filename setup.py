@@ -1,6 +1,10 @@
-"""Builds the optional CPU kernel: plain C, loaded by ctypes, so that it needs no Python headers and no torch."""
+"""Builds the optional CPU kernel: plain C, loaded by ctypes, so that it needs no Python headers and no torch.
+
+With SUPPLE_PURE=1 it is left out, and the wheel fits every platform.
+"""
 
 import hashlib
+import os
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -49,4 +53,7 @@ LIBRARY = Extension(
     optional=True,
 )
 
-setup(ext_modules=[LIBRARY], cmdclass={"build_ext": BuildLibrary, "bdist_wheel": LibraryWheel})
+setup(
+    ext_modules=[] if os.environ.get("SUPPLE_PURE") else [LIBRARY],
+    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": LibraryWheel},
+)

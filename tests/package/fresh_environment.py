@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-SOURCES = ("src", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+SOURCES = ("src", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "Makefile")
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Environment:
         return cls(folder)
 
     def install(self, wheel: Path) -> None:
-        """Install the wheel, without what it requires."""
+        """Install a wheel or a source distribution, without what it requires."""
         pip = [sys.executable, "-m", "pip", "--python", self.folder / "bin" / "python", "install", "--quiet"]
-        subprocess.run([*pip, "--no-deps", "--no-index", wheel], check=True)
+        subprocess.run([*pip, "--no-deps", "--no-index", "--no-build-isolation", wheel], check=True)
 
     def run(self, *command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the environment away from the checkout."""
@@ -85,16 +85,30 @@ def link_(package: str, folder: Path) -> None:
 
 def build_wheel(folder: Path, *, compiler: str | None = None) -> Path:
     """The wheel of the checkout, made from its source distribution, which so proves to be whole."""
-    source = folder / "checkout"
-    source.mkdir(parents=True)
-    for name in SOURCES:
-        origin = ROOT / name
-        if origin.is_dir():
-            shutil.copytree(origin, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so"))
-        else:
-            shutil.copy(origin, source / name)
     environment = {**os.environ, "CC": compiler} if compiler else None
+    source = copied_checkout(folder / "checkout")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", source]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return next((folder / "dist").glob("*.whl"))
+
+
+def make_dist(folder: Path) -> list[Path]:
+    """What `make dist` makes of the checkout with the tools of this environment."""
+    source = copied_checkout(folder / "checkout")
+    command = ["make", "--old-file=.venv/dist", "dist", f"BIN={Path(sys.executable).parent}"]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return list((source / "dist").iterdir())
+
+
+def copied_checkout(folder: Path) -> Path:
+    """The files that packages are made of, and nothing that was built before."""
+    folder.mkdir(parents=True)
+    for name in SOURCES:
+        origin = ROOT / name
+        if origin.is_dir():
+            shutil.copytree(origin, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so"))
+        else:
+            shutil.copy(origin, folder / name)
+    return folder

@@ -1,4 +1,7 @@
-"""Runs on SLURM, with a stand-in for its commands: job arrays, and jobs that are queued again when preempted."""
+"""Runs on SLURM: job arrays, and jobs that are queued again when preempted.
+
+Most tests have a stand-in for SLURM's commands; those of `make test-all` that can have a real one have it.
+"""
 
 import os
 import signal
@@ -8,6 +11,8 @@ import time
 
 import pytest
 import slurm_stand_in
+from namespace import run_in_namespace, why_not_slurm
+from programs import write_program
 
 from small_runs import logs_of, small_spec, unbroken_logs
 from supple_lab.run.recorder import CheckpointInterval
@@ -147,3 +152,50 @@ def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setattr(slurm_engine, "find_spec", lambda name: None)
     with pytest.raises(EngineMissing, match=r"pip install -e '\.\[slurm\]' in a checkout"):
         Slurm.check_installed()
+
+
+def test_cluster_without_accounting_is_watched_by_its_queue(tmp_path, cluster):
+    from submitit.slurm.slurm import SlurmExecutor
+
+    from supple_lab.sweep.remote.slurm_job import QueueExecutor, QueueWatcher, executor_class
+
+    assert executor_class() is SlurmExecutor
+    write_program(cluster / "sacct", "raise SystemExit('Slurm accounting storage is disabled')")
+    assert executor_class() is QueueExecutor
+    watcher = QueueWatcher()
+    for job in ("7_0", "7_1", "7_2"):
+        watcher.register_job(job)
+    write_program(cluster / "squeue", "print('7_0|RUNNING|here\\n7_1|CANCELLED|here')")
+    assert [watcher.is_done(job) for job in ("7_0", "7_1", "7_2")] == [False, True, True]  # squeue forgot the last
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "restarts"),
+    [
+        ("requeue", 1),
+        ("term", 0),  # the worker writes a checkpoint and ends; the job starts another
+        ("usr2", 1),
+        ("preempt", 1),  # by a partition that comes first
+    ],
+)
+def test_run_on_a_real_slurm_equals_an_inline_run_whatever_happens_to_its_job(tmp_path, fault, restarts):
+    out = tmp_path / "out"
+    printed = run_in_namespace("slurm_faults.py", str(out), fault, why_not=why_not_slurm)
+    assert printed.splitlines()[-1] == f"ended: done; restarts: {restarts}"
+    spec = small_spec(num_stages=15, epochs=20)
+    assert logs_of(Store.open(out), spec) == unbroken_logs(tmp_path / "inline", spec)
+
+
+@pytest.mark.slow
+def test_cancelled_job_of_a_real_slurm_without_accounting_is_told_and_its_run_stays_resumable(tmp_path):
+    printed = run_in_namespace("slurm_faults.py", str(tmp_path / "out"), "cancel", why_not=why_not_slurm)
+    assert "gave no answer" in printed.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_study_runs_on_a_real_slurm(tmp_path):
+    out = tmp_path / "out"
+    printed = run_in_namespace("slurm_faults.py", str(out), "quickstart", why_not=why_not_slurm)
+    assert f"page: {out}/report/index.html" in printed
+    assert [run.state for run in Store.open(out).runs()] == ["done"] * 3

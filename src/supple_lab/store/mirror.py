@@ -16,7 +16,6 @@ from supple_lab.store.checkpoint import checkpoint_files
 
 RECORDS, STATUS, CHECKPOINT = "records.jsonl", "status.json", "checkpoint-"
 FIRST = ("spec.json", RECORDS, "epochs.jsonl")  # what is copied before the checkpoints, and they before the status
-ERRORS = (OSError, RuntimeError, ValueError)  # what fsspec's file systems raise when the other side is away
 
 Amount = tuple[bool, int, int, bool]
 
@@ -62,7 +61,9 @@ class Mirror:
     def _told(self, what: str, folder: Path) -> Iterator[None]:
         try:
             yield
-        except ERRORS as error:
+        except StorageError:  # of the disk here
+            raise
+        except Exception as error:  # of each file system's own kind: botocore's have no base but this
             path = self._path(folder, "")
             raise StorageError(
                 f"cannot {what} {path}: {error}. What is on this machine is whole; the same command goes on."

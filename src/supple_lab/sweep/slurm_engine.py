@@ -86,9 +86,9 @@ class Slurm(Executor):
             give_up(futures, "the sweep was stopped; the run stays resumable.")
 
     def _submitit(self) -> Any:
-        import submitit
+        from supple_lab.sweep.remote.slurm_job import executor_class
 
-        executor = submitit.SlurmExecutor(self.store.root / "slurm", max_num_timeout=MAX_TIMES_OUT_OF_TIME)
+        executor = executor_class()(self.store.root / "slurm", max_num_timeout=MAX_TIMES_OUT_OF_TIME)
         size = Job.of(self).runs_at_once
         wanted: dict[str, Any] = {"job_name": "supple", "time": DEFAULT_MINUTES, "cpus_per_task": size}
         wanted["array_parallelism"] = max(1, self.jobs // size)

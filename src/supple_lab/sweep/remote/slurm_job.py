@@ -1,8 +1,15 @@
-"""A SLURM job: one run after the other, or as many at once as share a GPU, in worker processes on SLURM's node."""
+"""A SLURM job: one run after the other, or as many at once as share a GPU, in worker processes on SLURM's node.
 
+And how its driver watches it on a cluster without accounting, which has no sacct to ask.
+"""
+
+import shutil
+import subprocess
 from dataclasses import dataclass
+from typing import Any
 
 from submitit.core.utils import DelayedSubmission
+from submitit.slurm.slurm import SlurmExecutor, SlurmInfoWatcher, SlurmJob
 
 from supple_lab.spec import RunSpec
 from supple_lab.sweep.executor import Job
@@ -30,3 +37,30 @@ class RunsOfAJob:
     def checkpoint(self) -> DelayedSubmission:
         """What submitit sends when it was told that the node is taken away, or that time is up."""
         return DelayedSubmission(self)
+
+
+class QueueWatcher(SlurmInfoWatcher):
+    """Asks squeue, which forgets a job minutes after its end."""
+
+    def _make_command(self) -> list[str] | None:
+        asked = super()._make_command()
+        return asked and ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i|%T|%N"]
+
+    def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
+        queue = string if isinstance(string, str) else string.decode()
+        forgotten = {job: {"State": "FORGOTTEN"} for job in self._registered}
+        return forgotten | super().read_info(f"JobID|State|NodeList\n{queue}")
+
+
+class QueuedJob(SlurmJob[Any]):
+    watcher = QueueWatcher(delay_s=60)
+
+
+class QueueExecutor(SlurmExecutor):
+    job_class = QueuedJob
+
+
+def executor_class() -> type[SlurmExecutor]:
+    """submitit's own if the cluster keeps accounts; else one that asks the queue."""
+    accounts = shutil.which("sacct") and subprocess.run(["sacct", "--jobs=1"], capture_output=True).returncode == 0
+    return SlurmExecutor if accounts else QueueExecutor

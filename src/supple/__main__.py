@@ -1,0 +1,27 @@
+"""`python -m supple`: the versions, kernels and devices that a bug report needs."""
+
+import platform
+
+import torch
+
+from supple import kernels
+from supple.version import __version__
+
+
+def summary() -> str:
+    """A few lines on what is here. What is missing is said, never an error."""
+    system = f"{platform.system()} {platform.machine()}"
+    devices = [f"cpu ({torch.get_num_threads()} threads)"]
+    devices += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    devices += ["mps"] if torch.backends.mps.is_available() else []
+    return "\n".join(
+        [
+            f"supple {__version__}, torch {torch.__version__}, Python {platform.python_version()}, {system}",
+            *(f"kernel of {line}" for line in kernels.describe().splitlines()),
+            f"devices: {', '.join(devices)}",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    print(summary())
