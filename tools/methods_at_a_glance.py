@@ -50,7 +50,7 @@ Costs are measured on a quiet machine by the same command on each device, then t
 
 ```
 supple bench methods --device cpu --seconds 120 --json docs/results/methods/cpu.json
-supple bench methods --device cuda --seconds 120 --json docs/results/methods/cuda.json
+supple bench methods --device cuda --seconds 12 --json docs/results/methods/cuda.json
 python tools/methods_at_a_glance.py
 ```
 

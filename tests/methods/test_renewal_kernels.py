@@ -23,7 +23,9 @@ ADAMS = {
     "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
     "amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True, eps=1e-3),
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, betas=(0.5, 0.9)),
-    "tensor": lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-2, device=p[0].device), capturable=p[0].is_cuda),
+    "tensor": lambda p: torch.optim.Adam(
+        p, lr=torch.tensor(1e-2, device=p[0].device), eps=1e-4, capturable=p[0].is_cuda
+    ),
     "lasting": lambda p: torch.optim.Adam(p, lr=1e-2, betas=(0.9, 0.9999999)),
 }
 

@@ -34,10 +34,10 @@ def choose_kernel(
     real = at < num_units
     ages = tl.load(age + at, mask=real, other=0) + 1
     active = tl.load(activity + at, mask=real, other=0.0) * activity_scale
-    worth = tl.load(outgoing + at, mask=real, other=0.0) * outgoing_scale
-    new = (active.to(tl.float64) * worth.to(tl.float64)).to(tl.float32)  # rounded: no part of the next sum
+    new = active * (tl.load(outgoing + at, mask=real, other=0.0) * outgoing_scale)
     before = tl.load(utility + at, mask=real, other=0.0)
-    now = before + tl.where(tl.abs(new) < float("inf"), new - before, 0.0) * WEIGHT
+    # First what is a number, then the difference: so the product is rounded, and not one operation with it.
+    now = before + (tl.where(tl.abs(new) < float("inf"), new, before) - before) * WEIGHT
     mature = real & (ages > maturity)
     num_mature = tl.sum(mature.to(tl.int32), axis=0).to(tl.float64)
     funds = tl.load(budget) + num_mature * tl.full([], RATE, tl.float64)
