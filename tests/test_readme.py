@@ -12,17 +12,18 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 def test_readme_code_runs_as_written(capsys):
     namespace: dict[str, object] = {}
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
     for block in BLOCKS:
         exec(block, namespace)
     printed = capsys.readouterr().out
     assert "AID(p=0.9)" in printed
     assert "dormant" in printed
+    assert "plastic: value" in printed  # of the gap
 
 
 def weights_after(method: str) -> torch.Tensor:
     """All weights after the README's loop with another method, in stages of 5 steps."""
-    use, loop = BLOCKS
+    use, loop, _ = BLOCKS
     short = loop.replace("* 200", "* 5").replace("CBP(replacement_rate=1e-4)", method)
     assert short.count("* 5") == short.count(method) == 1
     namespace: dict[str, object] = {}
