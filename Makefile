@@ -2,6 +2,7 @@
 # checkout may lie anywhere, under a path with spaces too.
 PYTHON ?= python3
 BIN := .venv/bin
+CONSTRAINTS ?= constraints.txt
 INSTALLED_BY := pyproject.toml constraints.txt setup.py src/supple/version.py src/supple/kernels/cpu.c src/supple/kernels/pool.h src/supple/kernels/renewal.c
 
 .PHONY: demo test test-all mutate check format docs conversion-table dist clean
@@ -55,5 +56,5 @@ clean:
 
 .venv/%: .venv/python-found $(INSTALLED_BY)
 	@echo "Installing supple[$*] into .venv (minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' --constraint constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' --constraint $(CONSTRAINTS)
 	@touch $@
