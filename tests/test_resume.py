@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from slowly import slow
 from small_runs import (
     AT_EVERY_STEP,
     PERIODIC,
@@ -75,24 +76,42 @@ def assert_resumes(tmp_path, spec, *, at_step, interval=AT_EVERY_STEP):
     assert not store.folder(spec).set_aside()  # the checkpoint was gone on from
 
 
+def is_quick(method) -> bool:
+    """Whether it acts in a training; of those that are but an activation, one speaks for all."""
+    return bool(type(method).acts_in()) or method.name == "aid"
+
+
 @pytest.mark.parametrize(
     "method",
-    [*(cls() for cls in METHODS.values()), *PERIODIC],
-    ids=lambda method: f"{method.name}{'_every' * (method in PERIODIC)}",
+    [
+        pytest.param(
+            method,
+            marks=() if is_quick(method) else pytest.mark.slow,
+            id=f"{method.name}{'_every' * (method in PERIODIC)}",
+        )
+        for method in [*(cls() for cls in METHODS.values()), *PERIODIC]
+    ],
 )
 def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, method):
     spec = small_spec(method, num_stages=4, epochs=6)
     assert_resumes(tmp_path, spec, at_step=59)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.acts_in()])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("cbp", "redo", "s_ewc", "trac") else pytest.mark.slow)
+        for name, cls in METHODS.items()
+        if cls.acts_in()
+    ],
+)
 def test_every_method_resumes_where_each_stage_has_a_new_optimizer(tmp_path, name):
     spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=64), METHODS[name]())
     assert_resumes(tmp_path, spec, at_step=21)
 
 
 @pytest.mark.parametrize("scenario", SMALL_SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.99])
+@pytest.mark.parametrize("share", [0.6, *map(slow, (0.0, 0.3, 0.99))])
 def test_every_scenario_resumes_anywhere(tmp_path, scenario, share):
     spec = small_scenario_spec(scenario, METHODS["cbp"]())
     facts = spec.problem.dataset.facts

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from plain_training import METHODS, same_weights
 from torch import nn
 
+from slowly import slow
 from supple import AID, Learner, attach, convert
 from supple.methods import HareTortoise, ReDo, UseAID
 from timm_shim import declare_operators
@@ -287,7 +288,7 @@ def test_one_part_alone_has_a_method_and_the_other_trains_as_before(kind):
     assert callback.plasticity.num_acts == [callback.plasticity.num_steps]
 
 
-@pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp"])
+@pytest.mark.parametrize("name", ["cbp", slow("l2_init"), slow("s_ewc")])
 def test_callback_trains_td3_as_attached_methods_do(name):
     model, method = sac(TD3), METHODS[name]
     model.learn(80, callback=[PlasticityCallback(method, part=part) for part in ("actor", "critic")])

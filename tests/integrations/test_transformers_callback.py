@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from plain_training import CLIP, METHODS, RATE, batches, examples, network, same_weights, train_plainly
 from torch import nn
 
+from slowly import slow
 from supple import attach
 from supple.methods import CBP, DASH, HareTortoise, L2Init, ReDo, UseAID, Vanilla
 from timm_shim import declare_operators
@@ -111,7 +112,7 @@ def test_gradients_are_edited_once_per_step_when_batches_are_accumulated(tmp_pat
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(model.net.parameters(), plain.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("name", ["s_ewc", "cbp", "redo", "shrink_perturb"])
+@pytest.mark.parametrize("name", ["cbp", *map(slow, ("s_ewc", "redo", "shrink_perturb"))])
 def test_resumed_training_equals_an_unbroken_one(name, tmp_path):
     def callback():
         return PlasticityCallback(METHODS[name], epochs_per_stage=2)
@@ -138,7 +139,7 @@ class Interrupt(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", ["s_ewc", "cbp", "shrink_perturb"])
+@pytest.mark.parametrize("name", ["shrink_perturb", slow("s_ewc"), slow("cbp")])
 def test_the_same_callback_resumed_after_an_interrupt_equals_an_unbroken_training(name, tmp_path):
     def callback():
         return PlasticityCallback(METHODS[name], epochs_per_stage=2)

@@ -85,7 +85,7 @@ def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        ({"scale": "huge"}, "smoke, quick, paper; got 'huge'"),
+        ({"scale": "huge"}, "smoke, quick, paper, full; got 'huge'"),
         ({"precision": "half"}, "fp32, tf32, bf16; got 'half'"),
         ([], "order must be a StudyOptions"),
         (7, "got 7"),

@@ -251,8 +251,14 @@ OFTEN = [method for method in PERIODIC if method.name != "full_reset"]  # which 
 
 @pytest.mark.parametrize(
     "method",
-    [*(cls() for name, cls in sorted(METHODS.items()) if name != "chain"), *OFTEN],
-    ids=lambda method: f"{method.name}{'_every' * (method in OFTEN)}",
+    [
+        pytest.param(
+            method,
+            marks=() if type(method).acts_in() or method.name == "aid" else pytest.mark.slow,
+            id=f"{method.name}{'_every' * (method in OFTEN)}",
+        )
+        for method in [*(cls() for name, cls in sorted(METHODS.items()) if name != "chain"), *OFTEN]
+    ],
 )
 def test_every_method_runs(tmp_path, method):
     spec = chain_spec(method, num_iterations=1)

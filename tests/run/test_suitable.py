@@ -49,7 +49,13 @@ def spec_of(scenario: Scenario, *, dataset=LARGE_DIGITS, model: Model | None = N
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("model", [MLP(), CNN(), ResNet18(), VGG16()], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, marks=() if model.name in ("mlp", "cnn") else pytest.mark.slow, id=model.name)
+        for model in (MLP(), CNN(), ResNet18(), VGG16())
+    ],
+)
 def test_every_method_suits_every_network_and_scenario(method, model):
     for name, scenario in registry.known(Scenario).items():
         check_suitable(
@@ -57,6 +63,7 @@ def test_every_method_suits_every_network_and_scenario(method, model):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_suits_a_language_model(method):
     check_suitable(small_text_spec(METHODS[method]()), device="cpu")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from supple import units
+from supple import learner
 from supple.methods.activations import UseAID
 from supple.methods.cbp import CBP
 from supple.methods.redo import ReDo
@@ -43,13 +43,13 @@ def test_measured_runs_equal_the_runs_alone(tmp_path):
 
 
 def test_nothing_is_captured_while_a_run_traces_its_network(tmp_path, monkeypatch):
-    original, seen = units.trace_units, []
+    original, seen = learner.trace_units, []
 
     def trace_units(*arguments):
         seen.append(ONE_CAPTURE.locked())
         return original(*arguments)
 
-    monkeypatch.setattr(units, "trace_units", trace_units)
+    monkeypatch.setattr(learner, "trace_units", trace_units)
     assert execute(small_spec(CBP(), num_stages=1), Store.create(tmp_path)) == "done"
     assert seen == [True]
 

@@ -18,6 +18,9 @@ MAX_REPLAY_RATIO = 1_000  # more is a slip: with a batch of 32, each step would 
 METRICS: tuple[Metric, ...] = (DormantRatio(), SaturatedShare(), SignEntropy(), EffectiveRank())
 
 
+Boundaries = Literal["updates", "iterations"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class DQN(Problem):
     """Steps are the agent's, four frames each in Atari. Defaults are the paper's, or Dopamine's if it is silent.
@@ -47,8 +50,7 @@ class DQN(Problem):
     act_mode: Mode = "eval"  # of the network while it acts; the paper (appendix H): train destabilises
     target_mode: Mode = "eval"  # of the target network; the paper is silent
     metrics: tuple[Metric, ...] = METRICS  # measured at the end of each iteration
-    # iterations: boundaries are where these end, and boundary_period has no effect
-    boundaries: Literal["updates", "iterations"] = field(default="updates", metadata={"later": True})
+    boundaries: Boundaries = field(default="updates", metadata={"later": True})  # iterations: where these end
 
     def __post_init__(self) -> None:
         counts = ("num_iterations", "steps_per_iteration", "steps_per_segment", "evaluation_steps", "num_decay_steps")
