@@ -30,7 +30,7 @@ class TrainingAccuracy(Metric):
         generator = torch.Generator(task.inputs.device).manual_seed(0)
         with undisturbed(model), mask_stream(generator):
             model.train()
-            number = -(-len(task.targets) // self.batch_size)  # of about one size: norms refuse one of one
+            number = -(-len(task.targets) // self.batch_size)  # batches of about one size: norms refuse one sample
             batches = zip(task.inputs.tensor_split(number), task.targets.tensor_split(number), strict=True)
             correct = [(model(inputs).argmax(-1) == targets).sum() for inputs, targets in batches]
         return {"training_accuracy": torch.stack(correct).sum().item() / len(task.targets)}
