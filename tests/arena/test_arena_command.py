@@ -2,13 +2,13 @@
 
 import itertools
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from supple_lab import cli
-from supple_lab.arena import published as published_module
 from supple_lab.arena.published import from_json, to_json
 from supple_lab.run.run import execute
 
@@ -88,27 +88,54 @@ def results_in(out):
     return from_json((out / "report" / "arena.json").read_text()).results
 
 
-def test_a_strangers_file_is_run_alone_and_placed_among_the_published(tmp_path, capsys, monkeypatch):
+def test_a_strangers_file_is_run_alone_and_placed_among_the_published(tmp_path):
     assert cli.supple([*SMOKE, "--methods", "aid", "--out", str(tmp_path / "theirs"), "--quiet"]) == 0
-    theirs = (tmp_path / "theirs" / "report" / "arena.json").read_text()
-    (tmp_path / "published").mkdir()
-    (tmp_path / "published" / "smoke.json").write_text(theirs)
-    monkeypatch.setattr(published_module, "FOLDER", tmp_path / "published")
-    (tmp_path / "mine.py").write_text(MINE)
-    line = [*SMOKE, "--plugin", tmp_path / "mine.py", "--out", tmp_path / "mine"]
-    done = subprocess.run(
-        [sys.executable, "-c", PUBLISHED_THERE.format(tmp_path / "published"), *line],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_mine(tmp_path, *SMOKE)
     assert "4 runs: 1 entries" in done.stdout
     assert "This machine repeats the published runs: 4 of 4 are equal" in done.stdout
+    assert "besides" not in done.stdout
     for name in ("mine", "aid", "vanilla", "full_reset"):
         assert f"\n{name} " in done.stdout
     own = json.loads((tmp_path / "mine" / "report" / "arena.json").read_text())
     assert [one["entry"] for one in own["contests"]] == ["mine"]
     assert all(1e-4 <= setting["mine.strength"] <= 1e-2 for setting in own["contests"][0]["settings"])
+
+
+def test_on_a_problem_that_is_not_published_the_reference_is_run_besides(tmp_path):
+    assert cli.supple([*SMOKE, "--methods", "aid", "--out", str(tmp_path / "theirs"), "--quiet"]) == 0
+    done = run_mine(tmp_path, *SMOKE, "label_noise")
+    said = "Not published: label_noise; full_reset and vanilla are run there besides"
+    assert done.stdout.index(said) < done.stdout.index("16 runs: 3 entries, 2 problems")
+    own = [(one.problem, one.entry) for one in results_in(tmp_path / "mine")]
+    besides = [("label_noise", name) for name in ("full_reset", "vanilla", "mine")]
+    assert own == [("random_labels", "mine"), *besides]
+    page = (tmp_path / "mine" / "report" / "arena.html").read_text()
+    for shown in (done.stdout, page):
+        assert "Mean ranks are without label_noise" in shown
+        assert "not on all problems" not in shown  # aid is on all that count
+
+
+def test_an_entry_on_one_problem_of_several_has_no_mean_rank(tmp_path):
+    both = [*SMOKE, "label_noise"]
+    assert cli.supple([*both, "--methods", "aid", "--out", str(tmp_path / "theirs"), "--quiet"]) == 0
+    done = run_mine(tmp_path, *SMOKE)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("mine "))
+    assert line.split()[1] == "–"
+    page = (tmp_path / "mine" / "report" / "arena.html").read_text()
+    assert "– not on all problems" in done.stdout
+    assert "mean rank: not on all problems" in page
+
+
+def run_mine(folder, *line):
+    """A plugin's method, in a process in which the runs in theirs are the published ones."""
+    (folder / "published").mkdir()
+    shutil.copy(folder / "theirs" / "report" / "arena.json", folder / "published" / "smoke.json")
+    (folder / "mine.py").write_text(MINE)
+    code = PUBLISHED_THERE.format(folder / "published")
+    line = [sys.executable, "-c", code, *line, "--plugin", folder / "mine.py", "--out", folder / "mine"]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return done
 
 
 PUBLISHED_THERE = (

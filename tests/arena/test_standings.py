@@ -1,12 +1,16 @@
 """The rules of the arena on numbers made by hand: the choice, the relative score, ties, ranks, agreement."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from supple_lab.arena.contest import WORST, ArenaRun, ContestResult, choose
+from supple_lab.arena.problems import PROBLEMS
 from supple_lab.arena.score import agreement, ranks_of, standings
+
+PUBLISHED = ("random_labels", "permuted_inputs", "growing_data", "label_noise")
 
 
 def run(*score: float, state: str = "done", seconds: float = 1.0) -> ArenaRun:
@@ -89,3 +93,38 @@ def test_agreement_is_the_correlation_of_ranks():
     assert agreement(order(*names), order(*names)) == (pytest.approx(1.0), 4)
     assert agreement(order(*names), order(*reversed(names))) == (pytest.approx(-1.0), 4)
     assert agreement(order(*names), order("full_reset", "vanilla")) is None
+
+
+def test_only_entries_on_all_problems_have_a_mean_rank():
+    made = [result(name, *scores) for name, scores in (("full_reset", (0.9, 0.91, 0.9)), ("vanilla", (0.5, 0.5, 0.51)))]
+    made += [replace(one, problem="label_noise") for one in made] + [result("aid", 0.95, 0.95, 0.96)]
+    order = standings(made)
+    assert [(one.entry, one.mean_rank) for one in order] == [("full_reset", 1.5), ("vanilla", 2.5), ("aid", None)]
+    assert (order[-1].without, order[-1].cells["random_labels"].rank) == (None, 1.0)
+    assert [one.mean_rank for one in standings(made, counted={"random_labels"})] == [1.0, 2.0, 3.0]
+    assert agreement(order, order) is None  # two that have a rank
+
+
+@pytest.mark.parametrize(
+    ("problem", "scale", "chance"),
+    [
+        *((name, scale, 0.1) for name in PUBLISHED for scale in ("smoke", "quick", "full")),
+        ("new_classes", "smoke", 0.1),  # the later of two stages has all ten classes
+        ("new_classes", "quick", (1 / 6 + 1 / 8 + 1 / 10) / 3),
+        ("new_classes", "full", (1 / 60 + 1 / 70 + 1 / 80 + 1 / 90 + 1 / 100) / 5),
+        ("renamed_actions", "smoke", 0.109375),
+        ("renamed_actions", "quick", 0.0555419921875),
+        ("renamed_actions", "full", (1 - 4**-12) / 36),
+    ],
+)
+def test_chance_is_that_of_the_scale(problem, scale, chance):
+    (own,) = (one for one in PROBLEMS if one.name == problem)
+    assert own.chance(scale) == pytest.approx(chance)
+
+
+def test_scores_are_measured_from_the_chance_of_their_scale():
+    (own,) = (one for one in PROBLEMS if one.name == "new_classes")
+    made = [result("full_reset", 0.9, 0.9, problem="new_classes")]
+    made.append(result("vanilla", own.chance("full"), own.chance("full"), problem="new_classes"))
+    cells = {one.entry: one.cells["new_classes"] for one in standings(made, scale="full")}
+    assert cells["vanilla"].relative == pytest.approx(0.0)

@@ -26,6 +26,7 @@ def page(
         board=board,
         budget=BUDGETS[board.scale],
         problems=problems,
+        chances=[problem.chance(board.scale) for problem in problems],
         networks=[problem.network(board.scale) for problem in problems],
         rows=rows,
         runs=strict(runs),

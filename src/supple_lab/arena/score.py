@@ -7,7 +7,8 @@ Ranks, problem by problem: the best entry and all whose difference from it by se
 tied and share the mean of their places; then the best of the rest and those tied with it, and so on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,11 @@ from scipy import stats
 
 from supple_lab.arena.contest import WORST, ContestResult
 from supple_lab.arena.entries import BASELINE, REFERENCE
-from supple_lab.arena.problems import PROBLEMS
+from supple_lab.arena.problems import PROBLEMS, Scale
 from supple_lab.results.intervals import mean_interval
 
 Interval = tuple[float, float]
-CHANCE = {problem.name: problem.chance for problem in PROBLEMS}
+BY_NAME = {problem.name: problem for problem in PROBLEMS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +43,14 @@ class Standing:
 
     entry: str
     cells: Mapping[str, Cell]  # by problem
-    mean_rank: float
-    without: Interval  # lowest and highest mean rank with one problem left out
+    mean_rank: float | None  # None if it was not run on all problems that count
+    without: Interval | None  # lowest and highest mean rank with one problem left out
 
 
-def scores_of(result: ContestResult) -> np.ndarray:
+def scores_of(result: ContestResult, chance: float) -> np.ndarray:
     """A number a seed; a run that diverged or failed learned nothing."""
     later = np.array([run.later_score for run in result.seeds])
-    return np.where(later == WORST, CHANCE[result.problem], later)
+    return np.where(later == WORST, chance, later)
 
 
 def ranks_of(scores: Mapping[str, np.ndarray]) -> dict[str, tuple[float, int]]:
@@ -72,24 +73,30 @@ def is_tied(best: np.ndarray, other: np.ndarray) -> bool:
     return bool(np.all(differences == 0.0)) or interval is None or interval[0] <= 0.0 <= interval[1]
 
 
-def standings(results: Iterable[ContestResult]) -> list[Standing]:
-    """All entries, the lowest mean rank first; without the problems on which the reference was not run."""
+def standings(
+    results: Iterable[ContestResult], *, scale: Scale = "quick", counted: Collection[str] | None = None
+) -> list[Standing]:
+    """All entries, the lowest mean rank first; without the problems on which the reference was not run.
+
+    counted: problems that the mean rank is of, so that all entries are compared on the same; None: all.
+    """
     by_problem: dict[str, dict[str, ContestResult]] = {}
     for result in results:
         by_problem.setdefault(result.problem, {})[result.entry] = result
     cells: dict[str, dict[str, Cell]] = {}
-    for problem, entered in by_problem.items():
-        if REFERENCE in entered:
-            for entry, cell in cells_of(entered).items():
-                cells.setdefault(entry, {})[problem] = cell
-    return sorted((standing_of(entry, own) for entry, own in cells.items()), key=lambda one: one.mean_rank)
+    shown = {problem: entered for problem, entered in by_problem.items() if REFERENCE in entered}
+    for problem, entered in shown.items():
+        for entry, cell in cells_of(entered, BY_NAME[problem].chance(scale)).items():
+            cells.setdefault(entry, {})[problem] = cell
+    ranked = [problem for problem in shown if counted is None or problem in counted]
+    order = [standing_of(entry, own, ranked) for entry, own in cells.items()]
+    return sorted(order, key=lambda one: math.inf if one.mean_rank is None else one.mean_rank)
 
 
-def cells_of(entered: Mapping[str, ContestResult]) -> dict[str, Cell]:
+def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, Cell]:
     """Every entry on one problem."""
-    scores = {entry: scores_of(result) for entry, result in entered.items()}
+    scores = {entry: scores_of(result, chance) for entry, result in entered.items()}
     ranks, reference = ranks_of(scores), entered[REFERENCE]
-    chance = CHANCE[reference.problem]
     unit = float(scores[REFERENCE].mean()) - chance
     unit = unit if unit > 0.0 else float("nan")  # where the reference learns nothing, nothing can be said
     seconds = {entry: float(np.median([run.seconds for run in result.seeds])) for entry, result in entered.items()}
@@ -114,8 +121,10 @@ def relative_training(result: ContestResult, reference: ContestResult, chance: f
     return (float(np.mean(own)) - chance) / (float(np.mean(fresh)) - chance) if own and fresh else None
 
 
-def standing_of(entry: str, cells: Mapping[str, Cell]) -> Standing:
-    ranks = [cell.rank for cell in cells.values()]
+def standing_of(entry: str, cells: Mapping[str, Cell], ranked: Sequence[str]) -> Standing:
+    ranks = [cells[problem].rank for problem in ranked if problem in cells]
+    if not ranks or len(ranks) < len(ranked):
+        return Standing(entry=entry, cells=cells, mean_rank=None, without=None)
     others = [np.mean(ranks[:i] + ranks[i + 1 :]) for i in range(len(ranks))] if len(ranks) > 1 else ranks
     return Standing(
         entry=entry, cells=cells, mean_rank=float(np.mean(ranks)), without=(float(min(others)), float(max(others)))
@@ -124,7 +133,9 @@ def standing_of(entry: str, cells: Mapping[str, Cell]) -> Standing:
 
 def agreement(first: Sequence[Standing], second: Sequence[Standing]) -> tuple[float, int] | None:
     """Spearman's correlation of the mean ranks of the entries that both have, and their number; None below three."""
-    ours, theirs = ({one.entry: one.mean_rank for one in standing} for standing in (first, second))
+    ours, theirs = (
+        {one.entry: one.mean_rank for one in standing if one.mean_rank is not None} for standing in (first, second)
+    )
     both = [entry for entry in ours if entry in theirs]
     if len(both) < 3:
         return None

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,11 +73,15 @@ class Arena(Command):
         if not names and board is not None:
             self.show(board, board.results, run_here=())
             return DONE
-        entries = self.entries(names, alone=board is None)
-        contests, left_out = suitable(self.chosen_problems(), entries, self.scale, device=self.device)
+        problems = self.chosen_problems()
+        pairs = [(problem, entry) for problem in problems for entry in self.entries(names, problem, board)]
+        contests, remarks = suitable((Contest(*pair, self.scale) for pair in pairs), device=self.device)
+        lacking = [problem.name for problem in problems if missing(problem, board)]
+        if board is not None and ALL not in names and lacking:
+            remarks.append(f"Not published: {', '.join(lacking)}; {REFERENCE} and {BASELINE} are run there besides.")
         check_data(contest.draws[0] for contest in contests)
-        self.print_plan(contests, left_out, board)
-        store, started, remarks = Store.create(self.out), time.monotonic(), left_out
+        self.print_plan(contests, remarks, board)
+        store, started = Store.create(self.out), time.monotonic()
         if board is not None and ALL not in names:
             remarks.append(repeat(board, store, self.executor(store)))
             print(remarks[-1], flush=True)
@@ -119,11 +123,11 @@ class Arena(Command):
             remarks=remarks,
         )
 
-    def entries(self, names: Sequence[str], *, alone: bool) -> list[Entry]:
+    def entries(self, names: Sequence[str], problem: ArenaProblem, board: Board | None) -> list[Entry]:
         """What is run; the reference and the baseline besides, if there are no published runs of them."""
         if not names or ALL in names:
             return every_entry()
-        return entries_of([REFERENCE, BASELINE, *names] if alone else names)
+        return entries_of([*missing(problem, board), *names])
 
     def chosen_problems(self) -> list[ArenaProblem]:
         known = {problem.name: problem for problem in PROBLEMS}
@@ -146,10 +150,10 @@ class Arena(Command):
         except EngineMissing as error:
             raise BadUsage(str(error)) from error
 
-    def print_plan(self, contests: Sequence[Contest], left_out: Sequence[str], board: Board | None) -> None:
+    def print_plan(self, contests: Sequence[Contest], remarks: Sequence[str], board: Board | None) -> None:
         """Say how many runs there are and how long they take, before the first."""
-        for reason in left_out:
-            print_note(reason)
+        for remark in remarks:
+            print_note(remark)
         (num_draws, num_seeds), unit = BUDGETS[self.scale], "GPU" if self.device == "cuda" else "core"
         entries, problems = ({getattr(contest, part).name for contest in contests} for part in ("entry", "problem"))
         measured = seconds_by_problem(board) if board else {}
@@ -171,36 +175,44 @@ class Arena(Command):
         remarks: Sequence[str] = (),
     ) -> None:
         """Print the standings and write the page."""
-        if not (order := standings(results)):
+        counted = {one.problem for one in (taken.results if taken else results)}
+        if not (order := standings(results, scale=self.scale, counted=counted)):
             print_note(f"no problem has runs of {REFERENCE} that have all ended, and scores are beside those.")
             return
-        remarks = [*remarks, *self.agreements(order)]
+        apart = [name for name in problems_in(order) if name not in counted]
+        found = self.agreements(order)
+        if apart:
+            found.append(f"Mean ranks are without {', '.join(apart)}: the published entries were not run there.")
         print_standings(order, title=f"Arena, {board.scale} scale: 0 is chance, 1 a fresh network tuned alike")
         (path := self.out / "report" / "arena.html").parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, page(order, board, run_here=run_here, taken=taken, remarks=remarks).encode())
-        print(*self.agreements(order), f"page: {path.resolve()}", sep="\n")
+        atomic_write(path, page(order, board, run_here=run_here, taken=taken, remarks=[*remarks, *found]).encode())
+        print(*found, f"page: {path.resolve()}", sep="\n")
 
     def agreements(self, order: Sequence[Standing]) -> list[str]:
         """How far the ranks of the other scale agree, if its runs are published."""
         other = None if self.scale == "smoke" else published("full" if self.scale == "quick" else "quick")
-        found = agreement(order, standings(other.results)) if other else None
+        found = agreement(order, standings(other.results, scale=other.scale)) if other else None
         if other is None or found is None:
             return []
         return [f"Rank correlation (Spearman) with {other.scale} scale: {found[0]:.2f} over {found[1]} entries."]
 
 
-def suitable(
-    problems: Sequence[ArenaProblem], entries: Sequence[Entry], scale: Scale, *, device: str
-) -> tuple[list[Contest], list[str]]:
-    """The contests that can be held, problem after problem, and a sentence for each that cannot."""
-    contests, left_out = [], []
-    for contest in (Contest(problem, entry, scale) for problem in problems for entry in entries):
+def missing(problem: ArenaProblem, board: Board | None) -> list[str]:
+    """Which of the reference and the baseline have no published runs on a problem."""
+    known = {one.entry for one in board.results if one.problem == problem.name} if board else set()
+    return [name for name in (REFERENCE, BASELINE) if name not in known]
+
+
+def suitable(contests: Iterable[Contest], *, device: str) -> tuple[list[Contest], list[str]]:
+    """The contests that can be held, and a sentence for each that cannot."""
+    held, left_out = [], []
+    for contest in contests:
         try:
             check_suitable(contest.draws[0], device=device)
-            contests.append(contest)
+            held.append(contest)
         except Unsuitable as error:
             left_out.append(f"{contest.entry.name} is left out of {contest.problem.name}: {error}")
-    return contests, left_out
+    return held, left_out
 
 
 def shown(cell: Cell | None) -> str:
@@ -208,12 +220,21 @@ def shown(cell: Cell | None) -> str:
     return "" if cell is None or math.isnan(cell.relative) else f"{cell.relative:.2f}{' *' if cell.tied else ''}"
 
 
+def problems_in(order: Sequence[Standing]) -> list[str]:
+    return [problem.name for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
+
+
+def ranks_shown(one: Standing) -> list[str]:
+    """The mean rank and its range; dashes if the entry has none."""
+    if one.mean_rank is None or one.without is None:
+        return ["–", "–"]
+    return [f"{one.mean_rank:.1f}", f"{one.without[0]:.1f} to {one.without[1]:.1f}"]
+
+
 def print_standings(order: Sequence[Standing], *, title: str) -> None:
-    names = [problem.name for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
-    rows = [
-        [one.entry, f"{one.mean_rank:.1f}", f"{one.without[0]:.1f} to {one.without[1]:.1f}"]
-        + [shown(one.cells.get(name)) for name in names]
-        for one in order
-    ]
+    names = problems_in(order)
+    rows = [[one.entry, *ranks_shown(one), *(shown(one.cells.get(name)) for name in names)] for one in order]
     print_table(["entry", "mean rank", "less a problem", *names], rows, title=title)
     print("* tied with the best of the problem")
+    if order[-1].mean_rank is None:
+        print("– not on all problems")
