@@ -31,10 +31,10 @@ def mlp(activation=nn.ReLU, num_inputs=64, width=64):
 class Transformer(nn.Module):
     """A sequence of 8 numbers, named as language models name their inputs."""
 
-    def __init__(self):
+    def __init__(self, activation=None):
         super().__init__()
-        self.embed = nn.Linear(8, 16)
-        layer = nn.TransformerEncoderLayer(16, 2, 32, activation=nn.GELU(), batch_first=True, norm_first=True)
+        self.embed, activation = nn.Linear(8, 16), activation or nn.GELU()
+        layer = nn.TransformerEncoderLayer(16, 2, 32, activation=activation, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
         self.head = nn.Linear(16, 10)
 
@@ -224,13 +224,15 @@ def test_what_is_fresh_is_taken_from_what_is_at_hand():
 
 def test_causes_that_could_not_be_asked_for_are_listed_with_the_reason():
     network = mlp()
+    adam = torch.optim.Adam(network.parameters())
     sgd, lbfgs = torch.optim.SGD(network.parameters()), torch.optim.LBFGS(network.parameters())
     of_steps = {"learning rate too high", "learning rate too low", "stale optimizer state"}
     for options, wanted, reason in (
-        ({}, of_steps, "pass loss="),
+        ({}, of_steps, "pass optimizer=, the one that trains the model, and loss="),
         ({"loss": F.cross_entropy}, of_steps, "pass optimizer="),
         ({"optimizer": sgd}, of_steps, "pass loss="),
         ({"loss": F.cross_entropy, "optimizer": sgd}, {"stale optimizer state"}, "SGD holds no second moments"),
+        ({"loss": F.cross_entropy, "optimizer": adam}, {"stale optimizer state"}, "Adam has made no step yet"),
         ({"loss": F.cross_entropy, "optimizer": lbfgs}, of_steps, "LBFGS "),
     ):
         found = supple.diagnose(network, DIGITS, **options)
@@ -239,6 +241,74 @@ def test_causes_that_could_not_be_asked_for_are_listed_with_the_reason():
         assert f"Not asked: {', '.join(cause for cause in ORDER if cause in wanted)}"[:30] in str(found)
     found = supple.diagnose(nn.Sequential(nn.Linear(64, 10)), DIGITS, loss=F.cross_entropy, optimizer=None)
     assert "no activation module was found" in found.not_asked["dead units"]
+
+
+class Functional(nn.Module):
+    """Its activations are no modules."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.last(F.relu(self.second(F.relu(self.first(x)))))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 10)
+
+    def forward(self, x):
+        return self.head(self.cell(x)[0][:, -1])
+
+
+@pytest.mark.parametrize("make", [Functional, lambda: Transformer(F.relu), Recurrent])
+def test_network_whose_units_cannot_be_seen_is_not_called_healthy(make):
+    batch = DIGITS if make is Functional else (IMAGES[:32].view(-1, 8, 8), LABELS[:32])
+    found = supple.diagnose(make(), batch, fresh=make, loss=F.cross_entropy)
+    assert (found.cause, found.evidence) == (NOTHING, {})
+    text = " ".join(str(found).split())
+    assert "Nothing found among what could be asked" in text
+    assert "no layer is far" not in text
+    assert "Not asked: dead units, saturation, rank collapse: no activation module" in text
+
+
+def test_inputs_of_layers_count_if_units_cannot_be_seen():
+    torch.manual_seed(0)
+    network = Functional()
+    trained(network, torch.optim.Adam(network.parameters(), lr=3e-3), num_steps=400)
+    assert supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy).evidence == {}
+    with torch.no_grad():
+        network.second.weight.copy_(torch.outer(torch.ones(64), torch.rand(64)))
+    found = supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy)
+    assert found.cause == "rank collapse"
+    assert found.evidence["rank collapse"].startswith("The input of layer last has ")
+    with torch.no_grad():
+        network.first.bias.fill_(-100.0)
+    found = supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy)
+    assert found.cause == "dead units"
+    assert (
+        "The input of layer second is 0 for the whole batch; in fresh networks it has " in found.evidence["dead units"]
+    )
+
+
+class Cubed(nn.Module):
+    """No activation that is known."""
+
+    def forward(self, x):
+        return F.relu(x) ** 3
+
+
+def test_activations_of_own_classes_are_named_by_sites():
+    network = mlp(Cubed)
+    with torch.no_grad():
+        edit_bias(network)
+    found = supple.diagnose(network, DIGITS, fresh=lambda: mlp(Cubed), sites=(name for name in ("1", "3")))
+    assert found.cause == "dead units"
+    assert found.layers["0"].now["dead"] >= 0.75
+    with pytest.raises(LookupError, match="no module named 'act'"):
+        supple.diagnose(network, DIGITS, sites=["act"])
 
 
 def test_dict_is_given_by_name_and_its_loss_is_of_output_and_batch():

@@ -141,6 +141,8 @@ NAN = math.nan
         ((0.12, [0.12, 0.12, 0.12]), (2.0, [0.11, 0.11, 0.11]), "nothing to learn"),  # 0.5% of the way
         ((0.2, [0.2, 0.2, 0.2]), (2.0, [0.11, 0.11, 0.11]), "plasticity lost"),
         ((2.0, [2.0, 2.0, 2.0]), (2.0, [0.1, 2.0, 1.5]), "not decided"),
+        ((2.3, [2.3, 2.3, 2.3]), (2.3, [2.0, 2.1, 2.2]), "not decided"),  # dead, or there is little to learn
+        ((0.15, [0.15, 0.15, 0.15]), (2.0, [0.1, 0.15, 0.1]), "nothing to learn"),  # 2% of the way, and at most 6%
         ((2.0, [2.0, 2.0, 2.0]), (2.0, [2.0, 2.0, 2.0]), "not decided"),
         ((2.0, [NAN, NAN, NAN]), (2.0, [0.1, 0.2, 0.1]), "plasticity lost"),  # what diverged did not learn
         ((NAN, [NAN, NAN, NAN]), (2.0, [0.1, 0.2, 0.1]), "plasticity lost"),
@@ -310,6 +312,19 @@ def test_converted_networks_draw_the_same_masks_in_model_and_fresh():
     assert len(set(gap.curves["model"][:, -1].tolist())) == 3
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_fresh_networks_take_the_dtypes_of_the_model(dtype):
+    def loss(output, y):
+        dtypes.add(output.dtype)
+        return F.cross_entropy(output, y)
+
+    dtypes, template = set(), mlp()
+    data = [(x.to(dtype), y) for x, y in digits(0, 100)]
+    gap_of(mlp().to(dtype), fresh=lambda: template, data=data, loss=loss, steps=12, seeds=2)
+    assert dtypes == {dtype}
+    assert template[0].weight.dtype == torch.float32  # what fresh gave is not changed
+
+
 def test_frozen_parts_stay_frozen_in_the_copies():
     network, given = mlp(), []
     network[0].requires_grad_(False)
@@ -390,6 +405,8 @@ def test_plot_shows_both_and_the_verdict():
     [
         ({"fresh": lambda: mlp(8)}, r"'0.weight' has the shape \(8, 64\) there, and \(32, 64\) in the model"),
         ({"fresh": lambda: mlp()[:3]}, "'4.weight' has the shape None there"),
+        ({"fresh": lambda: convert(mlp(), AID(p=0.9))}, "'1' is AID there, and ReLU in the model"),
+        ({"fresh": lambda: mlp().append(nn.ReLU())}, "'5' is ReLU there, and missing in the model"),
         ({"fresh": mlp()}, "plasticity_gap's fresh must be a function that makes a network"),
         ({"fresh": lambda: 3}, "must make a new network, an nn.Module; it gave 3, an int"),
         ({"data": []}, "data hold no batch"),

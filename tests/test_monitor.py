@@ -241,7 +241,7 @@ CHANGES = {
     ),
     "a quarter dead": (
         biases(*[DEAD] * 4, *[ALIVE] * 12),
-        "healthy: no layer is far from where it was at step 1",
+        "healthy: no layer is far from where it was at step 1; if it was bad then, supple.diagnose shows it",
         ["compared with the readings of step 1; how often this is wrong has not been measured yet"],
         ["warning"],
     ),

@@ -137,4 +137,5 @@ def headline(alarms: Sequence[Alarm], early: Sequence[Reading], *, num_readings:
         return f"{start}: {worst.change}. {NEXT[worst.level]}"
     if not early or num_readings < 2:
         return "no verdict yet: later readings are compared with the first"
-    return f"healthy: no layer is far from where it was at step {early[0].step}"
+    start = f"healthy: no layer is far from where it was at step {early[0].step}"
+    return f"{start}; if it was bad then, supple.diagnose shows it"

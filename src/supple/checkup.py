@@ -143,11 +143,11 @@ class Checkup:
     loss: float
 
 
-def check_up(model: nn.Module, task: BatchLoss) -> Checkup:
+def check_up(model: nn.Module, task: BatchLoss, *, sites: Sequence[str] | None = None) -> Checkup:
     """Run the batch forward, and backward if there is a loss. The model is left as it was."""
     args, kwargs = arguments_of(task.inputs)
     parameters = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
-    with still(model), torch.enable_grad(), contextlib.closing(SiteRecorder(model)) as recorder:
+    with still(model), torch.enable_grad(), contextlib.closing(SiteRecorder(model, sites)) as recorder:
         with contextlib.closing(Watch(recorder)) as watch:
             loss = task.value(run_batch(recorder, args, kwargs))
         found: Sequence[Tensor | None] = ()

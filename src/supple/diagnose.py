@@ -6,7 +6,7 @@ Every rule compares with the range of the fresh networks on the same batch.
 import math
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -47,6 +47,7 @@ ORDER = (  # what is the cause of others comes first; a step too high keeps on k
     "stale optimizer state",
     "learning rate too low",
 )
+OF_UNITS = ("dead units", "saturation", "rank collapse")
 OF_STEPS = ("learning rate too high", "learning rate too low", "stale optimizer state")
 TINY = 1e-30  # keeps a division from zero
 NOTHING, NOT_ASKED = "nothing found", "not asked"
@@ -92,9 +93,11 @@ CONSEQUENCES = {
     "learning rate too high": "Such steps undo what was learned, and kill units.",
     "learning rate too low": "It learns, but too slowly to be seen.",
 }
-HEALTHY = (
-    "Nothing found: no layer is far from fresh networks. If it does badly on earlier data, that is forgetting; if new "
-    "data differ from old, data shift. Neither is plasticity loss, which supple.plasticity_gap measures directly."
+HEALTHY = "Nothing found: no layer is far from fresh networks."
+UNITS_UNSEEN = "Nothing found among what could be asked; what was not stands below."
+ELSEWHERE = (
+    "If it does badly on earlier data, that is forgetting; if new data differ from old, data shift. Neither is "
+    "plasticity loss, which supple.plasticity_gap measures directly."
 )
 WIDTH, NAME_WIDTH = 100, 15
 COLUMNS = {
@@ -153,9 +156,9 @@ class Diagnosis:
                     if remedy.from_start == from_start
                 ]
                 said += [f"{when}:{''.join(lines_to_type)}"] if lines_to_type else []
-            said.append("Forgetting and data shift are no plasticity loss: supple.plasticity_gap tells them apart.")
+            said.append("Forgetting and data shift are no plasticity loss: supple.plasticity_gap distinguishes them.")
         elif self.cause == NOTHING:
-            said.append(HEALTHY)
+            said.append(f"{UNITS_UNSEEN if self.not_asked.keys() & set(OF_UNITS) else HEALTHY} {ELSEWHERE}")
         for reason in dict.fromkeys(self.not_asked.values()):
             causes = ", ".join(cause for cause, why in self.not_asked.items() if why == reason)
             said.append(f"Not asked: {causes}: {reason}")
@@ -171,6 +174,7 @@ def diagnose(
     fresh: Fresh | None = None,
     loss: Loss | None = None,
     optimizer: torch.optim.Optimizer | None = None,
+    sites: Iterable[str] | None = None,
 ) -> Diagnosis:
     """Look for the cause of a network's loss of plasticity, layer by layer beside fresh networks on the same batch.
 
@@ -179,6 +183,7 @@ def diagnose(
         to the optimizer, else copies started by ``reset_parameters``.
     loss: of output and targets; of output and batch if the batch is no pair. An output that holds its loss needs none.
     optimizer: that trains the model; its next step is tried on copies.
+    sites: names of the activation modules, if they are of your own classes; by default all that are known.
 
     The model, its modes, statistics, gradients, the optimizer and all random states are left as they were.
     """
@@ -188,11 +193,11 @@ def diagnose(
     optimizer = unwrapped(optimizer)
     if optimizer is not None:
         check_optimizer(optimizer, model)
-    task = BatchLoss.of(batch, loss)
+    task, names = BatchLoss.of(batch, loss), None if sites is None else tuple(sites)
     others: list[Checkup] = []
     trials: list[list[float]] = []
     with kept_default_generators(), undisturbed(), torch.inference_mode(mode=False):
-        own = check_up(model, task)
+        own = check_up(model, task, sites=names)
         not_asked = reasons(own, optimizer)
         networks, compared_with = fresh_networks(model, fresh, optimizer)
         steps = optimizer is not None and bool(own.gradients)
@@ -208,7 +213,7 @@ def diagnose(
                     own.layers[layer]["remembered"] = norm
         for network in networks:
             check_same_make(model, network)
-            others.append(other := check_up(network, task))
+            others.append(other := check_up(network, task, sites=names))
             if optimizer is not None and steps:
                 step = step_of(optimizer, own.parameters, other, is_new=True)
                 trials.append([other.loss, *losses_along(network, task, step, MULTIPLES)])
@@ -233,18 +238,14 @@ def reasons(own: Checkup, optimizer: torch.optim.Optimizer | None) -> dict[str, 
     """Return the causes that cannot be asked for, each with the reason."""
     missing: dict[str, str] = {}
     if not any("rank" in numbers for numbers in own.layers.values()):
-        missing |= dict.fromkeys(("dead units", "saturation", "rank collapse"), NO_SITE.format(model="the model"))
-    if optimizer is None:
-        missing |= dict.fromkeys(
-            (*OF_STEPS, "stale optimizer state"), "pass optimizer=, the one that trains the model."
-        )
-    elif not remembered_gradients(optimizer, own.parameters):
-        missing["stale optimizer state"] = f"{type(optimizer).__name__} holds no second moments."
-    if not own.gradients:
-        missing |= dict.fromkeys(
-            (*OF_STEPS, "stale optimizer state"), "pass loss=, and the batch as (inputs, targets)."
-        )
-    return missing
+        missing |= dict.fromkeys(OF_UNITS, NO_SITE.format(model="the model"))
+    if optimizer is not None and not remembered_gradients(optimizer, own.parameters):
+        has_state = optimizer.state or isinstance(optimizer, torch.optim.SGD)  # plain SGD's stays empty
+        why = "holds no second moments" if has_state else "has made no step yet"
+        missing["stale optimizer state"] = f"{type(optimizer).__name__} {why}."
+    wanted = [] if optimizer is not None else ["optimizer=, the one that trains the model"]
+    wanted += [] if own.gradients else ["loss=, with the batch as (inputs, targets)"]
+    return missing | (dict.fromkeys(OF_STEPS, f"pass {', and '.join(wanted)}.") if wanted else {})
 
 
 def add_steps_(checkup: Checkup, step: Mapping[str, Tensor]) -> None:
@@ -265,6 +266,7 @@ def ranges(layer: str, others: list[Checkup]) -> dict[str, tuple[float, float]]:
 
 def found_in_layers(layers: dict[str, LayerDiagnosis], normed: set[str]) -> dict[str, str]:
     """Return a sentence on the layer in which each cause is worst."""
+    is_unseen = not any("rank" in layer.now for layer in layers.values())  # then the layers' inputs are asked instead
     usual = median([layer.fresh["weight"][1] for layer in layers.values() if "weight" in layer.fresh] or [0.0])
     scores: dict[str, dict[str, float]] = defaultdict(dict)  # by cause and layer; 1 is what the rule says
     for name, layer in layers.items():
@@ -277,6 +279,9 @@ def found_in_layers(layers: dict[str, LayerDiagnosis], normed: set[str]) -> dict
                 scores[cause][name] = lost / RULES[cause]
         if "rank" in now and "rank" in fresh and fresh["rank"][0] > 1:
             scores["rank collapse"][name] = RULES["rank collapse"] * fresh["rank"][0] / max(now["rank"], 1e-9)
+        if is_unseen and "input rank" in now and "input rank" in fresh and fresh["input rank"][0] > 1:
+            cause = "rank collapse" if now["input rank"] else "dead units"
+            scores[cause][name] = RULES["rank collapse"] * fresh["input rank"][0] / max(now["input rank"], 1e-9)
         if "weight" in now and "weight" in fresh:  # a layer that starts small is measured by the others
             grown = now["weight"] / max(fresh["weight"][1], usual, TINY)
             scores["weight growth"][name] = grown / RULES["weight growth"]
@@ -299,6 +304,10 @@ def found_in_layers(layers: dict[str, LayerDiagnosis], normed: set[str]) -> dict
 
 def sentence(cause: str, name: str, layer: LayerDiagnosis, *, is_normed: bool) -> str:
     now, fresh = layer.now, layer.fresh
+    if cause in ("dead units", "rank collapse") and "rank" not in now:
+        now_has = f"has {now['input rank']:.0f} directions" if now["input rank"] else "is 0 for the whole batch"
+        spread = span(fresh["input rank"], ".0f")
+        return f"The input of layer {name} {now_has}; in fresh networks it has {spread} directions."
     if cause == "dead units":
         return (
             f"{now['dead']:.0%} of the units of layer {name} are dead, in fresh networks {span(fresh['dead'], '.0%')}."

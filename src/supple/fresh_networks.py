@@ -1,4 +1,4 @@
-"""Fresh networks: what a network is compared with, made anew, put back to its start, or started again."""
+"""Fresh networks: what a network is compared with, made again, put back to its start, or started again."""
 
 import copy
 import itertools
@@ -37,13 +37,22 @@ def fresh_networks(
 
 
 def made(fresh: Callable[[], nn.Module], *, like: nn.Module) -> Iterator[nn.Module]:
-    first = next(like.parameters())
     for seed in range(NUM_FRESH):
         torch.manual_seed(seed)
         network = fresh()
         if not isinstance(network, nn.Module):
             raise TypeError(f"diagnose's fresh must make an nn.Module; it made {type(network).__name__}.")
-        yield eager(network).to(device=first.device, dtype=first.dtype)
+        yield placed_(eager(network), like=like)
+
+
+def placed_(network: nn.Module, *, like: nn.Module) -> nn.Module:
+    """Move the network to the model's device, and each tensor to the dtype of the model's of that name."""
+    network = network.to(next(like.parameters()).device)
+    tensors = itertools.chain(like.named_parameters(), like.named_buffers())
+    dtypes = {plain_name(name): tensor.dtype for name, tensor in tensors}
+    for name, tensor in itertools.chain(network.named_parameters(), network.named_buffers()):
+        tensor.data = tensor.data.to(dtypes.get(plain_name(name), tensor.dtype))
+    return network
 
 
 def restored(model: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:

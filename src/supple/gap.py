@@ -20,11 +20,13 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from supple.fields import checked, shown
+from supple.fresh_networks import placed_
 from supple.gap_training import (
     Loss,
     MakeNetwork,
     MakeOptimizer,
     Training,
+    copied,
     first_batches,
     new_network,
     with_random_targets,
@@ -44,6 +46,7 @@ QUARTER, HALF = NUM_INTERVALS // 4, NUM_INTERVALS // 2
 # How near to the fresh end is at it, as a share of the fresh networks' way. On digits a network trained as long as
 # fresh ones starts within 0.2% of their end, which itself varies by 0.2% between seeds.
 AT_THE_END = 0.01
+NEAR_THE_END = 0.1  # with a way that may be 0: beyond it a network that does not move would pass for one that arrived
 # Student's t at 97.5%, of 1 to 30 degrees of freedom; with more of them the last one is a little too wide.
 T = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
@@ -53,7 +56,7 @@ ADVICE: dict[Verdict, str] = {
     "plasticity lost": "It no longer learns what a new network learns. Next: supple.diagnose looks for the cause.",
     "plastic": "If training goes badly, the reason is another one: learning rate, forgetting, or the data.",
     "nothing to learn": "It starts where fresh networks end. Ask with data that are new to it, or targets='random'.",
-    "not decided": "Fresh networks do not learn this surely enough to compare. Try more steps, lr='best', more seeds.",
+    "not decided": "What fresh networks gain is too little or too uncertain. Try more steps, lr='best', more seeds.",
 }
 UNSURE = "The interval reaches above 0.5, so plasticity loss is not ruled out. Try more seeds."
 BEHIND = "It still learns, yet ends above a fresh network. Watch the value from stage to stage."
@@ -153,10 +156,11 @@ def plasticity_gap(
 ) -> PlasticityGap:
     """Train copies of the model and fresh networks on the same data, and compare how far they go.
 
-    The verdict is "not decided" if fresh networks gain less than three standard errors; "nothing to learn" if the model
-    starts at the fresh end, within the interval of their difference or 1% of the fresh networks' way; "plasticity lost"
-    if value > 0.5 and level > 0 beyond their intervals; else "plastic". The model, its modes and gradients, and all
-    random states are left as they were.
+    The verdict is "not decided" if fresh networks gain less than three standard errors. It is "nothing to learn" if the
+    model starts at the fresh end: by the mean within 1% of the fresh networks' way, or by an interval that holds 0 and
+    ends within 10% of it; if the interval holds 0 and ends beyond that, "not decided". It is "plasticity lost" if
+    value > 0.5 and level > 0 beyond their intervals; else "plastic". The model, its modes and gradients, and all random
+    states are left as they were.
 
     fresh: makes a new network of the same architecture; seeds are set before each call.
     data: batches (x, y), or dicts of the forward's arguments. The first ``steps`` of them are taken, in an order by
@@ -193,7 +197,8 @@ def plasticity_gap(
                 seed=seed,
                 device=next(model.parameters()).device,
             )
-            found.append([training.curve(lambda: model), training.curve(lambda: new_network(fresh, model))])
+            makers = lambda: copied(model), lambda: placed_(copied(new_network(fresh, model)), like=model)
+            found.append([training.curve(make) for make in makers])
     curves = torch.tensor(found, dtype=torch.float64).unflatten(0, (len(rates), seeds))  # x (model, fresh) x points
     best = counted(curves)[..., -1].mean(1).nan_to_num(math.inf).argmin(0).tolist()
     chosen = (curves[number, :, who] for who, number in enumerate(best))
@@ -207,10 +212,13 @@ def judged(model: Tensor, fresh: Tensor, *, steps: Sequence[int], lr: Rates, tar
     value, interval = ratio(behind[:, -1], way[:, -1])
     level, level_interval = ratio(behind[:, -1], gain[:, -1])
     verdict: Verdict = "plasticity lost" if interval[0] > 0.5 and level_interval[0] > 0.0 else "plastic"
-    if not gain[:, -1].mean() > 3.0 * standard_error(gain[:, -1]):
+    whole, left, width = float(gain[:, -1].mean()), float(way[:, -1].mean()), half_width(way[:, -1])
+    if not whole > 3.0 * standard_error(gain[:, -1]):
         verdict = "not decided"
-    elif not way[:, -1].mean() > max(half_width(way[:, -1]), AT_THE_END * float(gain[:, -1].mean())):
+    elif left <= AT_THE_END * whole or (left <= width and left + width <= NEAR_THE_END * whole):
         verdict, value, interval = "nothing to learn", math.nan, (math.nan, math.nan)
+    elif left <= width:
+        verdict = "not decided"
     return PlasticityGap(
         value=value,
         interval=interval,

@@ -39,9 +39,9 @@ class Training:
     device: torch.device
 
     def curve(self, make: MakeNetwork) -> list[float]:
-        """Train a copy of the network made; return its losses at the points, nan from where one is not finite."""
+        """Train the network made; return its losses at the points, nan from where one is not finite."""
         self.set_seeds_()
-        network = copied(make()).to(self.device)
+        network = make()
         self.set_seeds_()  # so that both draw the same masks, whatever the making of one has drawn
         optimizer = self.new_optimizer([parameter for parameter in network.parameters() if parameter.requires_grad])
         order = batch_order(len(self.batches), self.points[-1], self.seed)
@@ -127,6 +127,13 @@ def new_network(fresh: MakeNetwork, model: nn.Module) -> nn.Module:
             raise ValueError(
                 f"plasticity_gap's fresh must make networks of the model's architecture; '{name}' has the shape "
                 f"{shape_of(theirs, name)} there, and {shape_of(ours, name)} in the model."
+            )
+    here, there = ({name: type(part).__name__ for name, part in one.named_modules()} for one in (model, network))
+    for name in {**here, **there}:
+        if here.get(name) != there.get(name):
+            raise ValueError(
+                f"plasticity_gap's fresh must make networks of the model's architecture; '{name or 'the network'}' is "
+                f"{there.get(name, 'missing')} there, and {here.get(name, 'missing')} in the model."
             )
     return network
 
