@@ -86,7 +86,7 @@ def by_loss(runs: MethodRuns) -> dict[str, MethodRuns]:
 def loses(method: str) -> Claim:
     return Claim(
         key=f"language_{method}_loses",
-        paper="not in the paper",
+        paper="Not in the paper.",
         claim=f"A GPT with {label_of(method)} loses plasticity: late stages are learned worse than by a fresh network.",
         rule=in_both(Above(gap(method))),
     )
@@ -95,7 +95,7 @@ def loses(method: str) -> Claim:
 def aid_helps(method: str) -> Claim:
     return Claim(
         key=f"language_aid_beats_{method}",
-        paper="not in the paper",
+        paper="Not in the paper.",
         claim=f"AID in place of {label_of(method)} helps: late stages are learned better.",
         rule=in_both(Below(late("aid") - late(method))),
     )
@@ -113,7 +113,7 @@ CLAIMS = (
     aid_helps("gelu"),
     Claim(
         key="language_some_method_helps",
-        paper="not in the paper",
+        paper="Not in the paper.",
         claim="At least one other method helps a GPT with ReLU: late stages are learned better.",
         rule=Some("for at least one other method", other_methods, in_both(Below(late("other") - late("vanilla")))),
     ),
