@@ -49,7 +49,7 @@ HOW = """
 Costs are measured on a quiet machine by the same command on each device, then this page is made again:
 
 ```
-supple bench methods --device cpu --seconds 120 --json docs/results/methods/cpu.json
+supple bench methods --device cpu --seconds 18 --json docs/results/methods/cpu.json
 supple bench methods --device cuda --seconds 12 --json docs/results/methods/cuda.json
 python tools/methods_at_a_glance.py
 ```
