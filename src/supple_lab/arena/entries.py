@@ -13,8 +13,10 @@ from supple_lab.arena.spaces import LEARNING_RATE, NOT_ALONE, NOTHING, NUM_DRAWS
 from supple_lab.optimizer import Adam, Optimizer
 
 REFERENCE, BASELINE = "full_reset", "vanilla"
-FIRST = (REFERENCE, BASELINE, "aid", "aid_mean", "leaky_relu", "shrink_perturb", "l2_init", "redo", "cbp", "crelu")
-FIRST += ("layer_norm", "dropout", "fresh_optimizer")  # what a reader asks for first, so what is run first
+FIRST = (  # what a reader asks for first, so what is run first
+    *(REFERENCE, BASELINE, "aid", "aid_mean", "leaky_relu", "shrink_perturb", "l2_init", "redo", "cbp", "crelu"),
+    *("layer_norm", "dropout", "fresh_optimizer"),
+)
 CHAINS = ("l2_init+redo", "aid+l2_init", "layer_norm+l2", "layer_norm+shrink_perturb")
 
 
