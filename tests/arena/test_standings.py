@@ -8,7 +8,7 @@ import pytest
 
 from supple_lab.arena.contest import WORST, ArenaRun, ContestResult, choose
 from supple_lab.arena.problems import PROBLEMS
-from supple_lab.arena.score import agreement, ranks_of, standings
+from supple_lab.arena.score import agreement, places_of, standings
 
 PUBLISHED = ("random_labels", "permuted_inputs", "growing_data", "label_noise")
 
@@ -58,15 +58,24 @@ def test_a_diverged_seed_counts_as_chance():
     assert cells["vanilla"].relative == 0.0
 
 
-def test_entries_that_cannot_be_told_from_the_best_of_their_group_share_its_rank():
+def test_places_follow_from_who_is_better_by_seed():
     scores = {
         "best": np.array([0.90, 0.80, 0.70]),
         "tied": np.array([0.95, 0.60, 0.80]),  # differences -0.05, 0.2, -0.1: their interval holds 0
         "paired": np.array([0.88, 0.78, 0.68]),  # far within the spread, but always 0.02 below
         "last": np.array([0.10, 0.11, 0.10]),
     }
-    assert ranks_of(scores) == {"best": (1.5, 0), "tied": (1.5, 0), "paired": (3.0, 1), "last": (4.0, 2)}
-    assert ranks_of({"a": np.array([0.5, 0.5]), "b": np.array([0.5, 0.5])}) == {"a": (1.5, 0), "b": (1.5, 0)}
+    assert places_of(scores) == {"best": (1, 2), "tied": (1, 3), "paired": (2, 3), "last": (4, 4)}
+    assert places_of({"a": np.array([0.5, 0.5]), "b": np.array([0.5, 0.5])}) == {"a": (1, 2), "b": (1, 2)}
+    assert places_of({"a": np.array([0.5]), "b": np.array([0.9])}) == {"a": (1, 2), "b": (1, 2)}
+
+
+def test_an_entry_whose_seeds_differ_much_has_a_rank_in_the_middle():
+    small = np.array([-0.01, 0.0, 0.01])
+    scores = {f"of {level}": level + small for level in (0.9, 0.8, 0.4, 0.2)} | {"wide": np.array([0.0, 1.0, 0.5])}
+    places = places_of(scores)
+    assert places["wide"] == (1, 5)
+    assert places["of 0.9"] == (1, 2)
 
 
 def test_mean_ranks_and_what_they_are_with_one_problem_left_out():

@@ -5,7 +5,7 @@ from browser import CHROMIUM, browser
 
 from supple_lab.arena.contest import ArenaRun, ContestResult
 from supple_lab.arena.page import page
-from supple_lab.arena.published import Board
+from supple_lab.arena.published import Board, Part
 from supple_lab.arena.score import standings
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
@@ -31,7 +31,8 @@ def result(entry: str, problem: str, score: float) -> ContestResult:
 def tab(tmp_path_factory):
     problems = ("random_labels", "growing_data")
     made = [result(name, problem, scores[i]) for name, scores in SCORES.items() for i, problem in enumerate(problems)]
-    board = Board(scale="quick", machine="a machine", versions={"torch": "2"}, commit="", results=tuple(made))
+    part = Part(machine="a machine", versions={"torch": "2"}, commit="", results=tuple(made))
+    board = Board(scale="quick", parts=(part,))
     path = tmp_path_factory.mktemp("arena") / "arena.html"
     path.write_text(page(standings(made), board, run_here={"aid"}, taken=board, remarks=["<b>A remark.</b>"]))
     with browser() as tab:

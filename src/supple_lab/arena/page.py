@@ -8,7 +8,7 @@ from supple_lab.arena.contest import BUDGETS, ContestResult
 from supple_lab.arena.entries import REFERENCE
 from supple_lab.arena.problems import PROBLEMS
 from supple_lab.arena.published import Board
-from supple_lab.arena.score import Cell, Standing
+from supple_lab.arena.score import RULE, Cell, Standing
 from supple_lab.report.page import template
 from supple_lab.report.study_json import strict
 
@@ -31,6 +31,7 @@ def page(
         rows=rows,
         runs=strict(runs),
         reference=REFERENCE,
+        rule=RULE,
         taken=taken,
         run_here=sorted(run_here),
         remarks=remarks,
