@@ -116,7 +116,7 @@ def line(claim: Judged) -> str:
     page, counts = f"results/{claim.study}.md", claim.counts
     parts = ", ".join(f"{counts[verdict]} {word}" for verdict, word in COUNTED.items() if counts[verdict])
     cells = [f"[{claim.claim}]({page}) ({claim.section})", badge(claim.verdict), parts, *numbers(claim.weakest)]
-    return f"| {' | '.join(cells)} |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"  # |median| is no cell
 
 
 def badge(verdict: Verdict) -> str:
