@@ -41,8 +41,8 @@ class ArenaProblem:
     asks: Literal["trainability", "generalisation", "return"]
     score: str  # the key of a record
     tasks: Mapping[Scale, Task]
-    # Of a run. Quick: measured on a core of an AMD EPYC (53 entries); full: the steps by what one takes in a sweep on an
-    # H200 (docs/results/training/sweeps.json), the game's measured on a core (ReLU); smoke: guessed.
+    # Of a run. Quick: measured on a core of an AMD EPYC (53 entries); full: the steps by what one takes in a sweep on
+    # an H200 (docs/results/training/sweeps.json), the game's measured on a core (ReLU); smoke: guessed.
     seconds: Mapping[Scale, float]
 
     def network(self, scale: Scale) -> str:
