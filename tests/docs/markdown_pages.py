@@ -40,6 +40,33 @@ def imported(code):
     return names
 
 
+def used(code):
+    """The names that a program uses: importing them is not enough."""
+    nodes = list(ast.walk(ast.parse(code)))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def described(text):
+    """The names that a page of the reference describes: of its ::: lines, with the members that these list."""
+    found = set()
+    for path, options in re.findall(r"^::: (\S+)\n((?: +.*\n)*)", text, re.MULTILINE):
+        *_, name = path.split(".")
+        members = re.search(r"members: \[([^\]]+)\]", options)
+        found |= set(members[1].split(", ")) if members else set()
+        if "show_root_heading: false" not in options:
+            found.add(name)
+        elif not members:
+            found |= functions_of(path)
+    return found
+
+
+def functions_of(path):
+    """The functions of a module."""
+    tree = ast.parse(ROOT.joinpath("src", *path.split(".")).with_suffix(".py").read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
 def links(text):
     """Where links and pictures outside of code lead to."""
     prose = re.sub(r"`[^`\n]*`", "`code`", FENCE.sub("", text))

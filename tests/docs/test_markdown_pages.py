@@ -4,11 +4,14 @@ import gc
 import importlib.util
 import re
 import sys
+from inspect import getmembers, isfunction, signature
 
 import pytest
-from markdown_pages import DOCS, ROOT, anchors, imported, links, pages, python_programs
+from markdown_pages import DOCS, ROOT, anchors, described, imported, links, pages, python_programs, used
 
+import supple
 from supple.methods import Method
+from supple.metrics.base import every_metric
 from supple_lab.paper.compare import LABELS
 from supple_lab.paper.study import Study
 from supple_lab.registry import known
@@ -45,6 +48,26 @@ def test_code_of_a_page_runs_as_written(code, tmp_path, monkeypatch):
     namespace.clear()
     gc.collect()
     assert Method.__subclasses__() == methods  # a method that a page defines is no method of later tests
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("reference/")])
+def test_every_name_of_the_reference_has_an_example_on_its_page(page):
+    examples = used("".join(python_programs(PAGES[page], whole=True).values()))
+    assert described(PAGES[page])
+    assert not described(PAGES[page]) - examples
+
+
+def test_every_public_name_is_in_the_reference():
+    functions = getmembers(supple.functional, isfunction)
+    public = {
+        "library": {*supple.__all__} - {"__version__", "functional", "kernels"},
+        "functions": {name for name, function in functions if "training" in signature(function).parameters},
+        "methods": {cls.__name__ for cls in known(Method).values()},
+        "metrics": {*supple.metrics.__all__, *(type(metric).__name__ for metric in every_metric())},
+    }
+    missing = {page: names - described(PAGES[f"reference/{page}.md"]) for page, names in public.items()}
+    assert all(public.values())
+    assert not any(missing.values()), missing
 
 
 @pytest.mark.parametrize("page", PAGES)

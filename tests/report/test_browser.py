@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, browser
 from samples import CLAIM, INFO, RESULTS, TABLE, bars, curve, distribution, figure, heat_map, panel, study_report
 
+from browser import CHROMIUM, browser
 from supple_lab.report.figure import Estimate
 from supple_lab.report.write import write_report
 
