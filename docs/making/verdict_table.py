@@ -73,7 +73,7 @@ def judged_claims() -> list[Judged]:
     found = {(row["study"], row["claim"]): row for row in published_rows()}
     judged = []
     for study, claim in registered_claims(STUDIES).values():
-        if not claim.is_check:
+        if claim.is_papers:
             row = found.get((study, claim.claim), {"verdict": "not run", "parts": [], "n": 0})
             leaves = tuple(leaves_of(row)) if row["n"] else ()
             section = claim.section.partition(" ")[0]
