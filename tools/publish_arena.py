@@ -3,8 +3,10 @@
     python tools/publish_arena.py out/arena/report/arena.json
 
 Without a file, pages and tables are made again of what is published. A contest that is published already is replaced.
+Costs are those of docs/results/methods/cpu.json.
 """
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +32,11 @@ def main() -> None:
         boards[new.scale] = merged(boards[new.scale], new) if new.scale in boards else new
     for scale, board in boards.items():
         atomic_write(PUBLISHED / f"{scale}.json", to_json(board).encode())
+    rows = json.loads((ROOT / "docs/results/methods/cpu.json").read_text())["rows"]
+    costs = {row["case"][:3]: {} for row in rows}
+    for row in rows:
+        costs[row["case"][:3]][row["method"]] = round(row["ratio"], 2)
+    atomic_write(PUBLISHED / "costs.json", json.dumps(costs, indent=1).encode())
     orders = {scale: standings(board.results, scale=scale) for scale, board in boards.items()}
     remarks = remarks_on(orders)
     document = (ROOT / "docs/arena.md").read_text()

@@ -1,6 +1,7 @@
 """What the documentation shows of the arena is what the published runs say."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from supple_lab.arena.contest import Contest, choose
 from supple_lab.arena.entries import Entry
 from supple_lab.arena.problems import PROBLEMS
-from supple_lab.arena.published import Board, published, to_json
+from supple_lab.arena.published import Board, published, step_costs, to_json
 
 ROOT = Path(__file__).parent.parent.parent
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
@@ -28,9 +29,9 @@ def test_published_runs_are_those_of_the_contests_and_of_the_rule(board):
 
 def test_the_documentation_is_what_the_tool_makes(tmp_path, monkeypatch):
     tool = importlib.import_module("publish_arena")
-    before = {
-        path: path.read_text() for path in (ROOT / "docs/arena.md", *(ROOT / "docs/results/arena").glob("*.html"))
-    }
+    shown = [ROOT / "docs/arena.md", ROOT / "docs/results/methods/cpu.json"]
+    shown += (ROOT / "docs/results/arena").glob("*.html")
+    before = {path: path.read_text() for path in shown}
     for path, text in before.items():
         (tmp_path / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path.relative_to(ROOT)).write_text(text)
@@ -44,3 +45,4 @@ def test_the_documentation_is_what_the_tool_makes(tmp_path, monkeypatch):
     tool.main()
     for path, text in before.items():
         assert (tmp_path / path.relative_to(ROOT)).read_text() == text, f"run tools/publish_arena.py: {path.name}"
+    assert json.loads((tmp_path / "published/costs.json").read_text()) == step_costs()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -11,6 +12,7 @@ from supple_lab.arena.problems import Scale
 from supple_lab.provenance import gather_provenance
 
 FOLDER = files("supple_lab.arena") / "published"
+COSTS = FOLDER / "costs.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,16 @@ def published(scale: Scale) -> Board | None:
     """None if there are none of the scale."""
     path = FOLDER / f"{scale}.json"
     return from_json(path.read_text()) if path.is_file() else None
+
+
+@cache
+def step_costs() -> dict[str, dict[str, float]]:
+    """By network and entry: its training step beside plain ReLU's, measured in turns; not by the times of runs.
+
+    Runs share a machine with others, and the first ones of a process include its imports.
+    """
+    content: dict[str, dict[str, float]] = json.loads(COSTS.read_text())
+    return content
 
 
 def merged(old: Board, new: Board) -> Board:

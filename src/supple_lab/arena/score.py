@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from supple_lab.arena.contest import WORST, ContestResult
-from supple_lab.arena.entries import BASELINE, REFERENCE
+from supple_lab.arena.entries import REFERENCE
 from supple_lab.arena.problems import PROBLEMS, Scale
 from supple_lab.results.intervals import mean_interval
 
@@ -36,7 +36,6 @@ class Cell:
     relative: float
     interval: Interval | None  # of the relative score
     train: float | None  # accuracy on the training images, relative likewise
-    cost: float | None  # seconds beside the baseline's
     places: tuple[int, int]  # the first and the last that it may have
 
     @property
@@ -103,7 +102,6 @@ def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, C
     places, reference = places_of(scores), entered[REFERENCE]
     unit = float(scores[REFERENCE].mean()) - chance
     unit = unit if unit > 0.0 else float("nan")  # where the reference learns nothing, nothing can be said
-    seconds = {entry: float(np.median([run.seconds for run in result.seeds])) for entry, result in entered.items()}
     found = {}
     for entry, result in entered.items():
         relative = (scores[entry] - chance) / unit
@@ -113,7 +111,6 @@ def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, C
             relative=float(relative.mean()),
             interval=mean_interval(relative),
             train=relative_training(result, reference, chance),
-            cost=seconds[entry] / seconds[BASELINE] if seconds.get(BASELINE) else None,
             places=places[entry],
         )
     return found
