@@ -16,17 +16,22 @@ def pages():
     return {path.relative_to(DOCS).as_posix(): path.read_text() for path in sorted(DOCS.rglob("*.md"))}
 
 
-def python_programs(text, *, whole):
-    """The Python code of a page: one program for each heading of the second level, or one for the whole page."""
+def code_blocks(text, language, *, whole):
+    """The code of a page in one language: the blocks of each heading of the second level, or of the whole page."""
     code = {}
     title = ""
     for line in re.finditer(rf"{FENCE.pattern}|{HEADING.pattern}", text, FENCE.flags):
-        _, language, block, level, heading = line.groups()
+        _, own, block, level, heading = line.groups()
         if level is not None and len(level) <= 2 and not whole:
             title = heading
-        elif language is not None and language.strip() == "python":
-            code[title] = code.get(title, "") + block
+        elif own is not None and own.strip() == language:
+            code.setdefault(title, []).append(block)
     return code
+
+
+def python_programs(text, *, whole):
+    """The Python code of a page: one program for each heading of the second level, or one for the whole page."""
+    return {title: "".join(blocks) for title, blocks in code_blocks(text, "python", whole=whole).items()}
 
 
 def imported(code):
