@@ -58,7 +58,9 @@ KEYS = {
 }
 OVER_LAYERS = {"any layer": max, "mean of layers": lambda values: sum(values) / len(values)}
 PERSISTENCE = (1, 2, 3)  # readings in a row
-MOST_WARNED = {"watch": 0.03, "likely": 0.0}  # of the healthy trainings of the half "choose"
+MOST_WARNED = {"likely": 0.03, "watch": 0.1}  # of the healthy trainings of the half "choose"
+BUDGETS = (0.0, 0.03, 0.05, 0.1, 0.2, 0.4)  # for the picture
+OF_GRADIENTS = ("dead_gradient", "gradient_decay")  # which a probe, or a loop that zeroes them first, has not
 NUM_STARTS = 200  # of the search for limits
 Design = tuple[str, int]  # over layers, persistence
 
@@ -245,29 +247,36 @@ def main() -> None:
     is_ruined = np.array([line["outcome"] == "ruined" for line in decided])
     found = []
     for design in itertools.product(OVER_LAYERS, PERSISTENCE):
-        limits, noticed = chosen_limits(scores(decided, design), is_ruined, MOST_WARNED["watch"])
+        limits, noticed = chosen_limits(scores(decided, design), is_ruined, MOST_WARNED["likely"])
         print(*design, f"{noticed:.3f}", limits)
         found.append((noticed, design))
     _, design = max(found, key=lambda one: one[0])  # of equal ones the first
-    levels: dict[str, Any] = {}
-    for level, most in MOST_WARNED.items():
-        limits, _ = chosen_limits(scores(decided, design), is_ruined, most)
-        levels[level] = {
-            "limits": dict(zip(KEYS, (None if math.isinf(x) else x for x in limits), strict=True)),
-            "choose": rates_of(choose, (scores(choose, design) >= limits).any(1)),
-            "report": rates_of(report, (scores(report, design) >= limits).any(1)),
-        }
+    tables = {half: scores(half_lines, design) for half, half_lines in (("choose", choose), ("report", report))}
+    of_decided = scores(decided, design)
+    seen = np.array([key not in OF_GRADIENTS for key in KEYS])
+
+    def judged(most: float, *, blind: bool) -> dict[str, Any]:
+        """Limits and rates; blind: without gradients."""
+        limits, _ = chosen_limits(np.where(seen | (not blind), of_decided, -math.inf), is_ruined, most)
+        limits = np.where(seen | (not blind), limits, math.inf)
+        halves = {"choose": choose, "report": report}
+        rates = {half: rates_of(halves[half], (tables[half] >= limits).any(1)) for half in halves}
+        return {"limits": dict(zip(KEYS, (None if math.isinf(x) else x for x in limits), strict=True)), **rates}
+
+    levels = {level: judged(most, blind=False) for level, most in MOST_WARNED.items()}
+    levels |= {f"{level}, no gradients": judged(most, blind=True) for level, most in MOST_WARNED.items()}
     plain = [line for line in report if line["outcome"] != "worn"]
     result = {
         "counts": counts,
         "design": {"over": design[0], "persistence": design[1]},
-        **levels,
+        "levels": levels,
+        "trade": {str(most): judged(most, blind=False) for most in BUDGETS},
         "curves": {over: curves(plain, scores(plain, (over, 1))) for over in OVER_LAYERS},
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "rates.json").write_text(json.dumps(short(result)) + "\n")
     (options.out / "trainings.json").write_text(json.dumps([compact(line) for line in lines]) + "\n")
-    for level, half, kind in itertools.product(MOST_WARNED, ("choose", "report"), ("healthy", "worn", "ruined")):
+    for level, half, kind in itertools.product(levels, ("choose", "report"), ("healthy", "worn", "ruined")):
         print(level, half, kind, *(levels[level][half][kind][name] for name in ("warned", "of", "interval")))
 
 
