@@ -164,6 +164,12 @@ def test_text_warns_of_a_model_that_comes_down_from_far_above():
     assert "Next: supple.diagnose" in str(gap)
 
 
+def test_text_warns_of_a_budget_in_which_fresh_networks_hardly_learn():
+    gap = judged_by(curves(4.0, [3.9, 3.9]), curves(2.3, [2.299, 2.299]))
+    assert gap.verdict == "plasticity lost"  # by the rule: they gained more than three standard errors
+    assert str(gap).startswith("warning: fresh networks hardly learned in this budget")
+
+
 def test_quantiles_of_student():
     assert pytest.approx([t.ppf(0.975, df=df) for df in range(1, 31)], abs=5e-4) == T
 

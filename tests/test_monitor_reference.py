@@ -126,7 +126,7 @@ def test_limits_notice_what_healthy_trainings_do_not_show():
     of_all[100:150, 0] = drawn.uniform(0.5, 0.9, 50)  # half of the ruined by one number, half by another
     of_all[150:, 3] = drawn.uniform(0.5, 0.9, 50)
     of_all[:20, 1] = of_all[100:110, 1] = 0.9  # healthy ones show this, too
-    limits, noticed = rules.chosen_limits(of_all, is_ruined)
+    limits, noticed = rules.chosen_limits(of_all, is_ruined, 0.03)
     assert noticed == 1.0
     assert (limits[[0, 3]] == 0.5).all()
     assert limits[1] == math.inf

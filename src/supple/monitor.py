@@ -77,8 +77,8 @@ class Monitor:
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"Monitor needs the model as an nn.Module; got {type(model).__name__}.")
-        asks = gap_every is not None
-        for name, value in (("every", every), ("history", history), *([("gap_every", gap_every)] if asks else [])):
+        asks, counts = gap_every is not None, {"every": every, "history": history}
+        for name, value in (counts if gap_every is None else counts | {"gap_every": gap_every}).items():
             if checked(value, int, f"Monitor.{name}") < 1:
                 raise ValueError(f"Monitor.{name} is a number of {COUNTED[name]}, at least 1; got {value}.")
         for metric in metrics or ():

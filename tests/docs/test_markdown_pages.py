@@ -118,7 +118,8 @@ def test_every_method_of_the_paper_has_its_section_and_its_reference():
 
 
 def test_every_example_is_listed():
-    assert not [path.name for path in (ROOT / "examples").glob("*.py") if f"`{path.name}`" not in PAGES["recipes.md"]]
+    files = [path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".ipynb")]
+    assert not [name for name in files if f"`{name}`" not in PAGES["recipes.md"]]
 
 
 def test_every_page_of_results_has_its_verdict():
