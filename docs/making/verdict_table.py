@@ -73,7 +73,7 @@ def judged_claims() -> list[Judged]:
     found = {(row["study"], row["claim"]): row for row in published_rows()}
     judged = []
     for study, claim in registered_claims(STUDIES).values():
-        if not claim.is_check:
+        if claim.is_papers:
             row = found.get((study, claim.claim), {"verdict": "not run", "parts": [], "n": 0})
             leaves = tuple(leaves_of(row)) if row["n"] else ()
             section = claim.section.partition(" ")[0]
@@ -120,7 +120,7 @@ def line(claim: Judged) -> str:
     page, counts = f"results/{claim.study}.md", claim.counts
     parts = ", ".join(f"{counts[verdict]} {word}" for verdict, word in COUNTED.items() if counts[verdict])
     cells = [f"[{claim.claim}]({page}) ({claim.section})", badge(claim.verdict), parts, *numbers(claim.weakest)]
-    return f"| {' | '.join(cells)} |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"  # |median| is no cell
 
 
 def badge(verdict: Verdict) -> str:
