@@ -57,9 +57,7 @@ def test_code_of_a_page_runs_as_written(code, quoted, tmp_path, monkeypatch, cap
 
 
 def test_page_of_traps_quotes_messages():
-    assert (
-        sum(len(blocks) for blocks in code_blocks(PAGES["what_can_go_wrong.md"], "output", whole=True).values()) > 10
-    )
+    assert sum(len(blocks) for blocks in code_blocks(PAGES["what_can_go_wrong.md"], "output", whole=True).values()) > 10
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("reference/")])
