@@ -108,11 +108,6 @@ def test_pools_are_averaged_for_the_activations_of_the_paper_alone(activation, p
     assert sum(isinstance(module, pool) for module in network) == 2
 
 
-def test_odd_width_is_refused_for_a_concatenating_activation():
-    with pytest.raises(ValueError, match="a width of 15 cannot be divided by 2"):
-        CNN(channels=15).build(CReLU, image_shape=(3, 32, 32), num_classes=10)
-
-
 def test_frames_of_bytes_enter_the_q_network_as_they_are():
     network, _ = build("nature_dqn")
     frames = torch.randint(256, (2, 4, 84, 84), dtype=torch.uint8)
