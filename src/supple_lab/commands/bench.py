@@ -52,6 +52,8 @@ class Bench(Command):
     """Time for each case."""
     only: str = ""
     """Measure the cases of kernels, methods or training alone whose title holds this text, such as 2^20 or CNN."""
+    methods: tuple[str, ...] = ()
+    """Measure these methods alone, beside vanilla."""
     runs: int = NUM_RUNS
     """Finished runs in the store that report is measured on."""
     json: Path | None = None
@@ -118,7 +120,9 @@ class Bench(Command):
 MEASURES: dict[str, Callable[[Bench], Iterator[Any]]] = {
     "atari": lambda ask: bench_atari(torch.device(ask.device), seconds_per_case=ask.seconds),
     "kernels": lambda ask: bench_kernels(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
-    "methods": lambda ask: bench_methods(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
+    "methods": lambda ask: bench_methods(
+        torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only, names=ask.methods
+    ),
     "monitor": lambda ask: bench_monitor(torch.device(ask.device), seconds_per_case=ask.seconds),
     "report": lambda ask: bench_report(num_runs=ask.runs),
     "sweep": lambda ask: bench_sweep(seconds_per_run=max(ask.seconds, SECONDS_PER_RUN), only=ask.only),
