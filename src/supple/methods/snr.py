@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from supple.activations import relative
-from supple.kernels.renewal import can_look
+from supple.kernels import renewal as kernels
 from supple.learner import Batch, Learner
 from supple.methods.base import State, check_period
 from supple.methods.renewal import (
@@ -33,10 +33,10 @@ class SNR(Renewing):
     A unit older than its threshold is renewed: incoming weights from the layer's initial law, bias 0, outgoing weights
     0. Every ``every_stages`` stages, or every ``every`` steps, the threshold becomes that quantile of the silences
     since the last time if it is lower, else it doubles, within ``min_silence`` and ``max_silence``, where it starts. A
-    unit that was never silent keeps its threshold.
+    unit that was never silent keeps its threshold: our choice. In a step at most a sixteenth of a layer is renewed.
 
     The authors count examples, 100 a step: 20,000 are 200 steps. ``reference``: as in their code, a unit is renewed at
-    its threshold, and one that was never silent gets the lowest.
+    its threshold, and one that was never silent gets the lowest; they clear ``moments``.
     """
 
     name = "snr"
@@ -103,7 +103,7 @@ class SNR(Renewing):
             excess_U = age_U - state[f"threshold.{layer.name}"]
             excess_K, units_K = excess_U.topk(max(1, layer.num_units // SLOTS))
             chosen = Chosen(units_K, excess_K >= 0 if self.reference else excess_K > 0)
-            if can_look(chosen.due_K) and not chosen.due_K.any():
+            if kernels.can_look(chosen.due_K) and not chosen.due_K.any():
                 pass_over_draws(learner, layer, len(units_K))
                 continue
             ended_K = units_K * silences_UA.shape[1] + age_U.index_select(0, units_K)

@@ -29,8 +29,8 @@ class UPGD(Method):
     ``per`` "unit" is the feature-wise form: the utility of a hidden unit is the sum over its outgoing weights, and
     gates its incoming weights, bias and norm. All else, such as the output layer, trains plainly and without noise.
 
-    ``reference``: as in the authors' code the maximum is that of utilities without the correction, which freezes
-    useful weights for the first 1 / (1 - beta) steps.
+    A maximum below 1e-12 is taken for that, our choice. ``reference``: as in the authors' code the maximum is that of
+    utilities without the correction, which freezes useful weights for the first 1 / (1 - beta) steps.
     """
 
     name = "upgd"
