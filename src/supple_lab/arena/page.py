@@ -7,8 +7,8 @@ from typing import Any
 from supple_lab.arena.contest import BUDGETS, ContestResult
 from supple_lab.arena.entries import REFERENCE
 from supple_lab.arena.problems import PROBLEMS
-from supple_lab.arena.published import Board
-from supple_lab.arena.score import Cell, Standing
+from supple_lab.arena.published import Board, step_costs
+from supple_lab.arena.score import RULE, Cell, Standing
 from supple_lab.report.page import template
 from supple_lab.report.study_json import strict
 
@@ -31,6 +31,7 @@ def page(
         rows=rows,
         runs=strict(runs),
         reference=REFERENCE,
+        rule=RULE,
         taken=taken,
         run_here=sorted(run_here),
         remarks=remarks,
@@ -39,10 +40,9 @@ def page(
 
 
 def row_of(standing: Standing, problems: Sequence[str], *, is_new: bool) -> dict[str, Any]:
-    costs = [cell.cost for cell in standing.cells.values() if cell.cost is not None]
-    cost = math.exp(sum(map(math.log, costs)) / len(costs)) if costs else None
+    costs = {network: of[standing.entry] for network, of in step_costs().items() if standing.entry in of}
     cells = [cell_of(standing.cells.get(name)) for name in problems]
-    return {"standing": standing, "cost": cost, "cells": cells, "is_new": is_new}
+    return {"standing": standing, "costs": costs, "cells": cells, "is_new": is_new}
 
 
 def cell_of(cell: Cell | None) -> dict[str, Any] | None:
