@@ -49,6 +49,8 @@ class Bench(Command):
     """Time for each case."""
     only: str = ""
     """Measure the cases of kernels, methods or training alone whose title holds this text, such as 2^20 or CNN."""
+    methods: tuple[str, ...] = ()
+    """Measure these methods alone, beside vanilla."""
     json: Path | None = None
     """Write the numbers to this file, with machine, versions, n and spread."""
 
@@ -115,7 +117,9 @@ class Bench(Command):
 MEASURES: dict[str, Callable[[Bench], Iterator[Any]]] = {
     "atari": lambda ask: bench_atari(torch.device(ask.device), seconds_per_case=ask.seconds),
     "kernels": lambda ask: bench_kernels(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
-    "methods": lambda ask: bench_methods(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
+    "methods": lambda ask: bench_methods(
+        torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only, names=ask.methods
+    ),
     "monitor": lambda ask: bench_monitor(torch.device(ask.device), seconds_per_case=ask.seconds),
     "sweep": lambda ask: bench_sweep(seconds_per_run=max(ask.seconds, SECONDS_PER_RUN), only=ask.only),
     "training": lambda ask: bench_training(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
