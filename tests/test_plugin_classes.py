@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
+from supple.methods import Method, Vanilla
 from supple.metrics.base import Metric
 from supple_lab import registry
 from supple_lab.commands.one_run import find_metrics
@@ -26,7 +25,6 @@ from supple_lab.sweep.executor import Executor
 KINDS = {Dataset, Executor, Game, Method, Metric, Model, Optimizer, Problem, Scenario, Study, Tracker}
 TAKEN = """
 from dataclasses import dataclass
-from supple.methods import Method
 
 @dataclass(frozen=True, kw_only=True)
 class Mine(Method):

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from supple.methods.base import Method
+from supple.methods import Method
 from supple_lab import cli, registry
 
 

@@ -10,6 +10,7 @@ from supple.inject import inject
 from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 from supple.learner import Learner
 from supple.monitor import Monitor
+from supple.random import held_masks
 from supple.version import __version__
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "convert",
     "diagnose",
     "functional",
+    "held_masks",
     "inject",
     "kernels",
     "load_converted",

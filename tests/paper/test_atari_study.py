@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.vanilla import Vanilla
+from supple.methods import UseAID, UseDropout, Vanilla
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam
 from supple_lab.paper.atari import Atari, one_p
@@ -91,12 +90,6 @@ def test_as_printed_runs_ten_times_the_rate():
 
 def test_all_claims_hold_on_numbers_as_the_paper_describes_them():
     assert verdicts(as_the_paper_says) == ["holds"] * 8
-
-
-def test_the_iqm_and_its_interval_are_called_by_their_names():
-    lines = [line for panel in STUDY.draw(made(as_the_paper_says), PAPER).figures[0].panels for line in panel.curves]
-    names = {(line.statistic, line.band_words, line.edges[0]) for line in lines}
-    assert names == {("IQM of human-normalised scores", "95% stratified bootstrap", "95% stratified bootstrap from")}
 
 
 def test_all_of_the_best_scores_of_a_game_are_bold():
@@ -339,10 +332,3 @@ def test_runs_that_all_diverged_have_no_final_score():
     results = made(as_the_paper_says)
     broken = Results(tuple(RunResult(run.spec, "diverged", 1.0, "", run.records[:1]) for run in results.runs))
     assert {claim.verdict for claim in STUDY.draw(broken, PAPER).claims} == {"not decided"}
-
-
-def test_quick_scale_gives_every_method_its_own_rate():
-    for order in (StudyOptions(scale="quick"), StudyOptions(scale="quick", methods=("redo", "aid"))):
-        specs = STUDY.specs(order)
-        assert {spec.method.name for spec in specs} == set(order.methods or ("vanilla", "dropout", "aid"))
-        assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-4, epsilon=1.5e-4)}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from made_runs import made_run
 
-from supple.methods.full_reset import FullReset
-from supple.methods.vanilla import Vanilla
+from supple.methods import FullReset, Vanilla
 from supple_lab.optimizer import Adam
 from supple_lab.paper import dropout_fails, trainability
 from supple_lab.paper.claims import KEPT, LEARNED, LOST, NO_REFERENCE, Kept, Lost, Number

@@ -53,15 +53,6 @@ def test_another_scale_is_another_grid(tmp_path):
     assert (written.order, written.commands) == (StudyOptions(scale="quick"), ("quick",))
 
 
-def test_another_precision_is_another_grid(tmp_path):
-    study, orders = Quickstart(), [StudyOptions(scale="smoke"), StudyOptions(scale="smoke", precision="bf16")]
-    for order in orders:
-        add_to_manifest(tmp_path, study.name, order=order, command=order.precision, specs=study.specs(order))
-    written = read_manifest(tmp_path, study.name)
-    assert (written.order, written.commands) == (orders[1], ("bf16",))
-    assert not {spec.run_id for spec in study.specs(orders[0])} & {spec.run_id for spec in study.specs(orders[1])}
-
-
 def test_more_seeds_than_the_studys_own_are_reported_and_fewer_leave_some_missing():
     study = Quickstart()
     assert len(study.specs(StudyOptions(scale="quick", num_seeds=5).whole())) == 3 * 5
@@ -140,7 +131,7 @@ def test_what_two_drivers_ask_for_at_once_is_all_noted(tmp_path, monkeypatch):
 def test_damaged_manifest_says_how_to_write_it_anew(tmp_path, content):
     (tmp_path / "studies").mkdir()
     path_of(tmp_path, "quickstart").write_text(content)
-    with pytest.raises(StorageError, match="Write it anew: supple run quickstart"):
+    with pytest.raises(StorageError, match="Write it again: supple run quickstart"):
         read_manifest(tmp_path, "quickstart")
 
 

@@ -5,9 +5,7 @@ import re
 import pytest
 from made_runs import claims, drawn, made, verdicts, wavering
 
-from supple.methods.activations import UseAID
-from supple.methods.full_reset import FullReset
-from supple_lab.data.tiny_imagenet import TinyImageNet
+from supple.methods import FullReset, UseAID
 from supple_lab.models.cnn import CNN
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
@@ -37,18 +35,6 @@ def test_networks_that_are_not_the_papers_say_so(scale):
         assert network.model not in PAPERS_OWN
         assert "digits" in network.label
         assert "slim" in network.label or "tiny" in network.label
-
-
-def test_smoke_scale_has_all_three_and_quick_leaves_vgg16_out():
-    assert [network.model.name for network in networks(StudyOptions(scale="smoke"), *ALL)] == list(ALL)
-    assert [network.model.name for network in networks(StudyOptions(scale="quick"), *ALL)] == ["cnn", "resnet18"]
-    assert networks(StudyOptions(scale="quick"), "vgg16") == ()
-
-
-def test_a_partial_tiny_imagenet_is_used_only_where_it_is_allowed():
-    (strict,) = networks(StudyOptions(scale="paper"), "vgg16")
-    (lenient,) = networks(StudyOptions(scale="paper", allow_partial=True), "vgg16")
-    assert (strict.dataset, lenient.dataset) == (TinyImageNet(), TinyImageNet(allow_partial=True))
 
 
 def test_slim_resnet_has_its_own_settings_inside_a_reset_too_but_not_in_a_search():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_runs import made
 
-from supple.methods.vanilla import Vanilla
+from supple.methods import Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam

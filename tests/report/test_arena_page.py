@@ -1,8 +1,8 @@
 """The arena's page in a real browser: sorted, filtered, each number leading to its runs."""
 
 import pytest
-from browser import CHROMIUM, browser
 
+from browser import CHROMIUM, browser
 from supple_lab.arena.contest import ArenaRun, ContestResult
 from supple_lab.arena.page import page
 from supple_lab.arena.published import Board, Part

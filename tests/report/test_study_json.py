@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from samples import CLAIM, INFO, PROVENANCE, RESULTS, run
 
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.report.figure import ClaimRow, StudyReport
 from supple_lab.report.study_json import study_json
 from supple_lab.results.results import Results

@@ -12,7 +12,7 @@ import pytest
 from samples import CLAIM, TABLE, run
 
 import supple_lab
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.report.figure import ClaimRow, Part, Table
 from supple_lab.report.tables import (
     SELECTED,

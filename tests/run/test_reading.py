@@ -5,7 +5,7 @@ import json
 import pytest
 
 from small_runs import small_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.run.run import execute
 from supple_lab.store.lock import RunLock
 from supple_lab.store.reading import read_run
@@ -28,7 +28,7 @@ def test_runs_say_what_they_are_and_how_they_stand(store):
     done, waiting = sorted(store.runs(), key=lambda run: run.seed)
     assert (done.method, done.scenario, done.dataset, done.seed) == ("aid", "random_label", "digits", 0)
     assert (done.state, done.progress, done.damage, done.wrong) == ("done", 1.0, "", {})
-    assert list(done.records) == store.folder(small_spec(UseAID())).records()
+    assert list(done.records) == store.folder(small_spec(UseAID())).stage_log.read()
     assert (waiting.method, waiting.seed, waiting.state, waiting.seconds_left) == ("vanilla", 7, "waiting", None)
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from small_runs import logs_of, small_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
 from supple_lab.run.recorder import CheckpointInterval
@@ -89,7 +89,7 @@ def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
     store = Store.create(tmp_path / "broken")
     with Process(store, device="cpu", jobs=1, options=EVERY_STAGE) as engine:
         future = engine.submit(spec)
-        while len(store.folder(spec).records()) < 5:
+        while len(store.folder(spec).stage_log.read()) < 5:
             time.sleep(0.01)
         os.kill(store.folder(spec).status()["pid"], signal.SIGKILL)
         assert future.result() == "done"

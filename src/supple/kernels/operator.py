@@ -12,9 +12,11 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
-from supple import kernels
+from supple import kernels, random
 from supple.kernels.base import Intervals
-from supple.random import becomes_graph, source_of_masks
+from supple.random import HeldMasks, becomes_graph, source_of_masks
+
+Source = torch.Generator | HeldMasks | None
 
 
 def interval_dropout(
@@ -26,10 +28,20 @@ def interval_dropout(
             require_not_leaf(x)
         apply = EagerIntervalDropout.apply if is_transformed() else apply_plainly
         return apply(x, intervals, source_of_masks(generator), inplace)
+    if random.NUM_HELD:
+        raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
     y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
     return x.copy_(y) if inplace else y
+
+
+def drop(x: Tensor, intervals: Intervals, source: Source, *, inplace: bool) -> Tensor:
+    """On the kernel of x's device; held masks on the reference, which takes the numbers as they are."""
+    out = x if inplace else None
+    if isinstance(source, HeldMasks):
+        return kernels.REFERENCE.drop_by(source.uniform_like(x), x, intervals, out)
+    return kernels.kernel_for(x.device).drop(x, intervals, generator=source, out=out)
 
 
 def is_transformed() -> bool:
@@ -81,11 +93,11 @@ class PlainIntervalDropout(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, intervals: Intervals, source: Source, inplace: bool) -> Tensor:
         if inplace:
             ctx.mark_dirty(x)
         ctx.kernel, ctx.slopes = kernels.kernel_for(x.device), (intervals.scale, intervals.slope_at_zero(x.dtype))
-        y = ctx.kernel.drop(x, intervals, generator=generator, out=x if inplace else None)
+        y = drop(x, intervals, source, inplace=inplace)
         ctx.save_for_backward(y)
         return y
 
@@ -113,8 +125,8 @@ class EagerIntervalDropout(torch.autograd.Function):
     """The operator under torch.func transforms, which want forward and setup_context apart, and in forward mode."""
 
     @staticmethod
-    def forward(x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
-        return kernels.kernel_for(x.device).drop(x, intervals, generator=generator, out=x if inplace else None)
+    def forward(x: Tensor, intervals: Intervals, source: Source, inplace: bool) -> Tensor:
+        return drop(x, intervals, source, inplace=inplace)
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Intervals, Any, bool], output: Tensor) -> None:

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
+from supple.methods import Method, Vanilla
 from supple_lab import registry
 from supple_lab.bench.timing import ratio_to, take_turns, wait_for
 from supple_lab.bench.training import STEPS_A_TURN, Case, Steps, a_turn, begun, endless

@@ -57,6 +57,7 @@ LEARNED = 0.1 + LOST  # chance among ten classes, and five points: a reference b
 UNLESS_FRESH = f"Not decided unless the fresh network is above {LEARNED:g}, chance and five points"
 NO_REFERENCE = "no fresh reference run, so not decided"
 PAPERS_NUMBER = "not decided: the paper's number belongs to the paper's scale"
+BEYOND = "Beyond the paper"  # the section of what others claim
 # Metrics that are called otherwise than their key.
 WORDS = {"srank": "effective rank", "learned_test_accuracy": "test accuracy on the classes learned"}
 FRACTIONS = {0.5: "half of ", 0.75: "3/4 of ", 0.9: "nine tenths of ", 1.25: "5/4 of "}
@@ -386,6 +387,10 @@ class Claim:
     rule: Rule
     section: str = ""  # of the paper, number and title; empty: the study's
     is_check: bool = False  # of our formulas against themselves: an error of ours can break it, no measurement can
+
+    @property
+    def is_papers(self) -> bool:  # and decided by runs
+        return not self.is_check and self.section != BEYOND
 
     @property
     def text(self) -> str:
