@@ -158,9 +158,10 @@ def test_verdict_of_curves(model, fresh, verdict):
 
 
 def test_text_warns_of_a_model_that_comes_down_from_far_above():
-    assert "above the loss with which fresh networks start" in str(
-        judged_by(curves(1e4, [9.0, 9.0]), curves(2.0, [0.1, 0.1]))
-    )
+    gap = judged_by(curves(1e4, [9.0, 9.0]), curves(2.0, [0.1, 0.1]))
+    assert gap.verdict == "plastic"  # by the rule, which is asked of value alone
+    assert str(gap).startswith("warning: it ends above the loss with which fresh networks start")
+    assert "Next: supple.diagnose" in str(gap)
 
 
 def test_quantiles_of_student():

@@ -60,9 +60,7 @@ ADVICE: dict[Verdict, str] = {
 }
 UNSURE = "The interval reaches above 0.5, so plasticity loss is not ruled out. Try more seeds."
 BEHIND = "It still learns, yet ends above a fresh network. Watch the value from stage to stage."
-WORSE = (
-    "It falls, yet ends above the loss with which fresh networks start: value alone would flatter it. Read the level."
-)
+WORSE = "warning: it ends above the loss with which fresh networks start, so its value flatters it. Read the level."
 RANDOM = "The targets were random labels in place of the data's own: another question."
 EXAMPLES = {
     "fresh": "that makes a network, e.g. lambda: Net(64, 10)",
@@ -94,7 +92,9 @@ class PlasticityGap:
     def __str__(self) -> str:
         steps, num_seeds = self.curves["steps"].tolist(), len(self.curves["model"])
         numbers = [named("value", self.value, self.interval), named("level", self.level, self.level_interval)]
-        lines = [f"{self.verdict}: {', '.join(filter(None, numbers))} (95%, {num_seeds} seeds)"]
+        is_worse = self.verdict == "plastic" and self.level_interval[0] > 1.0
+        lines = [WORSE] if is_worse else []
+        lines.append(f"{self.verdict}: {', '.join(filter(None, numbers))} (95%, {num_seeds} seeds)")
         for who, rate in zip(("model", "fresh"), self.lr, strict=True):
             curves = self.curves[who]
             lines.append(f"{who}: loss {curves[:, 0].mean():.4g} -> {curves[:, -1].nanmean():.4g} in {steps[-1]} steps")
@@ -106,7 +106,7 @@ class PlasticityGap:
         lines += [RANDOM] if self.targets == "random" else []
         advice = ADVICE[self.verdict]
         if self.verdict == "plastic" and self.level_interval[0] > 0.0:
-            advice = BEHIND if self.level_interval[0] <= 1.0 else WORSE
+            advice = ADVICE["plasticity lost"] if is_worse else BEHIND
         if self.verdict == "plastic" and self.interval[1] > 0.5:
             advice = UNSURE
         return "\n  ".join((*lines, advice))
