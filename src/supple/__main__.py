@@ -1,10 +1,12 @@
-"""`python -m supple`: the versions, kernels and devices that a bug report needs."""
+"""`python -m supple`: the versions, kernels and devices that a bug report needs; with `build` it builds the C++ node."""
 
 import platform
+import sys
 
 import torch
 
 from supple import kernels
+from supple.kernels.node import build_node
 from supple.version import __version__
 
 
@@ -24,4 +26,6 @@ def summary() -> str:
 
 
 if __name__ == "__main__":
-    print(summary())
+    if sys.argv[1:] not in ([], ["build"]):
+        sys.exit("usage: python -m supple [build]")
+    print(f"built {build_node()}" if sys.argv[1:] else summary())

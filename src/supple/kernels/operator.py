@@ -14,6 +14,7 @@ from torch.autograd.function import FunctionCtx
 
 from supple import kernels
 from supple.kernels.base import Intervals
+from supple.kernels.layout import PLAIN
 from supple.random import becomes_graph, source_of_masks
 
 
@@ -24,8 +25,11 @@ def interval_dropout(
     if not becomes_graph(x):
         if inplace:
             require_not_leaf(x)
-        apply = EagerIntervalDropout.apply if is_transformed() else apply_plainly
-        return apply(x, intervals, source_of_masks(generator), inplace)
+        source = source_of_masks(generator)
+        if is_transformed():
+            return EagerIntervalDropout.apply(x, intervals, source, inplace)
+        y = kernels.kernel_for(x.device).drop_in_node(x, intervals, source, inplace) if type(x) in PLAIN else None
+        return apply_plainly(x, intervals, source, inplace) if y is None else y
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
     y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
