@@ -33,7 +33,7 @@ class TritonKernel(Kernel):
     def __init__(self) -> None:
         self.seeds: dict[int, CudaSeeds] = {}
         self.compiled: dict[Hashable, Any] = {}
-        self.launches: dict[tuple[Intervals, torch.dtype, int], Launch] = {}
+        self.launches: dict[tuple[Intervals, torch.dtype, int], Launch | None] = {}
         self.node, self.why_node = load_node()
         self.reference = ReferenceKernel()
 
@@ -91,21 +91,20 @@ class TritonKernel(Kernel):
         told = (x, y, numel, *bits, rates, intervals.scale, edges, scaled, marked, GROUPS, overlap)
         key = (x.dtype, edges, scaled, marked, start.slot is None, overlap)
         compiled = self._launch(drop_kernel, told, key, num_programs=-(-numel // (8 * GROUPS)), num_warps=DROP_WARPS)
-        if start.slot is None and (x.data_ptr() | y.data_ptr()) & 15 == 0:
-            self._note_launch((intervals, x.dtype, x.get_device()), compiled, rates)
+        law = (intervals, x.dtype, x.get_device())
+        if law not in self.launches and start.slot is None and (x.data_ptr() | y.data_ptr()) & 15 == 0:
+            self._note_launch(law, compiled, rates)
 
-    def _note_launch(self, key: tuple[Intervals, torch.dtype, int], compiled: Any, rates: tuple[float, ...]) -> None:
+    def _note_launch(self, law: tuple[Intervals, torch.dtype, int], compiled: Any, rates: tuple[float, ...]) -> None:
         """Have calls of this law launch the program directly from now on, if that can be."""
-        intervals, dtype, _ = key
+        intervals, dtype, _ = law
         constants = [*(("f32", rate) for rate in rates), ("f64", intervals.scale)]
         launch = direct_launch(compiled, constants, elements=8 * GROUPS)
-        if launch is None:
-            return
-        if self.node is not None and intervals.slope_at_zero(dtype) == 0.0:
+        if launch is not None and self.node is not None and intervals.slope_at_zero(dtype) == 0.0:
             launch.node = self.node.CudaProgram(intervals.scale, *launch.addresses(), *launch.shape(), launch.constants)
         if len(self.launches) >= MOST_LAUNCHES:
             self.launches.clear()
-        self.launches[key] = launch
+        self.launches[law] = launch
 
     def _launch_gate(self, grad: Tensor, y: Tensor, out: Tensor, scale: float) -> None:
         numel, overlap = y.numel(), torch.cuda.is_current_stream_capturing() and can_overlap(y)
