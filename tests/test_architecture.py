@@ -24,7 +24,7 @@ LIBRARY = [
     ("alarms", "monitor_plot"),
     ("monitor", "attach", "checkup"),
     ("gap_training", "fresh_networks"),
-    ("gap", "diagnose"),
+    ("gap", "diagnosis"),
     ("integrations",),
     ("__main__",),
 ]

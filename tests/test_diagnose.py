@@ -14,7 +14,7 @@ from torch import nn
 import supple
 from networks import ResNet
 from supple import methods
-from supple.diagnose import CONSEQUENCES, NOTHING, ORDER, REMEDIES
+from supple.diagnosis import CONSEQUENCES, NOTHING, ORDER, REMEDIES
 from supple.methods import L2Init
 
 PIXELS, CLASSES = map(torch.tensor, load_digits(return_X_y=True))
@@ -345,7 +345,8 @@ def test_every_cause_has_remedies_that_exist_and_lines_that_run():
     pages = Path(__file__).parent.parent / "docs" / "results"
     for remedy in (remedy for remedies in REMEDIES.values() for remedy in remedies):
         network = mlp()
-        names = {"supple": supple, **vars(methods), "model": network, "x": DIGITS[0]}
+        every = {name: getattr(methods, name) for name in methods.__all__}
+        names = {"supple": supple, **every, "model": network, "x": DIGITS[0]}
         assert remedy.method is None or issubclass(getattr(methods, remedy.method), methods.Method)
         exec(remedy.line, names | {"optimizer": torch.optim.Adam(network.parameters())})
         assert remedy.result is None or (pages / remedy.result).is_file()

@@ -1,4 +1,4 @@
-"""`python -m supple`: the versions, kernels and devices that a bug report needs; with `build` it builds the C++ node."""
+"""`python -m supple`: the versions, kernels and devices that a bug report needs; `build`: make the C++ node."""
 
 import platform
 import sys
@@ -26,6 +26,4 @@ def summary() -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in ([], ["build"]):
-        sys.exit("usage: python -m supple [build]")
-    print(f"built {build_node()}" if sys.argv[1:] else summary())
+    print(f"built {build_node()}" if sys.argv[1:] == ["build"] else summary())

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import importlib.machinery
 import importlib.util
-import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ NAME = "supple_node"
 
 def library() -> Path:
     """Where it lies: one file for each source, torch and Python, since it holds all three."""
-    made_of = SOURCE.read_bytes() + f"{torch.__version__} {sysconfig.get_config_var('SOABI')}".encode()
+    made_of = SOURCE.read_bytes() + f"{torch.__version__} {importlib.machinery.EXTENSION_SUFFIXES[0]}".encode()
     return SOURCE.with_name(f"{NAME}-{hashlib.sha256(made_of).hexdigest()[:16]}.so")
 
 
@@ -40,7 +39,7 @@ def load_node() -> tuple[Any, str]:
 
 def build_node() -> Path:
     """Compile it with the system's C++ compiler, and say where it lies."""
-    from setuptools import Distribution
+    from setuptools import Distribution  # type: ignore[import-untyped]
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 
     extension = CppExtension(NAME, [str(SOURCE)], extra_compile_args=["-O2", "-g0"])

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -45,14 +46,14 @@ class Case:
 
 
 class ViT(nn.Module):
-    """A vision transformer with a class token and learned positions, of torch's own layers (Dosovitskiy et al. 2021)."""
+    """A vision transformer with a class token and learned positions, of torch's own layers (Dosovitskiy 2021)."""
 
     def __init__(self, activation: Activation, *, side: int, patch: int, width: int, depth: int, heads: int) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, patch, stride=patch)
         self.first = nn.Parameter(torch.zeros(1, 1, width))
         self.positions = nn.Parameter(torch.randn(1, (side // patch) ** 2 + 1, width) * 0.02)
-        shape = {"dim_feedforward": 4 * width, "dropout": 0.0, "batch_first": True, "norm_first": True}
+        shape: dict[str, Any] = {"dim_feedforward": 4 * width, "dropout": 0.0, "batch_first": True, "norm_first": True}
         self.layers = nn.Sequential(
             *(nn.TransformerEncoderLayer(width, heads, activation=activation(), **shape) for _ in range(depth))
         )

@@ -45,7 +45,8 @@ class Bench(Command):
     name = "bench"
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
     """atari: steps of a DQN run; kernels: the activation as an operator; methods: each method's step and state;
-    models: an activation's cost in whole networks; monitor: a Monitor's cost; report: a large store; sweep: engines; training: the whole step."""
+    models: activations in whole networks; monitor: a Monitor's cost; report: a large store; sweep: engines;
+    training: the whole step."""
     device: Device = "auto"
     """Where to measure. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     threads: int = 1
@@ -53,7 +54,7 @@ class Bench(Command):
     seconds: float = 3.0
     """Time for each case."""
     only: str = ""
-    """Measure the cases of kernels, methods, models or training alone whose title holds this text, such as 2^20 or CNN."""
+    """Measure the cases of kernels, methods, models or training alone whose title holds this, such as 2^20 or CNN."""
     runs: int = NUM_RUNS
     """Finished runs in the store that report is measured on."""
     json: Path | None = None
