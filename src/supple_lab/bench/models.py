@@ -86,12 +86,12 @@ CASES = {
         Case("MLP 3x2000, batch 512", mlp, (1, 28, 28), 512),
     ),
     "cpu": (
-        Case("ResNet-18, batch 16", resnet18, (3, 32, 32), 16),
+        Case("ResNet-18, batch 8", resnet18, (3, 32, 32), 8),
         Case(
-            "small ViT of 32 pixels, batch 32",
+            "small ViT of 32 pixels, batch 16",
             partial(ViT, side=32, patch=4, width=192, depth=4, heads=3),
             (3, 32, 32),
-            32,
+            16,
         ),
         Case("MLP 3x2000, batch 64", mlp, (1, 28, 28), 64),
     ),
