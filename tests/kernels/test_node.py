@@ -1,6 +1,9 @@
 """The autograd node in C++ and the path in Python are one operator: the same masks, gradients and refusals."""
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import laws
@@ -146,6 +149,16 @@ def test_a_generator_that_is_passed_gives_the_masks_and_no_other_moves(path):
     first, second = (SF.aid(x, generator=torch.Generator().manual_seed(5)) for _ in range(2))
     assert torch.equal(first, second)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_without_a_compiler_the_build_ends_with_a_sentence(tmp_path):
+    command = [sys.executable, "-m", "supple", "build"]
+    done = subprocess.run(
+        command, env=os.environ | {"PATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("not built, and supple works without it: ")
+    assert "Traceback" not in done.stderr
 
 
 def test_without_a_built_node_the_description_says_how_to_build_it(tmp_path, monkeypatch):

@@ -172,7 +172,8 @@ class ThreadSeed(threading.local):
     """Draws 63-bit seeds from a torch generator into a tensor made once: 4 us a call less than with a new one."""
 
     def __init__(self) -> None:
-        self.tensor = torch.empty((), dtype=torch.int64, device="cpu")
+        with torch.inference_mode(False):  # a tensor made inside of it could not be drawn into outside
+            self.tensor = torch.empty((), dtype=torch.int64, device="cpu")
         self.pointer = self.tensor.data_ptr()
 
     def draw(self, generator: torch.Generator | None) -> int:

@@ -14,6 +14,8 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 
 namespace {
 
@@ -32,51 +34,68 @@ bool is_plain(const Tensor& x) {
          x.is_non_overlapping_and_dense();
 }
 
+// The backward: the gradient times the scale where y is not 0, else 0.
+struct Gate {
+  // 0 where y is 0, in operations that are differentiable themselves.
+  Tensor by_torch(const Tensor& grad, const Tensor& y) const {
+    Tensor gated = at::hardshrink_backward(grad, y, 0.0);
+    return scale == 1.0 ? gated : at::mul(gated, scale);
+  }
+
+  Tensor operator()(const Tensor& grad, const Tensor& y) const {
+    bool differentiated = at::GradMode::is_enabled() || grad._fw_grad(/*level=*/0).defined();
+    if (c_gate == nullptr || differentiated || !is_plain(grad) || grad.strides() != y.strides()) return by_torch(grad, y);
+    Tensor out = at::empty_like(grad);
+    c_gate(out.mutable_data_ptr(), grad.const_data_ptr(), y.const_data_ptr(), out.numel(), law.data(), 0,
+           at::get_num_threads());
+    return out;
+  }
+
+  double scale;
+  CpuGate c_gate;   // on a CPU
+  std::string law;  // as the library reads it
+};
+
+// Gates live as long as the process: a node holds an address, and there are as many gates as scales and dtypes.
+const Gate* kept_gate(double scale, CpuGate c_gate, const std::string& law) {
+  static std::mutex mutex;
+  static std::map<std::tuple<double, uintptr_t, std::string>, Gate> gates;
+  std::lock_guard<std::mutex> alone(mutex);
+  auto key = std::make_tuple(scale, reinterpret_cast<uintptr_t>(c_gate), law);
+  return &gates.try_emplace(key, Gate{scale, c_gate, law}).first->second;
+}
+
 // A law of dropping for tensors of one dtype on one device.
-struct Program : std::enable_shared_from_this<Program> {
-  explicit Program(double scale) : scale(scale) {}
+struct Program {
+  explicit Program(const Gate* gate) : gate(gate) {}
   virtual ~Program() = default;
 
   virtual bool serves(const Tensor& x) const { return is_plain(x); }
   virtual void drop(const Tensor& x, const Tensor& y, const Source& generator, uintptr_t stream) const = 0;
 
-  // 0 where y is 0, the gradient elsewhere, in operations that are differentiable themselves.
-  virtual Tensor gate(const Tensor& grad, const Tensor& y) const {
-    Tensor gated = at::hardshrink_backward(grad, y, 0.0);
-    return scale == 1.0 ? gated : at::mul(gated, scale);
-  }
-
-  const double scale;  // of what is kept
+  const Gate* const gate;
 };
 
 struct CpuProgram final : Program {
-  CpuProgram(double scale, uintptr_t drop, uintptr_t gate, std::string law, std::string gate_law)
-      : Program(scale),
+  CpuProgram(double scale, uintptr_t drop, uintptr_t gate, std::string law, const std::string& gate_law)
+      : Program(kept_gate(scale, reinterpret_cast<CpuGate>(gate), gate_law)),
         c_drop(reinterpret_cast<CpuDrop>(drop)),
-        c_gate(reinterpret_cast<CpuGate>(gate)),
-        law(std::move(law)),
-        gate_law(std::move(gate_law)) {}
+        law(std::move(law)) {}
 
   void drop(const Tensor& x, const Tensor& y, const Source& generator, uintptr_t) const override {
-    thread_local Tensor seed = at::empty({}, at::kLong);
+    thread_local Tensor seed = new_seed();
     seed.random_(generator);
     c_drop(y.mutable_data_ptr(), x.const_data_ptr(), x.numel(), law.data(), seed.const_data_ptr(),
            at::get_num_threads());
   }
 
-  Tensor gate(const Tensor& grad, const Tensor& y) const override {
-    bool alike = is_plain(grad) && grad.strides() == y.strides();
-    bool differentiated = at::GradMode::is_enabled() || grad._fw_grad(/*level=*/0).defined();
-    if (!alike || differentiated) return Program::gate(grad, y);
-    Tensor out = at::empty_like(grad);
-    c_gate(out.mutable_data_ptr(), grad.const_data_ptr(), y.const_data_ptr(), out.numel(), gate_law.data(), 0,
-           at::get_num_threads());
-    return out;
+  static Tensor new_seed() {
+    c10::InferenceMode off(false);  // a tensor made inside of it could not be drawn into outside
+    return at::empty({}, at::kLong);
   }
 
   const CpuDrop c_drop;
-  const CpuGate c_gate;
-  const std::string law, gate_law;  // as the library reads them
+  const std::string law;
 };
 
 struct CudaProgram final : Program {
@@ -84,7 +103,7 @@ struct CudaProgram final : Program {
 
   CudaProgram(double scale, uintptr_t launch, uintptr_t function, unsigned threads, unsigned shared, int64_t elements,
               std::vector<uint64_t> constants)
-      : Program(scale),
+      : Program(kept_gate(scale, nullptr, "")),
         launch(reinterpret_cast<LaunchKernel>(launch)),
         function(reinterpret_cast<void*>(function)),
         threads(threads),
@@ -126,47 +145,38 @@ struct CudaProgram final : Program {
   const std::vector<uint64_t> constants;  // arguments that are the same in every call
 };
 
-// What backward needs besides the output; autograd holds it as long as the node lives.
-struct Held : torch::CustomClassHolder {
-  explicit Held(std::shared_ptr<const Program> program) : program(std::move(program)) {}
-  const std::shared_ptr<const Program> program;
-};
-
 struct Drop : torch::autograd::Function<Drop> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const std::shared_ptr<const Program>& program,
-                        const Source& generator, uintptr_t stream, bool inplace) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Program* program, const Source& generator,
+                        uintptr_t stream, bool inplace) {
     if (inplace) ctx->mark_dirty({x});
     Tensor y = inplace ? x : at::empty_like(x);
     program->drop(x, y, generator, stream);
     ctx->save_for_backward({y});
-    ctx->saved_data["program"] = c10::IValue::make_capsule(c10::make_intrusive<Held>(program));
+    ctx->saved_data["gate"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(program->gate));
     return y;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    auto held = c10::static_intrusive_pointer_cast<Held>(ctx->saved_data["program"].toCapsule());
+    auto gate = reinterpret_cast<const Gate*>(static_cast<uintptr_t>(ctx->saved_data["gate"].toInt()));
     Tensor y = ctx->get_saved_variables()[0].detach();
-    return {held->program->gate(grads[0], y), Tensor(), Tensor(), Tensor(), Tensor()};
+    return {(*gate)(grads[0], y), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
-// The output, or None where the path in Python must serve.
-std::optional<Tensor> apply(const std::shared_ptr<const Program>& program, const Tensor& x, const Source& generator,
-                            uintptr_t stream, bool inplace) {
-  if (!program->serves(x)) return std::nullopt;
-  return Drop::apply(x, program, generator, stream, inplace);
+// The output, or None if the path in Python must serve.
+std::optional<Tensor> apply(const Program& program, const Tensor& x, const Source& generator, uintptr_t stream,
+                            bool inplace) {
+  if (!program.serves(x)) return std::nullopt;
+  return Drop::apply(x, &program, generator, stream, inplace);
 }
 
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   namespace py = pybind11;
-  py::class_<Program, std::shared_ptr<Program>>(m, "Program")
-      .def("__call__", [](const std::shared_ptr<Program>& self, const Tensor& x, const Source& generator,
-                          uintptr_t stream, bool inplace) { return apply(self, x, generator, stream, inplace); },
-           py::call_guard<py::gil_scoped_release>());
-  py::class_<CpuProgram, Program, std::shared_ptr<CpuProgram>>(m, "CpuProgram")
+  py::class_<Program>(m, "Program").def("__call__", &apply, py::call_guard<py::gil_scoped_release>());
+  py::class_<CpuProgram, Program>(m, "CpuProgram")
       .def(py::init<double, uintptr_t, uintptr_t, py::bytes, py::bytes>());
-  py::class_<CudaProgram, Program, std::shared_ptr<CudaProgram>>(m, "CudaProgram")
+  py::class_<CudaProgram, Program>(m, "CudaProgram")
       .def(py::init<double, uintptr_t, uintptr_t, unsigned, unsigned, int64_t, std::vector<uint64_t>>());
 }
