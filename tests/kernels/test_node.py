@@ -4,12 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import laws
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo import compiled_autograd
 from torch.autograd import forward_ad
 
 from supple import functional as SF
@@ -149,6 +151,31 @@ def test_a_generator_that_is_passed_gives_the_masks_and_no_other_moves(path):
     first, second = (SF.aid(x, generator=torch.Generator().manual_seed(5)) for _ in range(2))
     assert torch.equal(first, second)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_compiled_autograd_compiles_the_backward_in_one_graph(path):
+    x = torch.randn(100, requires_grad=True)
+    y = SF.relu_dropout(x, 0.5)
+    with compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
+        y.sum().backward()
+    assert torch.equal(x.grad, 2.0 * (y != 0))
+
+
+def test_a_thread_that_began_in_inference_mode_trains_afterwards(path):
+    outcome = []
+
+    def work() -> None:
+        with torch.inference_mode():
+            SF.aid(torch.randn(10))
+        x = torch.randn(10, requires_grad=True)
+        y = SF.aid(x)
+        y.sum().backward()
+        outcome.append(torch.equal(x.grad, (y != 0).float()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert outcome == [True]
 
 
 def test_without_a_compiler_the_build_ends_with_a_sentence(tmp_path):

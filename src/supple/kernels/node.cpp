@@ -8,8 +8,11 @@
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/hardshrink_backward.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -28,9 +31,12 @@ using CpuGate = void (*)(void*, const void*, const void*, int64_t, const void*, 
 using LaunchKernel = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
                              void**, void**);
 
+// Whether x is of a class of Python's, such as the fake tensors of a compiler.
+bool is_subclass(const Tensor& x) { return x.key_set().has_any(c10::python_ks); }
+
 // Whether x fills one stretch of memory of its own, which a program can walk over.
 bool is_plain(const Tensor& x) {
-  return x.layout() == at::kStrided && !x.is_nested() && x.has_storage() && !x.is_neg() &&
+  return !is_subclass(x) && x.layout() == at::kStrided && !x.is_nested() && x.has_storage() && !x.is_neg() &&
          x.is_non_overlapping_and_dense();
 }
 
@@ -38,7 +44,9 @@ bool is_plain(const Tensor& x) {
 struct Gate {
   // 0 where y is 0, in operations that are differentiable themselves.
   Tensor by_torch(const Tensor& grad, const Tensor& y) const {
-    Tensor gated = at::hardshrink_backward(grad, y, 0.0);
+    // The first is one pass, the second knows symbolic shapes.
+    Tensor gated = !is_subclass(grad) ? at::hardshrink_backward(grad, y, 0.0)
+                                      : at::where(at::eq(y, 0), at::zeros({}, grad.options()), grad);
     return scale == 1.0 ? gated : at::mul(gated, scale);
   }
 
@@ -146,6 +154,8 @@ struct CudaProgram final : Program {
 };
 
 struct Drop : torch::autograd::Function<Drop> {
+  static constexpr bool is_traceable = true;  // for compiled autograd: backward depends on what it is given alone
+
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Program* program, const Source& generator,
                         uintptr_t stream, bool inplace) {
     if (inplace) ctx->mark_dirty({x});
