@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
 from supple import kernels
-from supple.kernels.base import Intervals
+from supple.kernels.base import Intervals, Kernel
 from supple.kernels.layout import PLAIN
 from supple.random import becomes_graph, source_of_masks
 
@@ -28,8 +28,10 @@ def interval_dropout(
         source = source_of_masks(generator)
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
-        y = kernels.kernel_for(x.device).drop_in_node(x, intervals, source, inplace) if type(x) in PLAIN else None
-        return apply_plainly(x, intervals, source, inplace) if y is None else y
+        kernel = kernels.kernel_for(x.device)
+        in_node = kernel.node is not None and type(x) in PLAIN
+        y = kernel.drop_in_node(x, intervals, source, inplace) if in_node else None
+        return apply_plainly(x, intervals, source, inplace, kernel) if y is None else y
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
     y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
@@ -85,20 +87,22 @@ class PlainIntervalDropout(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool, kernel: Kernel
+    ) -> Tensor:
         if inplace:
             ctx.mark_dirty(x)
-        ctx.kernel, ctx.slopes = kernels.kernel_for(x.device), (intervals.scale, intervals.slope_at_zero(x.dtype))
-        y = ctx.kernel.drop(x, intervals, generator=generator, out=x if inplace else None)
+        ctx.kernel, ctx.slopes = kernel, (intervals.scale, intervals.slope_at_zero(x.dtype))
+        y = kernel.drop(x, intervals, generator=generator, out=x if inplace else None)
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         (y,) = ctx.saved_tensors
         if torch.is_grad_enabled() or is_transformed() or torch.compiler.is_compiling():
-            return differentiable_gate(grad, y, *ctx.slopes), None, None, None
-        return ctx.kernel.gate(grad, y, *ctx.slopes), None, None, None
+            return differentiable_gate(grad, y, *ctx.slopes), None, None, None, None
+        return ctx.kernel.gate(grad, y, *ctx.slopes), None, None, None, None
 
 
 # What Function.apply comes down to when no torch.func transform is active; its checks for one cost 20 us between two

@@ -51,7 +51,7 @@ class TritonKernel(Kernel):
         self, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool
     ) -> Tensor | None:
         index = x.get_device()
-        launch = None if self.node is None else self.launches.get((intervals, x.dtype, index))
+        launch = self.launches.get((intervals, x.dtype, index))
         if launch is None or launch.node is None or not is_eager_on(index):
             return None
         source = self.seeds[index].generator if generator is None else generator
