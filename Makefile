@@ -14,7 +14,7 @@ test: check  ## lint, type-check and every test that is quick
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: check  ## the slow tests too, and those of the libraries supple works with, where these install
-	@$(MAKE) --no-print-directory .venv/integrations .venv/docs .venv/clusters || echo "Tests of what is missing are skipped."
+	@$(MAKE) --no-print-directory .venv/integrations .venv/docs .venv/recipes .venv/control .venv/clusters || echo "Tests of what is missing are skipped."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 mutate: .venv/mutate  ## plant small errors and see whether a test fails: docs/mutation.md; goes on where it was stopped

@@ -9,6 +9,7 @@ from supple.convert import conversion_report, convert
 from supple.inject import inject
 from supple.layers import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 from supple.learner import Learner
+from supple.random import held_masks
 from supple.version import __version__
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
     "convert",
     "diagnose",
     "functional",
+    "held_masks",
     "inject",
     "kernels",
     "load_converted",

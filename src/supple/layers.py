@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 from supple import functional as SF
 from supple.fields import checked
 from supple.functional import require_floating_point
-from supple.random import becomes_graph, source_of_masks
+from supple.random import becomes_graph, generator_of_masks
 from supple.unchanged import evaluation_mode
 
 
@@ -121,7 +121,7 @@ class RReLU(nn.RReLU):
         # backward would keep them before they are filled, and torch.utils.checkpoint stop there and read zeros.
         slopes = torch.empty_like(x, memory_format=torch.contiguous_format)
         with torch.no_grad():
-            torch.ops.aten.rrelu_with_noise(x, slopes, self.lower, self.upper, True, source_of_masks(None))
+            torch.ops.aten.rrelu_with_noise(x, slopes, self.lower, self.upper, True, generator_of_masks())
         return x.mul_(slopes) if self.inplace else x * slopes
 
 
@@ -361,14 +361,14 @@ def normal_like(x: Tensor) -> Tensor:
     """Standard normal numbers in the shape of x, from the stream of masks."""
     if becomes_graph(x) or torch.jit.is_tracing():
         return torch.randn_like(x)
-    return torch.empty_like(x, requires_grad=False).normal_(generator=source_of_masks(None))
+    return torch.empty_like(x, requires_grad=False).normal_(generator=generator_of_masks())
 
 
 def uniform_like(x: Tensor) -> Tensor:
     """Uniform numbers from 0 to 1 in the shape of x, from the stream of masks."""
     if becomes_graph(x) or torch.jit.is_tracing():
         return torch.rand_like(x)
-    return torch.empty_like(x, requires_grad=False).uniform_(generator=source_of_masks(None))
+    return torch.empty_like(x, requires_grad=False).uniform_(generator=generator_of_masks())
 
 
 class CReLU(nn.Module):

@@ -1,4 +1,4 @@
-"""Random streams: torch's default generators, a thread's own stream of masks, and those that a reading moves on.
+"""Random streams: torch's default generators, a thread's masks, streamed or held, and those that a reading moves on.
 
 All threads share torch's default generators. A thread that sets them back while another draws from them takes back
 what that one drew. So whatever draws a network from them, sets them back or asks whether they moved does so inside
@@ -26,10 +26,43 @@ def kept_default_generators(gpus: Iterable[int] = ()) -> Iterator[None]:
         yield
 
 
+GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # of splitmix64, as int64
+NUM_HELD = 0  # open held_masks; compiled code reads it, which cannot read what belongs to a thread
+
+
+def mixed(z: Tensor) -> Tensor:
+    """The finalizer of splitmix64 (Steele et al. 2014): 64 bits in, 64 well-mixed bits out; products wrap around."""
+    z = (z ^ ((z >> 30) & 0x3FFFFFFFF)) * FIRST
+    z = (z ^ ((z >> 27) & 0x1FFFFFFFFF)) * SECOND
+    return z ^ ((z >> 31) & 0x1FFFFFFFF)
+
+
+class HeldMasks:
+    """Uniform numbers by a seed, the number of a sample, the place of the draw in the forward, and the element."""
+
+    def __init__(self, samples: Tensor, seed: int) -> None:
+        self.samples_B, self.seed, self.num_drawn = samples.long(), seed, 0
+
+    def uniform_like(self, x: Tensor) -> Tensor:
+        """In float64 and the shape of x, whose first dimension is that of the samples."""
+        if x.dim() == 0 or len(x) != len(self.samples_B):
+            raise ValueError(
+                f"held_masks was given {len(self.samples_B)} samples, and an activation sees a tensor of shape "
+                f"{tuple(x.shape)}: its first dimension must be the samples."
+            )
+        self.num_drawn += 1
+        samples_B = self.samples_B.to(x.device)
+        place = mixed(torch.tensor(self.num_drawn, device=x.device) * GOLDEN + self.seed)
+        key_B = mixed(samples_B * GOLDEN + place)
+        elements = torch.arange(1, x[0].numel() + 1, device=x.device) * GOLDEN
+        bits = mixed(key_B[:, None] + elements).view(x.shape)
+        return ((bits >> 11) & 0x1FFFFFFFFFFFFF).double() * 2.0**-53
+
+
 class Current(threading.local):
     """What this thread draws from; None: torch's default generator."""
 
-    generator: torch.Generator | None = None
+    generator: "torch.Generator | HeldMasks | None" = None
 
 
 CURRENT = Current()
@@ -45,8 +78,35 @@ def mask_stream(generator: torch.Generator | None) -> Iterator[None]:
         CURRENT.generator = before
 
 
-def source_of_masks(generator: torch.Generator | None) -> torch.Generator | None:
-    """The generator that was passed, else this thread's stream; None: torch's default generator."""
+@contextlib.contextmanager
+def held_masks(samples: Tensor, *, seed: int = 0) -> Iterator[None]:
+    """While open, for one forward, masks are a function of the seed and of each sample's number, and draw nothing.
+
+    A forward on the same samples, in any order and in any batch, has the same masks if its activations come in the same
+    order. PPO needs this (consistent dropout, Hausknecht & Wagener 2022): the ratio of its update compares two forwards
+    of a sample. ``samples`` has one integer for each row of the batch. AID, IntervalDropout, DropReLU and ReLUDropout
+    are held. A forward compiled by torch.compile is refused.
+    """
+    global NUM_HELD
+    before, CURRENT.generator = CURRENT.generator, HeldMasks(samples, seed)
+    NUM_HELD += 1
+    try:
+        yield
+    finally:
+        CURRENT.generator = before
+        NUM_HELD -= 1
+
+
+def generator_of_masks() -> torch.Generator | None:
+    """This thread's stream, for activations whose draws cannot be held."""
+    source = source_of_masks(None)
+    if isinstance(source, HeldMasks):
+        raise TypeError("held_masks serves AID, IntervalDropout, DropReLU and ReLUDropout; another activation draws.")
+    return source
+
+
+def source_of_masks(generator: torch.Generator | None) -> "torch.Generator | HeldMasks | None":
+    """The generator that was passed, else what this thread draws from; None: torch's default generator."""
     source = CURRENT.generator if generator is None else generator
     if source is not None and is_checkpointed():
         raise RuntimeError(

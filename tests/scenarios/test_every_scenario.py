@@ -135,6 +135,22 @@ def test_class_incremental_stage_k_has_exactly_k_groups():
     assert scenario.stage(0, splits, 0).train.labels_N.unique().tolist() != [0, 1]  # the order is drawn
 
 
+def test_replay_buffer_keeps_the_same_images_of_each_earlier_class():
+    splits, scenario = numbered_splits(1200, 40), ClassIncremental(num_stages=20, epochs=1, replay=7)
+    everything = ClassIncremental(num_stages=20, epochs=1)
+    assert numbers_of(scenario.stage(0, splits, 0).train) == numbers_of(everything.stage(0, splits, 0).train)
+    buffer: set[int] = set()
+    for index in range(1, 20):
+        train, before = scenario.stage(index, splits, 0).train, everything.stage(index - 1, splits, 0).train
+        kept = set(numbers_of(train)) & set(numbers_of(before))
+        assert len(kept) == 7 * 2 * index
+        assert len(train) == 60 + len(kept) == scenario.size(index, splits.facts).num_images
+        assert buffer < kept  # what was kept once is kept
+        assert set(before.labels_N.tolist()) < set(train.labels_N.tolist())
+        buffer = kept
+    assert set(numbers_of(scenario.stage(1, splits, 1).train)) != set(numbers_of(scenario.stage(1, splits, 0).train))
+
+
 def test_permuted_input_shuffles_the_pixels_of_the_original_images(digits):
     scenario = PermutedInput(num_stages=3, batch_size=256)
     first, second = (scenario.stage(index, digits, 0).train for index in (0, 1))
@@ -209,7 +225,7 @@ def test_impossible_settings_are_refused_by_name(make, said):
 def test_class_incremental_stage_without_images_is_refused_by_its_classes():
     splits = numbered_splits(3, 10)  # of classes 0, 1 and 2 alone
     scenario = ClassIncremental(num_stages=10, epochs=1)
-    with pytest.raises(Unsuitable, match=r"classes \[\d\], learned in stage 1, have 0 training and 3 test images"):
+    with pytest.raises(Unsuitable, match=r"classes \[\d\] of stage 1 have 0 training and 3 test images"):
         [scenario.stage(0, splits, seed) for seed in range(20)]
 
 

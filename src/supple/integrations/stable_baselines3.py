@@ -7,13 +7,17 @@ SAC, TD3 and DDPG have an optimizer for the actor and one for the critic, and a 
 ``callback=[PlasticityCallback(CBP(), part="actor"), PlasticityCallback(CBP(), part="critic")]``.
 
 AID itself needs no callback. SB3 puts the policy in evaluation mode whenever it acts or predicts and in training mode
-in its updates alone, so AID acts by its mean function and learns with masks. ``activation_fn`` reaches the fully
-connected layers alone: the convolutions of a CnnPolicy have ReLU whatever it says. ``convert(model.policy, AID())``
-reaches them all, the target network's too, in place; saving does not keep it, so do it again after ``load``.
+in its updates alone, so AID acts by its mean function and learns with masks. PPO compares the two: give it
+``PlasticityCallback(hold_masks=True)``, with which it acts with masks and learns with the same ones.
+
+``activation_fn`` reaches the fully connected layers alone: the convolutions of a CnnPolicy have ReLU whatever it says.
+``convert(model.policy, AID())`` reaches them all, the target network's too, in place; saving does not keep it, so do it
+again after ``load``.
 
 A stage is a number of updates; at its end the method sees observations from the replay or rollout buffer.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -23,11 +27,13 @@ from torch.utils.hooks import RemovableHandle
 
 from supple.attach import Plasticity, attach, checked_methods
 from supple.integrations.stage_data import BackwardEnd, StageLength
+from supple.layers import AID, DropReLU, IntervalDropout, ReLUDropout
 from supple.learner import Batch
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.monitor_table import Row
+from supple.random import held_masks
 from supple.unchanged import undisturbed
 from supple.units import Inputs
 
@@ -40,6 +46,7 @@ except ImportError as error:
 
 NUM_AT_BOUNDARY = 2048  # observations that a method is shown: ReDo scores up to 2,000
 PARTS = ("actor", "critic")
+HELD = (AID, DropReLU, IntervalDropout, ReLUDropout)  # whose masks can be held
 SWAP = "use convert(model.policy, {activation}), or policy_kwargs={{'activation_fn': ...}} for all but convolutions"
 
 
@@ -49,6 +56,7 @@ class PlasticityCallback(BaseCallback):
     part: "actor" or "critic", for agents that have an optimizer for each. Without a method both are watched.
     steps_per_stage: updates between two boundaries, at which ReDo recycles and ShrinkPerturb acts.
     monitor_every: updates between two readings; None for no Monitor.
+    hold_masks: PPO and A2C act with masks, and an update sees each sample under the mask that it was acted with.
 
     Methods that trace the network or read data (CBP, ReDo) need observations that are one array, no Dict of several.
 
@@ -66,17 +74,19 @@ class PlasticityCallback(BaseCallback):
         part: str = "",
         steps_per_stage: int | None = None,
         monitor_every: int | None = DEFAULT_EVERY,
+        hold_masks: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
         self.methods = checked_methods(method or Vanilla(), SWAP)
-        self.part, self.monitor_every, self.seed = part, monitor_every, seed
+        self.part, self.monitor_every, self.seed, self.hold_masks = part, monitor_every, seed, hold_masks
         self.length = StageLength(steps=steps_per_stage)
         self.plasticity: Plasticity | None = None
         self.monitor: Monitor | None = None  # what it saw, after training too
         self._saved: dict[str, Any] = {}
         self._handle: RemovableHandle | None = None
         self._backward: BackwardEnd | None = None
+        self._held: MasksPerSample | None = None
         self._policy: Any = None
         self._evaluators: list[Any] = []
 
@@ -105,6 +115,8 @@ class PlasticityCallback(BaseCallback):
         self._handle = own.optimizer.register_step_post_hook(lambda *step: self._after_step())
         if hasattr(policy, "optimizer"):  # agents with one optimizer clip before its step
             self._backward = BackwardEnd(own.learner.model.parameters(), own.edit_gradients)
+        if self.hold_masks:
+            self._held = MasksPerSample(self.model, self.seed)
         if any(method.acts_in("evaluation") for method in self.methods):
             self._evaluators = list(evaluators_in(self.locals["callback"]))
             for evaluator in self._evaluators:
@@ -117,6 +129,8 @@ class PlasticityCallback(BaseCallback):
             self._handle.remove()
         if self._backward is not None:
             self._backward.close()
+        if self._held is not None:
+            self._held.close()
         while self._evaluators:
             vars(self._evaluators.pop()).pop("_on_step", None)
 
@@ -161,6 +175,67 @@ class PlasticityCallback(BaseCallback):
         for name, value in row.items():
             if name != "step":
                 self.logger.record(prefix + name, value)
+
+
+class MasksPerSample:
+    """While open, a policy acts with masks, and updates see each sample under the mask that it was acted with.
+
+    Masks follow from the number of a sample since the start of training, which the rollout buffer and the model know:
+    nothing is stored, and a training that goes on from a saved model has the masks of an unbroken one.
+    """
+
+    def __init__(self, model: Any, seed: int) -> None:
+        policy = model.policy
+        self.drawing = [module for module in policy.modules() if isinstance(module, HELD)]
+        if not isinstance(policy, ActorCriticPolicy) or not self.drawing:
+            raise ValueError(
+                "PlasticityCallback.hold_masks is for PPO and A2C with activations that draw masks, as "
+                f"policy_kwargs={{'activation_fn': AID}}; got {type(policy).__name__} with {len(self.drawing)} of them."
+            )
+        self.model, self.seed, self.drawn = model, seed, np.zeros(0, dtype=np.int64)
+        self._replaced = {policy: ("forward", "evaluate_actions"), model.rollout_buffer: ("_get_samples",)}
+        policy.forward = self._acting(policy.forward)
+        policy.evaluate_actions = self._updating(policy.evaluate_actions)
+        model.rollout_buffer._get_samples = self._drawing(model.rollout_buffer._get_samples)
+
+    def close(self) -> None:
+        for owner, names in self._replaced.items():
+            for name in names:
+                vars(owner).pop(name, None)
+
+    def _held(self, places: Any) -> contextlib.AbstractContextManager[None]:
+        """The masks of samples at these places of the rollout buffer, which counts one environment after another."""
+        buffer = self.model.rollout_buffer
+        start = self.model.num_timesteps - buffer.pos * buffer.n_envs  # of this rollout
+        return held_masks(torch.as_tensor(start + places), seed=self.seed)
+
+    def _acting(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*args: Any, **kwargs: Any) -> Any:
+            buffer = self.model.rollout_buffer
+            for module in self.drawing:
+                module.train()
+            try:
+                with self._held(np.arange(buffer.n_envs) * buffer.buffer_size + buffer.pos):
+                    return forward(*args, **kwargs)
+            finally:
+                for module in self.drawing:
+                    module.eval()
+
+        return act
+
+    def _updating(self, evaluate_actions: Callable[..., Any]) -> Callable[..., Any]:
+        def update(*args: Any, **kwargs: Any) -> Any:
+            with self._held(self.drawn):
+                return evaluate_actions(*args, **kwargs)
+
+        return update
+
+    def _drawing(self, get_samples: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(places: Any, *args: Any, **kwargs: Any) -> Any:
+            self.drawn = places
+            return get_samples(places, *args, **kwargs)
+
+        return draw
 
 
 class Remembered:

@@ -35,11 +35,13 @@ SIGNATURES = {
     "supple_prepare": ([POINTER, INT, POINTER, POINTER, INT, DOUBLE, DOUBLE], None),
     "supple_drop": ([POINTER, POINTER, LONG, POINTER, POINTER, INT], None),
     "supple_gate": ([POINTER, POINTER, POINTER, LONG, POINTER, INT, INT], None),
-    "supple_take_own_steps": (
-        [POINTER] * 3 + [LONG] * 3 + [POINTER] * 2 + [FLOAT] + [POINTER] * 3 + [LONG, DOUBLE, DOUBLE, INT],
-        ctypes.c_bool,
+    "supple_pack_squares": ([POINTER] * 2 + [LONG] + [POINTER] * 2, LONG),
+    "supple_take_own_steps": ([POINTER] * 2 + [LONG] + [POINTER] * 5 + [LONG, DOUBLE, DOUBLE, INT], None),
+    "supple_rate_units": (
+        [POINTER] * 2 + [FLOAT, POINTER, FLOAT, POINTER, LONG, POINTER, LONG, DOUBLE, LONG, DOUBLE, LONG],
+        LONG,
     ),
-    "supple_rate_units": ([POINTER] * 4 + [LONG, DOUBLE, LONG, DOUBLE, LONG], LONG),
+    "supple_renew": ([POINTER] * 3 + [LONG], None),
 }
 
 

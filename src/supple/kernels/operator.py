@@ -12,10 +12,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
-from supple import kernels
+from supple import kernels, random
 from supple.kernels.base import Intervals, Kernel
 from supple.kernels.layout import PLAIN
-from supple.random import becomes_graph, source_of_masks
+from supple.random import HeldMasks, becomes_graph, source_of_masks
+
+Source = torch.Generator | HeldMasks | None
 
 
 def interval_dropout(
@@ -29,13 +31,24 @@ def interval_dropout(
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
         kernel = kernels.kernel_for(x.device)
-        in_node = kernel.node is not None and type(x) in PLAIN
-        y = kernel.drop_in_node(x, intervals, source, inplace) if in_node else None
+        y = None
+        if kernel.node is not None and type(x) in PLAIN and not isinstance(source, HeldMasks):
+            y = kernel.drop_in_node(x, intervals, source, inplace)
         return apply_plainly(x, intervals, source, inplace, kernel) if y is None else y
+    if random.NUM_HELD:
+        raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
     y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
     return x.copy_(y) if inplace else y
+
+
+def drop(kernel: Kernel, x: Tensor, intervals: Intervals, source: Source, *, inplace: bool) -> Tensor:
+    """On the kernel of x's device; held masks on the reference, which takes the numbers as they are."""
+    out = x if inplace else None
+    if isinstance(source, HeldMasks):
+        return kernels.REFERENCE.drop_by(source.uniform_like(x), x, intervals, out)
+    return kernel.drop(x, intervals, generator=source, out=out)
 
 
 def is_transformed() -> bool:
@@ -87,13 +100,11 @@ class PlainIntervalDropout(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool, kernel: Kernel
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, intervals: Intervals, source: Source, inplace: bool, kernel: Kernel) -> Tensor:
         if inplace:
             ctx.mark_dirty(x)
         ctx.kernel, ctx.slopes = kernel, (intervals.scale, intervals.slope_at_zero(x.dtype))
-        y = kernel.drop(x, intervals, generator=generator, out=x if inplace else None)
+        y = drop(kernel, x, intervals, source, inplace=inplace)
         ctx.save_for_backward(y)
         return y
 
@@ -121,8 +132,8 @@ class EagerIntervalDropout(torch.autograd.Function):
     """The operator under torch.func transforms, which want forward and setup_context apart, and in forward mode."""
 
     @staticmethod
-    def forward(x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool) -> Tensor:
-        return kernels.kernel_for(x.device).drop(x, intervals, generator=generator, out=x if inplace else None)
+    def forward(x: Tensor, intervals: Intervals, source: Source, inplace: bool) -> Tensor:
+        return drop(kernels.kernel_for(x.device), x, intervals, source, inplace=inplace)
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Intervals, Any, bool], output: Tensor) -> None:

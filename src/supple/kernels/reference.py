@@ -21,7 +21,10 @@ class ReferenceKernel(Kernel):
     name = "reference"
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
-        uniform = torch.empty_like(x, dtype=torch.float64).uniform_(generator=generator)
+        return self.drop_by(torch.empty_like(x, dtype=torch.float64).uniform_(generator=generator), x, intervals, out)
+
+    def drop_by(self, uniform: Tensor, x: Tensor, intervals: Intervals, out: Tensor | None) -> Tensor:
+        """As ``drop``, by these uniform numbers."""
         kept = (uniform >= rate_of(x, intervals.edges, intervals.drop)) | x.isnan()
         # Select, never multiply by the mask: a dropped infinity is 0, not NaN.
         y = torch.where(kept, x * intervals.scale, torch.zeros((), dtype=x.dtype, device=x.device))

@@ -100,8 +100,9 @@ class TritonKernel(Kernel):
         intervals, dtype, _ = law
         constants = [*(("f32", rate) for rate in rates), ("f64", intervals.scale)]
         launch = direct_launch(compiled, constants, elements=8 * GROUPS)
-        if launch is not None and self.node is not None and intervals.slope_at_zero(dtype) == 0.0:
-            launch.node = self.node.CudaProgram(intervals.scale, *launch.addresses(), *launch.shape(), launch.constants)
+        node, _ = load_node()
+        if launch is not None and node is not None and intervals.slope_at_zero(dtype) == 0.0:
+            launch.node = node.CudaProgram(intervals.scale, *launch.addresses(), *launch.shape(), launch.constants)
         if len(self.launches) >= MOST_LAUNCHES:
             self.launches.clear()
         self.launches[law] = launch

@@ -1,9 +1,13 @@
-"""Class incremental (section 5.1.2, appendix G.3): new classes at each stage, decided network by network."""
+"""Class incremental (section 5.1.2, appendix G.3): new classes at each stage, decided network by network.
+
+A condition of our own keeps a replay buffer in place of all earlier data.
+"""
 
 from dataclasses import replace
 from functools import partial
 
 from supple_lab.paper.claims import (
+    BEYOND,
     Above,
     Beats,
     Below,
@@ -11,6 +15,7 @@ from supple_lab.paper.claims import (
     Computed,
     Each,
     Number,
+    final,
     lasting_quarter_mean,
     quarter_mean,
 )
@@ -27,10 +32,10 @@ from supple_lab.paper.method_runs import (
     selection_notes,
     where_ended,
 )
-from supple_lab.paper.networks import TINY, NetworkStudy, comparison_table, stage_panels
-from supple_lab.paper.study import ByScale, StudyOptions
+from supple_lab.paper.networks import TINY, NetworkStudy, comparison_table, networks, stage_panels
+from supple_lab.paper.study import ByScale, Condition, StudyOptions
 from supple_lab.report.figure import Figure, Finding, StudyReport
-from supple_lab.results.results import Results
+from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
 
 LEARNED = "learned_test_accuracy"
@@ -47,11 +52,31 @@ def in_quarter(place: int, name: str) -> Number:
 
 
 FIRST, LAST = in_quarter(0, "first"), in_quarter(-1, "last")
-NETWORKS = partial(of_the_paper, experiment="class_incremental")
+REPLAY = "{}, replay buffer"  # what such a condition is called
+REPLAYED = ("vanilla", "full_reset", "aid")
+
+
+def networks_of(groups: Groups) -> dict[str, MethodRuns]:
+    """The paper's conditions and methods."""
+    papers = {label: group for label, group in groups.items() if label not in replayed(groups)}
+    return of_the_paper(papers, "class_incremental")
+
+
+def replayed(groups: Groups) -> dict[str, MethodRuns]:
+    return {label: group for label, group in groups.items() if label.endswith(REPLAY.format(""))}
+
+
+def with_replay(groups: Groups) -> Sample:
+    (runs,) = replayed(groups).values()
+    return BEHIND_RELU.of(runs)
+
+
+BEHIND_RELU = final("test_accuracy", "aid") - final("test_accuracy", "vanilla")
+WITH_REPLAY = Number(f"{BEHIND_RELU.text} with a replay buffer", with_replay)
 
 
 def beside_reset(method: str, groups: Groups) -> dict[str, MethodRuns]:
-    return method_by_method(NETWORKS(groups), method, name="{group}")
+    return method_by_method(networks_of(groups), method, name="{group}")
 
 
 ABOVE_THROUGHOUT = Each(
@@ -63,7 +88,7 @@ ABOVE_THROUGHOUT = Each(
 
 def only_aid_stays_above(groups: Groups) -> Finding:
     """Is AID above full reset in each quarter on each network, and is every other method below it in one?"""
-    others = [method for method in methods_of(NETWORKS(groups)) if method not in ("aid", "full_reset")]
+    others = [method for method in methods_of(networks_of(groups)) if method not in ("aid", "full_reset")]
     found = {f"{label_of(method)} (below somewhere)": below_somewhere(groups, method) for method in others}
     found = {"AID (above throughout)": ABOVE_THROUGHOUT.decide(groups, "paper"), **found}
     return in_at_least(len(found), found)
@@ -99,7 +124,7 @@ CLAIMS = (
         claim="Dropout and DASH start above full reset, and the lead shrinks.",
         rule=Each(
             "for Dropout and DASH on both networks",
-            lambda groups: method_by_method(NETWORKS(groups), "dropout", "dash", name="{group}: {method}"),
+            lambda groups: method_by_method(networks_of(groups), "dropout", "dash", name="{group}: {method}"),
             {
                 " ahead at first": Above(FIRST),
                 " less so at last": Below((LAST - FIRST).called("that in the last quarter minus it")),
@@ -125,12 +150,19 @@ CLAIMS = (
             "on the learned and on all classes, in each quarter of the stages on both networks",
             lambda groups: {
                 f"{label} ({classes}, {quarter})": replace(runs, metric=metric)
-                for label, group in NETWORKS(groups).items()
+                for label, group in networks_of(groups).items()
                 for classes, metric in (("the classes learned", LEARNED), ("all classes", "test_accuracy"))
                 for quarter, runs in group.by_quarter().items()
             },
             Beats("aid", partial(lasting_quarter_mean, "")),
         ),
+    ),
+    Claim(
+        key="aid_is_below_relu_with_replay",
+        section=BEYOND,
+        paper="Not in the paper. The authors of ChannelWavAct report AID below ReLU if a replay buffer is used.",
+        claim="With a replay buffer in place of all earlier data, AID ends below ReLU.",
+        rule=Below(WITH_REPLAY),
     ),
 )
 
@@ -151,11 +183,24 @@ class ClassIncremental(NetworkStudy):
         quick=Scenario(num_stages=5, epochs=30, batch_size=16),
         paper=Scenario(),
     )
+    replays = ByScale(smoke=2, quick=4, paper=20)  # images of a class; 20: iCaRL's on CIFAR-100 (Rebuffi et al. 2017)
     cases = ("resnet18", "vgg16")
     quick_methods = ("vanilla", "full_reset", "dropout", "shrink_perturb", "dash", "aid")
     quick = "5 stages of 30 epochs with 2 classes more at each, batches of 16"
     left_out = "VGG-16, and the methods of Table 8 that are not in the figure"
-    silent = (TINY, "one head for all classes from the start and cross-entropy over all of them")
+    silent = (
+        TINY,
+        "one head for all classes from the start and cross-entropy over all of them",
+        "the replay buffer is not the paper's: it keeps 20 images of each earlier class",
+    )
+
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
+        """The paper's, and ResNet-18 with a replay buffer."""
+        (resnet, *_), scenario = networks(order, *self.cases), self.scenarios.at(order.scale)
+        assert isinstance(scenario, Scenario)
+        scenario = replace(scenario, replay=self.replays.at(order.scale))
+        condition = resnet.condition(scenario, order=order, experiment=self.name, methods=REPLAYED)
+        return (*super().conditions(order), replace(condition, label=REPLAY.format(resnet.label)))
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         # After the last stage all classes are learned: both accuracies select the same.

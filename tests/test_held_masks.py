@@ -1,0 +1,110 @@
+import math
+import threading
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import supple.functional as SF
+from supple import AID, DropReLU, IntervalDropout, ReLUDropout, held_masks
+from supple.layers import AIDGauss, RReLU
+from supple.random import HeldMasks
+
+LAYERS = [AID(0.7), IntervalDropout((-0.5, 0.5), (0.2, 0.5, 0.8)), DropReLU(0.6), ReLUDropout(0.3)]
+
+
+def held(network, x, samples, seed=0):
+    with held_masks(samples, seed=seed):
+        return network(x)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)
+def test_sample_has_its_masks_in_every_batch_and_order(layer):
+    network = nn.Sequential(nn.Linear(4, 16), layer, nn.Linear(16, 16), layer).double()
+    x, samples = torch.randn(12, 4, dtype=torch.float64), torch.arange(100, 112)
+    whole, order = held(network, x, samples), torch.randperm(12)
+    torch.testing.assert_close(held(network, x[order], samples[order]), whole[order])
+    for one in range(12):
+        torch.testing.assert_close(held(network, x[one : one + 1], samples[one : one + 1]), whole[one : one + 1])
+    assert not torch.allclose(held(network, x, samples + 1), whole)
+    assert not torch.allclose(held(network, x, samples, seed=1), whole)
+
+
+def test_masks_do_not_depend_on_the_memory_format():
+    x, samples = torch.randn(3, 5, 4, 4), torch.arange(3)
+    with held_masks(samples):
+        y = SF.aid(x)
+    with held_masks(samples):
+        assert torch.equal(SF.aid(x.contiguous(memory_format=torch.channels_last)), y)
+
+
+def test_draws_of_one_forward_differ_from_each_other():
+    x = torch.ones(4, 1000)
+    with held_masks(torch.zeros(4, dtype=torch.long)):
+        first, second = SF.aid(x, 0.5), SF.aid(x, 0.5)
+    assert torch.equal(first[0], first[3])  # the same sample
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.9, 0.999])
+def test_held_masks_keep_at_the_rate_and_are_independent(rate):
+    num_samples, num_units = 2000, 500
+    uniform = HeldMasks(torch.arange(num_samples), 0).uniform_like(torch.empty(num_samples, num_units))
+    kept = (uniform < rate).double()
+    n, variance = kept.numel(), rate * (1 - rate)
+    assert abs(kept.mean() - rate) < 5 * math.sqrt(variance / n)
+    centred = kept - rate
+    pairs = [(centred[1:], centred[:-1]), (centred[:, 1:], centred[:, :-1]), (centred[64:], centred[:-64])]
+    for left, right in pairs:  # neighbours among samples and among units
+        assert abs((left * right).mean()) < 5 * variance / math.sqrt(left.numel())
+
+
+def test_gradient_and_output_are_those_of_some_mask():
+    x = torch.randn(64, 50, requires_grad=True)
+    y = held(AID(0.7), x, torch.arange(64))
+    y.sum().backward()
+    assert torch.equal(x.grad, (y != 0).float())
+    assert set((y[y != 0] == x[y != 0]).tolist()) == {True}
+
+
+def test_inplace_writes_what_the_other_returns():
+    x, samples = torch.randn(8, 6), torch.arange(8)
+    y = held(AID(0.7), x, samples)
+    assert torch.equal(held(AID(0.7, inplace=True), x, samples), y)
+    assert torch.equal(x, y)
+
+
+def test_default_generator_is_not_moved_and_another_thread_draws_its_own():
+    x, seen = torch.randn(10, 10), []
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    with held_masks(torch.arange(10)):
+        SF.aid(x, 0.5)
+        assert torch.equal(torch.get_rng_state(), state)
+        thread = threading.Thread(target=lambda: seen.append(SF.aid(x, 0.5)))
+        thread.start()
+        thread.join()
+    torch.manual_seed(0)
+    assert torch.equal(SF.aid(x, 0.5), seen[0])
+
+
+def test_wrong_number_of_samples_is_refused():
+    with pytest.raises(ValueError, match=r"given 3 samples, and an activation sees a tensor of shape \(4, 2\)"):
+        held(AID(), torch.zeros(4, 2), torch.arange(3))
+
+
+@pytest.mark.parametrize("layer", [RReLU(), AIDGauss()], ids=lambda layer: type(layer).__name__)
+def test_other_activations_that_draw_are_refused(layer):
+    with pytest.raises(TypeError, match=r"held_masks serves AID, IntervalDropout, DropReLU and ReLUDropout"):
+        held(layer, torch.zeros(4, 2), torch.arange(4))
+
+
+def test_compiled_and_checkpointed_forwards_are_refused():
+    network, x = nn.Sequential(nn.Linear(4, 4), AID()), torch.zeros(3, 4)
+    compiled = torch.compile(network, backend="eager")
+    compiled(x)  # what was compiled before must not be used
+    with pytest.raises(RuntimeError, match=r"held_masks cannot be traced"):
+        held(compiled, x, torch.arange(3))
+    with held_masks(torch.arange(3)), pytest.raises(RuntimeError, match=r"cannot be drawn inside torch\.utils\.check"):
+        checkpoint(network, x, use_reentrant=False)
