@@ -1,0 +1,192 @@
+"""Control: does PPO lose plasticity if friction changes, and what helps? Not one of the paper's studies.
+
+An agent learns one of MuJoCo's tasks, whose friction is drawn anew at each stage. The reference is the same network,
+started from scratch at each stage. It is a small relative of the literature's Slippery Ant (Dohare et al. 2024), which
+takes 20 million steps and a change every two million. The rules below were set before any run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from supple_lab.models.mlp import MLP
+from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
+from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
+from supple_lab.paper.method_runs import MethodRuns, mean_of_stages, methods_of
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.report.figure import Figure, StudyReport, Table
+from supple_lab.results.results import Results, Sample
+from supple_lab.results.scores import iqm, stratified_bootstrap
+from supple_lab.rl.control import MuJoCo, Slide, Task
+from supple_lab.rl.ppo_problem import PPO
+
+SCORE = "score"
+FRESH = "full_reset"
+OTHERS = ("l2_init", "cbp")
+SEEDS = ByScale(smoke=1, quick=3, paper=3)
+TASKS: ByScale[tuple[Task, ...]] = ByScale(
+    smoke=(Slide(num_steps=10),), quick=(MuJoCo(),), paper=(MuJoCo(), MuJoCo(title="Ant"))
+)
+LENGTHS: ByScale[dict[str, Any]] = ByScale(
+    smoke={
+        "num_stages": 2,
+        "segments_per_stage": 1,
+        "rollouts_per_segment": 2,
+        "num_bodies": 2,
+        "steps_per_rollout": 16,
+        "epochs": 1,
+        "batch_size": 16,
+        "num_evaluated": 1,
+    },
+    quick={"num_stages": 4, "segments_per_stage": 2, "rollouts_per_segment": 5, "num_evaluated": 3},
+    paper={},
+)
+MODELS = ByScale(
+    smoke=MLP(width=8, num_hidden=2), quick=MLP(width=64, num_hidden=2), paper=MLP(width=256, num_hidden=2)
+)
+SCALE_NOTES = ByScale(
+    smoke="Smoke scale: a weight on a line in place of a simulator, two stages of two updates show that everything "
+    "runs; the numbers mean nothing.",
+    quick="Quick scale: 4 stages of 20,480 steps, networks of width 64. An agent of so few steps has only begun to "
+    "learn, and no verdict of this scale is evidence on plasticity, which takes long to be lost.",
+    paper="Full scale: 10 stages of 204,800 steps, networks of width 256. Smaller than the literature's Slippery Ant, "
+    "which has 20 million steps and a change every two million.",
+)
+NOTES = (
+    "Score: the mean return of episodes after each stage, by the mean action in evaluation mode. Friction is drawn by "
+    "seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
+    "PPO is our own, with CleanRL's settings; AID acts with masks and learns from each sample with its own (held "
+    "masks). SAC, TD3 and games are not in this study yet.",
+    "No setting was tuned here. Late: the mean over the second half of the stages.",
+)
+Tasks = Mapping[str, MethodRuns]
+
+
+def late(method: str) -> Number:
+    """The score over the second half of the stages."""
+    return replace(lasting_quarter_mean(SCORE, method), stem="late score")
+
+
+def on_each_task(rule: Rule) -> Rule:
+    return Each("on each task", dict, rule)
+
+
+def other_methods(tasks: Tasks) -> dict[str, Tasks]:
+    return {label_of(name): {label: runs.called(other=name) for label, runs in tasks.items()} for name in OTHERS}
+
+
+CLAIMS = (
+    Claim(
+        key="control_vanilla_loses",
+        paper="Not in the paper.",
+        claim="PPO with ReLU loses plasticity: late stages are learned worse than by a fresh network.",
+        rule=on_each_task(Below(late("vanilla") - late(FRESH))),
+    ),
+    Claim(
+        key="control_aid_beats_vanilla",
+        paper="Not in the paper.",
+        claim="AID in place of ReLU helps PPO: late stages are learned better.",
+        rule=on_each_task(Above(late("aid") - late("vanilla"))),
+    ),
+    Claim(
+        key="control_some_method_helps",
+        paper="Not in the paper.",
+        claim="At least one other method helps PPO with ReLU: late stages are learned better.",
+        rule=Some("for at least one other method", other_methods, on_each_task(Above(late("other") - late("vanilla")))),
+    ),
+)
+
+
+class Control(Study):
+    """Does PPO lose plasticity if friction changes, and does AID help?"""
+
+    name = "control"
+    title = "Control: does PPO lose plasticity if friction changes?"
+    question = (
+        "An agent learns to run while the ground changes from rough to slippery and back. Does it learn the last ground "
+        "as well as a fresh network does, and which methods help?"
+    )
+    section = "Beyond the paper"
+    claims = CLAIMS
+    scales = ("smoke", "quick", "full")
+
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
+        return tuple(
+            Condition(
+                label=label_of_task(task),
+                problem=PPO(task=task, **LENGTHS.at(order.scale)),
+                model=MODELS.at(order.scale),
+                experiment="control",
+                case="mlp",
+                seeds=SEEDS,
+            )
+            for task in TASKS.at(order.scale)
+        )
+
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
+        tasks = {condition.label: runs_of(condition, results, order) for condition in self.conditions(order)}
+        panels = tuple(
+            stage_panel(label, runs.by_method, SCORE, y_label="return after the stage") for label, runs in tasks.items()
+        )
+        figure = Figure(name="control", caption=f"Return after each stage of another friction; {BAND}", panels=panels)
+        return StudyReport(
+            figures=(figure,),
+            tables=(score_table(tasks), iqm_table(tasks)),
+            claims=self.decided(tasks, order),
+            notes=(SCALE_NOTES.at(order.scale), *NOTES),
+        )
+
+
+def label_of_task(task: Task) -> str:
+    return f"PPO, {getattr(task, 'title', task.name)}"
+
+
+def runs_of(condition: Condition, results: Results, order: StudyOptions) -> MethodRuns:
+    """The runs of a task; claims are about the second half of its stages."""
+    assert isinstance(condition.problem, PPO)
+    number = condition.problem.num_stages
+    by_method = condition.of(results, order).group_by(lambda spec: spec.method.name)
+    return MethodRuns(by_method, num_stages=number, stages=slice(number // 2, number), metric=SCORE)
+
+
+def late_sample(runs: MethodRuns, method: str) -> Sample:
+    return mean_of_stages(runs.of(method), SCORE, runs.stages)
+
+
+def score_table(tasks: Tasks) -> Table:
+    return sample_table(
+        "control",
+        "Returns; mean ± standard deviation over seeds.",
+        rows=[(label, runs, name) for label, runs in tasks.items() for name in runs.by_method],
+        columns={
+            "task": lambda label, runs, name: label,
+            "method": lambda label, runs, name: label_of(name),
+            "first stage": lambda label, runs, name: runs.of(name).first(SCORE),
+            "late": lambda label, runs, name: late_sample(runs, name),
+            "late minus fresh": lambda label, runs, name: late_sample(runs, name).minus(late_sample(runs, FRESH)),
+            "n": lambda label, runs, name: len(runs.of(name).ended),
+        },
+    )
+
+
+def iqm_table(tasks: Tasks) -> Table:
+    """Over tasks and seeds, of the late score beside a fresh network's, in thousands of points."""
+    return Table(
+        name="control_iqm",
+        caption="Late score minus that of fresh networks of the same seed, in thousands: interquartile mean over tasks "
+        "and seeds, in brackets its 95% stratified bootstrap interval, then the number of runs.",
+        header=("method", "IQM"),
+        rows=tuple((label_of(name), format_iqm(tasks, name)) for name in methods_of(tasks) if name != FRESH),
+    )
+
+
+def format_iqm(tasks: Tasks, name: str) -> str:
+    samples = [late_sample(runs, name).minus(late_sample(runs, FRESH)).values / 1000 for runs in tasks.values()]
+    if len({len(sample) for sample in samples}) != 1 or not len(samples[0]) or not np.isfinite(samples).all():
+        return "–"  # some have not ended
+    scores = np.stack(samples)
+    interval = stratified_bootstrap(scores, np.random.default_rng(0))
+    reach = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+    return f"{float(iqm(scores.reshape(-1))):.3f}{reach} (n = {scores.size})"
