@@ -196,6 +196,7 @@ class ClassIncremental(NetworkStudy):
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         """The paper's, and ResNet-18 with a replay buffer."""
         (resnet, *_), scenario = networks(order, *self.cases), self.scenarios.at(order.scale)
+        assert isinstance(scenario, Scenario)
         scenario = replace(scenario, replay=self.replays.at(order.scale))
         condition = resnet.condition(scenario, order=order, experiment=self.name, methods=REPLAYED)
         return (*super().conditions(order), replace(condition, label=REPLAY.format(resnet.label)))

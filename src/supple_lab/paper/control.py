@@ -1,8 +1,9 @@
-"""Control: does PPO lose plasticity if friction changes, and what helps? Not one of the paper's studies.
+"""Control: do agents lose plasticity if friction or the game changes, and what helps? Not one of the paper's studies.
 
-An agent learns one of MuJoCo's tasks, whose friction is drawn anew at each stage. The reference is the same network,
-started from scratch at each stage. It is a small relative of the literature's Slippery Ant (Dohare et al. 2024), which
-takes 20 million steps and a change every two million. The rules below were set before any run.
+PPO learns one of MuJoCo's tasks, whose friction is drawn anew at each stage, and DQN one of MinAtar's games after
+another. The reference is the same network, started from scratch at each stage. The first is a small relative of the
+literature's Slippery Ant (Dohare et al. 2024), which takes 20 million steps and a change every two million. The rules
+below were set before any run.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from supple_lab.models.base import Model
+from supple_lab.models.minatar_net import MinAtarNet
 from supple_lab.models.mlp import MLP
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
 from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
@@ -19,7 +22,11 @@ from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.report.figure import Figure, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.results.scores import iqm, stratified_bootstrap
+from supple_lab.rl.base import Game
+from supple_lab.rl.chain import Chain, Renamed
 from supple_lab.rl.control import MuJoCo, Slide, Task
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.minatar import MinAtar
 from supple_lab.rl.ppo_problem import PPO
 
 SCORE = "score"
@@ -43,22 +50,55 @@ LENGTHS: ByScale[dict[str, Any]] = ByScale(
     quick={"num_stages": 4, "segments_per_stage": 2, "rollouts_per_segment": 5, "num_evaluated": 3},
     paper={},
 )
+GAMES: ByScale[Game] = ByScale(smoke=Renamed(game=Chain(num_places=3, pay="way")), quick=MinAtar(), paper=MinAtar())
+PLAY: ByScale[dict[str, Any]] = ByScale(
+    smoke={
+        "num_iterations": 2,
+        "steps_per_iteration": 60,
+        "steps_per_segment": 30,
+        "evaluation_steps": 10,
+        "num_random_steps": 20,
+        "num_decay_steps": 20,
+        "target_period": 20,
+        "capacity": 100,
+    },
+    quick={
+        "num_iterations": 5,
+        "steps_per_iteration": 6_000,
+        "steps_per_segment": 2_000,
+        "evaluation_steps": 1_000,
+        "num_random_steps": 500,
+        "num_decay_steps": 3_000,
+        "target_period": 500,
+        "capacity": 6_000,
+    },
+    paper={
+        "num_iterations": 10,
+        "steps_per_iteration": 200_000,
+        "evaluation_steps": 10_000,
+        "num_random_steps": 5_000,
+        "num_decay_steps": 100_000,
+        "target_period": 1_000,
+        "capacity": 100_000,
+    },
+)
+NETWORKS: ByScale[Model] = ByScale(smoke=MLP(width=8, num_hidden=2), quick=MinAtarNet(), paper=MinAtarNet())
 MODELS = ByScale(
     smoke=MLP(width=8, num_hidden=2), quick=MLP(width=64, num_hidden=2), paper=MLP(width=256, num_hidden=2)
 )
 SCALE_NOTES = ByScale(
     smoke="Smoke scale: a weight on a line in place of a simulator, two stages of two updates show that everything "
     "runs; the numbers mean nothing.",
-    quick="Quick scale: 4 stages of 20,480 steps, networks of width 64. An agent of so few steps has only begun to "
-    "learn, and no verdict of this scale is evidence on plasticity, which takes long to be lost.",
-    paper="Full scale: 10 stages of 204,800 steps, networks of width 256. Smaller than the literature's Slippery Ant, "
-    "which has 20 million steps and a change every two million.",
+    quick="Quick scale: 4 stages of 20,480 steps and networks of width 64, or 5 games of 6,000 steps. An agent of so "
+    "few steps has only begun to learn, and no verdict of this scale is evidence on plasticity.",
+    paper="Full scale: 10 stages of 204,800 steps, networks of width 256; each game twice, 200,000 steps each. Smaller "
+    "than the literature's Slippery Ant, which has 20 million steps and a change every two million.",
 )
 NOTES = (
     "Score: the mean return of episodes after each stage, by the mean action in evaluation mode. Friction is drawn by "
     "seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
-    "PPO is our own, with CleanRL's settings; AID acts with masks and learns from each sample with its own (held "
-    "masks). SAC, TD3 and games are not in this study yet.",
+    "PPO and DQN are our own, with CleanRL's settings; in PPO AID acts with masks and learns from each sample with its "
+    "own (held masks). SAC, TD3 and PPO on games are not in this study.",
     "No setting was tuned here. Late: the mean over the second half of the stages.",
 )
 Tasks = Mapping[str, MethodRuns]
@@ -70,7 +110,7 @@ def late(method: str) -> Number:
 
 
 def on_each_task(rule: Rule) -> Rule:
-    return Each("on each task", dict, rule)
+    return Each("in PPO on each task and in DQN on games in sequence", dict, rule)
 
 
 def other_methods(tasks: Tasks) -> dict[str, Tasks]:
@@ -81,48 +121,52 @@ CLAIMS = (
     Claim(
         key="control_vanilla_loses",
         paper="Not in the paper.",
-        claim="PPO with ReLU loses plasticity: late stages are learned worse than by a fresh network.",
+        claim="Agents with ReLU lose plasticity: late stages are learned worse than by a fresh network.",
         rule=on_each_task(Below(late("vanilla") - late(FRESH))),
     ),
     Claim(
         key="control_aid_beats_vanilla",
         paper="Not in the paper.",
-        claim="AID in place of ReLU helps PPO: late stages are learned better.",
+        claim="AID in place of ReLU helps: late stages are learned better.",
         rule=on_each_task(Above(late("aid") - late("vanilla"))),
     ),
     Claim(
         key="control_some_method_helps",
         paper="Not in the paper.",
-        claim="At least one other method helps PPO with ReLU: late stages are learned better.",
+        claim="At least one other method helps agents with ReLU: late stages are learned better.",
         rule=Some("for at least one other method", other_methods, on_each_task(Above(late("other") - late("vanilla")))),
     ),
 )
 
 
 class Control(Study):
-    """Does PPO lose plasticity if friction changes, and does AID help?"""
+    """Do agents lose plasticity if friction or the game changes, and does AID help?"""
 
     name = "control"
-    title = "Control: does PPO lose plasticity if friction changes?"
+    title = "Control: do agents lose plasticity if friction or the game changes?"
     question = (
-        "An agent learns to run while the ground changes from rough to slippery and back. Does it learn the last ground "
-        "as well as a fresh network does, and which methods help?"
+        "An agent learns to run while the ground changes between rough and slippery, or one game after another. Does "
+        "it learn the last as well as a fresh network does, and which methods help?"
     )
     section = "Beyond the paper"
     claims = CLAIMS
     scales = ("smoke", "quick", "full")
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
+        games = DQN(
+            game=GAMES.at(order.scale), boundaries="iterations", num_stacked=1, metrics=(), **PLAY.at(order.scale)
+        )
+        parts = {
+            **{
+                label_of_task(task): (PPO(task=task, **LENGTHS.at(order.scale)), "mlp")
+                for task in TASKS.at(order.scale)
+            },
+            "DQN, games in sequence": (games, "minatar_net"),
+        }
+        models = {"mlp": MODELS.at(order.scale), "minatar_net": NETWORKS.at(order.scale)}
         return tuple(
-            Condition(
-                label=label_of_task(task),
-                problem=PPO(task=task, **LENGTHS.at(order.scale)),
-                model=MODELS.at(order.scale),
-                experiment="control",
-                case="mlp",
-                seeds=SEEDS,
-            )
-            for task in TASKS.at(order.scale)
+            Condition(label=label, problem=problem, model=models[case], experiment="control", case=case, seeds=SEEDS)
+            for label, (problem, case) in parts.items()
         )
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
@@ -130,7 +174,11 @@ class Control(Study):
         panels = tuple(
             stage_panel(label, runs.by_method, SCORE, y_label="return after the stage") for label, runs in tasks.items()
         )
-        figure = Figure(name="control", caption=f"Return after each stage of another friction; {BAND}", panels=panels)
+        figure = Figure(
+            name="control",
+            caption=f"Return after each stage, of another friction or of another game; {BAND}",
+            panels=panels,
+        )
         return StudyReport(
             figures=(figure,),
             tables=(score_table(tasks), iqm_table(tasks)),
@@ -145,8 +193,7 @@ def label_of_task(task: Task) -> str:
 
 def runs_of(condition: Condition, results: Results, order: StudyOptions) -> MethodRuns:
     """The runs of a task; claims are about the second half of its stages."""
-    assert isinstance(condition.problem, PPO)
-    number = condition.problem.num_stages
+    number = condition.problem.num_records
     by_method = condition.of(results, order).group_by(lambda spec: spec.method.name)
     return MethodRuns(by_method, num_stages=number, stages=slice(number // 2, number), metric=SCORE)
 
@@ -172,21 +219,30 @@ def score_table(tasks: Tasks) -> Table:
 
 
 def iqm_table(tasks: Tasks) -> Table:
-    """Over tasks and seeds, of the late score beside a fresh network's, in thousands of points."""
+    """Over tasks and seeds, of the late score beside a fresh network's, as a share of their first."""
     return Table(
         name="control_iqm",
-        caption="Late score minus that of fresh networks of the same seed, in thousands: interquartile mean over tasks "
-        "and seeds, in brackets its 95% stratified bootstrap interval, then the number of runs.",
+        caption="Late score minus that of fresh networks of the same seed, as a share of these networks' mean first "
+        "score: interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then the "
+        "number of runs.",
         header=("method", "IQM"),
         rows=tuple((label_of(name), format_iqm(tasks, name)) for name in methods_of(tasks) if name != FRESH),
     )
 
 
 def format_iqm(tasks: Tasks, name: str) -> str:
-    samples = [late_sample(runs, name).minus(late_sample(runs, FRESH)).values / 1000 for runs in tasks.values()]
-    if len({len(sample) for sample in samples}) != 1 or not len(samples[0]) or not np.isfinite(samples).all():
+    shares = [beside_fresh(runs, name) for runs in tasks.values()]
+    numbers = {len(share) for share in shares}
+    if len(numbers) > 1 or 0 in numbers or not np.isfinite(shares).all():
         return "–"  # some have not ended
-    scores = np.stack(samples)
+    scores = np.stack(shares)
     interval = stratified_bootstrap(scores, np.random.default_rng(0))
     reach = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     return f"{float(iqm(scores.reshape(-1))):.3f}{reach} (n = {scores.size})"
+
+
+def beside_fresh(runs: MethodRuns, name: str) -> np.ndarray:
+    """The late score minus a fresh network's, seed by seed, as a share of what fresh networks score at first."""
+    difference = late_sample(runs, name).minus(late_sample(runs, FRESH)).values
+    first = runs.of(FRESH).first(SCORE).values
+    return difference / np.abs(first.mean()) if len(first) else difference[:0]

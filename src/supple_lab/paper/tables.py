@@ -316,18 +316,14 @@ def at_two_rates(networks: Table, *methods: Method) -> Table:
 QUICKSTART: Table = {
     "mlp": crossed((Vanilla(), UseDropout(drop_positive=0.2), UseAID(relu_prob=0.95)), Adam(learning_rate=2e-3))
 }
-# CleanRL's rate and epsilon for PPO on MuJoCo; of methods, what language has. Nothing was tuned.
+# CleanRL's rates and epsilons for PPO on MuJoCo and for DQN; of methods, what language has. Nothing was tuned.
+IN_CONTROL = (
+    *(Vanilla(), FullReset(), UseAID(relu_prob=0.99)),
+    *(L2Init(strength=1e-4), CBP(replacement_rate=1e-4, maturity=100)),
+)
 CONTROL: Table = {
-    "mlp": crossed(
-        (
-            Vanilla(),
-            FullReset(),
-            UseAID(relu_prob=0.99),
-            L2Init(strength=1e-4),
-            CBP(replacement_rate=1e-4, maturity=100),
-        ),
-        Adam(learning_rate=3e-4, epsilon=1e-5),
-    )
+    "mlp": crossed(IN_CONTROL, Adam(learning_rate=3e-4, epsilon=1e-5)),
+    "minatar_net": crossed(IN_CONTROL, Adam(learning_rate=2.5e-4, epsilon=1.5e-4)),
 }
 
 # Table 4's under Adam at 1e-3, because permuted input comes nearest; 1e-3 is nanoGPT's rate for this network, too. What

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -125,8 +125,9 @@ class MuJoCo(Task):
 class MuJoCoBody(Body):
     """Cut off after a thousand steps, by gymnasium."""
 
-    def __init__(self, environment: "gymnasium.Env", friction: float, seed: int) -> None:  # type: ignore[name-defined]  # noqa: F821
-        self.environment, self._seed = environment, seed
+    def __init__(self, environment: Any, friction: float, seed: int) -> None:
+        self.environment = environment
+        self._seed: int | None = seed
         environment.unwrapped.model.geom_friction[:, 0] *= friction  # sliding; the columns after it turn and roll
         (self.num_observed,), (self.num_actions,) = environment.observation_space.shape, environment.action_space.shape
         self.largest = float(environment.action_space.high[0])

@@ -86,7 +86,7 @@ class Agent:
         self.numerics = Numerics.choose(device, spec.precision)
         with kept_default_generators():
             torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
-            network = ActorCritic(spec, body)
+            network: nn.Module = ActorCritic(spec, body)
             give_widths_(network, torch.zeros(2, body.num_observed))
         network = self.numerics.place(network)
         optimizer, seed = spec.optimizer.build(network.parameters()), stream_seed(spec.seed, "method")
@@ -121,7 +121,7 @@ class Agent:
         return np.clip(action.double().cpu().numpy(), -self.largest, self.largest)
 
 
-def loss_on_returns(outputs: tuple[Tensor, Tensor], returns: Tensor) -> Tensor:
+def loss_on_returns(outputs: Any, returns: Tensor) -> Tensor:
     """The learner's loss, for methods that take gradients of their own: the critic's."""
     return F.mse_loss(outputs[1], returns)
 
