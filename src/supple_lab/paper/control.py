@@ -219,12 +219,12 @@ def score_table(tasks: Tasks) -> Table:
 
 
 def iqm_table(tasks: Tasks) -> Table:
-    """Over tasks and seeds, of the late score beside a fresh network's, as a share of their first."""
+    """Over tasks and seeds, of the late score beside a fresh network's, as a share of it."""
     return Table(
         name="control_iqm",
-        caption="Late score minus that of fresh networks of the same seed, as a share of these networks' mean first "
-        "score: interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then the "
-        "number of runs.",
+        caption="Late score minus that of fresh networks of the same seed, as a share of these networks' mean: "
+        "interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then the number of "
+        "runs.",
         header=("method", "IQM"),
         rows=tuple((label_of(name), format_iqm(tasks, name)) for name in methods_of(tasks) if name != FRESH),
     )
@@ -242,7 +242,7 @@ def format_iqm(tasks: Tasks, name: str) -> str:
 
 
 def beside_fresh(runs: MethodRuns, name: str) -> np.ndarray:
-    """The late score minus a fresh network's, seed by seed, as a share of what fresh networks score at first."""
-    difference = late_sample(runs, name).minus(late_sample(runs, FRESH)).values
-    first = runs.of(FRESH).first(SCORE).values
-    return difference / np.abs(first.mean()) if len(first) else difference[:0]
+    """The late score minus a fresh network's, seed by seed, as a share of what fresh networks score on average."""
+    fresh = late_sample(runs, FRESH)
+    difference = late_sample(runs, name).minus(fresh).values
+    return difference / (np.abs(fresh.values.mean()) or np.nan) if len(difference) else difference
