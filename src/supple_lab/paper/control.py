@@ -223,7 +223,7 @@ def iqm_table(tasks: Tasks) -> Table:
     return Table(
         name="control_iqm",
         caption="Late score minus that of fresh networks of the same seed, as a share of these networks' mean: "
-        "interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then the number of "
+        "interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then how many "
         "runs.",
         header=("method", "IQM"),
         rows=tuple((label_of(name), format_iqm(tasks, name)) for name in methods_of(tasks) if name != FRESH),
