@@ -51,6 +51,8 @@ LENGTHS: ByScale[dict[str, Any]] = ByScale(
     paper={},
 )
 GAMES: ByScale[Game] = ByScale(smoke=Renamed(game=Chain(num_places=3, pay="way")), quick=MinAtar(), paper=MinAtar())
+# An update every four steps (Mnih et al. 2015). A frame shows all of a game, and methods act where the game changes.
+USUAL: dict[str, Any] = {"replay_ratio": 0.25, "num_stacked": 1, "boundaries": "iterations", "metrics": ()}
 PLAY: ByScale[dict[str, Any]] = ByScale(
     smoke={
         "num_iterations": 2,
@@ -153,9 +155,7 @@ class Control(Study):
     scales = ("smoke", "quick", "full")
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
-        games = DQN(
-            game=GAMES.at(order.scale), boundaries="iterations", num_stacked=1, metrics=(), **PLAY.at(order.scale)
-        )
+        games = DQN(game=GAMES.at(order.scale), **USUAL, **PLAY.at(order.scale))
         parts = {
             **{
                 label_of_task(task): (PPO(task=task, **LENGTHS.at(order.scale)), "mlp")

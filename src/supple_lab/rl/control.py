@@ -112,9 +112,12 @@ class MuJoCo(Task):
     def start(self, seed: int) -> "MuJoCoBody":
         try:
             import gymnasium
-            import mujoco  # noqa: F401
+            import mujoco
 
+            # HalfCheetah's file has a word that MuJoCo 4 warns of, on the terminal and in a file, for each body.
+            mujoco.set_mju_user_warning(lambda text: None)
             environment = gymnasium.make(f"{self.title}-v5")
+            mujoco.set_mju_user_warning(None)
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 f"tasks of MuJoCo need {error.name}: pip install -e '.[control]' in a checkout."
