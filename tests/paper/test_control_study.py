@@ -8,6 +8,7 @@ from supple_lab.paper.control import Control
 from supple_lab.paper.study import StudyOptions
 from supple_lab.results.results import Results, RunResult
 from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 
 FULL, STUDY = StudyOptions(scale="full"), Control()
@@ -31,12 +32,15 @@ def drawn(order=FULL, **scores):
 
 def test_full_scale_has_three_seeds_of_two_million_steps():
     specs = STUDY.specs(FULL)
-    assert Counter(spec.seed for spec in specs) == dict.fromkeys(range(3), 15)  # five methods on three conditions
+    assert Counter(spec.seed for spec in specs) == dict.fromkeys(range(3), 25)  # five methods, five conditions
     problems = {spec.problem for spec in specs}
     tasks = [problem for problem in problems if isinstance(problem, PPO)]
     assert sorted(problem.task.title for problem in tasks) == ["Ant", "HalfCheetah"]
     assert {problem.num_stages * problem.steps_per_stage for problem in tasks} == {2_048_000}
     assert {problem.steps_per_stage for problem in tasks} == {204_800}
+    others = [problem for problem in problems if isinstance(problem, OffPolicy)]
+    assert sorted(problem.algorithm for problem in others) == ["sac", "td3"]
+    assert {problem.num_steps for problem in others} == {100_000}
     (games,) = (problem for problem in problems if isinstance(problem, DQN))
     assert games.boundaries == "iterations"  # methods act where the game changes
     assert games.num_iterations == 2 * len(games.game.titles)
@@ -60,5 +64,5 @@ def test_interquartile_means_are_shares_of_a_fresh_networks_score():
     _, table = drawn().tables
     rows = dict(table.rows)
     assert rows["AID"].startswith("-0.200 [")
-    assert rows["AID"].endswith("(n = 9)")
+    assert rows["AID"].endswith("(n = 15)")
     assert "full reset" not in rows

@@ -1,6 +1,6 @@
 """Control: do agents lose plasticity if friction or the game changes, and what helps? Not one of the paper's studies.
 
-PPO learns one of MuJoCo's tasks, whose friction is drawn anew at each stage, and DQN one of MinAtar's games after
+PPO, SAC and TD3 learn MuJoCo's tasks, whose friction is drawn anew at each stage, and DQN one of MinAtar's games after
 another. The reference is the same network, started from scratch at each stage. The first is a small relative of the
 literature's Slippery Ant (Dohare et al. 2024), which takes 20 million steps and a change every two million. The rules
 below were set before any run.
@@ -8,7 +8,7 @@ below were set before any run.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from supple_lab.rl.chain import Chain, Renamed
 from supple_lab.rl.control import MuJoCo, Slide, Task
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.minatar import MinAtar
+from supple_lab.rl.off_policy_problem import Algorithm, OffPolicy
 from supple_lab.rl.ppo_problem import PPO
+from supple_lab.spec import Problem
 
 SCORE = "score"
 FRESH = "full_reset"
@@ -48,6 +50,25 @@ LENGTHS: ByScale[dict[str, Any]] = ByScale(
         "num_evaluated": 1,
     },
     quick={"num_stages": 4, "segments_per_stage": 2, "rollouts_per_segment": 5, "num_evaluated": 3},
+    paper={},
+)
+REPLAYED: ByScale[dict[str, Any]] = ByScale(  # SAC and TD3, on the first task; 100,000 steps at full scale
+    smoke={
+        "num_stages": 2,
+        "segments_per_stage": 1,
+        "steps_per_segment": 20,
+        "num_random_steps": 10,
+        "batch_size": 8,
+        "num_evaluated": 1,
+    },
+    quick={
+        "num_stages": 3,
+        "segments_per_stage": 1,
+        "steps_per_segment": 2_000,
+        "num_random_steps": 500,
+        "batch_size": 64,
+        "num_evaluated": 2,
+    },
     paper={},
 )
 GAMES: ByScale[Game] = ByScale(smoke=Renamed(game=Chain(num_places=3, pay="way")), quick=MinAtar(), paper=MinAtar())
@@ -91,16 +112,17 @@ MODELS = ByScale(
 SCALE_NOTES = ByScale(
     smoke="Smoke scale: a weight on a line in place of a simulator, two stages of two updates show that everything "
     "runs; the numbers mean nothing.",
-    quick="Quick scale: 4 stages of 20,480 steps and networks of width 64, or 5 games of 6,000 steps. An agent of so "
-    "few steps has only begun to learn, and no verdict of this scale is evidence on plasticity.",
-    paper="Full scale: 10 stages of 204,800 steps, networks of width 256; each game twice, 200,000 steps each. Smaller "
-    "than the literature's Slippery Ant, which has 20 million steps and a change every two million.",
+    quick="Quick scale: networks of width 64, 4 stages of 20,480 steps (PPO) or 3 of 2,000 (SAC, TD3), 5 games of 6,000. "
+    "An agent of so few steps has only begun to learn, and no verdict of this scale is evidence on plasticity.",
+    paper="Full scale: networks of width 256, 10 stages of 204,800 steps (PPO) or 5 of 20,000 (SAC, TD3), each game "
+    "twice, 200,000 steps each. Smaller than the literature's Slippery Ant, which has 20 million steps and a change "
+    "every two million.",
 )
 NOTES = (
     "Score: the mean return of episodes after each stage, by the mean action in evaluation mode. Friction is drawn by "
     "seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
-    "PPO and DQN are our own, with CleanRL's settings; in PPO AID acts with masks and learns from each sample with its "
-    "own (held masks). SAC, TD3 and PPO on games are not in this study.",
+    "The loops are our own, with CleanRL's settings. In PPO, AID acts with masks and learns from each sample with its "
+    "own (held masks); the others act by its mean, which target networks have, too.",
     "No setting was tuned here. Late: the mean over the second half of the stages.",
 )
 Tasks = Mapping[str, MethodRuns]
@@ -111,8 +133,8 @@ def late(method: str) -> Number:
     return replace(lasting_quarter_mean(SCORE, method), stem="late score")
 
 
-def on_each_task(rule: Rule) -> Rule:
-    return Each("in PPO on each task and in DQN on games in sequence", dict, rule)
+def for_each_agent(rule: Rule) -> Rule:
+    return Each("for PPO, SAC and TD3 on tasks and for DQN on games", dict, rule)
 
 
 def other_methods(tasks: Tasks) -> dict[str, Tasks]:
@@ -124,19 +146,21 @@ CLAIMS = (
         key="control_vanilla_loses",
         paper="Not in the paper.",
         claim="Agents with ReLU lose plasticity: late stages are learned worse than by a fresh network.",
-        rule=on_each_task(Below(late("vanilla") - late(FRESH))),
+        rule=for_each_agent(Below(late("vanilla") - late(FRESH))),
     ),
     Claim(
         key="control_aid_beats_vanilla",
         paper="Not in the paper.",
         claim="AID in place of ReLU helps: late stages are learned better.",
-        rule=on_each_task(Above(late("aid") - late("vanilla"))),
+        rule=for_each_agent(Above(late("aid") - late("vanilla"))),
     ),
     Claim(
         key="control_some_method_helps",
         paper="Not in the paper.",
         claim="At least one other method helps agents with ReLU: late stages are learned better.",
-        rule=Some("for at least one other method", other_methods, on_each_task(Above(late("other") - late("vanilla")))),
+        rule=Some(
+            "for at least one other method", other_methods, for_each_agent(Above(late("other") - late("vanilla")))
+        ),
     ),
 )
 
@@ -155,14 +179,15 @@ class Control(Study):
     scales = ("smoke", "quick", "full")
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
-        games = DQN(game=GAMES.at(order.scale), **USUAL, **PLAY.at(order.scale))
-        parts = {
-            **{
-                label_of_task(task): (PPO(task=task, **LENGTHS.at(order.scale)), "mlp")
-                for task in TASKS.at(order.scale)
-            },
-            "DQN, games in sequence": (games, "minatar_net"),
+        scale, (first, *_) = order.scale, TASKS.at(order.scale)
+        parts: dict[str, tuple[Problem, str]] = {
+            f"PPO, {title_of(task)}": (PPO(task=task, **LENGTHS.at(scale)), "mlp") for task in TASKS.at(scale)
         }
+        for algorithm in get_args(Algorithm):
+            problem = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
+            parts[f"{algorithm.upper()}, {title_of(first)}"] = problem, "mlp"
+        games = DQN(game=GAMES.at(scale), **USUAL, **PLAY.at(scale))
+        parts["DQN, games in sequence"] = games, "minatar_net"
         models = {"mlp": MODELS.at(order.scale), "minatar_net": NETWORKS.at(order.scale)}
         return tuple(
             Condition(label=label, problem=problem, model=models[case], experiment="control", case=case, seeds=SEEDS)
@@ -187,8 +212,8 @@ class Control(Study):
         )
 
 
-def label_of_task(task: Task) -> str:
-    return f"PPO, {getattr(task, 'title', task.name)}"
+def title_of(task: Task) -> str:
+    return getattr(task, "title", task.name)
 
 
 def runs_of(condition: Condition, results: Results, order: StudyOptions) -> MethodRuns:

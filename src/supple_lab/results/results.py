@@ -15,6 +15,7 @@ from supple_lab import registry
 from supple_lab.data.slice import Slice
 from supple_lab.files import StorageError, WrongContent
 from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.reading import LOGS, Record, State, digest, id_of, read_object
@@ -83,7 +84,7 @@ def dataset_of(spec: RunSpec) -> str:
     match spec.problem:
         case DQN(game=game):
             return getattr(game, "title", game.name)
-        case PPO(task=task):
+        case PPO(task=task) | OffPolicy(task=task):
             return getattr(task, "title", task.name)
         case Supervised(dataset=Slice(of=whole)):
             return f"slice of {whole.name}"

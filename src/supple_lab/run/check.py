@@ -25,6 +25,7 @@ from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
 from supple_lab.rl.control import Body, Task
 from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run.network import Shape, blank_network, shown, size_of
 from supple_lab.run.subnetworks import check_subnetworks
@@ -48,7 +49,7 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
     check_current(spec.method)
     if isinstance(spec.problem, DQN):
         check_playable(spec, spec.problem)
-    if isinstance(spec.problem, PPO):
+    if isinstance(spec.problem, PPO | OffPolicy):
         check_controllable(spec, spec.problem)
     if not isinstance(spec.problem, Supervised):
         return
@@ -225,7 +226,7 @@ def body_of(task: Task) -> Body:
         raise Unsuitable(str(error)) from error
 
 
-def check_controllable(spec: RunSpec, problem: PPO) -> None:
+def check_controllable(spec: RunSpec, problem: PPO | OffPolicy) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out."""
     body, activation = body_of(problem.task), spec.method.activation()
     if spec.model.smallest_image > 1:
@@ -233,7 +234,7 @@ def check_controllable(spec: RunSpec, problem: PPO) -> None:
     shape = (1, 1, body.num_observed)
     blank_network(spec.model, spec.method, image_shape=shape, num_classes=body.num_actions)
     can_be_held = isinstance(activation, AID | DropReLU | IntervalDropout | ReLUDropout)
-    if problem.masks == "held" and draws(activation) and not can_be_held:
+    if isinstance(problem, PPO) and problem.masks == "held" and draws(activation) and not can_be_held:
         raise Unsuitable(
             f"what {type(activation).__name__} draws cannot be held per sample, as PPO.masks asks. Choose fresh."
         )
