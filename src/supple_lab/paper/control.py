@@ -112,8 +112,8 @@ MODELS = ByScale(
 SCALE_NOTES = ByScale(
     smoke="Smoke scale: a weight on a line in place of a simulator, two stages of two updates show that everything "
     "runs; the numbers mean nothing.",
-    quick="Quick scale: networks of width 64, 4 stages of 20,480 steps (PPO) or 3 of 2,000 (SAC, TD3), 5 games of 6,000 "
-    "each. An agent of so few steps has only begun to learn, and no verdict of this scale is evidence on plasticity.",
+    quick="Quick scale: networks of width 64, 4 stages of 20,480 steps (PPO) or 3 of 2,000 (SAC, TD3), 5 games of "
+    "6,000 steps. Agents of so few steps have only begun to learn: no verdict of this scale is evidence on plasticity.",
     paper="Full scale: networks of width 256, 10 stages of 204,800 steps (PPO) or 5 of 20,000 (SAC, TD3), each game "
     "twice, 200,000 steps each. Smaller than the literature's Slippery Ant, which has 20 million steps and a change "
     "every two million.",
