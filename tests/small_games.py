@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
+from supple.methods import Method, Vanilla
 from supple_lab.models.mlp import MLP
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam

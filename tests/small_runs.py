@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.methods import DASH, FIRE, Chain, FullReset, L2Init, ReDo, ShrinkPerturb
-from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
+from supple.methods import DASH, FIRE, Chain, FullReset, L2Init, Method, ReDo, ShrinkPerturb, Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.data.text import Sums
 from supple_lab.models.gpt import GPT

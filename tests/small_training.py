@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from supple.attach import Plasticity
-from supple.methods.base import Method
+from supple.methods import Method
 from supple_lab.data.base import Examples
 from supple_lab.precision import Numerics, Precision
 from supple_lab.run.network import new_learner

@@ -22,9 +22,10 @@ LIBRARY = [
     ("methods", "metrics"),
     ("monitor_table",),
     ("alarms", "monitor_plot"),
-    ("monitor", "attach", "checkup"),
+    ("attach", "checkup"),
     ("gap_training", "fresh_networks"),
-    ("gap", "diagnose"),
+    ("gap", "diagnosis"),
+    ("monitor",),
     ("integrations",),
     ("__main__",),
 ]

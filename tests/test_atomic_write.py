@@ -67,10 +67,6 @@ def test_next_attempt_at_a_run_removes_what_a_kill_left(tmp_path):
     assert not left.exists()
 
 
-def test_folder_that_is_not_there_has_no_parts(tmp_path):
-    remove_parts(tmp_path / "nowhere")
-
-
 def test_file_that_is_larger_than_any_is_not_read(tmp_path):
     assert read_regular(tmp_path / "file", limit=10) is None
     (tmp_path / "file").write_bytes(b"0123456789")

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from small_runs import small_spec
-from supple.methods.activations import UseAID
-from supple.methods.base import Method
-from supple.methods.full_reset import FullReset
-from supple.methods.l2 import L2
-from supple.methods.vanilla import Vanilla
+from supple.methods import L2, FullReset, Method, UseAID, Vanilla
 from supple_lab.codec import decode, encode, from_arguments, with_options
 from supple_lab.commands.base import grouped
 from supple_lab.errors import UserError

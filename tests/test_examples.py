@@ -1,6 +1,7 @@
 """The examples run, at a small size, and are short."""
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -47,6 +48,21 @@ def test_monitor_run(capsys):
     monitor = main_of("monitor_run")(num_steps=20, every=10)
     assert [row["step"] for row in monitor.rows] == [1, 10, 20]
     assert "dormant" in capsys.readouterr().out
+
+
+def test_notebook_goes_from_a_sick_training_to_its_cure():
+    sys.path.append(str(EXAMPLES.parent / "tools"))
+    run_notebook = importlib.import_module("run_notebook")
+    notebook = json.loads((EXAMPLES / "sick_to_cured.ipynb").read_text())
+    kept = [output for cell in run_notebook.code_cells(notebook) for output in cell["outputs"]]
+    names = run_notebook.run_cells_(notebook)
+    outputs = [output for cell in run_notebook.code_cells(notebook) for output in cell["outputs"]]
+    assert [output["output_type"] for output in outputs] == [output["output_type"] for output in kept]
+    printed = "".join(line for output in outputs for line in output.get("text", ()))
+    for text in (printed, "".join(line for output in kept for line in output.get("text", ()))):
+        assert text.index("\nplasticity lost: value") < text.index("Likely cause: dead units")
+        assert text.index("Likely cause: dead units") < text.index("\nplastic: value")
+    assert names["falling"][-1] < 0.4 < 0.6 < names["kept"][-1]
 
 
 def test_convert_timm(capsys):

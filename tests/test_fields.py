@@ -14,8 +14,7 @@ from small_runs import small_spec
 from supple import AID, DropReLU, IntervalDropout, ReLUDropout
 from supple.fields import Checked, kinds_of
 from supple.layers import RReLU
-from supple.methods import CBP, L2, FullReset, ReDo, UseAID
-from supple.methods.base import Method
+from supple.methods import CBP, L2, FullReset, Method, ReDo, UseAID
 from supple.metrics.base import Metric
 from supple_lab import registry
 from supple_lab.data.base import Dataset
@@ -61,10 +60,6 @@ def test_every_field_refuses_what_does_not_suit_it(cls, name):
     for value in wrong_for(cls, name):
         with pytest.raises((TypeError, ValueError), match=rf"^{cls.__name__}\.{name} (must be|is) .*; got .*\.$"):
             cls(**{name: value})
-
-
-def test_the_walk_is_long():
-    assert sum(len(wrong_for(cls, name)) for cls, name in FIELDS) > 1000
 
 
 @pytest.mark.parametrize("layer", [AID, DropReLU, ReLUDropout, IntervalDropout, RReLU])

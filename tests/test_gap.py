@@ -158,9 +158,16 @@ def test_verdict_of_curves(model, fresh, verdict):
 
 
 def test_text_warns_of_a_model_that_comes_down_from_far_above():
-    assert "above the loss with which fresh networks start" in str(
-        judged_by(curves(1e4, [9.0, 9.0]), curves(2.0, [0.1, 0.1]))
-    )
+    gap = judged_by(curves(1e4, [9.0, 9.0]), curves(2.0, [0.1, 0.1]))
+    assert gap.verdict == "plastic"  # by the rule, which is asked of value alone
+    assert str(gap).startswith("warning: it ends above the loss with which fresh networks start")
+    assert "Next: supple.diagnose" in str(gap)
+
+
+def test_text_warns_of_a_budget_in_which_fresh_networks_hardly_learn():
+    gap = judged_by(curves(4.0, [3.9, 3.9]), curves(2.3, [2.299, 2.299]))
+    assert gap.verdict == "plasticity lost"  # by the rule: they gained more than three standard errors
+    assert str(gap).startswith("warning: fresh networks hardly learned in this budget")
 
 
 def test_quantiles_of_student():

@@ -3,7 +3,6 @@
 import importlib
 import json
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -43,17 +42,6 @@ def test_every_missing_run_comes_up_once(missing, calls):
     wanted = [spec.run_id for specs in missing.values() for spec in specs]
     assert sorted(planned) == sorted(set(wanted))
     assert len(wanted) == len(set(wanted))
-
-
-def test_a_call_takes_longer_than_it_may_only_with_one_seed_of_one_method(calls):
-    too_long = [parts for parts in calls if sum(part.seconds for part in parts) > 60 * MINUTES]
-    assert all(len(parts) == 1 for parts in too_long)
-    assert all(len({(spec.method.name, spec.seed) for spec in parts[0].specs}) == 1 for parts in too_long)
-    assert len(too_long) < len(calls) / 2
-
-
-def test_the_first_call_begins_with_the_queues_first_entry(calls):
-    assert calls[0][0].wanted == queue.QUEUE[0]
 
 
 def test_commands_start_what_was_planned_and_nothing_else(calls):
@@ -106,13 +94,6 @@ def test_runs_whose_data_are_elsewhere_can_be_left_out(tmp_path, monkeypatch, mi
     left = queue.with_data(missing)
     assert {spec.problem.dataset for specs in left.values() for spec in specs} == {MNIST(), Standardised(of=MNIST())}
     assert all(left[wanted] == missing[wanted] for wanted in queue.QUEUE if wanted.study == "trainability")
-
-
-def test_script_is_bash_and_names_the_published_reports(calls):
-    commands = [part.command("paper", "cuda") for part in calls[0]]
-    text = queue.script(calls[0], commands, minutes=MINUTES, reports=queue.reports_in(queue.RESULTS))
-    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
-    assert "store_from_report.py docs/results/continual_full/continual_full.json " in text
 
 
 def test_archive_has_small_checkpoints_of_unfinished_runs_alone(tmp_path, missing):

@@ -421,6 +421,56 @@ def test_writer_with_add_scalar_or_a_function_gets_every_number():
     assert ("train/fc1/dormant", 2) in expected
 
 
+def make_layer():
+    return one_layer([0.0] * 16)
+
+
+def asking(network, *, biases=0.0, **options):
+    """A Monitor that asked for the gap after steps 3 and 6 of 7 on random labels."""
+    inputs = torch.randn(64, 6)
+    data = [(inputs, torch.randint(3, (64,)))]
+    network[0].bias.data += biases
+    options = {"gap_options": {"steps": 60, "lr": 0.03}, "loss": F.cross_entropy, "data": data} | options
+    return watched(network, inputs, num_steps=7, every=2, gap_every=3, fresh=make_layer, **options)
+
+
+def test_gap_is_measured_now_and_then_and_written():
+    torch.manual_seed(0)
+    written = []
+    monitor = asking(make_layer(), writer=written.append)
+    assert list(monitor.gaps) == [3, 6]
+    assert [row["step"] for row in written if "gap/value" in row] == [3, 6]
+    assert written == list(monitor.rows)
+    assert written[-1]["gap/value"] == monitor.gaps[6].value
+    assert monitor.verdict().startswith("healthy")
+    assert "gap at step 6: plastic: value " in monitor.report()
+
+
+def test_gap_that_is_lost_is_the_verdict():
+    torch.manual_seed(0)
+    monitor = asking(make_layer(), biases=-100.0)  # so it was at the start: no change to warn of
+    assert monitor.gaps[6].value > 0.9  # the last bias still learns
+    assert monitor.verdict() == f"plasticity lost: value {monitor.gaps[6].value:.2f} at step 6. Next: supple.diagnose"
+
+
+def test_data_of_the_gap_may_be_what_comes_next():
+    stages = iter([[(torch.randn(8, 6), torch.zeros(8, dtype=torch.long))], [(torch.ones(4, 6), torch.ones(4).long())]])
+    monitor = asking(make_layer(), data=lambda: next(stages))
+    assert len(monitor.gaps) == 2
+    assert next(stages, None) is None
+
+
+def test_training_is_the_same_with_gaps_in_between():
+    plain, asked = make_layer(), make_layer()
+    asked.load_state_dict(plain.state_dict())
+    inputs = torch.randn(64, 6)
+    question = {"gap_every": 2, "fresh": make_layer, "data": [(inputs, torch.zeros(64).long())]}
+    for network, options in ((plain, {}), (asked, question | {"loss": F.cross_entropy, "gap_options": {"steps": 12}})):
+        torch.manual_seed(3)
+        watched(network, inputs, num_steps=5, every=2, **options)
+    assert all(map(torch.equal, plain.state_dict().values(), asked.state_dict().values()))
+
+
 def test_distance_from_init_is_measured_from_what_is_passed():
     network = MLP()
     initial = copy.deepcopy(network.state_dict())
@@ -523,6 +573,10 @@ def test_copies_and_saved_models_take_no_monitor_along():
             TypeError,
             "Monitor.metrics must hold metrics, e.g. .*; got 'srank', a str.",
         ),
+        ({"model": MLP(), "gap_every": 5}, TypeError, "Monitor.gap_every needs fresh="),
+        ({"model": MLP(), "fresh": MLP, "data": [1]}, TypeError, "Monitor.gap_every needs fresh="),
+        ({"model": MLP(), "gap_every": 0, "fresh": MLP, "data": [1]}, ValueError, "Monitor.gap_every is a number of"),
+        ({"model": MLP(), "gap_every": 5, "fresh": MLP, "data": iter([1])}, TypeError, "a generator can be read once"),
         ({"model": MLP(), "writer": 3}, TypeError, "writer must have add_scalar.* or be a function .* got int"),
     ],
 )

@@ -1,40 +1,47 @@
-"""tools/monitor_reference.py: what counts as ruined and noticed, and a line for each kind of network."""
+"""tools/monitor_reference.py and monitor_rules.py: what counts as what, a line for each network, chosen limits."""
 
 import importlib
+import itertools
 import json
+import math
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 sys.path.append(str(Path(__file__).parent.parent / "tools"))
-reference = importlib.import_module("monitor_reference")
+reference, rules, trainings = map(importlib.import_module, ("monitor_reference", "monitor_rules", "monitor_trainings"))
 
 P, L, N, U = "plastic", "plasticity lost", "nothing to learn", "not decided"
 
 
-def line_of(*verdicts):
-    return {"stages": [{"gap": {"verdict": verdict}} for verdict in verdicts]}
+def line_of(*verdicts, value=0.1, level=0.1):
+    gaps = [{"verdict": v, "interval": [value, 1.0], "level_interval": [level, 2.0]} for v in verdicts]
+    return {"stages": [{"gap": gap} for gap in gaps]}
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "outcome", "warned_in", "is_noticed"),
+    ("line", "outcome"),
     [
-        ((P, N, P), "healthy", set(), False),
-        ((P, N, P), "healthy", {2}, True),
-        ((P, U, P), "undecided", set(), False),
-        ((P, U, L), "ruined", {1}, True),
-        ((P, L, P), "ruined", {1}, False),  # in the stage at whose end it is ruined: too late
-        ((P, L, L), "ruined", {0}, True),
-        ((L, P, P), "too early", {0}, False),
+        (line_of(P, N, P), "healthy"),
+        (line_of(P, N, P, value=0.3), "worn"),
+        (line_of(P, N, P, level=0.6), "worn"),
+        (line_of(P, U, P), "undecided"),
+        (line_of(P, U, L), "ruined"),
+        (line_of(L), "too early"),
     ],
 )
-def test_ruined_and_noticed_by_the_rules(verdicts, outcome, warned_in, is_noticed):
-    line = line_of(*verdicts)
+def test_outcome_by_the_rules(line, outcome):
     assert reference.outcome(line) == outcome
-    assert reference.noticed(line, warned_in) == is_noticed
+
+
+def test_warning_counts_in_a_stage_before_the_ruin_only():
+    changes = [0.1, 0.2, 0.9]
+    assert rules.score(line_of(P, P, L), changes) == 0.2
+    assert rules.score(line_of(P, P, P), changes) == 0.9
 
 
 def test_halves_share_no_configuration_and_hold_every_network_and_regime():
@@ -45,30 +52,59 @@ def test_halves_share_no_configuration_and_hold_every_network_and_regime():
 
 
 @pytest.mark.parametrize("network", reference.NETWORKS)
-def test_training_writes_a_line_that_json_holds(network, monkeypatch):
+@pytest.mark.parametrize("regime", ["dead", "remedy"])
+def test_training_writes_a_line_that_json_holds(network, regime, monkeypatch):
     monkeypatch.setattr(reference, "STAGE_STEPS", 6)
     monkeypatch.setattr(reference, "GAP", {"steps": 12, "seeds": 2})
-    configuration = reference.Configuration(network=network, regime="dead", variant=0)
-    line = reference.train(configuration, seed=0, num_stages=1)
-    read = json.loads(json.dumps(reference.without_nan(line), allow_nan=False))
+    configuration = reference.Configuration(network=network, regime=regime, variant=2)
+    line = reference.train(configuration, seed=0, num_stages=2)
+    read = json.loads(json.dumps(reference.short(line), allow_nan=False))
     assert reference.key_of(read) == (configuration.name, 0)
-    (stage,) = read["stages"]
-    assert [row["step"] for row in stage["training"]] == [1, 2, 4, 6]
-    for source in ("probe", "fresh"):
+    assert [[row["step"] for row in stage["training"]] for stage in read["stages"]] == [[1, 2, 4, 6], [8, 10, 12]]
+    for stage, source in itertools.product(read["stages"], ("probe", "fresh")):
         assert 0.0 <= stage[source]["probe/dormant_ratio"] < 1.0
+    for key, design in itertools.product(rules.KEYS.values(), itertools.product(rules.OVER_LAYERS, rules.PERSISTENCE)):
+        changes = rules.changes_by_stage(read, key, design)
+        assert len(changes) == 2
+        assert all(map(math.isfinite, changes))
+
+
+def units_of(network, kind):
+    """Outputs of each hidden layer's units on a batch."""
+    torch.manual_seed(0)
+    model = trainings.make_network(network, trainings.Setting(lr=1.0, activation="tanh", norm=kind == "growth"))
+    trainings.damage_(model, kind, 1.0)
+    return model, trainings.hidden_layers(model)
+
+
+@pytest.mark.parametrize("network", ["mlp", "cnn", "dqn"])
+def test_clones_stay_clones_in_training(network):
+    model, layers = units_of(network, "clones")
+    stage = trainings.stage_of(network, trainings.Setting(lr=1.0), 0, seed=0)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for loss in itertools.islice(stage.losses(model), 5):
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    for layer in layers:
+        assert torch.allclose(layer.weight, layer.weight[:1].expand_as(layer.weight), atol=1e-5)
 
 
 @pytest.mark.parametrize("network", reference.NETWORKS)
-@pytest.mark.parametrize("kind", ["dead", "saturated", "rank"])
-def test_damage_spoils_what_it_says(network, kind):
-    model = reference.make_network(network, nn.Tanh if kind == "saturated" else nn.ReLU)
-    reference.damage_(model, kind, 1.0)
-    spoiled = [part for part in model.modules() if isinstance(part, nn.Linear | nn.Conv2d)]
-    hidden = [p for p in spoiled if p.bias.abs().min() >= 100.0] if kind != "rank" else spoiled
-    if kind == "rank":
-        assert any(torch.linalg.matrix_rank(part.weight.flatten(1)) == 1 for part in hidden)
-    else:
-        assert len(hidden) == {"mlp": 2, "cnn": 3, "vit": 1, "dqn": 2, "ppo": 2}[network]
+def test_growth_leaves_what_normed_networks_compute(network):
+    model, _ = units_of(network, "growth")
+    torch.manual_seed(0)
+    same = trainings.make_network(network, trainings.Setting(lr=1.0, activation="tanh", norm=True))
+    x = trainings.stage_of(network, trainings.Setting(lr=1.0), 0, seed=0).data[0][0]
+    if network != "vit":  # its residual stream grows
+        for part in same.modules():
+            if hasattr(part, "bias") and isinstance(part, nn.Linear | nn.Conv2d):
+                nn.init.zeros_(part.bias)
+        for part in model.modules():
+            if hasattr(part, "bias") and isinstance(part, nn.Linear | nn.Conv2d):
+                nn.init.zeros_(part.bias)
+        assert torch.allclose(model(x), same(x), atol=1e-3)
+    assert model(x).isfinite().all()
 
 
 def test_file_goes_on_behind_a_torn_line(tmp_path):
@@ -76,3 +112,28 @@ def test_file_goes_on_behind_a_torn_line(tmp_path):
     path.write_text('{"seed": 0}\n{"see')
     assert reference.read_lines(path) == [{"seed": 0}]
     assert path.read_text() == '{"seed": 0}\n'
+
+
+def test_bounds_of_clopper_and_pearson():
+    assert rules.clopper_pearson(0, 60) == pytest.approx((0.0, 1.0 - 0.025 ** (1 / 60)))
+    assert rules.clopper_pearson(3, 60) == pytest.approx((0.0104, 0.1392), abs=1e-4)  # tables
+
+
+def test_limits_notice_what_healthy_trainings_do_not_show():
+    drawn = np.random.default_rng(1)
+    of_all = drawn.uniform(0.0, 0.15, (200, len(rules.KEYS)))
+    is_ruined = np.arange(200) >= 100
+    of_all[100:150, 0] = drawn.uniform(0.5, 0.9, 50)  # half of the ruined by one number, half by another
+    of_all[150:, 3] = drawn.uniform(0.5, 0.9, 50)
+    of_all[:20, 1] = of_all[100:110, 1] = 0.9  # healthy ones show this, too
+    limits, noticed = rules.chosen_limits(of_all, is_ruined, 0.03)
+    assert noticed == 1.0
+    assert (limits[[0, 3]] == 0.5).all()
+    assert limits[1] == math.inf
+    assert not (of_all[~is_ruined] >= limits).any()
+
+
+def test_area_under_the_curve_is_the_share_of_pairs_in_order():
+    false, true, area = rules.roc(np.array([1.0, 2.0, 3.0]), np.array([2.5, 4.0]))
+    assert area == pytest.approx(5 / 6)
+    assert np.trapezoid(true, false) == pytest.approx(5 / 6)

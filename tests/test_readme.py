@@ -23,12 +23,12 @@ def test_readme_code_runs_as_written(capsys):
 
 def weights_after(method: str) -> torch.Tensor:
     """All weights after the README's loop with another method, in stages of 5 steps."""
-    use, loop, _ = BLOCKS
+    use, gap, loop = BLOCKS
     short = loop.replace("* 200", "* 5").replace("CBP(replacement_rate=1e-4)", method)
     assert short.count("* 5") == short.count(method) == 1
     namespace: dict[str, object] = {}
     torch.manual_seed(0)
-    exec(use + "from supple.methods import *\n" + short, namespace)
+    exec(use + gap.partition("print(")[0] + "from supple.methods import *\n" + short, namespace)
     return torch.cat([p.detach().flatten() for p in namespace["network"].parameters()])
 
 
@@ -46,7 +46,7 @@ def vanilla() -> torch.Tensor:
     ],
 )
 def test_readme_loop_does_what_each_method_that_it_names_does(method, vanilla):
-    assert method.partition("(")[0] in BLOCKS[1].partition("\n\n")[0]
+    assert method.partition("(")[0] in BLOCKS[2].partition("\n\n")[0]
     assert not torch.equal(weights_after(method), vanilla)
 
 

@@ -31,7 +31,11 @@ PAGE = ROOT / "docs/methods_at_a_glance.md"
 MEASURED = {"CPU": ("cpu", "eager"), "GPU": ("cuda", "captured"), "GPU, eager": ("cuda", "eager")}
 NUM_STAGES, NUM_STEPS, PERIOD = 3, 40, 10
 NOT_YET = "-"
-HEAD = """# Methods at a glance
+HEAD = """---
+hide: [toc]
+---
+
+# Methods at a glance
 
 Every method and activation of `supple list methods`, at its defaults. Made by `tools/methods_at_a_glance.py`: paper and
 defaults are read from the classes; what a method touches is what its hooks change on a small network.
@@ -44,8 +48,12 @@ defaults are read from the classes; what a method touches is what its hooks chan
 - **step**: its training step over plain ReLU's, in the same process, the median of turns taken one after the other.
   **boundary**: what it does between two stages of 25 batches, in steps of plain ReLU.
 
+<div class="wide" markdown>
+
 """
 HOW = """
+</div>
+
 Costs are measured on a quiet machine by the same command on each device, then this page is made again:
 
 ```

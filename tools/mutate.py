@@ -1,7 +1,8 @@
 """Mutation tests, for `make mutate`: plant one small error at a time, and see whether a test fails.
 
 torch and the other libraries are imported once; each mutant is tried in a forked child. Verdicts are appended to
-out/mutate/verdicts.jsonl, so that a run that was stopped goes on where it was. A survivor is tried again when a test
+out/mutate/verdicts*.jsonl, so that a run that was stopped goes on where it was. With --share 2/8 a process tries the
+second of eight shares, beside the others. A survivor is tried again when a test
 has changed. tools/mutate.toml lists the errors planted in the kernels by hand, and the mutants that no test can tell
 from the source, with the reason.
 """
@@ -32,6 +33,7 @@ import pytest
 from mutants import Mutant, mutants_of, source_of
 
 OUT = Path("out/mutate")
+OWN_FILES = {"log": OUT / "log.txt", "verdicts": OUT / "verdicts.jsonl"}  # of this process
 LISTED = tomllib.loads(Path("tools/mutate.toml").read_text())
 # Left out: what takes longest and sees least, such as compilers, exporters and programs of their own.
 NOT_RUN = "not compile and not Compile and not onnx and not export and not command_line and not work_is_done_by"
@@ -154,7 +156,7 @@ def child(sender: Any, files: list[str], left_out: list[str] | None, sources: di
     """Run the tests on these sources, file by file, and send back how they ended; only a trial goes past a failure."""
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))  # a wrong size must not take the machine's memory
-    log = os.open(OUT / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    log = os.open(OWN_FILES["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
     Planted.sources = {str(Path(file).resolve()): text for file, text in sources.items()}
@@ -207,7 +209,7 @@ def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict
     tests = MODULES[name].tests
     plain = tried(files_of(tests), None, unchanged_sources(MODULES[name]), limit=1800)
     if plain["num_passed"] == 0:
-        print(f"{name}: no test passes here without a planted error; see {OUT / 'log.txt'}.", flush=True)
+        print(f"{name}: no test passes here without a planted error; see {OWN_FILES['log']}.", flush=True)
         return
     fail = ", ".join(plain["failed"]) or "none"
     print(
@@ -226,7 +228,7 @@ def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict
         by = result["failed"][0] if result["failed"] else ""
         line |= {"by": by, "seconds": result["seconds"]}
         done[key_of(mutant)] = line
-        with (OUT / "verdicts.jsonl").open("a") as file:
+        with OWN_FILES["verdicts"].open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(f"{name} {number}/{len(todo)} {verdict} in {result['seconds']} s {by}", flush=True)
 
@@ -260,17 +262,20 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=60, help="mutants a module; 0 for all")
     parser.add_argument("--seed", type=int, default=12, help="of the sample")
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
+    parser.add_argument("--share", default="1/1", help="K/N: of the mutants every N-th, from the K-th on")
     asked = parser.parse_args()
+    share, num_shares = map(int, asked.share.split("/"))
+    if num_shares > 1:
+        OWN_FILES.update(log=OUT / f"log-{share}.txt", verdicts=OUT / f"verdicts-{share}-of-{num_shares}.jsonl")
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported; no GPU is needed then
     OUT.mkdir(parents=True, exist_ok=True)
-    log = OUT / "verdicts.jsonl"
-    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    lines = [json.loads(line) for log in sorted(OUT.glob("verdicts*.jsonl")) for line in log.read_text().splitlines()]
     done = {(line["file"], line["where"], line["before"], line["after"]): line for line in lines}
     chosen = {name: mutants(MODULES[name], number=asked.number or None, seed=asked.seed) for name in asked.modules}
     state = digest("".join(digest(file.read_bytes()) for file in sorted(Path("tests").rglob("*.py"))))
     for name, some in chosen.items():
         if not asked.table:
-            try_module(name, some, done, state)
+            try_module(name, some[share - 1 :: num_shares], done, state)
     print(table(chosen, done))
     for some in chosen.values():
         for mutant in some:

@@ -131,7 +131,7 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
 def error_rate(published: dict[str, Json]) -> str:
     """How often chance decides one of so many claims, and which decided ones outlast Holm's correction."""
     papers = registered_claims(STUDIES).values()
-    claims = {(study, claim.claim) for study, claim in papers if not claim.is_check}
+    claims = {(study, claim.claim) for study, claim in papers if claim.is_papers}
     every = [(study, row) for study, told in published.items() for row in told["claims"]]
     rows = [(study, row) for study, row in every if (study, row["claim"]) in claims and row["verdict"] != "not run"]
     decided = sorted((row["chance"], study, row) for study, row in rows if row["verdict"] in ("holds", "fails"))

@@ -9,6 +9,7 @@ import hook_picture
 import p_picture
 import quickstart_picture
 import run_picture
+import tree_picture
 import unit_picture
 import verdict_picture
 from shade import draw_both
@@ -21,6 +22,7 @@ PICTURES = {
     "inside": quickstart_picture.draw_inside,
     "quickstart": quickstart_picture.draw_accuracy,
     "run": run_picture.draw,
+    "tree": tree_picture.draw,
     "units": unit_picture.draw,
     "verdicts": verdict_picture.draw,
     "which_p": p_picture.draw,

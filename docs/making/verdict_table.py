@@ -1,4 +1,4 @@
-"""The table of docs/verdicts.md, a row for each claim of the paper, from the published reports.
+"""The table of docs/verdicts.md, a row for each claim of the paper, from the published reports; its counts in index.md.
 
 python docs/making/verdict_table.py, after a report was published or a rule has changed; then draw.py verdicts
 """
@@ -17,7 +17,6 @@ from supple_lab.report.figure import Verdict
 from supple_lab.report.page import VERDICT_SIGNS
 
 DOCS = Path(__file__).parent.parent
-PAGE = DOCS / "verdicts.md"
 BEGIN, END = "<!-- by docs/making/verdict_table.py -->", "<!-- end -->"
 COUNTED: dict[Verdict, str] = {
     "holds": "hold",
@@ -74,7 +73,7 @@ def judged_claims() -> list[Judged]:
     found = {(row["study"], row["claim"]): row for row in published_rows()}
     judged = []
     for study, claim in registered_claims(STUDIES).values():
-        if not claim.is_check:
+        if claim.is_papers:
             row = found.get((study, claim.claim), {"verdict": "not run", "parts": [], "n": 0})
             leaves = tuple(leaves_of(row)) if row["n"] else ()
             section = claim.section.partition(" ")[0]
@@ -100,15 +99,20 @@ def leaves_of(row: Json, above: str = "") -> Iterator[Leaf]:
         yield from leaves_of(part, name)
 
 
-def table() -> str:
-    """The section of the page: how many claims have which verdict, and the row of each."""
+def counts() -> str:
+    """How many claims have which verdict."""
     claims = judged_claims()
-    counts = Counter(claim.verdict for claim in claims)
-    told = ", ".join(f"{counts[verdict]} {badge(verdict)}" for verdict in COUNTED)
+    found = Counter(claim.verdict for claim in claims)
+    return f"{len(claims)} claims: {', '.join(f'{found[verdict]} {badge(verdict)}' for verdict in COUNTED)}."
+
+
+def table() -> str:
+    """How many claims have which verdict, and the row of each."""
+    claims = judged_claims()
     rows = [line(claim) for claim in claims if claim.verdict != "not run"]
     rest = [claim for claim in claims if claim.verdict == "not run"]
     waiting = [not_run(study, list(some)) for study, some in groupby(rest, key=lambda claim: claim.study)]
-    return "\n".join([f"{len(claims)} claims: {told}.", "", *HEADER, *rows, *waiting])
+    return "\n".join([counts(), "", *HEADER, *rows, *waiting])
 
 
 def line(claim: Judged) -> str:
@@ -116,7 +120,7 @@ def line(claim: Judged) -> str:
     page, counts = f"results/{claim.study}.md", claim.counts
     parts = ", ".join(f"{counts[verdict]} {word}" for verdict, word in COUNTED.items() if counts[verdict])
     cells = [f"[{claim.claim}]({page}) ({claim.section})", badge(claim.verdict), parts, *numbers(claim.weakest)]
-    return f"| {' | '.join(cells)} |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"  # |median| is no cell
 
 
 def badge(verdict: Verdict) -> str:
@@ -144,11 +148,14 @@ def not_run(study: str, claims: list[Judged]) -> str:
     return f"| {words} ({', '.join(sections)}) | {badge('not run')} | | study `{study}` | | | |"
 
 
-def page_with(section: str) -> str:
-    """The page with this table in place of the one that it has."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
+def page_with(section: str, page: Path) -> str:
+    """The page with this section in place of the one that it has."""
+    before, _, rest = page.read_text().partition(BEGIN)
     return f"{before}{BEGIN}\n\n{section}\n\n{END}{rest.partition(END)[2]}"
 
 
+SECTIONS = {DOCS / "verdicts.md": table, DOCS / "index.md": counts}
+
 if __name__ == "__main__":
-    PAGE.write_text(page_with(table()))
+    for page, section in SECTIONS.items():
+        page.write_text(page_with(section(), page))

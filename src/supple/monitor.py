@@ -1,8 +1,9 @@
 """Monitor: watch the plasticity of any model in any training loop, in three lines."""
 
+import math
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from supple.alarms import BASIS, NUM_EARLY, Alarm, alarms_of, headline, is_near
 from supple.convert import is_compiled
 from supple.fields import checked, shown
+from supple.gap import PlasticityGap, plasticity_gap
+from supple.gap_training import Loss, MakeNetwork
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import Inputs, Observation, eager, observe_sites
 from supple.metrics.sites import MAX_ROWS, NO_SITE, SiteChoice, SiteRecorder, activation_sites, training_forwards
@@ -21,7 +24,7 @@ from supple.units import UnitGraph
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and
 # four steps of 1 ms on three layers of 100 units, where it is mostly torch's overhead: 2% or less at this interval.
 DEFAULT_EVERY = 200
-COUNTED = {"every": "steps", "history": "rows"}
+COUNTED = {"every": "steps", "history": "rows", "gap_every": "steps"}
 SETTLED = 20  # batches after which running statistics, at torch's momentum, are 88% of the data's
 PROBE_BATCH = 256  # samples run at once; the numbers do not depend on it, the memory does
 NO_FORWARD = (
@@ -30,6 +33,11 @@ NO_FORWARD = (
 )
 COMPILED = "hooks do not fire inside code made by torch.compile, so training forwards were not read at: "
 PROBED, NO_PROBE = "The probe ran the original Python code.", "Pass probe=x to measure in evaluation mode."
+READ_ONCE = (
+    "Monitor.data is read at every gap: pass a list of batches, a DataLoader, or a function that returns what comes "
+    "next; a generator can be read once only."
+)
+NO_GAP = "Monitor.gap_every needs fresh=, a function that makes a new network, and data=, batches that come next."
 NO_GRADIENT = "no gradient was there to read at step {step}; call monitor.step() before optimizer.zero_grad()."
 
 
@@ -41,6 +49,10 @@ class Monitor:
     (TensorBoard's SummaryWriter, or a function of the row) and, as text, to ``report()``. ``sites`` is a UnitGraph or
     names of activation modules, ``metrics`` what is measured of the whole network, ``initial`` the initial weights to
     measure the distance from.
+
+    With ``gap_every`` it asks `plasticity_gap` every so many steps, of ``fresh``, ``data`` (batches, or a function that
+    returns those which come next) and ``loss``; ``gap_options`` are its other arguments, e.g. {"steps": 200}. Answers
+    are in ``gaps`` by step. One takes as long as 3,000 steps at the defaults; the training is not disturbed.
 
     All calls of an activation behind the same layer are one row, also those by methods that call parts of the model
     without calling the model (an agent's get_value). If no layer is known to feed it, its own name is in brackets.
@@ -57,16 +69,28 @@ class Monitor:
         metrics: Sequence[Metric] | None = None,
         initial: Mapping[str, Tensor] | None = None,
         history: int = 1000,
+        gap_every: int | None = None,
+        fresh: MakeNetwork | None = None,
+        data: Iterable[Any] | Callable[[], Iterable[Any]] | None = None,
+        loss: Loss | None = None,
+        gap_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"Monitor needs the model as an nn.Module; got {type(model).__name__}.")
-        for name, value in (("every", every), ("history", history)):
+        asks, counts = gap_every is not None, {"every": every, "history": history}
+        for name, value in (counts if gap_every is None else counts | {"gap_every": gap_every}).items():
             if checked(value, int, f"Monitor.{name}") < 1:
                 raise ValueError(f"Monitor.{name} is a number of {COUNTED[name]}, at least 1; got {value}.")
         for metric in metrics or ():
             if not isinstance(metric, Metric):
                 raise TypeError(f"Monitor.metrics must hold metrics, e.g. [DormantRatio()]; got {shown(metric)}.")
+        if asks != (fresh is not None and data is not None) or (not asks and (fresh or data or loss or gap_options)):
+            raise TypeError(NO_GAP)
+        if isinstance(data, Iterator):
+            raise TypeError(READ_ONCE)
         self.model, self.probe, self.every, self.initial = model, probe, every, initial
+        self.gap_every, self.fresh, self.data, self.loss = gap_every, fresh, data, loss
+        self.gap_options, self.gaps = dict(gap_options or {}), dict[int, PlasticityGap]()
         self.sites = sites if sites is None or isinstance(sites, UnitGraph) else tuple(sites)
         self.metrics = [m for m in every_metric() if m.watched] if metrics is None else list(metrics)
         self.num_steps = 0
@@ -90,6 +114,8 @@ class Monitor:
         self.num_steps += 1
         if self._recorder is not None:
             self._read_step(self._recorder)
+        if self.gap_every is not None and self.num_steps % self.gap_every == 0:
+            self._measure_gap()
         if (self.num_steps + 1) % self.every == 0:
             self._arm()
 
@@ -101,6 +127,8 @@ class Monitor:
     def verdict(self) -> str:
         """Return one line: healthy, watch a layer, or plasticity loss likely; with what changed and what to do next."""
         alarms = [alarm for found in self.alarms.values() for alarm in found]
+        if self.gaps and (latest := max(self.gaps)) and self.gaps[latest].verdict == "plasticity lost":
+            return f"plasticity lost: value {self.gaps[latest].value:.2f} at step {latest}. Next: supple.diagnose"
         return headline(alarms, self.early["train"] or self.early["probe"], num_readings=len(self.rows))
 
     def report(self) -> str:
@@ -115,10 +143,11 @@ class Monitor:
                 for alarm in alarms[reading.source]
             )
             parts.append("\n".join((*(wrapped(text, indent=6) for text in warned), silent_note(reading))).strip())
+        gaps = "\n".join(f"gap at step {step}: {str(gap).partition(chr(10))[0]}" for step, gap in self.gaps.items())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
         steps = ", ".join(dict.fromkeys(str(early.step) for found in self.early.values() for early in found))
         basis = BASIS.format(steps=steps) if readings and steps else ""
-        return "\n\n".join(part for part in (*parts, notes, basis) if part)
+        return "\n\n".join(part for part in (*parts, gaps, notes, basis) if part)
 
     def plot(self) -> Any:
         """Return a matplotlib figure of the history: a panel for each number, a line for each layer."""
@@ -181,6 +210,17 @@ class Monitor:
         row: Row = {"step": self.num_steps}
         for reading in readings:
             row |= reading.scalars()
+        self.rows.append(row)
+        self._write(row)
+
+    def _measure_gap(self) -> None:
+        assert self.fresh is not None
+        assert self.data is not None
+        data = self.data() if callable(self.data) else self.data
+        gap = plasticity_gap(self.model, fresh=self.fresh, data=data, loss=self.loss, **self.gap_options)
+        self.gaps[self.num_steps] = gap
+        numbers = {"gap/value": gap.value, "gap/level": gap.level}
+        row: Row = {"step": self.num_steps} | {tag: number for tag, number in numbers.items() if math.isfinite(number)}
         self.rows.append(row)
         self._write(row)
 

@@ -46,7 +46,7 @@ class Contents:
 
 
 def items(container: Any) -> list[Any]:
-    """What the container holds, by identity, for tensors would compare by value."""
+    """What the container holds, by identity, because tensors would compare by value."""
     if isinstance(container, dict):
         return [(id(key), id(value)) for key, value in container.items()]
     return sorted(map(id, container)) if isinstance(container, set) else list(map(id, container))
@@ -62,7 +62,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
         model.eval()
         yield
     finally:
-        tell_modes_(modes)
+        set_modes_(modes)
         for content in contents:
             content.undo_changes_()
         for tensor, before in tensors:
@@ -70,13 +70,13 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
                 tensor.data.copy_(before)  # by .data: a backward that waits for this value may still have it
 
 
-def tell_modes_(modes: Sequence[tuple[nn.Module, bool]]) -> None:
-    """Call train() where a mode is not the one of before; parents come first, for train() reaches all below."""
+def set_modes_(modes: Sequence[tuple[nn.Module, bool]]) -> None:
+    """Call train() if a mode is not the one of before; parents come first, because train() reaches all below."""
     for module, mode in modes:
         if module.training != mode:
             module.train(mode)
     for module, mode in modes:
-        module.training = mode  # of a module in two places, which both parents told
+        module.training = mode  # of a module in two places, which both parents set
 
 
 def does_work(module: nn.Module) -> bool:

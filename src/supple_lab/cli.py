@@ -99,7 +99,7 @@ def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
         elif head in PLACES and [""] in times:
             raise UserError(f"{flag} takes the name of a file or folder; got ''.")
         elif head in NAMES or (head in parts and command != "run"):
-            named = (name for values in times for name in values if name != "all")
+            named = (name for values in times for name in values if name not in ("all", "missing"))
             for part in (part for name in named for part in (name.split("+") if command == "arena" else [name])):
                 check_part(NAMES.get(head, head), part)
     check_subject(command, *given.get("", [[]])[0][:2])

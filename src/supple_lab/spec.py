@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from supple.fields import Checked
-from supple.methods.base import Method
+from supple.methods import Method
 from supple.metrics.base import Metric
 from supple_lab.codec import decode, encode
 from supple_lab.data.base import Dataset

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from supple_lab import cli
-from supple_lab.arena.published import from_json, to_json
+from supple_lab.arena.entries import Entry
+from supple_lab.arena.published import from_json, merged, to_json
 from supple_lab.run.run import execute
 
 SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--jobs", "1"]
@@ -80,6 +81,25 @@ def test_what_is_interrupted_goes_on_and_ends_as_what_was_not(tmp_path, monkeypa
     assert cut == whole
 
 
+def test_time_that_is_up_leaves_whole_contests_and_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
+    line = [*SMOKE, "--methods", "redo", "--out", str(tmp_path)]
+    runs, clock = itertools.count(1), itertools.count()
+
+    def counted(*args, **named):
+        next(runs)
+        return execute(*args, **named)
+
+    monkeypatch.setattr("supple_lab.sweep.executor.execute", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr("supple_lab.arena.contest.time.monotonic", lambda: 10.0 * next(clock))
+        assert cli.supple([*line, "--minutes", "0.5"]) == 0  # three looks at the clock
+    assert "Time is up: " in capsys.readouterr().out
+    assert next(runs) < 12
+    assert cli.supple(line) == 0
+    assert len(results_in(tmp_path)) == 3
+    assert next(runs) == 12 + 2  # each run once, and two looks at the counter
+
+
 def scores_in(result):
     return result.entry, result.chosen, [(run.id, run.score) for run in (*result.draws, *result.seeds)]
 
@@ -97,8 +117,9 @@ def test_a_strangers_file_is_run_alone_and_placed_among_the_published(tmp_path):
     for name in ("mine", "aid", "vanilla", "full_reset"):
         assert f"\n{name} " in done.stdout
     own = json.loads((tmp_path / "mine" / "report" / "arena.json").read_text())
-    assert [one["entry"] for one in own["contests"]] == ["mine"]
-    assert all(1e-4 <= setting["mine.strength"] <= 1e-2 for setting in own["contests"][0]["settings"])
+    (contest,) = own["parts"][0]["contests"]
+    assert contest["entry"] == "mine"
+    assert all(1e-4 <= setting["mine.strength"] <= 1e-2 for setting in contest["settings"])
 
 
 def test_on_a_problem_that_is_not_published_the_reference_is_run_besides(tmp_path):
@@ -107,12 +128,26 @@ def test_on_a_problem_that_is_not_published_the_reference_is_run_besides(tmp_pat
     said = "Not published: label_noise; full_reset and vanilla are run there besides"
     assert done.stdout.index(said) < done.stdout.index("16 runs: 3 entries, 2 problems")
     own = [(one.problem, one.entry) for one in results_in(tmp_path / "mine")]
-    besides = [("label_noise", name) for name in ("full_reset", "vanilla", "mine")]
-    assert own == [("random_labels", "mine"), *besides]
+    besides = [("label_noise", name) for name in ("full_reset", "vanilla")]
+    assert own == [*besides, ("random_labels", "mine"), ("label_noise", "mine")]
     page = (tmp_path / "mine" / "report" / "arena.html").read_text()
     for shown in (done.stdout, page):
         assert "Mean ranks are without label_noise" in shown
         assert "not on all problems" not in shown  # aid is on all that count
+
+
+def test_what_is_missing_is_what_no_published_run_has(tmp_path, monkeypatch):
+    theirs = tmp_path / "theirs"
+    assert cli.supple([*SMOKE, "--methods", "aid", "--out", str(theirs), "--quiet"]) == 0
+    board = from_json((theirs / "report" / "arena.json").read_text())
+    monkeypatch.setattr("supple_lab.commands.arena.published", lambda scale: board)
+    monkeypatch.setattr("supple_lab.commands.arena.every_entry", lambda: [Entry("vanilla"), Entry("aid"), Entry("l2")])
+    assert cli.supple([*SMOKE, "--methods", "missing", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    new = from_json((tmp_path / "new" / "report" / "arena.json").read_text())
+    assert [one.entry for one in new.results] == ["l2"]
+    both = merged(board, new)
+    assert [one.entry for one in both.results] == ["full_reset", "vanilla", "aid", "l2"]
+    assert merged(both, new).results == both.results
 
 
 def test_an_entry_on_one_problem_of_several_has_no_mean_rank(tmp_path):

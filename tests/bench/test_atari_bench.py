@@ -46,12 +46,3 @@ def test_a_run_that_dies_is_told_of_while_another_still_runs():
         for process in processes:
             process.kill()
             process.join()
-
-
-def test_rates_of_all_runs_are_added():
-    context = multiprocessing.get_context("spawn")
-    rates = context.Queue()
-    for rate in (1.5, 2.0):
-        rates.put(rate)
-    processes = [context.Process(target=os.getpid) for _ in range(2)]  # never started, so none has died
-    assert atari.sum_of_rates(rates, processes, seconds=300.0) == 3.5

@@ -1,11 +1,10 @@
 import json
 
-import numpy as np
 import pytest
 import torch
 
-from supple_lab.bench.kernels import Case, bytes_kept, candidates, listing
-from supple_lab.bench.timing import ratio_to, take_turns
+from supple_lab.bench.kernels import bytes_kept, candidates, listing
+from supple_lab.bench.timing import take_turns
 from supple_lab.cli import supple
 
 CPU = torch.device("cpu")
@@ -22,20 +21,10 @@ def test_every_candidate_takes_as_many_turns_as_the_others():
     assert min(calls.values()) >= 5
 
 
-def test_ratio_is_taken_turn_by_turn():
-    assert ratio_to(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 8.0])) == (4.0, 2.0, (2.0, 2.0), 3)
-
-
 @pytest.mark.parametrize(("name", "bytes_per_element"), [("F.relu", 0), ("AID p=0.9", 0), ("listing", 9)])
 def test_bytes_kept_are_those_beyond_the_output(name, bytes_per_element):
     activations = {**candidates(), "listing": listing}
     assert bytes_kept(activations[name], torch.randn(1000)) == 1000 * bytes_per_element
-
-
-def test_case_has_the_layout_it_names():
-    case = Case((2, 3, 4, 4), torch.bfloat16, True, "forward")
-    assert case.tensor(CPU).is_contiguous(memory_format=torch.channels_last)
-    assert case.title() == "2x3x4x4 channels_last, bfloat16, forward"
 
 
 def test_bench_writes_what_it_measured(tmp_path, capsys):

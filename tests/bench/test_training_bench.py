@@ -9,7 +9,7 @@ import torch
 
 from small_training import needs_gpu
 from supple.layers import AID
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.bench import timing, training
 from supple_lab.bench.training import (
     CASES,
@@ -19,7 +19,6 @@ from supple_lab.bench.training import (
     WITH_LOADER,
     Case,
     ListingAID,
-    a_turn,
     baseline_step,
     batches_of_loader,
     batches_on_device,
@@ -27,7 +26,6 @@ from supple_lab.bench.training import (
     candidates,
     our_steps,
     packed_steps,
-    with_memory,
 )
 from supple_lab.models.mlp import MLP
 from supple_lab.run import step
@@ -95,12 +93,6 @@ def test_our_steps_train_the_method_on_every_image_once_an_epoch(taken):
     assert training.sums[0] / 100 == pytest.approx(np.log(10), rel=0.5)
 
 
-def test_a_turn_is_at_least_so_many_steps():
-    assert a_turn(lambda: 1, 25) == 25
-    assert a_turn(lambda: 25, 1) == 25
-    assert a_turn(lambda: 10, 25) == 30
-
-
 def test_steps_that_are_not_captured_are_not_timed(monkeypatch):
     monkeypatch.setattr(step, "why_never_captured", lambda training: "OutOfMemoryError: 2 GiB")
     with pytest.raises(RuntimeError, match=r"small: the steps of aid are not captured: OutOfMemoryError"):
@@ -149,14 +141,6 @@ def test_networks_have_as_many_outputs_as_their_dataset_has_classes():
 
 class TestOnAGpu:
     pytestmark = needs_gpu
-
-    def test_memory_is_the_most_that_a_candidate_had(self):
-        def make():
-            kept = torch.zeros(2**20, device="cuda")  # 4 MiB
-            return lambda: (kept + 1.0).sum()  # and 4 more for a moment
-
-        _, megabytes = with_memory(make, torch.device("cuda"))
-        assert megabytes == pytest.approx(8.0, abs=0.1)
 
 
 @pytest.mark.parametrize("case", [*CASES, *LARGE_CASES], ids=lambda case: case.title)

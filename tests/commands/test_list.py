@@ -3,9 +3,8 @@
 import pytest
 
 from small_runs import small_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.cli import supple
-from supple_lab.commands import list_runs
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 
@@ -44,9 +43,7 @@ def test_filters_choose_the_runs(capsys, out, filters, wanted):
     assert listed(capsys, out, *filters)[0] == {SPECS[index].run_id for index in wanted}
 
 
-@pytest.mark.parametrize("on_one_screen", [0, 1000])
-def test_state_progress_time_left_and_reason_are_told(capsys, out, monkeypatch, on_one_screen):
-    monkeypatch.setattr(list_runs, "ON_ONE_SCREEN", on_one_screen)
+def test_state_progress_time_left_and_reason_are_told(capsys, out):
     _, told = listed(capsys, out)
     lines = {spec.run_id: next(line for line in told.out.splitlines() if spec.run_id in line) for spec in SPECS}
     assert "done" in lines[SPECS[0].run_id]
@@ -56,22 +53,10 @@ def test_state_progress_time_left_and_reason_are_told(capsys, out, monkeypatch, 
     assert told.err.startswith("3 runs: 1 ")
 
 
-def test_accuracy_is_called_what_it_is(capsys, out):
-    _, told = listed(capsys, out, "--method", "aid")
-    heading, row = told.out.splitlines()
-    online = Store.open(out).folder(SPECS[0]).epochs()[-1]["online_accuracy"]
-    assert row[heading.index("online accuracy") :].startswith(f"{online:.3f}")
-
-
 @pytest.mark.parametrize("name", ["method", "scenario", "dataset", "state"])
 def test_name_that_is_none_is_answered_with_those_there_are(capsys, out, name):
     assert supple(["list", "runs", "--out", str(out), f"--{name}", "nosuch"]) == 2
     assert f"no {name} named 'nosuch'" in capsys.readouterr().err
-
-
-def test_names_that_no_run_here_has_are_names_all_the_same(capsys, out):
-    chosen = ["--method", "cbp", "--scenario", "dqn", "--dataset", "Breakout", "chain", "cifar10"]
-    assert listed(capsys, out, *chosen)[1].err == "0 runs\n"
 
 
 @pytest.mark.parametrize("reason", ["no images in [/data/tiny] (train)", "[enforce fail at alloc_cpu.cpp:117] :x:"])

@@ -2,12 +2,11 @@
 
 import dataclasses
 import re
-import sys
 
 import pytest
 
 from small_games import ON_CHAIN, chain_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple.metrics.units import DormantRatio
 from supple_lab.cli import command_of, supple
 from supple_lab.commands.play import Play
@@ -18,7 +17,6 @@ from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain, Shuffled
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
-from supple_lab.run.check import game_info
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 
@@ -32,14 +30,6 @@ SMALL = (
     + " --game chain --model mlp --model.width 64 --model.num-hidden 2 --optimizer.learning-rate 1e-3"
     + " --optimizer.epsilon 1e-8"
 )  # the command line of small_games.chain_spec
-
-
-@pytest.fixture
-def no_ale(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ale_py", None)
-    game_info.cache_clear()
-    yield
-    game_info.cache_clear()
 
 
 def exit_code(line: str) -> int:
@@ -84,18 +74,6 @@ def test_parts_in_parts_defaults_and_metrics_are_chosen_by_name():
     assert spec_of("--game Pong --optimizer sgd").optimizer == SGD()
 
 
-def test_help_tells_what_every_field_means(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    assert exit_code("--game Pong --method redo --help") == 0
-    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for own in dataclasses.fields(DQN):
-        option = own.name.replace("_", "-")
-        assert re.search(rf" --{option} \S+ (?!\(default)", text), f"--{option} is not explained"
-    assert "--game.sticky" in text
-    assert "--method.threshold" in text
-    assert "--game.title" not in text  # the name says it
-
-
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -133,13 +111,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentenc
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("no_ale")
-def test_atari_without_ale_py_is_refused_with_the_way_to_install_it(capsys, tmp_path):
-    assert exit_code(f"--game Breakout --out {tmp_path / 'out'}") == 2
-    assert "pip install -e '.[rl]' in a checkout" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_path, capsys):
     assert exit_code(f"{SMALL} --method aid --out {tmp_path}") == 0
     first = capsys.readouterr().out
@@ -155,7 +126,7 @@ def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_pa
     assert re.split(" {2,}", heading.strip()) == [
         *("iteration", "steps", "evaluation score", "training score", "effective rank", "dormant share")
     ]
-    for record, line in zip(folder.records(), lines[:2], strict=True):
+    for record, line in zip(folder.stage_log.read(), lines[:2], strict=True):
         values = ("num_steps", "score", "train_score", "srank", "dormant_ratio")
         assert [float(cell) for cell in line.split()[1:]] == pytest.approx([record[name] for name in values], abs=0.005)
     assert exit_code(f"{SMALL} --method aid --out {tmp_path}") == 0
@@ -163,16 +134,6 @@ def test_size_scores_and_folder_are_told_and_a_finished_run_is_told_again(tmp_pa
     assert "finished before" in again
     assert first.partition("after each")[2] == again.partition("after each")[2]
     assert folder.stage_log.path.stat().st_mtime_ns == stamp
-
-
-def test_a_run_that_learns_nothing_or_mostly_evaluates_is_remarked_on(tmp_path, capsys):
-    line = SMALL.replace("--num-random-steps 60", "--num-random-steps 400").replace("--evaluation-steps 40", "")
-    line = line.replace("--num-iterations 2", "--num-iterations 1").replace("--steps-per-iteration 150", "")
-    line += " --steps-per-iteration 20 --evaluation-steps 30"
-    assert exit_code(f"{line} --quiet --out {tmp_path}") == 0
-    told = capsys.readouterr().err
-    assert "the first 400 steps are random and the run has about 20: nothing is learned" in told
-    assert "20 steps is followed by an evaluation of 30" in told
 
 
 def test_runs_are_listed_by_the_games_title_and_have_no_report(tmp_path, capsys):

@@ -9,7 +9,6 @@ import pytest
 
 from supple_lab import files
 from supple_lab.cli import supple
-from supple_lab.commands.terminal import refusals_as_sentences
 from supple_lab.paper.manifest import NoOrder, add_to_manifest, path_of, read_manifest
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import MAX_SEEDS, StudyOptions
@@ -104,11 +103,6 @@ def test_one_study_that_cannot_be_read_does_not_keep_the_others_from_being_repor
     assert (out / "report" / "quickstart.html").is_file()
 
 
-def test_an_error_about_no_file_is_no_refusal_of_the_disk():
-    with pytest.raises(ConnectionResetError), refusals_as_sentences():
-        raise ConnectionResetError(errno.ECONNRESET, "reset")
-
-
 @pytest.mark.parametrize(
     ("part", "words"),
     [
@@ -126,7 +120,7 @@ def test_an_error_about_no_file_is_no_refusal_of_the_disk():
 def test_an_order_of_wrong_types_is_told_and_mended_by_the_next(out, part, words):
     path = path_of(out, "quickstart")
     path.write_text(json.dumps({**json.loads(path.read_bytes()), **part}))
-    with pytest.raises(NoOrder, match="Write it anew") as caught:
+    with pytest.raises(NoOrder, match="Write it again") as caught:
         read_manifest(out, "quickstart")
     assert words in str(caught.value)
     ordered(out)

@@ -108,16 +108,6 @@ def test_report_names_the_condition_of_each_run_that_is_missing(out):
     assert {run["dataset"] for run in missing} == {"slice of digits"}
 
 
-def test_labels_of_latex_tables_differ_between_studies(out):
-    study = Sensitivity()
-    begin(ordered(out, study, ORDER)[0], out)
-    assert supple(["report", str(out)]) == 0
-    labels = [re.findall(r"\\label{(.*?)}", path.read_text()) for path in (out / "report").glob("*.tex")]
-    assert len(labels) > 3
-    assert all(len(found) == 1 for found in labels)
-    assert len({found for (found,) in labels}) == len(labels)
-
-
 def test_report_that_may_not_be_written_names_a_way_out_that_is_one(out, capsys, monkeypatch):
     make = Path.mkdir
 
@@ -214,9 +204,3 @@ def test_a_folder_that_does_not_exist_is_no_misspelt_study(study, told, tmp_path
     error = capsys.readouterr().err
     assert told in error
     assert ("Known:" in error) == (study == "quickstrat")
-
-
-@pytest.mark.parametrize("command", [["report", "quickstart"], ["list", "runs"]])
-def test_a_folder_of_runs_that_does_not_exist_is_told(command, tmp_path, capsys):
-    assert supple([*command, "--out", str(tmp_path / "nowhere")]) == 2
-    assert "nowhere does not exist, so that it holds no runs. Make some with" in capsys.readouterr().err

@@ -5,10 +5,7 @@ import itertools
 import pytest
 
 from small_runs import small_spec
-from supple.methods import Chain, L2Init, ReDo
-from supple.methods.activations import UseAID
-from supple.methods.base import Method
-from supple.methods.full_reset import FullReset
+from supple.methods import Chain, FullReset, L2Init, Method, ReDo, UseAID
 from supple.metrics.base import every_metric
 from supple.metrics.units import DormantRatio
 from supple_lab import registry
@@ -162,7 +159,7 @@ def test_size_progress_accuracies_and_folder_are_told_and_a_finished_run_is_told
     assert f"MLP, {num_parameters:,} parameters; 3 stages, {3 * 2 * 4} steps" in first
     assert "aid, seed 0: done" in first
     assert f"folder: {tmp_path / 'runs' / spec.run_id}" in first
-    for record in store.folder(spec).records():
+    for record in store.folder(spec).stage_log.read():
         assert f"{record['online_accuracy']:.4f}  {record['train_accuracy']:.4f}" in first
     stamp = store.folder(spec).stage_log.path.stat().st_mtime_ns
     assert exit_code(f"{SMALL} --method aid --out {tmp_path}") == 0
@@ -170,13 +167,6 @@ def test_size_progress_accuracies_and_folder_are_told_and_a_finished_run_is_told
     assert "finished before" in again
     assert first.partition("accuracy at the end")[2] == again.partition("accuracy at the end")[2]
     assert store.folder(spec).stage_log.path.stat().st_mtime_ns == stamp
-
-
-def test_of_many_stages_the_first_and_the_last_are_shown(tmp_path, capsys):
-    many = SMALL.replace("--scenario.num-stages 3", "--scenario.num-stages 20").replace("epochs 2", "epochs 1")
-    assert exit_code(f"{many} --out {tmp_path} --quiet") == 0
-    table = capsys.readouterr().out.partition("accuracy at the end of each stage (online: over all of it)\n")[2]
-    assert [line.split()[0] for line in table.splitlines()[1:9]] == ["1", "2", "...", "16", "17", "18", "19", "20"]
 
 
 def test_missing_data_is_named_and_the_run_is_tried_again(tmp_path, capsys, monkeypatch):
@@ -196,8 +186,3 @@ def test_diverged_run_is_told_with_the_reason_and_not_run_again(tmp_path, capsys
     assert "is diverged: the loss became" in capsys.readouterr().out
     assert exit_code(line) == 0
     assert "diverged before" in capsys.readouterr().out
-
-
-def test_method_that_has_nothing_to_do_is_remarked_on(tmp_path, capsys):
-    assert exit_code(f"{SMALL_STATIONARY} --method shrink_perturb --out {tmp_path}") == 0
-    assert "note: shrink_perturb acts between stages, and there is only one" in capsys.readouterr().err

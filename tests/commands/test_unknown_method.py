@@ -5,7 +5,6 @@ import json
 import pytest
 
 from supple_lab.cli import supple
-from supple_lab.commands.report import plugins_in
 from supple_lab.paper.manifest import path_of, read_manifest
 
 RUN = ["run", "quickstart", "--scale", "smoke", "--methods", "vanilla", "--engine", "inline", "--quiet"]
@@ -38,11 +37,3 @@ def test_what_is_known_is_reported_and_the_rest_named_with_its_plugin(out, comma
     assert note in capsys.readouterr().err
     assert "another version" not in "".join(written["notes"])
     assert read_manifest(out, "quickstart").order.also == ("vanilla", "my_method")  # for whoever has the plugin
-
-
-@pytest.mark.parametrize(
-    ("command", "files"),
-    [("supple run x --plugin=a.py", ["a.py"]), ("supple run x", []), ("somebody's own words", [])],
-)
-def test_plugins_are_found_in_commands(command, files):
-    assert plugins_in(command) == files

@@ -19,10 +19,6 @@ def moved(padding, *, flip=False, shift=(0, 0), degrees=0.0, of=None):
     return Augmentation(padding=padding).moved(image() if of is None else of, flips, shifts, turns, GREY)[0, 0]
 
 
-def test_nothing_drawn_changes_nothing():
-    assert torch.equal(moved("black"), image()[0, 0])
-
-
 def test_flip_and_shift():
     rows = image()[0, 0]
     assert torch.equal(moved("black", flip=True), rows.flip(1))

@@ -22,23 +22,10 @@ def test_classes_are_equal():
     assert splits.test.labels_N.bincount().tolist() == [5] * 10
 
 
-def test_slice_of_all_is_all():
-    whole = Digits().load(CPU)
-    part = Slice(of=Digits(), num_train=1600, num_test=197).load(CPU)
-    assert torch.equal(part.train.images_NCHW, whole.train.images_NCHW)
-    assert torch.equal(part.test.labels_N, whole.test.labels_N)
-
-
 def test_smaller_slice_lies_in_the_larger():
     small, large = (Slice(of=Digits(), num_train=n, num_test=10).load(CPU).train.images_NCHW for n in (50, 300))
     rows = {image.numpy().tobytes() for image in large}
     assert all(image.numpy().tobytes() in rows for image in small)
-
-
-def test_images_of_a_slice_are_not_simply_the_first():
-    train = Digits().load(CPU).train
-    part = Slice(of=Digits(), num_train=100, num_test=10).load(CPU).train
-    assert not torch.equal(part.images_NCHW, train.images_NCHW[:100])
 
 
 def test_class_with_too_few_gives_what_it_has():

@@ -16,17 +16,22 @@ def pages():
     return {path.relative_to(DOCS).as_posix(): path.read_text() for path in sorted(DOCS.rglob("*.md"))}
 
 
-def python_programs(text, *, whole):
-    """The Python code of a page: one program for each heading of the second level, or one for the whole page."""
+def code_blocks(text, language, *, whole):
+    """The code of a page in one language: the blocks of each heading of the second level, or of the whole page."""
     code = {}
     title = ""
     for line in re.finditer(rf"{FENCE.pattern}|{HEADING.pattern}", text, FENCE.flags):
-        _, language, block, level, heading = line.groups()
+        _, own, block, level, heading = line.groups()
         if level is not None and len(level) <= 2 and not whole:
             title = heading
-        elif language is not None and language.strip() == "python":
-            code[title] = code.get(title, "") + block
+        elif own is not None and own.strip() == language:
+            code.setdefault(title, []).append(block)
     return code
+
+
+def python_programs(text, *, whole):
+    """The Python code of a page: one program for each heading of the second level, or one for the whole page."""
+    return {title: "".join(blocks) for title, blocks in code_blocks(text, "python", whole=whole).items()}
 
 
 def imported(code):
@@ -38,6 +43,33 @@ def imported(code):
         elif isinstance(node, ast.ImportFrom):
             names.add((node.module or "").split(".")[0])
     return names
+
+
+def used(code):
+    """The names that a program uses: importing them is not enough."""
+    nodes = list(ast.walk(ast.parse(code)))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def described(text):
+    """The names that a page of the reference describes: of its ::: lines, with the members that these list."""
+    found = set()
+    for path, options in re.findall(r"^::: (\S+)\n((?: +.*\n)*)", text, re.MULTILINE):
+        *_, name = path.split(".")
+        members = re.search(r"members: \[([^\]]+)\]", options)
+        found |= set(members[1].split(", ")) if members else set()
+        if "show_root_heading: false" not in options:
+            found.add(name)
+        elif not members:
+            found |= functions_of(path)
+    return found
+
+
+def functions_of(path):
+    """The functions of a module."""
+    tree = ast.parse(ROOT.joinpath("src", *path.split(".")).with_suffix(".py").read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def links(text):

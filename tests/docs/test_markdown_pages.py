@@ -4,11 +4,14 @@ import gc
 import importlib.util
 import re
 import sys
+from inspect import getmembers, isfunction, signature
 
 import pytest
-from markdown_pages import DOCS, ROOT, anchors, imported, links, pages, python_programs
+from markdown_pages import DOCS, ROOT, anchors, code_blocks, described, imported, links, pages, python_programs, used
 
-from supple.methods.base import Method
+import supple
+from supple.methods import Method
+from supple.metrics.base import every_metric
 from supple_lab.paper.compare import LABELS
 from supple_lab.paper.study import Study
 from supple_lab.registry import known
@@ -26,14 +29,17 @@ def foreign(code):
 
 
 PROGRAMS = [
-    pytest.param(code, id=f"{page} {part}".strip(), marks=[pytest.mark.slow] if foreign(code) else [])
+    pytest.param(
+        code, quoted.get(part, []), id=f"{page} {part}".strip(), marks=[pytest.mark.slow] * bool(foreign(code))
+    )
     for page, text in PAGES.items()
+    for quoted in [code_blocks(text, "output", whole=page in WHOLE)]
     for part, code in python_programs(text, whole=page in WHOLE).items()
 ]
 
 
-@pytest.mark.parametrize("code", PROGRAMS)
-def test_code_of_a_page_runs_as_written(code, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("code", "quoted"), PROGRAMS)
+def test_code_of_a_page_runs_as_written(code, quoted, tmp_path, monkeypatch, capsys, recwarn):
     missing = sorted(name for name in foreign(code) if importlib.util.find_spec(name) is None)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
@@ -45,10 +51,33 @@ def test_code_of_a_page_runs_as_written(code, tmp_path, monkeypatch):
     namespace.clear()
     gc.collect()
     assert Method.__subclasses__() == methods  # a method that a page defines is no method of later tests
+    # What the page quotes as a message, the program printed or warned of.
+    said = [capsys.readouterr().out, *(str(warning.message) for warning in recwarn)]
+    assert not [text for text in quoted if " ".join(text.split()) not in " ".join(" ".join(said).split())]
 
 
-def test_pages_have_code_to_run():
-    assert len(PROGRAMS) >= 4
+def test_page_of_traps_quotes_messages():
+    assert sum(len(blocks) for blocks in code_blocks(PAGES["what_can_go_wrong.md"], "output", whole=True).values()) > 10
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("reference/")])
+def test_every_name_of_the_reference_has_an_example_on_its_page(page):
+    examples = used("".join(python_programs(PAGES[page], whole=True).values()))
+    assert described(PAGES[page])
+    assert not described(PAGES[page]) - examples
+
+
+def test_every_public_name_is_in_the_reference():
+    functions = getmembers(supple.functional, isfunction)
+    public = {
+        "library": {*supple.__all__} - {"__version__", "functional", "kernels"},
+        "functions": {name for name, function in functions if "training" in signature(function).parameters},
+        "methods": {cls.__name__ for cls in known(Method).values()},
+        "metrics": {*supple.metrics.__all__, *(type(metric).__name__ for metric in every_metric())},
+    }
+    missing = {page: names - described(PAGES[f"reference/{page}.md"]) for page, names in public.items()}
+    assert all(public.values())
+    assert not any(missing.values()), missing
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -85,7 +114,8 @@ def test_every_method_of_the_paper_has_its_section_and_its_reference():
 
 
 def test_every_example_is_listed():
-    assert not [path.name for path in (ROOT / "examples").glob("*.py") if f"`{path.name}`" not in PAGES["recipes.md"]]
+    files = [path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".ipynb")]
+    assert not [name for name in files if f"`{name}`" not in PAGES["recipes.md"]]
 
 
 def test_every_page_of_results_has_its_verdict():

@@ -7,6 +7,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from browser import CHROMIUM, browser
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -92,3 +94,45 @@ def test_reference_has_what_the_docstrings_say(site):
     text = (site / "reference" / "library.html").read_text()
     assert "ReLU with probability p, else negative ReLU" in text
     assert 'id="supple.convert.convert"' in text
+
+
+@pytest.fixture(scope="module")
+def tab():
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with browser() as tab:
+        yield tab
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)], ids=["desktop", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_start_page_has_picture_line_and_verdicts_in_one_screen(tab, site, width, height, dark):
+    tab.open((site / "index.html").as_uri(), width=width, height=height, dark=dark)
+    tab.ask("localStorage.clear()")  # the shade of the page before
+    tab.open((site / "index.html").as_uri(), width=width, height=height, dark=dark)
+    shade = "dark" if dark else "light"
+    tab.ask(f"document.querySelector('.start img[src$=only-{shade}]').decode()")  # the dark one is loaded when seen
+    shown = "[...document.querySelectorAll('.start img, .start pre, .verdict')].filter(e => e.offsetHeight)"
+    boxes = tab.ask(f"{shown}.map(e => e.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])")
+    assert len(boxes) == 6  # one picture of the two shades, one program, four verdicts
+    assert all(left >= 0 and top >= 0 and right <= width and bottom <= height for left, top, right, bottom in boxes)
+    assert tab.ask("document.documentElement.scrollWidth") == width
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize(("words", "page"), [("dormant", "metrics.html"), ("attach", "reference/library.html")])
+def test_search_finds_pages_without_a_server_or_a_network(tab, site, words, page):
+    tab.open((site / "index.html").as_uri())
+    found = tab.ask(f"""new Promise(done => {{
+        const box = document.querySelector(".md-search__input")
+        box.focus()
+        box.value = {words!r}
+        box.dispatchEvent(new Event("keyup", {{bubbles: true}}))
+        const look = () => {{
+            const links = [...document.querySelectorAll("a.md-search-result__link")].map(a => a.href)
+            links.length ? done(links) : setTimeout(look, 50)
+        }}
+        look()
+    }})""")
+    assert any(page in link for link in found)
+    assert all(request.startswith(("file:", "data:")) for request in tab.requests)

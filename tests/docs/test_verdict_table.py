@@ -33,8 +33,11 @@ def row_of(tool, tmp_path, monkeypatch, *parts, verdict="not decided"):
     return [cell.strip() for cell in line.strip("|").split(" |")]
 
 
-def test_page_has_the_table_of_the_published_reports(tool):
-    assert tool.PAGE.read_text() == tool.page_with(tool.table())
+@pytest.mark.parametrize("page", ["verdicts.md", "index.md"])
+def test_page_has_the_verdicts_of_the_published_reports(tool, page):
+    section = tool.SECTIONS[DOCS / page]()
+    assert "claims: " in section
+    assert (DOCS / page).read_text() == tool.page_with(section, DOCS / page)
 
 
 def test_row_has_the_verdict_and_counts_and_numbers_of_the_least_sure_comparison(tool, tmp_path, monkeypatch):

@@ -12,7 +12,6 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.gpt import GPT
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.models.resnet18 import ResNet18
-from supple_lab.models.vgg16 import VGG16
 
 ACTIVATIONS = [nn.ReLU, AID, ReLUDropout, CReLU, Fourier]
 SMALL = {
@@ -95,13 +94,6 @@ def test_network_has_its_number_of_parameters(model, shape, num_classes, expecte
     assert num_parameters(model, shape, num_classes) == expected
 
 
-def test_vgg_has_about_forty_million_parameters():
-    with torch.device("meta"):
-        number = num_parameters(VGG16(), (3, 64, 64), 200)
-    # 14,723,136 in convolutions and norms, then 2048 x 4096, 4096 x 4096 and 4096 x 200 with their biases.
-    assert number == 14_723_136 + 2049 * 4096 + 4097 * 4096 + 4097 * 200
-
-
 @pytest.mark.parametrize(
     ("activation", "pool"),
     [
@@ -116,11 +108,6 @@ def test_vgg_has_about_forty_million_parameters():
 def test_pools_are_averaged_for_the_activations_of_the_paper_alone(activation, pool):
     network, _ = build("cnn", activation)
     assert sum(isinstance(module, pool) for module in network) == 2
-
-
-def test_odd_width_is_refused_for_a_concatenating_activation():
-    with pytest.raises(ValueError, match="a width of 15 cannot be divided by 2"):
-        CNN(channels=15).build(CReLU, image_shape=(3, 32, 32), num_classes=10)
 
 
 def test_frames_of_bytes_enter_the_q_network_as_they_are():

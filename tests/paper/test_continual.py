@@ -98,12 +98,6 @@ def test_l2_init_and_redo_are_run_on_demand_alone_and_the_claim_says_how():
     assert "supple run continual_full --methods vanilla l2_init redo" in row.measured
 
 
-def test_a_method_besides_the_papers_is_drawn_and_decides_nothing():
-    drawing = drawn(FULL, WITH_BOTH, lambda spec: full(spec, redo=0.9, l2_init=0.9))
-    assert any(row[0] == "ReDo" for row in drawing.tables[0].rows)
-    assert drawing.claims[0].verdict == "holds"
-
-
 def with_l2(level, lost):
     """L2 at a level of its own, diverged in the seeds that are lost."""
 
@@ -192,11 +186,6 @@ def test_family_is_open_either_way_while_dash_alone_of_the_outsiders_has_run(das
     row = claims(LIMITED, PAPER, lambda spec: limited(spec, dash=dash) if spec.method.name in ran else None)[1]
     assert {row.verdict, *(part.verdict for part in row.parts)} == {"not decided"}
     assert all("not run yet: ReLU" in part.measured for part in row.parts)
-
-
-def test_family_names_all_runs_it_rests_on():
-    results = made(LIMITED.specs(PAPER), limited)
-    assert set(LIMITED.draw(results, PAPER).claims[1].runs) == {run.spec.run_id for run in results.runs}
 
 
 @pytest.mark.parametrize(("num_diverged", "verdict"), [(5, "not decided"), (4, "holds")])

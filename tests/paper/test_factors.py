@@ -29,9 +29,9 @@ def test_cells_are_all_combinations_with_five_seeds():
     factorial |= {f"{name} + L2" for name in factorial}
     others = {f"{name} + {more}" for name in ("ReLU", "AID") for more in ("fresh optimizer", "standardised")}
     others |= {f"{name} + fresh optimizer + standardised" for name in ("ReLU", "AID")}
-    assert set(groups["continual full"].scores) == factorial
-    assert set(groups["random labels"].scores) == factorial | others
-    assert {len(sample) for cells in groups.values() for sample in cells.scores.values()} == {5}
+    assert set(groups["continual full"]) == factorial
+    assert set(groups["random labels"]) == factorial | others
+    assert {len(sample) for cells in groups.values() for sample in cells.values()} == {5}
 
 
 def test_rules_follow_the_cells():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from made_runs import claims, drawn, made, verdicts, wavering
 
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.full_reset import FullReset
+from supple.methods import FullReset, UseAID, UseDropout
 from supple_lab.optimizer import Adam
 from supple_lab.paper.generalizability_gap import GeneralizabilityGap, arm_of
 from supple_lab.paper.study import StudyOptions

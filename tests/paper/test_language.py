@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 
 from supple.methods import FullReset
 from supple_lab.cli import supple
@@ -64,13 +63,6 @@ def test_each_activation_is_beside_fresh_networks_of_its_own_on_the_same_stages(
         for spec in fresh:
             if spec.method.built_with is not None:
                 assert spec.method.built_with == going_on[spec.method.built_with.name]
-
-
-@pytest.mark.parametrize(("study", "scale"), [("language", "paper"), ("quickstart", "full")])
-def test_a_scale_that_a_study_does_not_have_is_refused(study, scale, tmp_path, capsys):
-    assert supple(["run", study, "--scale", scale, "--out", str(tmp_path / "out")]) == 2
-    assert f"; got {scale}." in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_smoke_scale_runs_and_reports_losses(tmp_path):

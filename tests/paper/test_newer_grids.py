@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from supple.methods.base import Method
+from supple.methods import Method
 from supple_lab import registry
 from supple_lab.paper.newer_grids import GRIDS, grid_of, searched
 from supple_lab.paper.study import Study, StudyOptions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_runs import claims, drawn, made, verdicts
 
-from supple.methods.activations import UseAID, UseDropout
+from supple.methods import UseAID, UseDropout
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP

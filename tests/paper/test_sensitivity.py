@@ -66,13 +66,6 @@ def test_without_full_reset_nothing_is_run():
     assert [claim.verdict for claim in STUDY.draw(made(without, accuracy), PAPER).claims] == ["not run"]
 
 
-def test_cells_without_runs_stay_in_the_map():
-    results = made(STUDY.specs(PAPER), lambda spec: None if spec.optimizer.learning_rate == 1e-4 else accuracy(spec))
-    first = STUDY.draw(results, PAPER).figures[0].panels[1]
-    assert np.isnan(first.values[1]).all()
-    assert np.isfinite(first.values[0]).all()
-
-
 def test_the_table_has_each_method_that_ran_and_no_cell_that_did_not():
     asked = StudyOptions(scale="smoke", methods=("full_reset", "redo"))
     ran = made(STUDY.specs(asked), lambda spec: 0.75 if spec.method.name == "redo" else 0.5)
@@ -81,13 +74,6 @@ def test_the_table_has_each_method_that_ran_and_no_cell_that_did_not():
     rows = STUDY.draw(results, asked.whole()).tables[0].rows
     reset, redo = ("0.500", "\N{EN DASH}", "1"), ("0.750", "0.250", "1")
     assert [(row[1], *row[4:]) for row in rows] == [("full reset", *reset), ("ReDo", *redo)] * 3
-
-
-def test_a_cell_whose_runs_diverged_stays_in_the_table():
-    results = made(STUDY.specs(PAPER), lambda spec: [np.nan] if spec.method.name == "aid" else accuracy(spec))
-    rows = [row for row in STUDY.draw(results, PAPER).tables[0].rows if row[1] == "AID"]
-    assert len(rows) == 3 * 8
-    assert {row[4] for row in rows} == {"without a value"}
 
 
 def test_slim_networks_have_rates_on_either_side_of_full_resets():

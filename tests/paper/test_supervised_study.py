@@ -53,12 +53,6 @@ def test_the_papers_numbers_stand_beside_runs_of_its_protocol_alone(scale):
     assert (3, 3) in table.bold
 
 
-def test_a_network_that_was_not_asked_for_has_no_column():
-    specs = STUDY.specs(StudyOptions(scale="paper", only="CNN"))
-    table = STUDY.draw(made(specs, as_in_the_paper), PAPER).tables[0]
-    assert table.header[1:] == ("CNN on CIFAR-10 (n = 5)", "CNN on CIFAR-10, paper", "CNN on CIFAR-10, training")
-
-
 def test_table_shows_the_training_accuracies_that_the_gap_is_taken_from():
     results = made(STUDY.specs(PAPER), as_in_the_paper)
     table = STUDY.draw(results, PAPER).tables[0]
@@ -133,12 +127,6 @@ def test_numbers_of_other_networks_are_not_held_against_the_papers():
     parts = [part for part in row.parts if not part.name.startswith("VGG-16")]  # left out at quick scale
     assert (row.verdict, {part.verdict for part in parts}) == ("not decided", {"not decided"})
     assert all("belongs to the paper's scale" in part.measured for part in parts)
-
-
-def test_a_method_that_the_table_lacks_leads_nobody():
-    order = StudyOptions(scale="paper", also=("cbp",))
-    found = verdicts(STUDY, order, lambda spec: 0.99 if spec.method.name == "cbp" else as_in_the_paper(spec))
-    assert found[1] == "holds"
 
 
 def test_curves_are_drawn_by_epoch_training_above_test():

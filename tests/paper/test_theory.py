@@ -2,7 +2,6 @@
 
 import json
 from functools import wraps
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +16,7 @@ from supple_lab.paper import theory as study
 from supple_lab.paper.manifest import add_to_manifest
 from supple_lab.paper.register import registered_claims
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.theory import aid_costs_what_dropout_costs, counts
+from supple_lab.paper.theory import aid_costs_what_dropout_costs
 from supple_lab.results.results import Results
 from supple_lab.store.store import Store
 
@@ -57,30 +56,6 @@ def test_smoke_scale_is_marked_and_gives_no_verdict(tmp_path):
     assert {claim.verdict for claim in drawing.claims} == {"not run", "not decided"}
     assert "Smoke scale" in page.read_text()
     assert not any("Smoke" in note for note in study.Theory().draw(Results(()), StudyOptions(scale="quick")).notes)
-
-
-def test_every_line_has_the_look_of_the_method_it_is_about():
-    figures = study.Theory().draw(Results(()), StudyOptions()).figures
-    lines = {(one.method, one.label) for figure in figures for panel in figure.panels for one in panel.curves}
-    assert {label for method, label in lines if method == "vanilla"} == {"ReLU, with probability p = 0.9"}
-    assert {label for method, label in lines if method == "dropout"} == {"Dropout after ReLU"}
-    assert {method for method, _ in lines} == {"vanilla", "dropout", "aid"}
-
-
-@pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
-def test_no_scale_is_said_to_depart_from_the_paper(scale):
-    notes = " ".join(study.Theory().draw(Results(()), StudyOptions(scale=scale)).notes)
-    assert "every scale computes the same numbers" in notes
-    assert "not the paper's protocol" not in notes
-
-
-def test_the_mean_over_all_masks_is_the_closed_form():
-    networks = theorem.random_networks()[:3]
-    by_masks, by_algebra = (theorem.over_p(networks, side) for side in (theorem.enumerated_loss, theory.aid_loss))
-    np.testing.assert_allclose(by_masks, by_algebra, rtol=1e-12)
-    for network, rate in product(networks, (0.1, 0.5, 0.9)):
-        exact = theory.dropout_loss(**network, drop_positive=rate)
-        torch.testing.assert_close(theorem.enumerated_dropout_loss(**network, p=rate), exact, rtol=1e-12, atol=0.0)
 
 
 def test_pre_activations_are_made_negative_and_nothing_else_changes():
@@ -183,14 +158,6 @@ def test_one_slow_case_is_enough_but_only_a_large_one_that_goes_both_ways(tmp_pa
     assert (
         measured(tmp_path, *fast, *slow("64x64x32x32 channels_last, bfloat16, forward + backward")).verdict == "fails"
     )
-
-
-def test_titles_of_cases_are_understood():
-    assert counts("2^16, float32, forward + backward")
-    assert counts("64x64x32x32, float32, forward + backward")
-    assert counts("2^20, bfloat16, CUDA graph of 8 layers")
-    assert not counts("2^12, float32, forward + backward")
-    assert not counts("2^24, float32, forward")
 
 
 def test_a_missing_or_damaged_benchmark_is_not_run_and_says_what_to_do(tmp_path):

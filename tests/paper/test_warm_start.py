@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from made_runs import claims, drawn, verdicts, wavering
 
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.vanilla import Vanilla
+from supple.methods import UseAID, UseDropout, Vanilla
 from supple_lab.data.cifar import CIFAR100
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.optimizer import Adam

@@ -2,7 +2,7 @@
 
 from samples import spec
 
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.store.reading import digests
 from supple_lab.store.store import Store
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from supple.methods.activations import UseAID
-from supple.methods.vanilla import Vanilla
+from supple.methods import UseAID, Vanilla
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam

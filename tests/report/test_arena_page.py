@@ -1,26 +1,25 @@
 """The arena's page in a real browser: sorted, filtered, each number leading to its runs."""
 
 import pytest
-from browser import CHROMIUM, browser
 
+from browser import CHROMIUM, browser
 from supple_lab.arena.contest import ArenaRun, ContestResult
 from supple_lab.arena.page import page
-from supple_lab.arena.published import Board
+from supple_lab.arena.published import Board, Part
 from supple_lab.arena.score import standings
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 SCORES = {  # by entry: on an MLP's problem and on a CNN's
     "full_reset": (0.9, 0.8),
     "vanilla": (0.3, 0.9),
-    "aid": (0.8, 0.6),
+    "c_chain": (0.8, 0.6),
 }
 
 
 def result(entry: str, problem: str, score: float) -> ContestResult:
     def run(seed: int) -> ArenaRun:
         value = score + 0.001 * seed
-        seconds = 3.0 if entry == "aid" else 1.0
-        return ArenaRun(id=f"{entry}-{problem}-{seed}", state="done", score=(0.1, value), train=value, seconds=seconds)
+        return ArenaRun(id=f"{entry}-{problem}-{seed}", state="done", score=(0.1, value), train=value, seconds=1.0)
 
     settings = ({"learning_rate": 0.001}, {"learning_rate": 0.0123})
     seeds = tuple(map(run, range(3)))
@@ -31,9 +30,10 @@ def result(entry: str, problem: str, score: float) -> ContestResult:
 def tab(tmp_path_factory):
     problems = ("random_labels", "growing_data")
     made = [result(name, problem, scores[i]) for name, scores in SCORES.items() for i, problem in enumerate(problems)]
-    board = Board(scale="quick", machine="a machine", versions={"torch": "2"}, commit="", results=tuple(made))
+    part = Part(machine="a machine", versions={"torch": "2"}, commit="", results=tuple(made))
+    board = Board(scale="quick", parts=(part,))
     path = tmp_path_factory.mktemp("arena") / "arena.html"
-    path.write_text(page(standings(made), board, run_here={"aid"}, taken=board, remarks=["<b>A remark.</b>"]))
+    path.write_text(page(standings(made), board, run_here={"c_chain"}, taken=board, remarks=["<b>A remark.</b>"]))
     with browser() as tab:
         tab.url = path.as_uri()
         yield tab
@@ -56,9 +56,9 @@ def test_columns_sort_both_ways(tab):
     tab.open(tab.url)
     assert entries(tab)[0] == "full_reset"
     tab.click(".board thead th:nth-child(6) button")  # growing_data, the best first
-    assert entries(tab) == ["vanilla", "full_reset", "aid"]
+    assert entries(tab) == ["vanilla", "full_reset", "c_chain"]
     tab.click(".board thead th:nth-child(6) button")
-    assert entries(tab) == ["aid", "full_reset", "vanilla"]
+    assert entries(tab) == ["c_chain", "full_reset", "vanilla"]
 
 
 def test_filters_leave_what_was_asked_for(tab):
@@ -80,7 +80,8 @@ def test_filters_leave_what_was_asked_for(tab):
 
 def test_a_number_leads_to_its_runs(tab):
     tab.open(tab.url)
-    tab.click("[data-runs='aid/random_labels']")
+    tab.click("[data-runs='c_chain/random_labels']")
     text = tab.ask("document.querySelector('dialog[open]').textContent")
-    assert all(f"aid-random_labels-{seed}" in text for seed in (0, 1, 2, 7, 8))
+    assert all(f"c_chain-random_labels-{seed}" in text for seed in (0, 1, 2, 7, 8))
+    assert "on the training images 0.88 of the reference's; places 2 to 2" in text
     assert tab.ask("document.querySelector('dialog tr.chosen').textContent").endswith("learning_rate 0.0123")

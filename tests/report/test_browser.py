@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, browser
 from samples import CLAIM, INFO, RESULTS, TABLE, bars, curve, distribution, figure, heat_map, panel, study_report
 
+from browser import CHROMIUM, browser
 from supple_lab.report.figure import Estimate
 from supple_lab.report.write import write_report
 
@@ -20,11 +20,10 @@ def folder(tmp_path_factory):
     """Two studies; one shows every kind of panel, twice the same methods in its first figure."""
     folder = tmp_path_factory.mktemp("report")
     pair = panel(curve("vanilla", "ReLU"), curve("aid", "AID")), panel(curve("aid", "AID"), curve("vanilla", "ReLU"))
-    log = replace(panel(curve("aid", "AID")), x_scale="log")
     claim = replace(CLAIM, measured=LONG, runs=tuple(run.spec.run_id for run in RESULTS.runs))
     figures = (
         figure(*pair, name="pair"),
-        figure(log, bars(), distribution(), heat_map(), name="kinds"),
+        figure(panel(curve("aid", "AID")), bars(), distribution(), heat_map(), name="kinds"),
     )
     info = replace(INFO, command=f"supple run sample --out /{LONG}", notes=("A note.",))
     write_report(folder, info, results=RESULTS, report=study_report(*figures, claims=(claim,)))

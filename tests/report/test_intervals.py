@@ -21,10 +21,9 @@ SEEDS = {
 
 
 @pytest.mark.parametrize("values", SEEDS.values(), ids=SEEDS)
-@pytest.mark.parametrize("confidence", [0.5, 0.95])
-def test_interval_equals_scipys(values, confidence):
-    theirs = stats.ttest_1samp(values, 0.0).confidence_interval(confidence)
-    assert mean_interval(values, confidence=confidence) == pytest.approx(tuple(theirs))
+def test_interval_equals_scipys(values):
+    theirs = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert mean_interval(values) == pytest.approx(tuple(theirs))
 
 
 @pytest.mark.parametrize("num_seeds", [2, 3, 5])
@@ -36,12 +35,12 @@ def test_interval_covers_the_mean_as_often_as_it_says(num_seeds):
 
 @pytest.mark.parametrize("values", SEEDS.values(), ids=SEEDS)
 def test_bootstrap_interval_is_scipys(values):
-    ours = bootstrap_interval(values, np.random.default_rng(0), num_resamples=10_000)
+    ours = bootstrap_interval(values, np.random.default_rng(0))
     theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=10_000, rng=np.random.default_rng(1))
     # An end's error is that of a 2.5% quantile of 10,000 draws, over the density there (a normal's), in both.
     error = np.sqrt(0.025 * 0.975 / 10_000) / stats.norm.pdf(1.96) * theirs.standard_error
     assert ours == pytest.approx(tuple(theirs.confidence_interval), abs=5 * np.sqrt(2) * error)
-    assert ours == bootstrap_interval(values, np.random.default_rng(0), num_resamples=10_000)
+    assert ours == bootstrap_interval(values, np.random.default_rng(0))
 
 
 def test_bootstrap_over_few_seeds_is_narrower_than_students_interval():

@@ -9,7 +9,7 @@ from made_store import VERSIONS, make_run
 from samples import spec
 from test_page import Elements, render
 
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.report.remarks import remarks
 from supple_lab.results.load import load_results
 from supple_lab.store.reading import digests, records_in

@@ -6,7 +6,7 @@ from dataclasses import replace
 from samples import CLAIM, INFO, RESULTS, curve, figure, panel, run, study_report
 from test_page import Elements
 
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.report.overview import cards_in
 from supple_lab.report.page import MAX_BYTES
 from supple_lab.report.write import write_report
@@ -19,12 +19,6 @@ OTHER = replace(INFO, study="other", title="Another <title>")
 
 def write(folder, info, **parts):
     return write_report(folder, info, results=RESULTS, report=study_report(FIGURE, **parts))
-
-
-def test_index_of_one_study_is_its_page(tmp_path):
-    index = write(tmp_path, INFO)
-    assert index == tmp_path / "index.html"
-    assert index.read_bytes() == (tmp_path / "sample.html").read_bytes()
 
 
 def test_two_studies_share_a_folder_without_touching_each_others_files(tmp_path):
@@ -69,16 +63,6 @@ def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_repor
     assert words.count("some settings were selected on the very seeds reported") == 1
 
 
-def test_a_card_of_a_version_that_said_nothing_of_selection_is_shown(tmp_path):
-    write(tmp_path, INFO)
-    path = tmp_path / "cards" / "sample.json"
-    card = json.loads(path.read_text())
-    assert card["claims"][0].pop("selection") == ""
-    path.write_text(json.dumps(card))
-    write(tmp_path, OTHER)
-    assert INFO.title in (tmp_path / "index.html").read_text()
-
-
 def test_a_damaged_card_is_left_out(tmp_path):
     write(tmp_path, INFO)
     (tmp_path / "cards" / "broken.json").write_text("{")
@@ -86,10 +70,6 @@ def test_a_damaged_card_is_left_out(tmp_path):
     card = json.loads((tmp_path / "cards" / "sample.json").read_text())
     (tmp_path / "cards" / "later.json").write_text(json.dumps({**card, "claims": [{"verdict": "of a later version"}]}))
     assert [card.study for card in cards_in(tmp_path)] == ["sample"]
-
-
-def test_file_names_begin_with_the_study_once():
-    assert [INFO.stem(name) for name in ("sample", "sample_grid", "grid")] == ["sample", "sample_grid", "sample_grid"]
 
 
 def test_index_says_how_the_runs_of_each_study_stand(tmp_path):

@@ -24,11 +24,10 @@ from samples import (
     study_report,
 )
 
-from supple.methods.activations import UseAID
-from supple.methods.vanilla import Vanilla
+from supple.methods import UseAID
 from supple_lab.report.figure import Curve, Estimate, Part
 from supple_lab.report.page import MAX_BYTES, MAX_PARTS, MAX_POINTS, MAX_ROWS, facts, page, thinned
-from supple_lab.report.remarks import missing_groups, missing_words, progress_bars, short_of, show_seconds
+from supple_lab.report.remarks import missing_groups, missing_words, short_of
 from supple_lab.report.write import write_report
 from supple_lab.results.intervals import format_mean
 from supple_lab.results.results import Results
@@ -235,14 +234,6 @@ def test_scale_and_notes_stand_under_the_title_and_many_notes_are_folded_away():
     assert all(note in many for note in noted.notes)
 
 
-def test_negative_numbers_of_claims_have_a_true_minus():
-    part = Part(name="a part", measured="-0.3", interval=(-0.4, -0.2), n=3, verdict="fails")
-    row = replace(CLAIM, measured="-0.1 [-0.25, 0.1]", interval=(-0.25, 0.1), parts=(part,))
-    text = "".join(Elements(render(DEMO, claims=(row,))).text)
-    for words in ("−0.1 [−0.25, 0.1]", "−0.250 to 0.100", "−0.3", "−0.400 to −0.200"):
-        assert words in text
-
-
 def test_a_claim_can_be_traced_to_its_runs():
     ids = tuple(f"{i:016x}" for i in range(150))
     row = replace(CLAIM, section="section 5.1", runs=ids)
@@ -323,12 +314,6 @@ def test_missing_runs_are_told_apart_by_condition_and_settings():
     assert told == ["aid", "relu prob 0.9", ", VGG", "0, 1", 2]
     text = " ".join("".join(Elements(render(DEMO, results=Results(runs))).text).split())
     assert "aid (relu prob 0.9), VGG, seeds 0, 1: not started" in text
-
-
-def test_runs_are_called_by_the_labels_of_figures_where_they_have_any():
-    runs = Results((run(Vanilla(), label="ReLU"), run(Vanilla(), seed=1, label="ReLU", state="failed"), run(seed=2)))
-    assert [group["method"] for group in missing_groups(runs)] == ["ReLU"]
-    assert [bar["name"] for bar in progress_bars(runs)] == ["ReLU on digits"]
 
 
 @pytest.mark.parametrize(
@@ -416,13 +401,6 @@ def test_thinning_keeps_the_last_point_and_says_so():
     assert (kept.panels[0].curves[0].high - kept.panels[0].curves[0].x == 1).all()
     assert len(kept.panels[0].curves[0].middle) == MAX_POINTS
     assert len(kept.panels[1].bars[0].x) == 2
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7300, "2 h 1 min")]
-)
-def test_durations_are_shown_in_two_units(seconds, words):
-    assert show_seconds(seconds) == words
 
 
 def test_report_folder_has_every_promised_file(tmp_path):

@@ -9,16 +9,13 @@ from samples import bars, curve, distribution, figure, heat_map, histogram, pane
 from test_page import Elements, data_of, render
 from test_plots import drawn
 
-from supple_lab.report.draw import DARK_INK, LIGHT_INK, cells, lightness, shade_range, violins
+from supple_lab.report.draw import DARK_INK, LIGHT_INK, cells, lightness, violins
 from supple_lab.report.figure import NO_EPOCHS, Curve, Level, Panel
-from supple_lab.report.panel_values import show
 from supple_lab.report.picture import picture, picture_files, thumbnail
-from supple_lab.results.intervals import SEED, bootstrap_interval, mean_interval
+from supple_lab.results.intervals import SEED, bootstrap_interval
 
 KINDS = {
     "curves": panel(curve()),
-    "dots": panel(curve(dots=True)),
-    "log": replace(panel(curve()), x_scale="log", y_scale="log", y_range=None),
     "symlog": replace(panel(curve()), y_scale="symlog", y_range=None),
     "bars": bars(),
     "distribution": distribution(),
@@ -64,24 +61,17 @@ def test_every_kind_without_runs_says_so(kind):
 def test_panels_fill_a_grid_of_the_asked_number_of_columns():
     made = replace(figure(*KINDS.values()), columns=2)
     places = [canvas.get_subplotspec() for canvas in picture(made).axes if canvas.get_subplotspec()]
-    assert {place.get_gridspec().ncols for place in places if place.get_gridspec().nrows == 4} == {2}
+    assert {place.get_gridspec().ncols for place in places if place.get_gridspec().nrows == 3} == {2}
     assert Elements(render(made)).of("div", "panels")[0]["style"] == "--columns:2"
 
 
-def test_dots_have_error_bars_and_no_line():
-    canvas = canvas_of(KINDS["dots"])
-    assert len(drawn(canvas, "band")[0].get_segments()) == 6
-    assert drawn(canvas, "curve")[0].get_linestyle() == "None"
-
-
-@pytest.mark.parametrize("band", ["range", "deviation", "interval"])
+@pytest.mark.parametrize("band", ["range", "deviation"])
 def test_band_is_what_the_curve_says(band):
     made = curve(num_seeds=4, band=band)
     column = made.values[:, 2]
     expected = {
         "range": (column.min(), column.max()),
         "deviation": (column.mean() - column.std(ddof=1), column.mean() + column.std(ddof=1)),
-        "interval": mean_interval(column),
     }
     assert (made.low[2], made.high[2]) == pytest.approx(expected[band])
 
@@ -144,11 +134,6 @@ def test_reference_is_marked_on_the_colour_bar_also_outside_the_values(value):
     assert {line.get_xdata()[0] for line in drawn(bar, "reference")} == {value}
     assert bar.get_xlim() == pytest.approx((0.38, max(0.55, value)))
     assert any(cell.bold for cell in cells(made)) is (value == 0.5)
-
-
-def test_colours_of_equal_values_go_from_zero_to_twice_the_value():
-    made = replace(heat_map(), samples=((np.array([0.1]),) * 3,) * 2, reference=Level(label="full reset", value=0.1))
-    assert shade_range(made) == (0.0, 0.2)  # and not below zero, where no accuracy is
 
 
 def test_a_cell_under_the_pointer_tells_mean_deviation_interval_and_number_of_seeds():
@@ -221,7 +206,7 @@ def labels(axis):
     ]
 
 
-SCALES = ["linear", "log", "symlog"]
+SCALES = ["linear", "symlog"]
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -234,7 +219,7 @@ def test_axes_hold_every_curve_with_room_to_spare(scale):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("values", [[], [2.0], [np.nan, np.nan], [0.0, 0.0]], ids=str)
 def test_axes_of_little_or_nothing_are_still_axes(scale, values):
-    canvas = canvas_of(panel_of(values, y_scale=scale, x_scale=scale))
+    canvas = canvas_of(panel_of(values, y_scale=scale))
     for low, high in (canvas.get_xlim(), canvas.get_ylim()):
         assert np.isfinite(high - low)
         assert low < high
@@ -245,26 +230,6 @@ def test_symlog_shows_both_a_small_and_a_large_drift():
     height = canvas.get_yaxis_transform().transform([(0, -3.0)])[0][1]
     assert 0.5 < canvas.transAxes.inverted().transform((0, height))[1] < 0.9  # on a linear axis it would be one with 0
     assert labels(canvas.yaxis) == ["−1000", "−100", "−10", "−1", "0"]
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"), [((0.005, 2.0), ["0.01", "0.1", "1"]), ((2.0, 30.0), ["2", "5", "10", "20"])]
-)
-def test_logarithmic_axes_are_marked_at_round_numbers(values, expected):
-    assert labels(canvas_of(panel_of(values, y_scale="log")).yaxis) == expected
-
-
-def test_axes_of_a_distribution_hold_every_bin():
-    low, high = canvas_of(distribution()).get_ylim()
-    assert low < min(one.edges[0] for one in distribution().histograms)
-    assert high > max(one.edges[-1] for one in distribution().histograms)
-
-
-def test_numbers_are_shown_to_a_thousandth_of_a_linear_axis_and_to_four_digits_of_another():
-    assert show(-0.12345, 3) == "−0.123"
-    assert show(-2512.345, None) == "−2512"
-    data = [data_of(render(figure(made)))[0][0] for made in (panel(curve()), panel_of([1.0, 2500.0], y_scale="symlog"))]
-    assert [found["decimals"] for found in data] == [3, None]
 
 
 def test_stages_are_marked_at_whole_numbers_only():

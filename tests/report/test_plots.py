@@ -8,7 +8,6 @@ from matplotlib.colors import to_hex
 from samples import curve, figure, panel
 
 from supple_lab.report.colours import look_of
-from supple_lab.report.draw import marked_positions
 from supple_lab.report.picture import picture, picture_files, spread
 
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("dropout", "Dropout", seed=2), curve("aid", "AID", seed=3)))
@@ -58,13 +57,6 @@ def test_spread_leaves_distant_labels_alone_and_moves_close_ones_apart():
     assert spread([0.11, 0.10, 0.9], 0.1) == pytest.approx([0.155, 0.055, 0.9])
     assert spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
     assert spread([], 0.1) == []
-
-
-def test_markers_include_both_ends():
-    long = marked_positions(curve(num_positions=30))
-    assert (long[0], long[-1], len(long)) == (0, 29, 9)
-    assert marked_positions(curve(num_positions=3)) == [0, 1, 2]
-    assert marked_positions(curve(num_positions=0)) == []
 
 
 @pytest.mark.parametrize("num_panels", [1, 2, 3])

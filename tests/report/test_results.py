@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from samples import run
 
-from supple.methods.activations import UseAID
-from supple.methods.vanilla import Vanilla
+from supple.methods import UseAID, Vanilla
 from supple_lab.results.load import load_results
 from supple_lab.results.results import Results
 from supple_lab.store.store import Store
@@ -26,11 +25,6 @@ def test_unfinished_runs_are_drawn_only_where_nothing_has_ended():
     under_way = Results((CUT_OFF, WAITING))
     np.testing.assert_array_equal(under_way.matrix("accuracy"), [[0.5, 0.4, np.nan]])
     assert under_way.stages("accuracy").tolist() == [0, 1, 2]
-
-
-def test_no_runs_give_an_empty_matrix():
-    assert Results((WAITING,)).matrix("accuracy").shape == (0, 0)
-    assert Results(()).final("accuracy").values.shape == (0,)
 
 
 def test_columns_are_the_stages_that_recorded_the_metric():
@@ -88,11 +82,6 @@ def test_groups_keep_the_order_of_appearance():
     assert {name: len(group.runs) for name, group in groups.items()} == {"vanilla": 1, "aid": 2}
     assert list(groups) == ["vanilla", "aid"]
     assert list(Results((DIVERGED, DONE)).group_by(lambda spec: spec.seed)) == [1, 0]
-
-
-def test_an_unknown_field_is_answered_with_the_known_ones():
-    with pytest.raises(LookupError, match="no field named 'datset'. Did you mean 'dataset'"):
-        Results((DONE,)).group_by("datset")
 
 
 def test_epochs_are_read_once_and_only_when_asked_for():

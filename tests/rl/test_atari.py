@@ -130,10 +130,6 @@ def test_cap_truncates_and_a_new_game_follows():
         assert steps[-1].score is not None
 
 
-def test_cap_is_half_an_hour_of_play():
-    assert {preset.max_steps * 4 / 60 / 60 for preset in PRESETS.values()} == {30}
-
-
 @needs_ale
 def test_game_over_is_terminal_and_the_next_game_starts_anew():
     environment = AtariEnvironment("Breakout", SOKAR, seed=0)

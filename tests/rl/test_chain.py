@@ -82,8 +82,3 @@ def test_names_of_actions_change_with_the_iteration_and_nothing_else_does():
         step, other = renamed.step(action), plain.step(orders[2][action])
         assert np.array_equal(step.frame, other.frame)
         assert step[1:] == other[1:]
-
-
-def test_other_games_are_the_same_in_every_iteration():
-    assert CHAIN.at(3, seed=1) is CHAIN
-    assert Shuffled(game=CHAIN).at(3, seed=1) == Shuffled(game=CHAIN)

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from small_games import CPU, agent_at_the_end, chain_spec
-from supple.methods.activations import UseAID
-from supple.methods.vanilla import Vanilla
+from supple.methods import UseAID, Vanilla
 from supple_lab.rl.chain import Chain, Shuffled
 from supple_lab.run.agent import Agent, network_input
 from supple_lab.run.dqn import evaluate_agent, new_agent
@@ -32,7 +31,7 @@ def trained(tmp_path, spec) -> tuple[Agent, float]:
     """The agent that a run ends with, and its score at the last evaluation."""
     store = Store.create(tmp_path)
     assert execute(spec, store) == "done"
-    return agent_at_the_end(store, spec, tmp_path), store.folder(spec).records()[-1]["score"]
+    return agent_at_the_end(store, spec, tmp_path), store.folder(spec).stage_log.read()[-1]["score"]
 
 
 def played(agent: Agent) -> tuple[int, float, float]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from small_games import CPU, chain_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple.random import mask_stream
 from supple_lab.rl.base import Step
 from supple_lab.run.agent import NUM_AT_BOUNDARY, Agent, ReplayBatches, network_input

@@ -7,11 +7,7 @@ import torch
 
 from small_runs import small_scenario_spec, small_spec
 from small_training import assert_captured, needs_gpu, training_of, weights
-from supple.methods import renewal
-from supple.methods.activations import UseAID, UseDropout, UseRReLU
-from supple.methods.base import Method
-from supple.methods.cbp import CBP
-from supple.methods.vanilla import Vanilla
+from supple.methods import CBP, Method, UseAID, UseDropout, UseRReLU, Vanilla, renewal
 from supple.random import mask_stream
 from supple_lab import registry
 from supple_lab.optimizer import SGD, Adam, set_learning_rate_
@@ -31,6 +27,8 @@ CERTAIN = {
     "aid": UseAID(relu_prob=1.0),
     "dropout": UseDropout(drop_positive=0.0),
     "drop_relu": METHODS["drop_relu"](relu_prob=1.0),
+    "layer_norm_aid": METHODS["layer_norm_aid"](relu_prob=1.0),
+    "leaky_dropout": METHODS["leaky_dropout"](drop=0.0),
     "rrelu": UseRReLU(lower_slope=0.125, upper_slope=0.125),
     "cbp": CBP(replacement_rate=0.05, maturity=3),
     "l2": METHODS["l2"](strength=0.1),
@@ -168,7 +166,7 @@ class TestOnAGpu:
         assert_captured(alone, *specs)
         assert_captured(together, *specs)
         for spec in specs:
-            assert alone.folder(spec).epochs() == together.folder(spec).epochs()
+            assert alone.folder(spec).epoch_log.read() == together.folder(spec).epoch_log.read()
 
     def test_more_runs_than_torch_has_streams_do_not_disturb_each_other(self, tmp_path):
         specs = [small_spec(UseAID(), seed=seed, num_images=100) for seed in range(40)]  # two sizes of batch each
@@ -179,7 +177,7 @@ class TestOnAGpu:
         assert_captured(together, *specs)
         for spec in specs[::5]:
             assert execute(spec, alone, device="cuda") == "done"
-            assert alone.folder(spec).epochs() == together.folder(spec).epochs()
+            assert alone.folder(spec).epoch_log.read() == together.folder(spec).epoch_log.read()
         assert_captured(alone, *specs[::5])
 
     def test_run_that_is_reset_at_every_stage_equals_the_eager_run(self, tmp_path, monkeypatch):
@@ -193,7 +191,7 @@ class TestOnAGpu:
         monkeypatch.setattr(supervised, "choose_steps", lambda training, num_examples: EagerSteps(training))
         monkeypatch.setattr(evaluate, "NUM_EAGER", 1000)
         assert execute(spec, eager, device="cuda") == "done"
-        for one, other in zip(replayed.folder(spec).epochs(), eager.folder(spec).epochs(), strict=True):
+        for one, other in zip(replayed.folder(spec).epoch_log.read(), eager.folder(spec).epoch_log.read(), strict=True):
             for name in ("online_loss", "test_loss"):  # single precision, and at most 28 steps from the same weights
                 assert one[name] == pytest.approx(other[name], rel=1e-3)
 
@@ -244,8 +242,8 @@ class TestOnAGpu:
         assert execute(good, alone, device="cuda") == "done"
         assert_captured(alone, good)
         assert_captured(together, good, bad)
-        assert alone.folder(good).epochs() == together.folder(good).epochs()
-        assert alone.folder(good).records() == together.folder(good).records()
+        assert alone.folder(good).epoch_log.read() == together.folder(good).epoch_log.read()
+        assert alone.folder(good).stage_log.read() == together.folder(good).stage_log.read()
 
     @pytest.mark.parametrize(
         ("num_images", "num_taken"),
@@ -270,7 +268,9 @@ class TestOnAGpu:
         assert execute(spec, broken, device="cuda") == "done"
         assert_captured(unbroken, spec)
         assert_captured(broken, spec)
-        for one, other in zip(unbroken.folder(spec).epochs(), broken.folder(spec).epochs(), strict=True):
+        for one, other in zip(
+            unbroken.folder(spec).epoch_log.read(), broken.folder(spec).epoch_log.read(), strict=True
+        ):
             assert one == pytest.approx(other, rel=1e-3)
 
 

@@ -13,11 +13,7 @@ from small_runs import small_spec
 from small_training import needs_gpu, training_of, weights
 from supple import functional as SF
 from supple.kernels.cuda_seed import CudaSeeds, Draw, Start
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.full_reset import FullReset
-from supple.methods.redo import ReDo
-from supple.methods.shrink_perturb import ShrinkPerturb
-from supple.methods.vanilla import Vanilla
+from supple.methods import FullReset, ReDo, ShrinkPerturb, UseAID, UseDropout, Vanilla
 from supple.random import mask_stream
 from supple_lab.data.batches import Batches
 from supple_lab.data.digits import Digits

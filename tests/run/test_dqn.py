@@ -10,9 +10,7 @@ from torch import nn
 
 from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint, needs_ale
 from small_runs import PERIODIC
-from supple.methods import CBP, FullReset, ReDo, ShrinkPerturb
-from supple.methods.activations import UseAID
-from supple.methods.base import Method
+from supple.methods import CBP, FullReset, Method, ReDo, ShrinkPerturb, UseAID
 from supple.metrics.base import measure
 from supple.metrics.observe import observe
 from supple_lab import registry
@@ -27,7 +25,6 @@ from supple_lab.run.check import GameInfo, check_suitable, game_info
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
-from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.store import Store
 from supple_lab.streams import stream, stream_seed
 
@@ -50,10 +47,10 @@ def adam_steps(store: Store, spec: RunSpec) -> set[int]:
 def test_there_are_as_many_updates_as_the_replay_ratio_says(tmp_path, replay_ratio):
     spec = chain_spec(replay_ratio=replay_ratio, num_iterations=1)
     store = finished(tmp_path, spec)
-    num_steps = store.folder(spec).records()[-1]["num_steps"]
+    num_steps = store.folder(spec).stage_log.read()[-1]["num_steps"]
     expected = math.floor(replay_ratio * (num_steps - spec.problem.num_random_steps))
     assert adam_steps(store, spec) == {expected}
-    assert store.folder(spec).records()[-1]["num_updates"] == expected
+    assert store.folder(spec).stage_log.read()[-1]["num_updates"] == expected
 
 
 class Counted(Environment):
@@ -72,55 +69,38 @@ class Counted(Environment):
         return self.inner.step(action)
 
 
-def test_recorded_steps_are_those_of_the_game_without_the_evaluations(tmp_path, monkeypatch):
+def spied(monkeypatch, owner, name: str) -> list:
+    """The arguments of each call, which goes on as before."""
+    asked, original = [], getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *parts: asked.append(parts) or original(*parts))
+    return asked
+
+
+def test_steps_segments_and_draws_of_a_run_are_those_of_its_protocol(tmp_path, monkeypatch):
     start, Counted.total = Chain.start, 0
+    game_info(Chain())  # starts a game unless it has before
     monkeypatch.setattr(Chain, "start", lambda game, seed: Counted(start(game, seed)))
-    spec = chain_spec()
-    records = finished(tmp_path, spec).folder(spec).records()
-    assert [record["stage"] for record in records] == [0, 1]
-    longest, problem, num_steps = ChainEnvironment(Chain()).max_steps, spec.problem, records[-1]["num_steps"]
+    games, epsilons = spied(monkeypatch, Chain, "start"), spied(monkeypatch, DQN, "epsilon")
+    seeds, streams = spied(monkeypatch, dqn, "stream_seed"), spied(monkeypatch, dqn, "stream")
+    spec = chain_spec(seed=3)
+    folder = finished(tmp_path, spec).folder(spec)
+    stages, epochs = folder.stage_log.read(), folder.epoch_log.read()
+    longest, problem, num_steps = ChainEnvironment(Chain()).max_steps, spec.problem, stages[-1]["num_steps"]
     least = 2 * problem.steps_per_iteration
+    assert [record["stage"] for record in stages] == [0, 1]
     assert least <= num_steps < least + 2 * longest  # an iteration ends with the game under way
     evaluated = Counted.total - num_steps
     assert 2 * problem.evaluation_steps <= evaluated < 2 * (problem.evaluation_steps + longest)
-
-
-def test_an_iteration_is_played_in_segments_and_ends_with_a_game(tmp_path):
-    spec = chain_spec()
-    epochs = finished(tmp_path, spec).folder(spec).epochs()
+    assert [step for _, step in epsilons] == list(range(num_steps))
     assert [record["epoch"] for record in epochs] == list(range(len(epochs)))
-    assert len(epochs) >= 2 * spec.problem.steps_per_iteration // (spec.problem.steps_per_segment + 18)
+    assert len(epochs) >= least // (problem.steps_per_segment + 18)
     assert all(0.0 <= record["train_score"] <= 1.0 for record in epochs)
     assert "loss" not in epochs[0]  # before the first update
     assert epochs[-1]["loss"] >= 0
-
-
-def test_epsilon_follows_the_steps_of_the_run_through_all_iterations(tmp_path, monkeypatch):
-    asked, epsilon = [], DQN.epsilon
-    monkeypatch.setattr(DQN, "epsilon", lambda self, step: asked.append(step) or epsilon(self, step))
-    spec = chain_spec()
-    num_steps = finished(tmp_path, spec).folder(spec).records()[-1]["num_steps"]
-    assert asked == list(range(num_steps))
-
-
-def test_every_segment_and_evaluation_has_games_of_its_own(tmp_path, monkeypatch):
-    seeds, start = [], Chain.start
-    monkeypatch.setattr(Chain, "start", lambda game, seed: seeds.append(seed) or start(game, seed))
-    game_info(Chain())  # starts a game unless it has before
-    seeds.clear()
-    spec = chain_spec()
-    folder = finished(tmp_path, spec).folder(spec)
-    assert len(seeds) == len(folder.epochs()) + len(folder.records())
-    assert len(set(seeds)) == len(seeds)
-
-
-@pytest.mark.parametrize(("function", "name"), [("stream_seed", "actions"), ("stream", "replay")])
-def test_every_segment_has_random_actions_and_draws_of_its_own(tmp_path, monkeypatch, function, name):
-    asked, original = [], getattr(dqn, function)
-    monkeypatch.setattr(dqn, function, lambda *parts: asked.append(parts) or original(*parts))
-    spec = chain_spec(seed=3)
-    num_segments = len(finished(tmp_path, spec).folder(spec).epochs())
-    assert [parts for parts in asked if parts[1] == name] == [(3, name, segment) for segment in range(num_segments)]
+    # Each segment and evaluation has games of its own, each segment random actions and draws of its own.
+    assert len(games) == len({seed for _, seed in games}) == len(epochs) + len(stages)
+    for asked, name in ((seeds, "actions"), (streams, "replay")):
+        assert [parts for parts in asked if parts[1] == name] == [(3, name, k) for k in range(len(epochs))]
 
 
 def interrupted(tmp_path, spec: RunSpec, *, after_segments: int, monkeypatch) -> Store:
@@ -171,7 +151,7 @@ def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, monkeypatch, met
 def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, monkeypatch, title):
     spec = atari_spec(UseAID(relu_prob=0.99), game=Atari(title=title, max_steps=8))
     unbroken = finished(tmp_path / "unbroken", spec)
-    assert unbroken.folder(spec).epochs()[0]["num_steps"] == 16  # a segment of 15 steps holds two games
+    assert unbroken.folder(spec).epoch_log.read()[0]["num_steps"] == 16  # a segment of 15 steps holds two games
     store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
     assert execute(spec, store) == "done"
     assert_equal_runs(store, unbroken, spec)
@@ -183,7 +163,7 @@ def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
     started, start = [], Chain.start
     monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
     assert execute(spec, store) == "done"
-    num_segments = len(store.folder(spec).epochs())
+    num_segments = len(store.folder(spec).epoch_log.read())
     assert len(started) == (num_segments - 5) + 1  # and the last evaluation
 
 
@@ -198,7 +178,7 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_noth
     monkeypatch.setattr(dqn, "evaluate_agent", killed)
     with pytest.raises(KeyboardInterrupt):
         execute(spec, store, interval=AT_EVERY_SEGMENT)
-    num_played = len(store.folder(spec).epochs())
+    num_played = len(store.folder(spec).epoch_log.read())
     assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
     monkeypatch.setattr(dqn, "evaluate_agent", original)
     started, start = [], Chain.start
@@ -218,15 +198,6 @@ def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, monkeypatch, 
     assert execute(spec, store) == "done"
     assert "note:" in capsys.readouterr().err
     assert_equal_runs(store, unbroken, spec)
-
-
-def test_a_finished_run_leaves_no_frames_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
-    spec = chain_spec(num_iterations=1)
-    folder = finished(tmp_path, spec).folder(spec).path
-    assert not pieces(folder)
-    assert not (folder / dqn.FRAMES_FILE).exists()
-    assert len(checkpoint_files(folder)) == 1
 
 
 def test_frames_of_a_run_on_every_core_leave_most_of_the_memory_free(tmp_path, monkeypatch):
@@ -264,7 +235,7 @@ def test_every_method_runs(tmp_path, method):
     spec = chain_spec(method, num_iterations=1)
     check_suitable(spec, device="cpu")
     store = finished(tmp_path, spec)
-    (record,) = store.folder(spec).records()
+    (record,) = store.folder(spec).stage_log.read()
     inside = (
         set() if method.name == "identity" else {"dormant_ratio", "sign_entropy"}
     )  # it has no activation to look at
@@ -275,7 +246,7 @@ def test_boundaries_come_every_so_many_updates(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(ReDo, "end_stage", lambda self, learner, state, data: seen.append(data.boundary))
     spec = chain_spec(ReDo(), boundary_period=50)
-    num_updates = finished(tmp_path, spec).folder(spec).records()[-1]["num_updates"]
+    num_updates = finished(tmp_path, spec).folder(spec).stage_log.read()[-1]["num_updates"]
     assert seen == list(range(1, num_updates // 50 + 1))
 
 
@@ -284,7 +255,7 @@ def test_target_network_is_copied_every_so_many_steps_and_stands_still_between(t
     monkeypatch.setattr(dqn.Agent, "copy_to_target_", lambda agent: copies.append(agent) or original(agent))
     spec = chain_spec(target_period=40)
     store = finished(tmp_path, spec)
-    assert len(copies) == store.folder(spec).records()[-1]["num_steps"] // 40
+    assert len(copies) == store.folder(spec).stage_log.read()[-1]["num_steps"] // 40
     final = last_checkpoint(store, spec)
     assert any(not torch.equal(final["model"][name], final["target"][name]) for name in final["model"])
 
@@ -317,7 +288,7 @@ def test_a_boundary_leaves_the_target_network_until_its_next_copy(tmp_path, monk
     events = watched(monkeypatch, "learn_", "copy_to_target_", "cross_boundary_")
     periods = {"num_random_steps": 60, "target_period": 20, "boundary_period": boundary_period}
     spec = chain_spec(FullReset(), replay_ratio=replay_ratio, **periods)
-    num_updates = finished(tmp_path, spec).folder(spec).records()[-1]["num_updates"]
+    num_updates = finished(tmp_path, spec).folder(spec).stage_log.read()[-1]["num_updates"]
     names = [name for name, *_ in events]
     assert names.count("cross_boundary_") == num_updates // boundary_period
     place = names.index("cross_boundary_")
@@ -351,24 +322,19 @@ def test_modes_draw_masks_where_they_say_so(tmp_path, field):
 
 
 @pytest.mark.parametrize("act_mode", ["eval", "train"])
-def test_evaluations_draw_no_masks(tmp_path, act_mode):
-    """Also where acting draws some while the agent learns."""
-    spec = chain_spec(UseAID(relu_prob=0.9), num_iterations=1, act_mode=act_mode)
-    more = replace(spec, problem=replace(spec.problem, evaluation_steps=100))
-    assert torch.equal(*(masks_drawn(tmp_path / one.run_id, one) for one in (spec, more)))
-
-
-def test_evaluation_does_not_disturb_training(tmp_path):
-    specs = [chain_spec(UseAID(), evaluation_steps=number) for number in (20, 90)]
-    ends = [last_checkpoint(finished(tmp_path / str(k), spec), spec) for k, spec in enumerate(specs)]
-    assert all(torch.equal(tensor, ends[1]["model"][name]) for name, tensor in ends[0]["model"].items())
+def test_evaluations_draw_no_masks_and_change_no_weight(tmp_path, act_mode):
+    """Also if acting draws masks while the agent learns."""
+    specs = [chain_spec(UseAID(relu_prob=0.9), act_mode=act_mode, evaluation_steps=number) for number in (20, 90)]
+    one, other = (last_checkpoint(finished(tmp_path / spec.run_id, spec), spec) for spec in specs)
+    assert torch.equal(one["mask_stream"], other["mask_stream"])
+    assert all(torch.equal(tensor, other["model"][name]) for name, tensor in one["model"].items())
 
 
 def test_recorded_metrics_are_those_of_the_states_that_the_probe_stream_draws(tmp_path, monkeypatch):
     agents, original = [], dqn.evaluate_agent
     monkeypatch.setattr(dqn, "evaluate_agent", lambda agent, **told: agents.append(agent) or original(agent, **told))
     spec = chain_spec(UseAID(relu_prob=0.9), seed=2)
-    last = finished(tmp_path, spec).folder(spec).records()[-1]
+    last = finished(tmp_path, spec).folder(spec).stage_log.read()[-1]
     agent = agents[-1]  # nothing changed it, or its memory, since
     states = agent.replay.sample(agent.replay.num_transitions, stream(2, "probe", last["stage"])).stack_BSHW
     seen = observe(agent.network, states.float(), initial=agent.training.learner.initial)
@@ -382,36 +348,30 @@ def diverging() -> RunSpec:
     return replace(spec, optimizer=replace(spec.optimizer, learning_rate=1e30))
 
 
-def test_a_loss_that_is_no_number_ends_the_run_as_diverged(tmp_path):
-    store, spec = Store.create(tmp_path), diverging()
-    assert execute(spec, store) == "diverged"
-    assert "segment" in store.folder(spec).status()["reason"]
-
-
 def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a_word(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
     store, spec = Store.create(tmp_path), diverging()
     folder = store.folder(spec)
     for _ in range(2):
         assert execute(spec, store, interval=AT_EVERY_SEGMENT) == "diverged"
-        assert len(folder.epochs()) > 0  # so there was a checkpoint
+        assert "segment" in folder.status()["reason"]
+        assert len(folder.epoch_log.read()) > 0  # so there was a checkpoint
         assert not pieces(folder.path)
         assert not (folder.path / dqn.FRAMES_FILE).exists()
     assert not folder.set_aside()
     assert capsys.readouterr().err == ""
 
 
-def test_an_interrupted_run_leaves_the_archive_alone_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)
+def test_an_interrupted_run_leaves_its_archive_behind_and_a_finished_one_no_frames_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
     spec = chain_spec()
-    folder = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch).folder(spec).path
+    store = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch)
+    folder = store.folder(spec).path
     assert pieces(folder)
     assert not (folder / dqn.FRAMES_FILE).exists()
-
-
-@pytest.mark.parametrize("num_stacked", [1, 4])
-def test_the_least_capacity_always_leaves_a_step_to_draw(tmp_path, num_stacked):
-    finished(tmp_path, chain_spec(num_iterations=1, num_stacked=num_stacked, capacity=num_stacked + 2))
+    assert execute(spec, store) == "done"
+    assert not pieces(folder)
+    assert not (folder / dqn.FRAMES_FILE).exists()
 
 
 def test_boundaries_at_the_ends_of_iterations_come_between_two_games(tmp_path, monkeypatch):
@@ -419,7 +379,7 @@ def test_boundaries_at_the_ends_of_iterations_come_between_two_games(tmp_path, m
     monkeypatch.setattr(dqn.Agent, "cross_boundary_", lambda agent, data: calls.append(data.boundary))
     spec = chain_spec(game=Renamed(game=Chain(pay="way")), boundaries="iterations", metrics=(), boundary_period=1)
     store = finished(tmp_path, spec)
-    records = store.folder(spec).records()
+    records = store.folder(spec).stage_log.read()
     assert calls == list(range(1, len(records)))
     assert all(0.0 <= record["score"] <= 1.0 for record in records)
 
@@ -431,4 +391,4 @@ def test_a_renamed_game_is_another_one_in_each_iteration(tmp_path, monkeypatch):
     spec = chain_spec(game=Renamed(game=Chain(pay="way")), metrics=())
     store = finished(tmp_path, spec)
     played = [order for order in dict.fromkeys(orders) if order]  # without the look at its frames
-    assert played == [spec.problem.game.at(k, spec.seed).order for k in range(len(store.folder(spec).records()))]
+    assert played == [spec.problem.game.at(k, spec.seed).order for k in range(len(store.folder(spec).stage_log.read()))]

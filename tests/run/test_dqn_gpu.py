@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from small_games import atari_spec, chain_spec, needs_ale
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.base import Method
-from supple.methods.cbp import CBP
+from supple.methods import CBP, Method, UseAID, UseDropout
 from supple_lab import registry
 from supple_lab.run import dqn
 from supple_lab.run.capture import Graph
@@ -94,5 +92,5 @@ def test_runs_in_threads_equal_runs_alone(tmp_path):
     with Packed(store, device="cuda", jobs=3) as engine:
         assert [future.result() for future in engine.submit_all(specs)] == ["done"] * 3
     for spec, single in zip(specs, alone, strict=True):
-        for one, other in zip(single.folder(spec).epochs(), store.folder(spec).epochs(), strict=True):
+        for one, other in zip(single.folder(spec).epoch_log.read(), store.folder(spec).epoch_log.read(), strict=True):
             assert one == other

@@ -6,22 +6,14 @@ from dataclasses import replace
 import pytest
 
 from small_games import ON_CHAIN, atari_spec, chain_spec
-from supple.methods.activations import UseCReLU
-from supple.methods.cbp import CBP
-from supple.methods.dash import DASH
-from supple.methods.full_reset import FullReset
-from supple.methods.redo import ReDo
-from supple.methods.shrink_perturb import ShrinkPerturb
-from supple.methods.vanilla import Vanilla
+from supple.methods import DASH, FullReset, ReDo, ShrinkPerturb, UseCReLU
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.models.nature_dqn import NatureDQN
-from supple_lab.rl.atari import Atari
 from supple_lab.rl.chain import Chain, Shuffled
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.run.check import check_suitable, game_info, remarks_on
 from supple_lab.scenarios.base import Unsuitable
-from supple_lab.spec import RunSpec
 
 
 @pytest.fixture
@@ -88,27 +80,12 @@ def test_a_wrong_field_is_named(field, value):
         replace(ON_CHAIN, **{field: value})
 
 
-def test_a_step_has_no_more_than_one_boundary():
-    for ratio, least in ((0.25, 1), (1.0, 1), (1.5, 2), (3.0, 3)):
-        allowed = replace(ON_CHAIN, replay_ratio=ratio, boundary_period=least)
-        assert max(map(allowed.updates_due, range(200))) == least
-        if least > 1:
-            with pytest.raises(ValueError, match=f"DQN.boundary_period counts updates.* at least {least}"):
-                replace(allowed, boundary_period=least - 1)
-
-
 def test_defaults_are_the_papers():
     paper = DQN(game=Chain())
     assert (paper.num_iterations, paper.steps_per_iteration, paper.replay_ratio) == (10, 250_000, 1.0)
     assert paper.num_updates == 2_480_000
     assert (paper.evaluation_steps, paper.evaluation_epsilon) == (125_000, 0.001)  # the steps are Dopamine's
     assert (paper.batch_size, paper.discount, paper.target_period, paper.capacity) == (32, 0.99, 2_000, 1_000_000)
-
-
-def test_spec_comes_back_from_json():
-    spec = chain_spec(CBP())
-    assert RunSpec.from_json(spec.to_json()) == spec
-    assert RunSpec.from_json(atari_spec(Vanilla()).to_json()).problem == atari_spec().problem
 
 
 def test_methods_that_change_the_network_as_often_as_it_is_copied_are_remarked_on():
@@ -125,19 +102,6 @@ def test_methods_that_change_the_network_as_often_as_it_is_copied_are_remarked_o
     with pytest.raises(Unsuitable, match=way_out):
         check_suitable(replace(chain_spec(FullReset()), problem=often), device="cpu")
     assert not remarks_on(seldom, FullReset())
-
-
-def test_games_that_may_outlast_an_evaluation_or_a_segment_are_remarked_on():
-    paper = DQN(game=Atari(title="Breakout"))
-    assert not remarks_on(paper, Vanilla())  # though its games may outlast a segment
-    (told,) = remarks_on(replace(paper, evaluation_steps=26_999), Vanilla())
-    assert "a game may last 27,000 steps, more than an evaluation (26,999), and is played to its end" in told
-    assert "--game.max-steps" in told
-    for shorter in ({"steps_per_segment": 9_999}, {"steps_per_iteration": 9_999, "evaluation_steps": 9_999}):
-        assert any("a segment of training (9,999)" in told for told in remarks_on(replace(paper, **shorter), Vanilla()))
-    capped = replace(paper, game=Atari(title="Breakout", max_steps=500), evaluation_steps=500, steps_per_segment=500)
-    assert not remarks_on(capped, Vanilla())
-    assert not remarks_on(ON_CHAIN, Vanilla())
 
 
 def test_epsilon_is_one_then_falls_linearly_to_the_floor():

@@ -76,10 +76,3 @@ def test_passes_find_weights_that_have_moved(device):
             assert values == pytest.approx(fresh.scores({"test": examples}), rel=1e-5)
         weight.data = torch.randn_like(weight)  # the old values stay where they were, for a stale graph to read
     assert evaluation.why_eager == (MOVED if device == "cuda" else None)
-
-
-def test_nothing_accumulates_over_stages():
-    evaluation, examples = evaluated("cpu")
-    for _ in range(5):
-        evaluation.scores({"train": examples.first(100)})
-    assert list(evaluation.known) == ["train"]

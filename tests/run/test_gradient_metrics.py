@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from small_games import chain_spec, last_checkpoint
 from small_runs import small_spec
 from small_training import assert_captured, needs_gpu, training_of
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple.metrics.base import every_metric
 from supple.metrics.observe import observe
 from supple.metrics.preactivation import PreactivationHistogram
@@ -69,9 +69,9 @@ def test_run_killed_at_the_end_of_a_stage_resumes_to_equal_metrics(tmp_path, mon
     spec = with_metrics(make(UseAID()), *all_metrics(make().problem))
     unbroken = finished(tmp_path / "unbroken", spec, device)
     broken = killed_once(tmp_path / "broken", spec, monkeypatch, device)
-    expected = unbroken.folder(spec).records()
+    expected = unbroken.folder(spec).stage_log.read()
     assert all({"gradient_norm", "dead_gradient_share", "srank"} <= record.keys() for record in expected)
-    assert broken.folder(spec).records() == expected
+    assert broken.folder(spec).stage_log.read() == expected
     assert_captured(unbroken, spec)
 
 
@@ -130,7 +130,7 @@ def test_recorded_norm_of_a_dqn_run_is_that_of_its_loss_on_the_probe(tmp_path, m
     agents, original = [], dqn.evaluate_agent
     monkeypatch.setattr(dqn, "evaluate_agent", lambda agent, **told: agents.append(agent) or original(agent, **told))
     spec = with_metrics(chain_spec(UseAID(relu_prob=0.9), target_mode="train"), GradientNorm())
-    last = finished(tmp_path, spec).folder(spec).records()[-1]
+    last = finished(tmp_path, spec).folder(spec).stage_log.read()[-1]
     agent = agents[-1]  # nothing changed it, or its memory, since
     probe = agent.replay.sample(agent.replay.num_transitions, stream(0, "probe", last["stage"]))
     network, target = copy.deepcopy(agent.network).eval(), copy.deepcopy(agent.target).eval()

@@ -7,8 +7,7 @@ from torch import nn
 
 from small_runs import small_spec
 from supple.learner import PATIENCE
-from supple.methods.shrink_perturb import ShrinkPerturb
-from supple.methods.vanilla import Vanilla
+from supple.methods import ShrinkPerturb, Vanilla
 from supple.metrics.observe import observe
 from supple.random import ONE_AT_A_TIME
 from supple_lab.data.digits import Digits

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from small_runs import small_scenario_spec, small_spec
-from supple.methods.vanilla import Vanilla
+from supple.methods import Vanilla
 from supple_lab.precision import Numerics
 from supple_lab.run import step
 from supple_lab.run.run import execute
@@ -56,15 +56,7 @@ def test_bf16_run_computes_in_bfloat16_and_learns(tmp_path, monkeypatch):
     store = Store.create(tmp_path)
     assert execute(spec, store) == "done"
     assert dtypes == {torch.bfloat16}
-    assert store.folder(spec).records()[-1]["test_accuracy"] > 0.3
-
-
-def test_precision_is_part_of_the_run_and_the_default_leaves_no_trace():
-    spec = small_scenario_spec(Stationary())
-    assert "precision" not in spec.to_dict()
-    assert replace(spec, precision="bf16").run_id != spec.run_id
-    with pytest.raises(ValueError, match="RunSpec.precision is one of"):
-        replace(spec, precision="fp8")
+    assert store.folder(spec).stage_log.read()[-1]["test_accuracy"] > 0.3
 
 
 def test_runs_in_one_process_share_a_precision_until_the_last_one_ends():

@@ -92,7 +92,7 @@ def test_packed_runs_write_checkpoints_before_the_process_ends(tmp_path):
     specs, store = [SPEC, small_spec(num_stages=200, epochs=20, seed=1)], Store.create(tmp_path)
     engine = Packed(store, device="cpu", jobs=2)
     futures = engine.submit_all(specs)
-    while any(not store.folder(spec).records() for spec in specs):
+    while any(not store.folder(spec).stage_log.read() for spec in specs):
         time.sleep(0.01)
     ENDING.set()  # as the handler does, which then raises in the main thread
     engine.stop()

@@ -11,10 +11,7 @@ from torch import nn
 
 from small_runs import small_spec
 from supple.layers import AID, DropReLU, IntervalDropout, ReLUDropout, RReLU
-from supple.methods.activations import UseAID, UseCReLU, UseDropout, UseDropReLU, UseRReLU, UseTanh
-from supple.methods.cbp import CBP
-from supple.methods.redo import ReDo
-from supple.methods.vanilla import Vanilla
+from supple.methods import CBP, ReDo, UseAID, UseCReLU, UseDropout, UseDropReLU, UseRReLU, UseTanh, Vanilla
 from supple.random import kept_default_generators
 from supple_lab.data.digits import Digits
 from supple_lab.optimizer import SGD, Adam
@@ -271,7 +268,7 @@ def test_copies_learn_their_labels_and_the_record_holds_each_and_their_mean(tmp_
     spec = spec_with_subnetworks(UseAID(), num_stages=1, epochs=150, optimizer=Adam(learning_rate=1e-2))
     store = Store.create(tmp_path)
     assert execute(spec, store) == "done"
-    (record,) = store.folder(spec).records()
+    (record,) = store.folder(spec).stage_log.read()
     each = [record[f"subnetwork_accuracy_{k:02d}"] for k in range(NUMBER)]
     assert record["subnetwork_accuracy"] == sum(each) / NUMBER
     # 128 labels of 10 classes: without learning, each is right with probability 0.1
@@ -284,7 +281,9 @@ def test_subnetworks_change_nothing_else_in_a_run(tmp_path, method):
     store = Store.create(tmp_path)
     with_them, without = spec_with_subnetworks(method), small_spec(method)
     assert execute(with_them, store) == execute(without, store) == "done"
-    for one, other in zip(store.folder(with_them).records(), store.folder(without).records(), strict=True):
+    for one, other in zip(
+        store.folder(with_them).stage_log.read(), store.folder(without).stage_log.read(), strict=True
+    ):
         assert {key: value for key, value in one.items() if not key.startswith("subnetwork")} == other
 
 
@@ -312,7 +311,7 @@ def test_kill_in_the_middle_of_the_subnetworks_costs_no_more_than_elsewhere(tmp_
         execute(spec, broken, interval=CheckpointInterval(seconds=0.0))
     assert execute(spec, broken) == "done"
     assert kept[6:8] == [0.75, 1.0]  # it went on with the third
-    assert broken.folder(spec).records() == unbroken.folder(spec).records()
+    assert broken.folder(spec).stage_log.read() == unbroken.folder(spec).stage_log.read()
 
 
 def test_activation_that_no_mask_fixes_is_refused_before_training(tmp_path, monkeypatch):
@@ -323,7 +322,7 @@ def test_activation_that_no_mask_fixes_is_refused_before_training(tmp_path, monk
     store = Store.create(tmp_path)
     assert execute(spec, store) == "failed"
     assert "method 'vanilla'" in store.folder(spec).status()["reason"]
-    assert store.folder(spec).epochs() == []
+    assert store.folder(spec).epoch_log.read() == []
 
 
 @pytest.mark.parametrize("method", [*METHODS, ReDo(), CBP()], ids=lambda method: method.name)

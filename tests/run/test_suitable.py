@@ -6,13 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from small_runs import PERIODIC, small_scenario_spec, small_spec, small_text_spec
-from supple.methods.activations import UseAID, UseCReLU, UseTanh
-from supple.methods.base import Method
-from supple.methods.cbp import CBP
-from supple.methods.full_reset import FullReset
-from supple.methods.redo import ReDo
-from supple.methods.shrink_perturb import ShrinkPerturb
+from small_runs import small_scenario_spec, small_text_spec
+from supple.methods import CBP, FullReset, Method, ReDo, ShrinkPerturb, UseAID, UseCReLU, UseTanh
 from supple_lab import registry
 from supple_lab.data.digits import Digits
 from supple_lab.data.idx import MNIST
@@ -21,7 +16,7 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
-from supple_lab.run.check import check_suitable, remarks, run_size
+from supple_lab.run.check import check_suitable, remarks
 from supple_lab.scenarios.base import Scenario, Unsuitable
 from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.continual import ContinualFull
@@ -135,17 +130,6 @@ def test_tf32_is_a_gpu_s_business():
     check_suitable(spec_of(Stationary(), precision="tf32"), device="cuda")
 
 
-def test_size_of_the_papers_random_label_run():
-    spec = spec_of(RandomLabel(), dataset=MNIST(), model=MLP())
-    size = run_size(spec, spec.problem)
-    assert (size.num_parameters, size.num_stages, size.num_steps) == (9_594_010, 200, 500_000)
-
-
-def test_extent_counts_stages_that_grow():
-    spec = spec_of(ContinualFull(num_stages=2, epochs=3, batch_size=100))
-    assert run_size(spec, spec.problem).num_steps == 3 * (8 + 16)
-
-
 def test_remarks_name_what_may_not_be_meant():
     assert not remarks(spec_of(Stationary()), device="cpu")
     assert not remarks(spec_of(ContinualFull(), method=ShrinkPerturb()), device="cpu")
@@ -165,8 +149,3 @@ def test_run_of_before_a_correction_is_not_made_again(method):
     spec = dataclasses.replace(small_scenario_spec(RandomLabel()), method=method)
     with pytest.raises(Unsuitable, match="was corrected since revision 1.*leave method.revision out"):
         check_suitable(spec, device="cpu")
-
-
-@pytest.mark.parametrize("method", PERIODIC, ids=lambda method: method.name)
-def test_method_with_a_period_is_suitable(method):
-    check_suitable(small_spec(method), device="cpu")

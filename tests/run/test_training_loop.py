@@ -9,9 +9,7 @@ import torch
 
 from small_runs import small_scenario_spec, small_spec
 from small_training import training_of, weights
-from supple.methods import CBP, Chain, L2Init, ReDo, ShrinkPerturb
-from supple.methods.activations import UseAID
-from supple.methods.vanilla import Vanilla
+from supple.methods import CBP, Chain, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
 from supple.random import mask_stream
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
@@ -95,9 +93,9 @@ def test_run_whose_very_last_step_explodes_ends_as_diverged(tmp_path):
     folder = (store := Store.create(tmp_path)).folder(spec)
     assert execute(spec, store) == "diverged"
     assert "after the last step of stage 0" in folder.status()["reason"]
-    (epoch,) = folder.epochs()
+    (epoch,) = folder.epoch_log.read()
     assert epoch["online_loss"] < 10.0  # scored before the step: the epoch saw nothing of it
-    assert folder.records() == []
+    assert folder.stage_log.read() == []
 
 
 def test_network_is_freed_when_its_run_ends_without_a_collection(tmp_path, monkeypatch):
@@ -142,8 +140,8 @@ def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_o
         assert three.folder(spec).latest_checkpoint(torch.device("cpu"))["cursor"]["step"] == 6  # of eight
         patch.setattr(Journal, "checkpoint_if_due", original)
         assert execute(spec, three) == "done"
-    assert three.folder(spec).epochs() == one.folder(spec).epochs()
-    assert three.folder(spec).records() == one.folder(spec).records()
+    assert three.folder(spec).epoch_log.read() == one.folder(spec).epoch_log.read()
+    assert three.folder(spec).stage_log.read() == one.folder(spec).stage_log.read()
 
 
 def step_(training: TrainState, steps: EagerSteps) -> None:

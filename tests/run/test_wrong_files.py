@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from small_runs import SMALL_LINE, counted_steps, interrupted, logs_of, small_spec
-from supple.methods.vanilla import Vanilla
+from supple.methods import Vanilla
 from supple_lab.cli import supple
 from supple_lab.commands.messages import print_damage
 from supple_lab.files import StorageError
@@ -141,7 +141,7 @@ def diverged(tmp_path, monkeypatch):
     monkeypatch.setattr(Vanilla, "begin_stage", begin_stage)
     store = Store.create(tmp_path)
     assert [execute(spec, store) for spec in SPECS] == ["diverged"] * 2
-    assert len(store.folder(SPECS[0]).records()) == 2
+    assert len(store.folder(SPECS[0]).stage_log.read()) == 2
     return store
 
 

@@ -190,7 +190,7 @@ def test_stage_goes_on_with_the_weights_of_its_best_epoch(tmp_path, monkeypatch)
     monkeypatch.setattr(Journal, "record_epoch", note)
     store = Store.create(tmp_path)
     execute(spec, store)
-    first = store.folder(spec).records()[0]
+    first = store.folder(spec).stage_log.read()[0]
     assert seen[3] < max(seen[:3]) == first["validation_accuracy"]
 
 

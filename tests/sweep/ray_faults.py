@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from small_runs import small_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import SweepOptions

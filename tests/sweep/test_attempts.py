@@ -122,7 +122,7 @@ import sys
 from pathlib import Path
 import torch
 from small_runs import logs_of, small_spec
-from supple.methods.vanilla import Vanilla
+from supple.methods import Vanilla
 from supple_lab.errors import BrokenProcess
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store

@@ -7,10 +7,7 @@ import torch
 
 from small_runs import small_spec
 from supple import learner
-from supple.methods.activations import UseAID
-from supple.methods.cbp import CBP
-from supple.methods.redo import ReDo
-from supple.methods.vanilla import Vanilla
+from supple.methods import CBP, ReDo, UseAID, Vanilla
 from supple_lab.paper.trainability_metrics import METRICS
 from supple_lab.run.capture import MAX_THREADS, ONE_CAPTURE
 from supple_lab.run.run import execute
@@ -38,8 +35,8 @@ def test_measured_runs_equal_the_runs_alone(tmp_path):
         assert execute(spec, alone) == "done"
     assert execute_all(specs, Packed(together, device="cpu", jobs=4)) == []
     for spec in specs:
-        assert together.folder(spec).epochs() == alone.folder(spec).epochs()
-        assert together.folder(spec).records() == alone.folder(spec).records()
+        assert together.folder(spec).epoch_log.read() == alone.folder(spec).epoch_log.read()
+        assert together.folder(spec).stage_log.read() == alone.folder(spec).stage_log.read()
 
 
 def test_nothing_is_captured_while_a_run_traces_its_network(tmp_path, monkeypatch):
@@ -95,13 +92,6 @@ def test_runs_of_two_roundings_are_refused_before_one_begins(tmp_path):
     with pytest.raises(Unsuitable, match=r"these runs are of fp32, tf32\. Use --engine process, or one sweep for each"):
         execute_all([single, rounded], Packed(store, device="cpu", jobs=2))
     assert [store.folder(spec).state() for spec in (single, rounded)] == ["waiting", "waiting"]
-
-
-def test_runs_that_round_alike_share_a_process(tmp_path):
-    bf16, default = dataclasses.replace(small_spec(), precision="bf16"), small_spec()
-    packed.check_one_rounding([bf16, default], device="cuda")  # the default of a GPU is tf32
-    with pytest.raises(Unsuitable):
-        packed.check_one_rounding([bf16, default], device="cpu")  # that of a CPU is fp32
 
 
 def test_more_jobs_than_streams_are_cut_and_told(tmp_path, capfd):

@@ -8,11 +8,11 @@ import pytest
 from namespace import SECONDS_TO_HANG, run_in_namespace
 
 from small_runs import logs_of, small_spec, unbroken_logs
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.cli import supple
 from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
-from supple_lab.sweep.executor import EngineMissing, SweepOptions
+from supple_lab.sweep.executor import EngineMissing
 from supple_lab.sweep.ray_engine import Ray
 from supple_lab.sweep.sweep import newest_serial
 
@@ -60,11 +60,6 @@ def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     with pytest.raises(EngineMissing, match=r"pip install -e '\.\[ray\]' in a checkout"):
         Ray.check_installed()
-
-
-def test_on_a_cluster_that_is_there_all_runs_are_handed_over_at_once():
-    assert Ray.default_jobs(1000, device="cpu", options=SweepOptions(address="auto")) == 1000
-    assert Ray.default_jobs(1, device="cpu", options=SweepOptions()) == 1
 
 
 def test_engines_are_listed_without_importing_ray_or_submitit():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.store.store import Store
 from supple_lab.sweep import shared_gpu
 from supple_lab.sweep.local import Process
@@ -95,7 +95,7 @@ def test_killed_worker_on_a_shared_gpu_is_replaced_and_the_others_go_on(tmp_path
     store = Store.create(tmp_path)
     with Process(store, device="cuda", jobs=4) as engine:
         futures = engine.submit_all(specs)
-        while not all(store.folder(spec).records() for spec in specs):
+        while not all(store.folder(spec).stage_log.read() for spec in specs):
             time.sleep(0.05)
         assert engine._shared.environment or shared_gpu.shutil.which(DAEMON) is None
         engine._workers[0].kill()

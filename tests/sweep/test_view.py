@@ -1,18 +1,15 @@
 """What a sweep says while it goes."""
 
-from dataclasses import replace
-from io import StringIO
-
 import pytest
 from rich.console import Console
 
 from small_runs import small_spec
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.run.run import execute
 from supple_lab.store.lock import RunLock
 from supple_lab.store.store import Store
 from supple_lab.sweep import view
-from supple_lab.sweep.view import LiveTable, PlainLines, Quiet, look_at, titles_of
+from supple_lab.sweep.view import LiveTable, PlainLines, look_at
 
 SPECS = [small_spec(UseAID()), small_spec(seed=3), small_spec(num_images=5000)]
 
@@ -33,15 +30,9 @@ def test_runs_that_end_are_told_once_in_plain_lines(store, capsys):
         lines.show(lines.look())
     told = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in told] == ["aid", "vanilla"]
-    online = store.folder(SPECS[0]).epochs()[-1]["online_accuracy"]
+    online = store.folder(SPECS[0]).epoch_log.read()[-1]["online_accuracy"]
     assert told[0] == f"aid, seed 0: done, online accuracy {online:.3f} in its last epoch"
     assert told[1] == "vanilla, seed 0: failed"
-
-
-def test_quiet_says_nothing(store, capsys):
-    with Quiet(store, SPECS):
-        execute(SPECS[0], store)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_plain_summary_has_counts_rate_and_time_left(store, capsys, monkeypatch):
@@ -81,22 +72,6 @@ def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypat
     assert "3 runs: 1 running, 2 waiting; 7%" in lines[4]
 
 
-def test_title_in_the_table_is_shown_as_it_is(store):
-    run = replace(look_at(store, SPECS[0]), title="mine [/x], seed 0")
-    drawn = StringIO()
-    Console(width=120, file=drawn).print(LiveTable(store, SPECS[:1]).table([run]))
-    assert "mine [/x], seed 0" in drawn.getvalue()
-
-
 def test_run_whose_process_died_is_interrupted_and_not_running(store):
     store.folder(SPECS[1]).write_status("running", progress=0.2)
     assert look_at(store, SPECS[1]).state == "interrupted"
-
-
-def test_runs_of_the_same_name_are_told_apart_by_their_id():
-    assert titles_of(SPECS[:2]) == {SPECS[0].run_id: "aid, seed 0", SPECS[1].run_id: "vanilla, seed 3"}
-    conditions = {SPECS[0].run_id: "MLP", SPECS[1].run_id: "CNN"}
-    assert list(titles_of(SPECS[:2], conditions).values()) == ["aid, seed 0, MLP", "vanilla, seed 3, CNN"]
-    assert titles_of(SPECS[:1], {SPECS[0].run_id: "MLP"}) == {SPECS[0].run_id: "aid, seed 0"}
-    alike = [small_spec(), small_spec(num_images=256)]
-    assert sorted(titles_of(alike).values()) == sorted(f"vanilla, seed 0 ({spec.run_id})" for spec in alike)

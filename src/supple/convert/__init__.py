@@ -20,7 +20,7 @@ def convert(
     pool: str = "auto",
     replace: Sequence[type[nn.Module]] = (nn.ReLU, nn.ReLU6),
 ) -> nn.Module:
-    """Give every ReLU of the model a copy of ``activation`` of its own, and average where it max-pooled.
+    """Give every ReLU of the model a copy of ``activation`` of its own, and average-pools in place of max-pools.
 
     The model is changed in place and returned; weights and state_dict keys stay, but for those of a replaced activation
     itself (nn.PReLU has one), so an optimizer made before goes on working. Activations are found as submodules, as

@@ -197,7 +197,7 @@ class Conversion:
                 self.say("left", source.path, what, how=f"{why}; {WAY_OUT}")
 
     def why_left(self, source: Methods, method: Method, call: Call) -> str:
-        if why := call.obstacle or source.obstacle(method):
+        if why := call.why_not or source.why_not(method):
             return f"{why}; {WAY_OUT}"
         return CANNOT if call.noticed and not hasattr(self.activation, "inplace") else ""
 
@@ -316,7 +316,7 @@ class Conversion:
                         is_partial = isinstance(value, partial)
                         vars(parent)[name] = partial(new, *value.args, **value.keywords) if is_partial else new
         for source, method, call in list(self.calls("pool")):
-            why = call.obstacle or source.obstacle(method)
+            why = call.why_not or source.why_not(method)
             if isinstance(source.module, pools.MAX_POOLS):
                 why = "it is part of a max-pool of another kind"  # timm's pads with -inf
             new = pools.AVERAGE_FUNCTIONS.get(call.target, pools.average_of)

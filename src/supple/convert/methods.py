@@ -87,7 +87,7 @@ class Methods:
                 call.total = None if rounds is None or call.total is None else call.total + rounds
                 call.conditional, call.nested, call.in_forward = maybe, inner, around[0] == "forward"
 
-    def obstacle(self, method: Method) -> str:
+    def why_not(self, method: Method) -> str:
         """Why the method cannot be rewritten; empty if it can."""
         if method.attribute == "forward" and "forward" in vars(self.module):
             return ON_INSTANCE

@@ -48,7 +48,7 @@ class Call:
 
     ``kind``: "function" (of an activation), "pool", "clamp", "child" (a module or a function held as an attribute),
     "method" or "super". ``target``: what is called. ``times``: how often the loops around it run, None if unknown.
-    ``noticed``: the call overwrites its input, and that is read later. ``obstacle``: why it cannot be rewritten.
+    ``noticed``: the call overwrites its input, and that is read later. ``why_not``: why it cannot be rewritten.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Call:
     times: int | None
     conditional: bool
     nested: bool  # in a function of its own
-    obstacle: str
+    why_not: str
     plain: bool = True  # it is called with one positional argument
     in_place: bool = False
     noticed: bool = False
@@ -250,7 +250,7 @@ class Reader:
         elif is_own(value) and not isinstance(self.resolve(getattr(node, "value", None)), (Position, nn.Module)):
             self.helpers.add(inspect.unwrap(value))
         elif not is_called and not isinstance(value, (Position, nn.Module)) and (known := of_function(value)):
-            self.add("function", known, name_of(value), node).obstacle = NOT_CALLED
+            self.add("function", known, name_of(value), node).why_not = NOT_CALLED
 
     def call(self, node: ast.Call) -> None:
         call = self.call_of(node)
@@ -269,7 +269,7 @@ class Reader:
             return call
         if is_replaced_class(value):
             if id(node) not in self.callees:
-                self.add_made(node, value).obstacle = MADE
+                self.add_made(node, value).why_not = MADE
             return None
         if name := self.super_method(func):
             return self.add("super", name, name, node)
@@ -298,8 +298,8 @@ class Reader:
 
     def add(self, kind: str, target: Any, name: str, node: ast.expr) -> Call:
         """Take a call in, or find it again in the second round of a loop."""
-        key, obstacle = key_of(node, self.node), "" if self.self_name else NO_SELF
-        call = Call(kind, target, name, key, node.lineno, self.times, self.conditional, self.nested, obstacle)
+        key, why_not = key_of(node, self.node), "" if self.self_name else NO_SELF
+        call = Call(kind, target, name, key, node.lineno, self.times, self.conditional, self.nested, why_not)
         return self.calls.setdefault(key, call)
 
     def add_made(self, node: ast.Call, cls: type) -> Call:
@@ -309,7 +309,7 @@ class Reader:
     def add_activation(self, node: ast.Call, known: Any, value: Any) -> Call:
         call = self.add("function", known, name_of(value), node)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg in (None, "out") for k in node.keywords):
-            call.obstacle = NOT_WRITTEN_OUT
+            call.why_not = NOT_WRITTEN_OUT
         call.in_place = self.overwrites(node, value)
         return call
 
@@ -327,11 +327,11 @@ class Reader:
     def add_pool(self, node: ast.Call, value: Any) -> Call:
         call = self.add("pool", value, name_of(value), node)
         if isinstance(value, partial):
-            call.obstacle = NOT_WRITTEN_OUT
+            call.why_not = NOT_WRITTEN_OUT
         else:
             options = self.options(node, pools.AVERAGE_FUNCTIONS.get(value))
             known = {name: option for name, option in options.items() if option is not UNKNOWN}
-            call.obstacle = pools.why_not_function(value, known) or call.obstacle
+            call.why_not = pools.why_not_function(value, known) or call.why_not
         return call
 
 

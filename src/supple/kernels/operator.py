@@ -14,6 +14,7 @@ from torch.autograd.function import FunctionCtx
 
 from supple import kernels, random
 from supple.kernels.base import Intervals
+from supple.kernels.layout import PLAIN
 from supple.random import HeldMasks, becomes_graph, source_of_masks
 
 Source = torch.Generator | HeldMasks | None
@@ -26,8 +27,14 @@ def interval_dropout(
     if not becomes_graph(x):
         if inplace:
             require_not_leaf(x)
-        apply = EagerIntervalDropout.apply if is_transformed() else apply_plainly
-        return apply(x, intervals, source_of_masks(generator), inplace)
+        source = source_of_masks(generator)
+        if is_transformed():
+            return EagerIntervalDropout.apply(x, intervals, source, inplace)
+        if type(x) in PLAIN and not isinstance(source, HeldMasks):
+            y = kernels.kernel_for(x.device).drop_in_node(x, intervals, source, inplace)
+            if y is not None:
+                return y
+        return apply_plainly(x, intervals, source, inplace)
     if random.NUM_HELD:
         raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:

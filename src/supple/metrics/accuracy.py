@@ -14,7 +14,7 @@ from supple.random import mask_stream
 class TrainingAccuracy(Metric):
     """``training_accuracy``: share of the task's samples that a copy of the network in training mode gets right.
 
-    Masks have a stream of their own, which starts anew at each measurement. Batch norms use the statistics of batches.
+    Masks have a stream of their own, which starts again at each measurement. Batch norms use the statistics of batches.
     """
 
     name = "training_accuracy"

@@ -1,4 +1,4 @@
-"""Observation: what one pass in evaluation mode over a probe tells of a network; the model is left as it was found."""
+"""Observation: what one pass in evaluation mode over a probe shows of a network; the model is left as it was found."""
 
 import contextlib
 import functools

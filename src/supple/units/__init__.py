@@ -61,12 +61,12 @@ class UnitLayer:
 
     name: str  # of the activation module, as in model.named_modules()
     activation: nn.Module
-    producer: Layer | None  # its rows are the units' incoming weights; None where a sum or something else makes them
+    producer: Layer | None  # its rows are the units' incoming weights; None if a sum or something else makes them
     norm: nn.Module | None  # the normalisation between producer and activation
     consumers: tuple[Consumer, ...]
     sums_in: bool  # the activation's input is a residual sum
     sums_out: bool  # the activation's output enters a residual sum; who reads the sum is not among the consumers
-    unclear: str  # why producer, norm or consumers are not known, or not the units' own; empty where all is clear
+    unclear: str  # why producer, norm or consumers are not known, or not the units' own; empty if all is clear
     num_units: int
     unit_dim: int = 1  # where the units lie in the activation's input and output
     # Further layers whose rows are the units' own: what they give is multiplied by the activation's output (SwiGLU).

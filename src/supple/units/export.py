@@ -23,7 +23,7 @@ from supple.units.graph import Graph
 
 VALUE_ERRORS = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
 BRANCHES = (
-    "Its forward depends on the values of a tensor, so no one graph tells what it does. Choose between tensors with "
+    "Its forward depends on the values of a tensor, so no one graph shows what it does. Choose between tensors with "
     "torch.where, or move the branch out of the model and trace the part below it."
 )
 INPUT = (
@@ -69,7 +69,7 @@ def described(value: object) -> str:
 
 
 def rebind_writes_(graph: fx.Graph) -> bool:
-    """Let whoever reads an overwritten value later read what was written; False, and nothing done, if it has views.
+    """Let later readers of an overwritten value read what was written; False, and nothing done, if it has views.
 
     Functionalization by torch takes longer than the export itself: 9 of 14 seconds for timm's densenet121.
     """

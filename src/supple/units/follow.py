@@ -97,7 +97,7 @@ def is_activation(module: nn.Module) -> bool:
 
 
 def bends(graph: Graph, nodes: list[Node]) -> bool:
-    """Whether the nodes of a module nobody has named are an activation: one tensor in, pointwise, not linear."""
+    """Whether the nodes of an unknown module are an activation: one tensor in, pointwise, not linear."""
     own = [node for node in nodes if node in graph.data]
     if not all(is_pointwise(node) or op_name(node) == "cat" for node in own) or len(inputs_of(graph, own)) != 1:
         return False
@@ -105,7 +105,7 @@ def bends(graph: Graph, nodes: list[Node]) -> bool:
 
 
 def site_of(graph: Graph, module: nn.Module, nodes: list[Node]) -> Site | None:
-    """The site of a call; None where nobody reads its output, or it has several or reads several tensors."""
+    """The site of a call; None if its output is not read, or it has several or reads several tensors."""
     inputs = inputs_of(graph, nodes)
     outputs = [node for node in nodes if any(user not in nodes for user in node.users)]
     if len(inputs) != 1 or len(outputs) != 1:
@@ -169,7 +169,7 @@ Known = Mapping[Node, Incoming]
 
 
 def incoming_values(graph: Graph) -> dict[Node, Incoming]:
-    """For every value whose units can be told: where they come from."""
+    """Return where the units come from, for every value whose units are known."""
     known: dict[Node, Incoming] = {}
     for node in graph.nodes:
         if node.op == "call_function" and (incoming := incoming_of(graph, node, known)):
@@ -178,7 +178,7 @@ def incoming_values(graph: Graph) -> dict[Node, Incoming]:
 
 
 def incoming_of(graph: Graph, node: Node, known: Known) -> Incoming | None:
-    """Where the units of one operation's output come from; None if nobody knows."""
+    """Where the units of one operation's output come from; None if it is not known."""
     if graph.is_layer_op(node) or op_name(node) in TRANSPOSED_OPS:
         return produced(graph, node)
     operands = graph.data_operands(node)
@@ -212,11 +212,11 @@ def normalised(graph: Graph, node: Node, part: Incoming) -> Incoming | None:
     """The same units behind a norm."""
     if not isinstance(part.owner, Tensor):
         return None
-    unclear = part.unclear or norm_obstacle(graph, node, part)
+    unclear = part.unclear or norm_mismatch(graph, node, part)
     return replace(part, owner=for_outputs(node, part.owner), norm=graph.norm_of(node), unclear=unclear)
 
 
-def norm_obstacle(graph: Graph, node: Node, part: Incoming) -> str:
+def norm_mismatch(graph: Graph, node: Node, part: Incoming) -> str:
     """In words, why the norm does not have an entry for each unit of the part, and for no other; empty if it has."""
     norm = graph.norm_of(node)
     if part.norm is not None:
@@ -256,7 +256,7 @@ def incoming_at(graph: Graph, site: Site, known: Known) -> tuple[Incoming, int]:
 
 
 def leak(graph: Graph, incoming: Incoming, known: Known, *, readers: Collection[Node]) -> str:
-    """In words, who else reads what the producer makes, past the readers; empty if nobody does."""
+    """In words, who else reads what the producer makes, past the readers; empty if nothing does."""
     if incoming.producer is None:
         return ""
     origin = incoming.origin
@@ -273,11 +273,11 @@ def leak(graph: Graph, incoming: Incoming, known: Known, *, readers: Collection[
     return ""
 
 
-NUM_OBSTACLES_SHOWN = 3  # in a densely connected network one site may have dozens
+NUM_REASONS_SHOWN = 3  # in a densely connected network one site may have dozens
 
 
 class Walk:
-    """Follows the units of one site up to the layers that read them; ``obstacles`` say where they could not be."""
+    """Follows the units of one site up to the layers that read them; ``reasons`` say where they could not be."""
 
     def __init__(self, graph: Graph, site: Site, sites: dict[Node, Site], *, known: Known, num_units: int) -> None:
         self.graph, self.site, self.known, self.num_units = graph, site, known, num_units
@@ -285,14 +285,14 @@ class Walk:
         self.owners: dict[Node, Owner] = {}
         self.consumers: list[Consumer] = []
         self.partners: list[Layer] = []
-        self.obstacles: list[str] = []
+        self.reasons: list[str] = []
         self.summed = False
 
     def run(self, dim: int) -> None:
         """Follow the units, which lie along this dimension at the site."""
         shape = shape_of(self.site.output)
         if len(shape) != len(shape_of(self.site.input)) or shape[dim] % self.num_units:
-            self.obstacles.append("its output does not have the units of its input")
+            self.reasons.append("its output does not have the units of its input")
             return
         self.owners[self.site.output] = owners_along(dim, shape, num_units=self.num_units)
         for node in self.graph.nodes[self.graph.nodes.index(self.site.output) + 1 :]:
@@ -302,10 +302,10 @@ class Walk:
     def visit(self, node: Node) -> None:
         """Go through one operation, or stop at it."""
         if node.op == "output":
-            self.obstacles.append("they reach the output of the model without a layer between")
+            self.reasons.append("they reach the output of the model without a layer between")
         elif node in self.sites:
             module = self.graph.module_name(self.sites[node].module)
-            self.obstacles.append(f"{module} comes after them, no layer between")
+            self.reasons.append(f"{module} comes after them, no layer between")
         elif self.graph.is_layer_op(node):
             self.enter_layer(node)
         elif op_name(node) in SUMS and any(o not in self.owners for o in self.graph.data_operands(node)):
@@ -335,27 +335,27 @@ class Walk:
             if not (isinstance(owner, Tensor) and is_foreign(owner)):
                 self.owners[node] = owner
         except Blocked as reason:
-            self.obstacles.append(f"{self.graph.where(node)}: {reason}")
+            self.reasons.append(f"{self.graph.where(node)}: {reason}")
 
     def enter_layer(self, node: Node) -> None:
         """Take down a layer that reads the units."""
         layer, value = self.graph.layer_of(node), factors(node)[0]
         if layer is None or value not in self.owners:
-            self.obstacles.append(f"{self.graph.where(node)} does not multiply them by the weight of a layer")
+            self.reasons.append(f"{self.graph.where(node)} does not multiply them by the weight of a layer")
             return
         try:
             columns_US = columns_of_units(layer, tensor(self.owners[value]), num_units=self.num_units)
             self.consumers.append(Consumer(layer, columns_US.to(layer.weight.device)))
         except Blocked as reason:
-            self.obstacles.append(f"{self.graph.module_name(layer)}: {reason}")
+            self.reasons.append(f"{self.graph.module_name(layer)}: {reason}")
         if sharing := self.graph.sharing(layer):
-            self.obstacles.append(sharing)
+            self.reasons.append(sharing)
 
 
-def listed(obstacles: list[str]) -> str:
-    """The first obstacles, and how many more there are."""
-    more = len(obstacles) - NUM_OBSTACLES_SHOWN
-    return "; ".join(obstacles[:NUM_OBSTACLES_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+def listed(reasons: list[str]) -> str:
+    """The first reasons, and how many more there are."""
+    more = len(reasons) - NUM_REASONS_SHOWN
+    return "; ".join(reasons[:NUM_REASONS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
 def columns_of_units(layer: Layer, owner: Tensor, *, num_units: int) -> Tensor:
@@ -385,7 +385,7 @@ def unit_layer(graph: Graph, site: Site, *, known: Known, sites: dict[Node, Site
         consumers=tuple(walk.consumers),
         sums_in=incoming.summed,
         sums_out=walk.summed,
-        unclear="; ".join(filter(None, (incoming.unclear, listed(list(dict.fromkeys(walk.obstacles)))))),
+        unclear="; ".join(filter(None, (incoming.unclear, listed(list(dict.fromkeys(walk.reasons)))))),
         num_units=num_units,
         unit_dim=dim,
         partners=tuple(walk.partners),

@@ -142,5 +142,5 @@ def shape_of(node: Node) -> torch.Size:
 
 
 def is_unread(node: Node) -> bool:
-    """Whether nobody reads the node's value: an assertion, an output left aside."""
+    """Whether no node reads the node's value: an assertion, an output left aside."""
     return not node.users and node.op != "output"

@@ -21,7 +21,7 @@ class Blocked(Exception):
 
 
 def owners_along(dim: int, shape: torch.Size, *, num_units: int) -> Tensor:
-    """Owners that follow one dimension: unit j, then again from 0 where the value is wider than there are units."""
+    """Owners that follow one dimension: unit j, then again from 0 if the value is wider than there are units."""
     # Expanded, not copied: one row of memory for a batch of feature maps.
     line = torch.arange(shape[dim]) % num_units
     return line.view([-1 if d == dim else 1 for d in range(len(shape))]).expand(shape)
@@ -43,7 +43,7 @@ def lies_along(owner: Tensor, dim: int) -> bool:
 
 
 def usual_dim(shape: torch.Size) -> int:
-    """Where units lie if nothing else tells: the last dimension of tokens, the channels of an image, the features."""
+    """Return where units lie by default: the last dimension of tokens, the channels of an image, the features."""
     return len(shape) - 1 if len(shape) in (1, 3) else 1
 
 
@@ -101,7 +101,7 @@ NORMS = {*BATCH_NORMS, *LAYER_NORMS, *GROUP_NORMS, "instance_norm"}
 
 
 def moved(node: Node, owners: Owners, data: Collection[Node]) -> Owner:
-    """The owners of the operation's output, given those of its operands; Blocked if units mix, or nobody knows."""
+    """The owners of the operation's output, given those of its operands; Blocked if units mix, or it is not known."""
     try:
         return by_rule(node, owners, data)
     except RuntimeError as error:  # torch's: integers are not served, or an overload that the rule does not know
@@ -143,7 +143,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 def pointwise(node: Node, owners: Owners, data: Collection[Node]) -> Owner:
-    """The owners of the only units that come in; parameters and constants belong to nobody and do no harm."""
+    """The owners of the only units that come in; parameters and constants belong to no unit and do no harm."""
     read = [operand for operand in operands(node) if operand in data]
     if any(operand not in owners for operand in read):
         raise Blocked("it joins them with another tensor")
@@ -155,7 +155,7 @@ def pointwise(node: Node, owners: Owners, data: Collection[Node]) -> Owner:
 
 
 def joined(node: Node, owners: Owners) -> Owner:
-    """A concatenation of the owners, with foreign parts where others come in."""
+    """A concatenation of the owners, with foreign parts if others come in."""
 
     def part(operand: Node) -> Tensor:
         if operand in owners:
@@ -184,7 +184,7 @@ def padded(node: Node, owner: Tensor) -> Tensor:
 
 
 def padded_along(owner: Tensor, dim: int, *, ends: tuple[int, int]) -> Tensor:
-    """Constants at both ends of one dimension: of the unit that owns all between them, of nobody if there are several.
+    """Constants at both ends of one dimension: of the unit that owns all between them, of none if there are several.
 
     A constant carries nothing of a unit, but the layer reads it with the unit's weights, which no other unit uses.
     """
@@ -229,7 +229,7 @@ def normalised(node: Node, owner: Tensor) -> Tensor:
 
 
 def for_outputs(node: Node, owner: Tensor) -> Owner:
-    """The owner for each output of its shape, where an operation has several."""
+    """The owner for each output of its shape, if an operation has several."""
     values = node.meta["val"]
     if isinstance(values, torch.Tensor):
         return owner

@@ -51,7 +51,7 @@ class Entries:
         """Give the entries that are due a value."""
         now = self.tensor.index_select(self.dim, self.indices)
         due = self.due.view([-1 if dim == self.dim else 1 for dim in range(self.tensor.dim())])
-        # A number in masked_fill_, for `where` would first put it into a tensor: on a GPU one launch more.
+        # A number in masked_fill_, because `where` would first put it into a tensor: on a GPU one launch more.
         new = torch.where(due, value, now) if isinstance(value, Tensor) else now.masked_fill_(due, value)
         self.tensor.index_copy_(self.dim, self.indices, new)
 
@@ -97,12 +97,12 @@ def hindrance(layer: UnitLayer, trained: set[int]) -> str:
     if not layer.resettable:
         return layer.unclear or ("a residual sum shares its units" if layer.residual else "no layer feeds or reads it")
     weights = [at.weight for at in (*producers_of(layer), *(consumer.layer for consumer in layer.consumers))]
-    # Under a weight norm or another parametrization the weight is computed anew in each forward: writing is in vain.
+    # Under a weight norm or another parametrization each forward computes the weight again: writing is in vain.
     if not all(isinstance(weight, nn.Parameter) for weight in weights):
         return "a parametrization computes its weights"
     if not all(weight.requires_grad for weight in weights):
         return "its weights are frozen"
-    # What another optimizer remembers of its units nobody here could clear.
+    # What another optimizer remembers of its units cannot be cleared here.
     return "" if all(id(weight) in trained for weight in weights) else "the optimizer does not train its weights"
 
 

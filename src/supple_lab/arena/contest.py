@@ -7,6 +7,7 @@ same seed, so that they differ in their settings alone, and no seed of the score
 
 import heapq
 import math
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -154,12 +155,17 @@ def mean(values: Sequence[float]) -> float:
 
 
 def play(
-    contests: Iterable[Contest], executor: Executor, *, note: Callable[[Contest], None] = lambda contest: None
+    contests: Iterable[Contest],
+    executor: Executor,
+    *,
+    note: Callable[[Contest], None] = lambda contest: None,
+    until: float = math.inf,
 ) -> list[Failure]:
     """Bring the contests to their end in their order, as many runs at once as the executor has places.
 
     The seeds of a contest follow its last draw at once, before later contests: what is cut off leaves whole contests.
-    Runs that have come to an end are not run again. What could not be run is returned with the reason.
+    Runs that have come to an end are not run again. What could not be run is returned with the reason. At ``until``, by
+    time.monotonic, what is unfinished is left, to be taken up by a later call.
     """
     store, waiting, could_not = executor.store, deque(enumerate(contests)), list[Failure]()
     begun: dict[int, Contest] = {}
@@ -184,7 +190,7 @@ def play(
             add(place, contest.seeds(chosen), first=contest.budget.num_draws)
 
     with executor:
-        while heap or futures or waiting:
+        while (heap or futures or waiting) and time.monotonic() < until:
             while len(futures) < 2 * executor.jobs and (heap or waiting):
                 if not heap:
                     place, contest = waiting.popleft()

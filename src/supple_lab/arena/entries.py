@@ -13,6 +13,10 @@ from supple_lab.arena.spaces import LEARNING_RATE, NOT_ALONE, NOTHING, NUM_DRAWS
 from supple_lab.optimizer import Adam, Optimizer
 
 REFERENCE, BASELINE = "full_reset", "vanilla"
+FIRST = (  # what a reader asks for first, so what is run first
+    *(REFERENCE, BASELINE, "aid", "aid_mean", "leaky_relu", "shrink_perturb", "l2_init", "redo", "cbp", "crelu"),
+    *("layer_norm", "dropout", "fresh_optimizer"),
+)
 CHAINS = ("l2_init+redo", "aid+l2_init", "layer_norm+l2", "layer_norm+shrink_perturb")
 
 
@@ -48,9 +52,9 @@ def space_of(cls: type[Method]) -> Space:
 
 
 def every_entry() -> list[Entry]:
-    """The reference and the baseline first, then all methods of the registry, a plugin's included, and the chains."""
+    """The first ones, then all methods of the registry, a plugin's included, and the chains."""
     names = [name for name in registry.summaries("method") if name not in NOT_ALONE]
-    return [Entry(name) for name in dict.fromkeys([REFERENCE, BASELINE, *names, *CHAINS])]
+    return [Entry(name) for name in dict.fromkeys([*FIRST, *names, *CHAINS])]
 
 
 def entries_of(names: Sequence[str]) -> list[Entry]:

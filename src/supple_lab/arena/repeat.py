@@ -34,11 +34,11 @@ def repeat(board: Board, store: Store, executor: Executor) -> str:
     if num_near == len(runs):
         return (
             f"This machine repeats the published runs within their spread over seeds ({num_equal} of {len(runs)} are "
-            f"equal; they were made on {board.machine} with torch {board.versions.get('torch')})."
+            f"equal; they were made on {board.made_on})."
         )
     return (
         f"This machine does not repeat the published runs: {len(runs) - num_near} of {len(runs)} are outside their "
-        f"spread over seeds. They were made on {board.machine} with torch {board.versions.get('torch')}; compare what "
+        f"spread over seeds. They were made on {board.made_on}; compare what "
         f"is run here with what is taken from there only with care, or run all of it here: --methods all."
     )
 

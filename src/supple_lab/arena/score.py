@@ -3,11 +3,14 @@
 The relative score of a seed is (its score - chance) / (mean score of the reference - chance), scores being means of the
 later half of the stages; 1 learns what a fresh network tuned alike does. Intervals are Student's, over seeds.
 
-Ranks, problem by problem: the best entry and all whose difference from it by seed has a 95% interval that holds 0 are
-tied and share the mean of their places; then the best of the rest and those tied with it, and so on.
+Ranks, problem by problem: an entry is better than another if the 95% interval of their difference by seed lies above 0.
+With b entries better than it and w worse, the place of an entry among n is between 1 + b and n - w; its rank is the
+middle. An entry whose seeds differ much is neither better nor worse than most, and its rank is in the middle of all.
 """
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,12 +18,13 @@ import numpy as np
 from scipy import stats
 
 from supple_lab.arena.contest import WORST, ContestResult
-from supple_lab.arena.entries import BASELINE, REFERENCE
+from supple_lab.arena.entries import REFERENCE
 from supple_lab.arena.problems import PROBLEMS, Scale
 from supple_lab.results.intervals import mean_interval
 
 Interval = tuple[float, float]
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
+RULE = "the rule of 17 November 2026, which is younger than the runs at quick scale on the first four problems"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +36,16 @@ class Cell:
     relative: float
     interval: Interval | None  # of the relative score
     train: float | None  # accuracy on the training images, relative likewise
-    cost: float | None  # seconds beside the baseline's
-    rank: float
-    tied: bool  # with the best of its problem
+    places: tuple[int, int]  # the first and the last that it may have
+
+    @property
+    def rank(self) -> float:
+        return sum(self.places) / 2
+
+    @property
+    def leads(self) -> bool:
+        """Whether no entry is better."""
+        return self.places[0] == 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,24 +64,16 @@ def scores_of(result: ContestResult, chance: float) -> np.ndarray:
     return np.where(later == WORST, chance, later)
 
 
-def ranks_of(scores: Mapping[str, np.ndarray]) -> dict[str, tuple[float, int]]:
-    """By entry: its rank, ties sharing the mean of their places, and the number of its group, counted from 0."""
-    left = sorted(scores, key=lambda name: -scores[name].mean())
-    ranks: dict[str, tuple[float, int]] = {}
-    group = 0
-    while left:
-        group_names = [name for name in left if is_tied(scores[left[0]], scores[name])]
-        place = len(ranks) + (len(group_names) + 1) / 2
-        ranks |= dict.fromkeys(group_names, (place, group))
-        left, group = [name for name in left if name not in group_names], group + 1
-    return ranks
+def places_of(scores: Mapping[str, np.ndarray]) -> dict[str, tuple[int, int]]:
+    """By entry, the first and the last place that it may have, counted from 1."""
+    worse = {name: [other for other in scores if is_better(scores[name], scores[other])] for name in scores}
+    num_better = Counter(itertools.chain.from_iterable(worse.values()))
+    return {name: (1 + num_better[name], len(scores) - len(worse[name])) for name in scores}
 
 
-def is_tied(best: np.ndarray, other: np.ndarray) -> bool:
-    """Whether the differences by seed leave open which one is better."""
-    differences = best - other
-    interval = mean_interval(differences)
-    return bool(np.all(differences == 0.0)) or interval is None or interval[0] <= 0.0 <= interval[1]
+def is_better(one: np.ndarray, other: np.ndarray) -> bool:
+    interval = mean_interval(one - other)
+    return interval is not None and interval[0] > 0.0
 
 
 def standings(
@@ -96,10 +99,9 @@ def standings(
 def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, Cell]:
     """Every entry on one problem."""
     scores = {entry: scores_of(result, chance) for entry, result in entered.items()}
-    ranks, reference = ranks_of(scores), entered[REFERENCE]
+    places, reference = places_of(scores), entered[REFERENCE]
     unit = float(scores[REFERENCE].mean()) - chance
     unit = unit if unit > 0.0 else float("nan")  # where the reference learns nothing, nothing can be said
-    seconds = {entry: float(np.median([run.seconds for run in result.seeds])) for entry, result in entered.items()}
     found = {}
     for entry, result in entered.items():
         relative = (scores[entry] - chance) / unit
@@ -109,9 +111,7 @@ def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, C
             relative=float(relative.mean()),
             interval=mean_interval(relative),
             train=relative_training(result, reference, chance),
-            cost=seconds[entry] / seconds[BASELINE] if seconds.get(BASELINE) else None,
-            rank=ranks[entry][0],
-            tied=ranks[entry][1] == 0,
+            places=places[entry],
         )
     return found
 

@@ -18,9 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from supple.methods.activations import UseAID
-from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
+from supple.methods import Method, UseAID, Vanilla
 from supple.random import mask_stream
 from supple_lab.bench.timing import Work, compare
 from supple_lab.bench.training import ListingAID

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab import registry
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP

@@ -13,10 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from supple.layers import AID
-from supple.methods.activations import UseAID
-from supple.methods.base import Method
-from supple.methods.cbp import CBP
-from supple.methods.vanilla import Vanilla
+from supple.methods import CBP, Method, UseAID, Vanilla
 from supple.random import mask_stream
 from supple_lab.bench.kernels import listing
 from supple_lab.bench.timing import compare

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 
+from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.arena.contest import BUDGETS, Contest, ContestResult, play
-from supple_lab.arena.entries import BASELINE, REFERENCE, Entry, entries_of, every_entry, own_methods
+from supple_lab.arena.entries import BASELINE, REFERENCE, entries_of, every_entry, own_methods
 from supple_lab.arena.page import page
 from supple_lab.arena.problems import PROBLEMS, ArenaProblem, Scale
 from supple_lab.arena.published import Board, made_here, published, seconds_by_problem, to_json
@@ -30,7 +31,7 @@ from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
 from supple_lab.sweep.sweep import failures
 from supple_lab.sweep.view import in_words
 
-ALL = "all"
+ALL, MISSING = "all", "missing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,8 @@ class Arena(Command):
 
     name = "arena"
     methods: tuple[str, ...] = ()
-    """Methods to run, or chains such as l2_init+redo; all: every one there is. Default: those of the plugin."""
+    """Methods to run, or chains such as l2_init+redo; all: every one there is; missing: what is not published.
+    Default: those of the plugin."""
     scale: Scale = "quick"
     """smoke: seconds; quick: digits, seconds a run on a core; full: MNIST and CIFAR, on a GPU."""
     problems: tuple[str, ...] = ()
@@ -50,7 +52,8 @@ class Arena(Command):
     out: Path = Path("out") / "arena"
     """Folder of the runs; the page goes to OUT/report."""
     engine: str = "process"
-    """inline: in this process, for a debugger; process: several on this machine; ray, slurm: a cluster's."""
+    """inline: in this process, for a debugger; process: several on this machine; packed: several in threads of this
+    process that share a GPU; ray, slurm: a cluster's."""
     device: Device = "auto"
     """Where the runs compute. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     jobs: int | None = None
@@ -59,6 +62,8 @@ class Arena(Command):
     """Runs at once on each GPU."""
     data: Path | None = None
     """Folder of the datasets, at full scale. Default: $SUPPLE_DATA, then the cache folder."""
+    minutes: float | None = None
+    """Stop after so long; the same command goes on. Default: when all is done."""
     retry_failed: bool = False
     """Try runs again that failed or diverged before."""
     quiet: bool = False
@@ -70,14 +75,18 @@ class Arena(Command):
             use_folder(self.data)
         board = published(self.scale)
         names = self.methods or tuple(own_methods())
-        if not names and board is not None:
+        wanted = self.wanted(names, board) if names or board is None else []
+        if not wanted and board is not None:
             self.show(board, board.results, run_here=())
             return DONE
-        problems = self.chosen_problems()
-        pairs = [(problem, entry) for problem in problems for entry in self.entries(names, problem, board)]
-        contests, remarks = suitable((Contest(*pair, self.scale) for pair in pairs), device=self.device)
-        lacking = [problem.name for problem in problems if missing(problem, board)]
-        if board is not None and ALL not in names and lacking:
+        contests, remarks = suitable(wanted, device=self.device)
+        remarks += [
+            f"Of {name} the learning rate alone is tuned: it has no class attribute `space` that says what else may be."
+            for name in own_methods()
+            if not hasattr(registry.find(Method, name), "space") and name in names
+        ]
+        lacking = [problem.name for problem in self.chosen_problems() if missing(problem, board)]
+        if board is not None and not has_every(names) and lacking:
             remarks.append(f"Not published: {', '.join(lacking)}; {REFERENCE} and {BASELINE} are run there besides.")
         check_data(contest.draws[0] for contest in contests)
         self.print_plan(contests, remarks, board)
@@ -99,9 +108,12 @@ class Arena(Command):
                 )
 
         try:
-            could_not = play(contests, self.executor(store), note=note)
+            until = math.inf if self.minutes is None else started + 60 * self.minutes
+            could_not = play(contests, self.executor(store), note=note, until=until)
         finally:  # also of what was interrupted: the contests that are whole
             self.write(contests, store, board, remarks)
+        if num_done < len(contests):
+            print(f"Time is up: {num_done} of {len(contests)} contests are whole; the same command goes on.")
         specs = [spec for contest in contests for spec in contest.specs(store)]
         print_damage(store, specs)
         print_notes(store, specs)
@@ -123,11 +135,16 @@ class Arena(Command):
             remarks=remarks,
         )
 
-    def entries(self, names: Sequence[str], problem: ArenaProblem, board: Board | None) -> list[Entry]:
-        """What is run; the reference and the baseline besides, if there are no published runs of them."""
-        if not names or ALL in names:
-            return every_entry()
-        return entries_of([*missing(problem, board), *names])
+    def wanted(self, names: Sequence[str], board: Board | None) -> list[Contest]:
+        """Entry after entry, so that what is cut off leaves entries on all problems."""
+        entries = every_entry() if has_every(names) else entries_of([REFERENCE, BASELINE, *names])
+        contests = [Contest(problem, entry, self.scale) for entry in entries for problem in self.chosen_problems()]
+        if not has_every(names):  # the reference and the baseline besides, if there are no published runs of them
+            return [one for one in contests if one.entry.name in (*names, *missing(one.problem, board))]
+        if MISSING in names and board is not None:
+            ended = {run.id for result in board.results for run in result.draws}
+            return [one for one in contests if any(spec.run_id not in ended for spec in one.draws)]
+        return contests
 
     def chosen_problems(self) -> list[ArenaProblem]:
         known = {problem.name: problem for problem in PROBLEMS}
@@ -158,10 +175,10 @@ class Arena(Command):
         entries, problems = ({getattr(contest, part).name for contest in contests} for part in ("entry", "problem"))
         measured = seconds_by_problem(board) if board else {}
         seconds = sum(measured.get(one.problem.name, one.problem.seconds[self.scale]) for one in contests)
-        hours = (num_draws + num_seeds) * seconds / 3600
+        duration = in_words((num_draws + num_seeds) * seconds)
         print(
             f"{len(contests) * (num_draws + num_seeds):,} runs: {len(entries)} entries, {len(problems)} problems, "
-            f"{num_draws} draws and {num_seeds} seeds each; about {hours:.2g} hours of one {unit}.",
+            f"{num_draws} draws and {num_seeds} seeds each; about {duration} of one {unit}.",
             flush=True,
         )
 
@@ -197,6 +214,10 @@ class Arena(Command):
         return [f"Rank correlation (Spearman) with {other.scale} scale: {found[0]:.2f} over {found[1]} entries."]
 
 
+def has_every(names: Sequence[str]) -> bool:
+    return not names or ALL in names or MISSING in names
+
+
 def missing(problem: ArenaProblem, board: Board | None) -> list[str]:
     """Which of the reference and the baseline have no published runs on a problem."""
     known = {one.entry for one in board.results if one.problem == problem.name} if board else set()
@@ -217,7 +238,7 @@ def suitable(contests: Iterable[Contest], *, device: str) -> tuple[list[Contest]
 
 def shown(cell: Cell | None) -> str:
     """The relative score; nothing if the entry was not run, or the reference learned nothing."""
-    return "" if cell is None or math.isnan(cell.relative) else f"{cell.relative:.2f}{' *' if cell.tied else ''}"
+    return "" if cell is None or math.isnan(cell.relative) else f"{cell.relative:.2f}{' *' if cell.leads else ''}"
 
 
 def problems_in(order: Sequence[Standing]) -> list[str]:
@@ -235,6 +256,6 @@ def print_standings(order: Sequence[Standing], *, title: str) -> None:
     names = problems_in(order)
     rows = [[one.entry, *ranks_shown(one), *(shown(one.cells.get(name)) for name in names)] for one in order]
     print_table(["entry", "mean rank", "less a problem", *names], rows, title=title)
-    print("* tied with the best of the problem")
+    print("* no entry is better on the problem, by the intervals of the differences")
     if order[-1].mean_rank is None:
         print("– not on all problems")

@@ -15,12 +15,10 @@ from supple import kernels
 from supple.monitor import DEFAULT_EVERY
 from supple_lab import registry
 from supple_lab.bench.atari import AtariRow, bench_atari
-from supple_lab.bench.growth import TITLE as GROWTH
-from supple_lab.bench.growth import GrowthRow, bench_growth
 from supple_lab.bench.kernels import Row, bench_kernels
 from supple_lab.bench.methods import MethodRow, bench_methods
+from supple_lab.bench.models import ModelRow, bench_models
 from supple_lab.bench.monitor import MonitorRow, bench_monitor
-from supple_lab.bench.report import NUM_RUNS, ReportRow, bench_report
 from supple_lab.bench.sweep import SECONDS_PER_RUN, SweepRow, bench_sweep
 from supple_lab.bench.training import TrainingRow, bench_training
 from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device
@@ -32,7 +30,8 @@ from supple_lab.provenance import gather_provenance
 EXAMPLES = {  # of titles, for --only
     "kernels": "'2^20, float32, forward'",
     "methods": "'MLP 3x128, batch 64'",
-    "training": f"'MLP 3x2000, batch 64' or '{GROWTH}'",
+    "models": "'ResNet-18, batch 128, eager'",
+    "training": "'MLP 3x2000, batch 64'",
 }
 
 
@@ -43,7 +42,7 @@ class Bench(Command):
     name = "bench"
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
     """atari: steps of a DQN run; kernels: the activation as an operator; methods: each method's step and state;
-    monitor: a Monitor's cost; report: a large store; sweep: engines; training: the whole step."""
+    models: activations in whole networks; monitor: a Monitor's cost; sweep: engines; training: the whole step."""
     device: Device = "auto"
     """Where to measure. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     threads: int = 1
@@ -51,9 +50,9 @@ class Bench(Command):
     seconds: float = 3.0
     """Time for each case."""
     only: str = ""
-    """Measure the cases of kernels, methods or training alone whose title holds this text, such as 2^20 or CNN."""
-    runs: int = NUM_RUNS
-    """Finished runs in the store that report is measured on."""
+    """Measure the cases of kernels, methods, models or training alone whose title holds this, such as 2^20 or CNN."""
+    methods: tuple[str, ...] = ()
+    """Measure these methods alone, beside vanilla."""
     json: Path | None = None
     """Write the numbers to this file, with machine, versions, n and spread."""
 
@@ -82,20 +81,22 @@ class Bench(Command):
     def check(self) -> None:
         if self.what not in MEASURES:
             raise registry.UnknownName(registry.no_such("benchmark", self.what, MEASURES))
-        for name in ("threads", "runs"):
-            if getattr(self, name) < 1:
-                raise BadUsage(f"--{name} must be at least 1; got {getattr(self, name)}.")
+        if self.threads < 1:
+            raise BadUsage(f"--threads must be at least 1; got {self.threads}.")
         if not 0 <= self.seconds < math.inf:
             raise BadUsage(f"--seconds must be at least 0, and finite; got {self.seconds}.")
         check_device(self.device)
-        if self.json is not None:
-            check_place(self.json)
-
-    def training_rows(self) -> Iterator[TrainingRow | GrowthRow]:
-        """Whole steps, and late stages against early ones."""
-        yield from bench_training(torch.device(self.device), seconds_per_case=self.seconds, only=self.only)
-        if self.only in GROWTH:
-            yield bench_growth(torch.device(self.device))
+        if self.json is None:
+            return
+        if self.json.is_dir():
+            raise BadUsage(f"--json takes a file; {self.json} is a folder.")
+        try:  # before minutes are spent on what would be in it
+            beside, number = open_part(self.json)
+            os.close(number)
+            beside.unlink()
+        except OSError as error:
+            way_out = "Name a file in a folder that is there and that you may write to."
+            raise BadUsage(f"cannot write --json {self.json}: {error.strerror}. {way_out}") from error
 
     def content(self, rows: Sequence[Any]) -> dict[str, object]:
         provenance = gather_provenance()
@@ -118,11 +119,13 @@ class Bench(Command):
 MEASURES: dict[str, Callable[[Bench], Iterator[Any]]] = {
     "atari": lambda ask: bench_atari(torch.device(ask.device), seconds_per_case=ask.seconds),
     "kernels": lambda ask: bench_kernels(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
-    "methods": lambda ask: bench_methods(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
+    "methods": lambda ask: bench_methods(
+        torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only, names=ask.methods
+    ),
+    "models": lambda ask: bench_models(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
     "monitor": lambda ask: bench_monitor(torch.device(ask.device), seconds_per_case=ask.seconds),
-    "report": lambda ask: bench_report(num_runs=ask.runs),
     "sweep": lambda ask: bench_sweep(seconds_per_run=max(ask.seconds, SECONDS_PER_RUN), only=ask.only),
-    "training": Bench.training_rows,
+    "training": lambda ask: bench_training(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
 }
 
 
@@ -132,11 +135,6 @@ def spread(middle: float | None, bounds: tuple[float, float] | None, *, digits: 
         return ""
     low, high = bounds
     return f"{middle:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def megabytes(number: float | None) -> str:
-    """A size; nothing if it was not measured."""
-    return "" if number is None else f"{number:.1f} MB"
 
 
 COLUMNS: dict[type, dict[str, Callable[[Any], str]]] = {  # of the table of each kind of row
@@ -162,17 +160,19 @@ COLUMNS: dict[type, dict[str, Callable[[Any], str]]] = {  # of the table of each
         "state, in networks": lambda row: "" if row.state is None else f"{row.state:.2f}",
         "turns": lambda row: str(row.turns),
     },
+    ModelRow: {
+        "step": lambda row: row.case,
+        "activation": lambda row: row.candidate,
+        "time": lambda row: f"{row.milliseconds:.3f} ms",
+        "over ReLU": lambda row: spread(row.ratio, row.ratio_quartiles),
+        "turns": lambda row: str(row.turns),
+    },
     MonitorRow: {
         "network": lambda row: row.case,
         "step": lambda row: f"{row.milliseconds:.1f} ms",
         "a reading, in steps": lambda row: spread(row.reading_over_step, row.reading_quartiles),
         f"cost every {DEFAULT_EVERY} steps": lambda row: f"{row.cost:.2%}",
         "turns": lambda row: str(row.turns),
-    },
-    ReportRow: {
-        "step": lambda row: row.step,
-        "runs": lambda row: f"{row.runs:,}",
-        "time": lambda row: f"{row.seconds:.2f} s",
     },
     SweepRow: {
         "engine": lambda row: row.engine,
@@ -190,26 +190,7 @@ COLUMNS: dict[type, dict[str, Callable[[Any], str]]] = {  # of the table of each
         "candidate": lambda row: row.candidate,
         "time": lambda row: f"{row.milliseconds:.3f} ms",
         "over our ReLU step": lambda row: spread(row.ratio, row.ratio_quartiles),
-        "memory": lambda row: megabytes(row.megabytes),
+        "memory": lambda row: "" if row.megabytes is None else f"{row.megabytes:.1f} MB",
         "turns": lambda row: str(row.turns),
     },
-    GrowthRow: {
-        "stages": lambda row: row.case,
-        "late over early": lambda row: spread(row.late_over_early, row.quartiles, digits=3),
-        "memory gained": lambda row: megabytes(row.megabytes_gained),
-        "on the GPU": lambda row: megabytes(row.gpu_megabytes_gained),
-    },
 }
-
-
-def check_place(path: Path) -> None:
-    """Refuse a file that cannot be written, before minutes are spent on what would be in it."""
-    if path.is_dir():
-        raise BadUsage(f"--json takes a file; {path} is a folder.")
-    try:
-        beside, number = open_part(path)
-        os.close(number)
-        beside.unlink()
-    except OSError as error:
-        way_out = "Name a file in a folder that is there and that you may write to."
-        raise BadUsage(f"cannot write --json {path}: {error.strerror}. {way_out}") from error

@@ -8,7 +8,7 @@ from typing import get_args
 
 from supple_lab import registry
 from supple_lab.commands.base import DONE
-from supple_lab.commands.terminal import print_note, print_table
+from supple_lab.commands.terminal import print_note
 from supple_lab.files import StorageError
 from supple_lab.report.remarks import counted
 from supple_lab.rl.games import GAMES
@@ -19,7 +19,6 @@ from supple_lab.sweep.view import in_words
 HEADINGS = ("run", "method", "scenario", "dataset", "seed", "state", "progress", "left", "online accuracy", "reason")
 NAMED = {"method": ("method",), "scenario": ("scenario", "problem"), "dataset": ("dataset", "game")}  # kinds of names
 MAX_REASON = 60  # characters; the whole of it is in the run's status.json
-ON_ONE_SCREEN = 1000  # runs up to which a table is laid out nicely; that takes a millisecond a row
 
 
 def list_runs(out: Path, wanted_by: Mapping[str, Sequence[object]]) -> int:
@@ -36,7 +35,10 @@ def list_runs(out: Path, wanted_by: Mapping[str, Sequence[object]]) -> int:
         for entry in found
         if all(not values or getattr(entry, name) in values for name, values in wanted_by.items())
     ]
-    print_runs(wanted)
+    rows = [HEADINGS, *map(row_of, wanted)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:  # not as a table of rich's, which takes a millisecond a row
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     print(counts(wanted), file=sys.stderr)  # not among the rows that a pipe carries on
     for entry in found:
         if "spec.json" in entry.wrong:
@@ -54,17 +56,6 @@ def check_names(found: Sequence[StoredRun], wanted_by: Mapping[str, Sequence[obj
         for name in map(str, wanted_by[filter_name]):
             if name not in known:
                 raise registry.UnknownName(registry.no_such(filter_name, name, sorted(known)))
-
-
-def print_runs(wanted: Sequence[StoredRun]) -> None:
-    """A table; plain columns if it would be long."""
-    if len(wanted) <= ON_ONE_SCREEN:
-        print_table(HEADINGS, [row_of(entry) for entry in wanted])
-        return
-    rows = [HEADINGS, *(row_of(entry) for entry in wanted)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def row_of(entry: StoredRun) -> tuple[str, ...]:

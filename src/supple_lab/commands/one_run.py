@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
-from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
+from supple.methods import Method, Vanilla
 from supple.metrics.base import Metric, every_metric
 from supple_lab import registry
 from supple_lab.codec import Aliases, decode, from_arguments

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import tyro
 
-from supple.methods.base import Method
+from supple.methods import Method
 from supple_lab import registry
 from supple_lab.commands.base import DONE, FAILED, Command, values_of
 from supple_lab.commands.terminal import advising, print_note, print_table, refusals_as_sentences

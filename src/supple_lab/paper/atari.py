@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from supple.methods.activations import UseAID, UseDropout
-from supple.methods.vanilla import Vanilla
+from supple.methods import UseAID, UseDropout, Vanilla
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam
 from supple_lab.paper.atari_scores import SCORE, beats_by_iqm, iqm_panel, iqm_table

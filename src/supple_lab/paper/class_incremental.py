@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from supple_lab.paper.claims import (
+    BEYOND,
     Above,
     Beats,
     Below,
@@ -158,7 +159,7 @@ CLAIMS = (
     ),
     Claim(
         key="aid_is_below_relu_with_replay",
-        section="Beyond the paper",
+        section=BEYOND,
         paper="Not in the paper. The authors of ChannelWavAct report AID below ReLU if a replay buffer is used.",
         claim="With a replay buffer in place of all earlier data, AID ends below ReLU.",
         rule=Below(WITH_REPLAY),

@@ -12,13 +12,16 @@ from typing import Any, get_args
 
 import numpy as np
 
+from supple.methods import CBP, FullReset, L2Init, UseAID, Vanilla
 from supple_lab.models.base import Model
 from supple_lab.models.minatar_net import MinAtarNet
 from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import Adam
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
 from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
 from supple_lab.paper.method_runs import MethodRuns, mean_of_stages, methods_of
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
+from supple_lab.paper.tables import Setting, crossed
 from supple_lab.report.figure import Figure, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.results.scores import iqm, stratified_bootstrap
@@ -29,12 +32,17 @@ from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.minatar import MinAtar
 from supple_lab.rl.off_policy_problem import Algorithm, OffPolicy
 from supple_lab.rl.ppo_problem import PPO
-from supple_lab.spec import Problem
 
 SCORE = "score"
 FRESH = "full_reset"
 OTHERS = ("l2_init", "cbp")
 SEEDS = ByScale(smoke=1, quick=3, paper=3)
+# Of methods, what language has; CleanRL's rates and epsilons for PPO on MuJoCo and for DQN. Nothing was tuned.
+METHODS = (
+    *(Vanilla(), FullReset(), UseAID(relu_prob=0.99)),
+    *(L2Init(strength=1e-4), CBP(replacement_rate=1e-4, maturity=100)),
+)
+ON_TASKS, ON_GAMES = Adam(learning_rate=3e-4, epsilon=1e-5), Adam(learning_rate=2.5e-4, epsilon=1.5e-4)
 TASKS: ByScale[tuple[Task, ...]] = ByScale(
     smoke=(Slide(num_steps=10),), quick=(MuJoCo(),), paper=(MuJoCo(), MuJoCo(title="Ant"))
 )
@@ -180,19 +188,21 @@ class Control(Study):
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         scale, (first, *_) = order.scale, TASKS.at(order.scale)
-        parts: dict[str, tuple[Problem, str]] = {
-            f"PPO, {title_of(task)}": (PPO(task=task, **LENGTHS.at(scale)), "mlp") for task in TASKS.at(scale)
+        problems: dict[str, PPO | OffPolicy] = {
+            f"PPO, {title_of(task)}": PPO(task=task, **LENGTHS.at(scale)) for task in TASKS.at(scale)
         }
         for algorithm in get_args(Algorithm):
-            problem = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
-            parts[f"{algorithm.upper()}, {title_of(first)}"] = problem, "mlp"
-        games = DQN(game=GAMES.at(scale), **USUAL, **PLAY.at(scale))
-        parts["DQN, games in sequence"] = games, "minatar_net"
-        models = {"mlp": MODELS.at(order.scale), "minatar_net": NETWORKS.at(order.scale)}
-        return tuple(
-            Condition(label=label, problem=problem, model=models[case], experiment="control", case=case, seeds=SEEDS)
-            for label, (problem, case) in parts.items()
+            own = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
+            problems[f"{algorithm.upper()}, {title_of(first)}"] = own
+        common: dict[str, Any] = {"model": MODELS.at(scale), "given": settings(order, ON_TASKS), "seeds": SEEDS}
+        games = Condition(
+            label="DQN, games in sequence",
+            problem=DQN(game=GAMES.at(scale), **USUAL, **PLAY.at(scale)),
+            model=NETWORKS.at(scale),
+            given=settings(order, ON_GAMES),
+            seeds=SEEDS,
         )
+        return (*(Condition(label=label, problem=own, **common) for label, own in problems.items()), games)
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         tasks = {condition.label: runs_of(condition, results, order) for condition in self.conditions(order)}
@@ -210,6 +220,13 @@ class Control(Study):
             claims=self.decided(tasks, order),
             notes=(SCALE_NOTES.at(order.scale), *NOTES),
         )
+
+
+def settings(order: StudyOptions, optimizer: Adam) -> tuple[Setting, ...]:
+    """The study's methods, or those that were asked for, those that it does not know at their defaults."""
+    rows = crossed(METHODS, optimizer)
+    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
+    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 
 def title_of(task: Task) -> str:

@@ -4,7 +4,6 @@ Left: how much accuracy a network of 8 layers has lost since the first labels. M
 masks come to on labels of their own. Right: cold and warm starts; those runs and the claims on them are warm_start's.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,7 @@ from supple_lab.paper.compare import bar, beside_the_paper, label_of, sample_tab
 from supple_lab.paper.method_runs import NO_RUNS, MethodRuns, ends, reference, stand_in_notes
 from supple_lab.paper.networks import final_accuracy, slim_settings, sources, unsearched
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
-from supple_lab.report.figure import Bars, Curve, Estimate, Figure, Level, Panel, StudyReport, Table
+from supple_lab.report.figure import Bars, Curve, Figure, Level, Panel, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
@@ -78,32 +77,24 @@ def highest(runs: MethodRuns) -> Sample:
     return ends(rates[max(rates)] if any(rates) else NO_RUNS, runs.metric)
 
 
-def losses_by_rate(runs: MethodRuns) -> dict[float, Sample]:
-    """First stage minus the mean over the stages, of the vanilla and of each Dropout network, by rising rate.
+def slope(runs: MethodRuns) -> Sample:
+    """How much more accuracy is lost per unit of the drop rate, by least squares; none from a single rate.
 
-    The first stage is that of a fresh network with the same masks, so that what masks cost does not count; the mean
-    over all stages is the lower, the earlier a network collapses.
+    Lost is the first stage minus the mean over the stages. The first stage is that of a fresh network with the same
+    masks, so that what masks cost does not count; the mean over all stages is the lower, the earlier a network
+    collapses.
     """
-    rates = {rate_of(results.runs[0].spec): results for results in runs.by_method.values()}
-    return {
-        rate: rates[rate].first(runs.metric).minus(rates[rate].stage_mean(runs.metric))
-        for rate in sorted(rate for rate in rates if rate is not None)
-    }
-
-
-def slope(by_rate: Mapping[float, Sample]) -> Sample:
-    """How much more accuracy is lost per unit of the drop rate, by least squares; none from a single rate."""
-    if len(by_rate) < 2:
+    by_rate = {rate_of(results.runs[0].spec): results for results in runs.by_method.values()}
+    rates = sorted(rate for rate in by_rate if rate is not None)
+    if len(rates) < 2:
         return Sample(values=np.array([]), seeds=(), runs=())
-    centred = np.array(list(by_rate)) - np.mean(list(by_rate))
-    return by_seed(list(by_rate.values()), lambda values: float(centred @ values / (centred @ centred)))
+    losses = [by_rate[rate].first(runs.metric).minus(by_rate[rate].stage_mean(runs.metric)) for rate in rates]
+    centred = np.array(rates) - np.mean(rates)
+    return by_seed(losses, lambda values: float(centred @ values / (centred @ centred)))
 
 
 SLOPE = Above(
-    Number(
-        "slope over the drop rates, vanilla as 0, of the first stage minus the mean over the stages",
-        lambda runs: slope(losses_by_rate(runs)),
-    )
+    Number("slope over the drop rates, vanilla as 0, of the first stage minus the mean over the stages", slope)
 )
 FRESH = Number("accuracy of a fresh vanilla network", fresh)
 AID_KEEPS = Kept(last_tenth("aid"), FRESH)
@@ -199,7 +190,11 @@ class DropoutFails(Study):
                             x_label="",
                             y_label="final test accuracy",
                             positions=("cold start", "warm start"),
-                            bars=start_bars(starts),
+                            bars=tuple(
+                                bar(spec.method.name, label_of(variant_of(spec)), [final_accuracy(arm) for arm in arms])
+                                for arms in [(starts.cold.of(name), starts.warm.of(name)) for name in starts.methods]
+                                for spec in [run.spec for arm in arms for run in arm.ended][:1]
+                            ),
                         ),
                     ),
                 ),
@@ -239,16 +234,6 @@ def variant_curves(runs: MethodRuns, metric: str) -> tuple[Curve, ...]:
     return tuple(
         replace(curve, method=runs.of(curve.method).runs[0].spec.method.name)
         for curve in stage_curves(runs.by_method, metric)
-    )
-
-
-def start_bars(starts: warm_start.Starts) -> tuple[Estimate, ...]:
-    """Final test accuracy from both starts."""
-    arms = [(starts.cold.of(method), starts.warm.of(method)) for method in starts.methods]
-    return tuple(
-        bar(spec.method.name, label_of(variant_of(spec)), [final_accuracy(arm) for arm in both])
-        for both in arms
-        for spec in [run.spec for arm in both for run in arm.ended][:1]
     )
 
 

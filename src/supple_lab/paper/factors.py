@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supple.methods import L2, Chain, FreshOptimizer, UseAID, UseLayerNorm, UseLayerNormAID, Vanilla
-from supple.methods.base import Method
+from supple.methods import L2, Chain, FreshOptimizer, Method, UseAID, UseLayerNorm, UseLayerNormAID, Vanilla
 from supple_lab.data.base import Dataset
 from supple_lab.data.cifar import CIFAR10
 from supple_lab.data.digits import Digits
@@ -129,22 +128,13 @@ READ: Mapping[str, Callable[[Results], Sample]] = {
 }
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The scores of one problem's cells, by what is in them."""
-
-    scores: Mapping[str, Sample]
-
-    def of(self, name: str) -> Sample:
-        return self.scores.get(name, NOTHING)
-
-
 NOTHING = Results(()).final("test_accuracy")
+Cells = Mapping[str, Sample]  # the scores of one problem, by what is in a cell
 Groups = Mapping[str, Cells]  # by problem
 
 
 def score(name: str) -> Number:
-    return number("score", name, lambda cells: cells.of(name))
+    return number("score", name, lambda cells: cells.get(name, NOTHING))
 
 
 def as_well(key: str, name: str, claim: str) -> Claim:
@@ -229,11 +219,11 @@ def groups_of(results: Results, order: StudyOptions) -> dict[str, Cells]:
         runs = [grid.condition(order).of(results, order) for grid in GRIDS if grid.label.startswith(problem)]
         return {name: READ[problem](own) for one in runs for name, own in one.group_by(name_of).items()}
 
-    return {problem: Cells(scores(problem)) for problem in READ}
+    return {problem: scores(problem) for problem in READ}
 
 
 def panel(title: str, cells: Cells) -> Bars:
-    leads = {name: cells.of(name).minus(cells.of("ReLU")) for name in cells.scores}
+    leads = {name: sample.minus(cells.get("ReLU", NOTHING)) for name, sample in cells.items()}
     ranked = sorted(leads, key=lambda name: -np.nan_to_num(mean_of(leads[name]), nan=-np.inf))
     return Bars(
         title=title,
@@ -250,12 +240,12 @@ def table(groups: Groups) -> Table:
     return sample_table(
         "cells",
         "Score of each cell, and minus that of ReLU of the same seed; mean ± standard deviation over seeds.",
-        rows=[(problem, name) for problem, cells in groups.items() for name in cells.scores],
+        rows=[(problem, name) for problem, cells in groups.items() for name in cells],
         columns={
             "problem": lambda problem, name: problem,
             "cell": lambda problem, name: name,
-            "score": lambda problem, name: groups[problem].of(name),
-            "minus ReLU": lambda problem, name: groups[problem].of(name).minus(groups[problem].of("ReLU")),
-            "n": lambda problem, name: len(groups[problem].of(name)),
+            "score": lambda problem, name: groups[problem][name],
+            "minus ReLU": lambda problem, name: groups[problem][name].minus(groups[problem].get("ReLU", NOTHING)),
+            "n": lambda problem, name: len(groups[problem][name]),
         },
     )

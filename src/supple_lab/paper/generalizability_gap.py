@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from supple.methods.base import Method
-from supple.methods.full_reset import FullReset
+from supple.methods import FullReset, Method
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, number
 from supple_lab.paper.compare import BAND, difference_panel, label_of, sample_table, stage_curves
 from supple_lab.paper.method_runs import MethodRuns, chosen, mean_of_stages, quarters
@@ -18,7 +17,7 @@ from supple_lab.scenarios.continual import ContinualFull as Scenario
 METRIC = "test_accuracy"
 ARMS = ("vanilla", "dropout", "aid")
 FROM_SECOND, LAST = slice(1, None), slice(-1, None)  # the first stage is the same for both arms if their settings are
-RESET = "Full reset starts anew at each stage and has no gap of its own: its runs are the cold start of ReLU."
+RESET = "Full reset starts from scratch at each stage and has no gap of its own: its runs are the cold start of ReLU."
 SCENARIOS = ByScale(
     smoke=Scenario(num_stages=2, epochs=1, batch_size=20),
     quick=Scenario(num_stages=5, epochs=25, batch_size=16),

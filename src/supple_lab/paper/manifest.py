@@ -81,7 +81,7 @@ def read_manifest(out: Path, study: str) -> Manifest:
         ) from None
     except (ValueError, TypeError, RecursionError) as error:
         raise NoOrder(
-            f"{path} is damaged or of another version ({error}). Write it anew: supple run {study} --out {out}"
+            f"{path} is damaged or of another version ({error}). Write it again: supple run {study} --out {out}"
         ) from None
 
 

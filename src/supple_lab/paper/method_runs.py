@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from supple.methods.full_reset import FullReset
+from supple.methods import FullReset
 from supple_lab.paper.compare import label_of
 from supple_lab.paper.study import Condition, StudyOptions
-from supple_lab.paper.tables import Setting, best, cases
+from supple_lab.paper.tables import EXPERIMENTS, Setting, best
 from supple_lab.report.figure import NO_EPOCHS, NOTHING_YET
 from supple_lab.results.results import Key, Results, RunResult, Sample
 from supple_lab.results.select import Rule, select
@@ -100,7 +100,7 @@ def methods_of(groups: Groups) -> list[str]:
 
 def of_the_paper(groups: Groups, experiment: str) -> dict[str, MethodRuns]:
     """The methods of the experiment's table alone: what an order adds is drawn, but decides no claim of the paper."""
-    names = {setting.method.name for case in cases(experiment) for setting in best(experiment, case)}
+    names = {setting.method.name for case in EXPERIMENTS[experiment].best for setting in best(experiment, case)}
     return {
         label: replace(group, by_method={name: runs for name, runs in group.by_method.items() if name in names})
         for label, group in groups.items()

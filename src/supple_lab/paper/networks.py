@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 from typing import ClassVar
 
-from supple.methods.activations import UseAID, UseDropout, UseDropReLU
-from supple.methods.base import Method
-from supple.methods.full_reset import FullReset
+from supple.methods import FullReset, Method, UseAID, UseDropout, UseDropReLU
 from supple_lab.data.base import Dataset
 from supple_lab.data.cifar import CIFAR10, CIFAR100
 from supple_lab.data.digits import Digits
@@ -25,7 +23,7 @@ from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.paper.compare import label_of, label_of_optimizer, sample_table, stage_panel
 from supple_lab.paper.method_runs import Groups, MethodRuns, chosen, methods_of
 from supple_lab.paper.study import USUAL_SEEDS, ByScale, Condition, Study, StudyOptions
-from supple_lab.paper.tables import Setting, Slip, find, slips
+from supple_lab.paper.tables import EXPERIMENTS, Setting, Slip, slips
 from supple_lab.report.figure import Panel, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.base import Scenario
@@ -230,28 +228,26 @@ def slim_settings(order: StudyOptions, conditions: Iterable[Condition]) -> str:
     one_rate = f"All methods share one learning rate, {' and '.join(rates)}"
     if order.search:
         return f"{one_rate}. All other settings are those that the paper searched. Rates and lengths {NO_EVIDENCE}"
-    own = own_p(method for name, (method, _) in settings if name == "resnet18")
-    return f"{one_rate}{own}. All other settings are the paper's. {LOOKED_AT}"
-
-
-def own_p(methods: Iterable[Method]) -> str:
-    """Those of the slim ResNet-18's methods that have another p than the paper's, with it; empty if none has."""
-    values = {method: ", ".join(f"{p:g}" for p in astuple(method)) for method in methods if method in SLIM_RESNET}
-    found = ", ".join(f"{label_of(method.name)} has p = {p}" for method, p in values.items())
-    return f"; on the {SLIM['resnet18']} {found}" if found else ""
+    own = dict.fromkeys(method for name, (method, _) in settings if name == "resnet18" and method in SLIM_RESNET)
+    found = ", ".join(f"{label_of(one.name)} has p = {', '.join(f'{p:g}' for p in astuple(one))}" for one in own)
+    own_p = f"; on the {SLIM['resnet18']} {found}" if found else ""
+    return f"{one_rate}{own_p}. All other settings are the paper's. {LOOKED_AT}"
 
 
 def unsearched(order: StudyOptions, conditions: Iterable[Condition]) -> tuple[str, ...]:
     """What a search leaves as it is, because the paper tried nothing else there."""
     labels = [condition.label for condition in conditions if not condition.has_search]
-    return (f"Not searched, for the paper tried nothing else: {'; '.join(labels)}.",) if order.search and labels else ()
+    return (
+        (f"Not searched, because the paper tried nothing else: {'; '.join(labels)}.",)
+        if order.search and labels
+        else ()
+    )
 
 
 def sources(order: StudyOptions, *experiments: str) -> tuple[str, ...]:
     """Where settings come from that the paper does not print; a search needs none."""
-    unprinted = [experiment for experiment in map(find, experiments) if not experiment.source.startswith("Table")]
-    used = [experiment for experiment in unprinted if experiment.search is None or not order.search]
-    return tuple(dict.fromkeys(f"Settings: {experiment.source}." for experiment in used))
+    used = [one for one in map(EXPERIMENTS.__getitem__, experiments) if one.search is None or not order.search]
+    return tuple(dict.fromkeys(f"Settings: {one.source}." for one in used if not one.source.startswith("Table")))
 
 
 def slip_notes(order: StudyOptions, conditions: Iterable[Condition], results: Results) -> tuple[str, ...]:

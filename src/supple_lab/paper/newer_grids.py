@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from supple.methods.base import Method
+from supple.methods import Method
 from supple_lab import registry
 from supple_lab.paper.tables import Setting, crossed
 from supple_lab.spec import Problem, Supervised

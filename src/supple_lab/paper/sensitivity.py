@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.paper.claims import Above, Claim, Each, Most, Number
 from supple_lab.paper.compare import label_of, mean_of, sample_table

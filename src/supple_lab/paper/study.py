@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
-from supple.methods.base import Method
+from supple.methods import Method
 from supple_lab import registry
 from supple_lab.codec import with_options
 from supple_lab.models.base import Model
 from supple_lab.paper.newer_grids import searched
-from supple_lab.paper.tables import Case, Setting, best, find, search
+from supple_lab.paper.tables import EXPERIMENTS, Case, Setting, best, search
 from supple_lab.precision import Precision
 from supple_lab.registry import UnknownName
 from supple_lab.report.figure import ClaimRow, StudyReport
@@ -110,7 +110,7 @@ class Condition:
     @property
     def has_search(self) -> bool:
         """Whether several settings were tried for it."""
-        return self.is_tuned or (self.experiment != "" and find(self.experiment).search is not None)
+        return self.is_tuned or (self.experiment != "" and EXPERIMENTS[self.experiment].search is not None)
 
     def rows(self, order: StudyOptions) -> list[Setting]:
         """The paper's table, or what was searched for it."""

@@ -5,7 +5,7 @@ The cost is read from the file of `supple bench kernels` among the runs.
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,64 +43,44 @@ SMALLEST = 2**16  # values; below, a call takes longer than its work
 BOTH_WAYS = ("forward + backward", "CUDA graph")  # in the title of a case: not the forward alone
 
 
-@dataclass(frozen=True, kw_only=True)
-class Excess:
-    """How much longer AID takes than ReLU and Dropout together in one case, in times of F.relu."""
-
-    case: str
-    middle: float
-    low: float
-    high: float
-    turns: int
-
-    @property
-    def verdict(self) -> Verdict:
-        """AID at most as slow holds when all of the interval says so, and fails when none of it does."""
-        if self.high <= 0.0:
-            return "holds"
-        return "fails" if self.low > 0.0 else "not decided"
-
-
 def aid_costs_what_dropout_costs(folder: Path | None) -> Finding:
     """Does AID take at most as long as a ReLU and a Dropout, in every case of the benchmark in the folder?"""
     path = (folder or Path("OUT")) / FILE
     try:
-        excesses = excesses_in(json.loads(path.read_bytes())["rows"])
+        found = excesses_in(json.loads(path.read_bytes())["rows"])
     except FileNotFoundError:
         return replace(NOT_RUN, measured=f"not measured; supple bench kernels --json {path} does it")
     except (ValueError, KeyError, TypeError):
-        return replace(NOT_RUN, measured=f"{path} is damaged; supple bench kernels --json {path} writes it anew")
-    if not excesses:
+        return replace(NOT_RUN, measured=f"{path} is damaged; supple bench kernels --json {path} writes it again")
+    if not found:
         return replace(NOT_RUN, measured=f"{path} has no case of 2^16 values or more, forward and backward")
-    found = {
-        one.case: replace(NOT_RUN, verdict=one.verdict, n=one.turns, chance=float(one.verdict == "not decided"))
-        for one in excesses
-    }
-    worst = max(excesses, key=lambda excess: excess.middle)
-    num_holding = sum(excess.verdict == "holds" for excess in excesses)
+    worst = max(found, key=lambda case: found[case][0])
+    parts = {case: part for case, (_, part) in found.items()}
+    num_holding = sum(part.verdict == "holds" for part in parts.values())
     return replace(
-        in_at_least(len(found), found),
-        measured=f"holds in {num_holding} of {len(excesses)} cases (each?); AID minus ReLU and Dropout in times of "
-        f"F.relu: {worst.middle:.2f} at most, in {worst.case}",
-        interval=(worst.low, worst.high),
+        in_at_least(len(parts), {case: replace(part, interval=None) for case, part in parts.items()}),
+        measured=f"holds in {num_holding} of {len(parts)} cases (each?); AID minus ReLU and Dropout in times of "
+        f"F.relu: {found[worst][0]:.2f} at most, in {worst}",
+        interval=parts[worst].interval,
     )
 
 
-def excesses_in(rows: list[dict[str, Any]]) -> list[Excess]:
-    """Every AID of every large case that goes both ways: its ratio to F.relu minus 1, for the ReLU, minus Dropout's."""
+def excesses_in(rows: list[dict[str, Any]]) -> dict[str, tuple[float, Finding]]:
+    """How much longer each AID of each large case takes than ReLU and Dropout together, in times of F.relu.
+
+    AID at most as slow holds if all of the interval, between the quartiles, says so, and fails if none of it does.
+    """
     dropouts = {row["case"]: row for row in rows if row["candidate"] == "F.dropout"}
-    return [
-        Excess(
-            case=f"{aid['case']}, {aid['candidate']}",
-            middle=aid["ratio"] - 1.0 - dropout["ratio"],
-            low=aid["ratio_quartiles"][0] - 1.0 - dropout["ratio_quartiles"][1],
-            high=aid["ratio_quartiles"][1] - 1.0 - dropout["ratio_quartiles"][0],
-            turns=aid["turns"],
-        )
-        for aid in rows
-        if aid["candidate"].startswith("AID") and aid["case"] in dropouts and counts(aid["case"])
-        for dropout in [dropouts[aid["case"]]]
-    ]
+    found = {}
+    for aid in rows:
+        if aid["candidate"].startswith("AID") and (dropout := dropouts.get(aid["case"])) and counts(aid["case"]):
+            low = aid["ratio_quartiles"][0] - 1.0 - dropout["ratio_quartiles"][1]
+            high = aid["ratio_quartiles"][1] - 1.0 - dropout["ratio_quartiles"][0]
+            verdict: Verdict = "holds" if high <= 0.0 else "fails" if low > 0.0 else "not decided"
+            part = replace(NOT_RUN, verdict=verdict, n=aid["turns"], interval=(low, high))
+            part = replace(part, chance=float(verdict == "not decided"))
+            found[f"{aid['case']}, {aid['candidate']}"] = aid["ratio"] - 1.0 - dropout["ratio"], part
+    return found
 
 
 def counts(case: str) -> bool:

@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
 from supple.methods import (
+    Method,
     UseAID,
     UseAIDGauss,
     UseAIDMean,
@@ -27,7 +28,6 @@ from supple.methods import (
     UseRReLU,
     Vanilla,
 )
-from supple.methods.base import Method
 from supple_lab.codec import decode
 from supple_lab.data.base import Dataset
 from supple_lab.data.cifar import CIFAR10, CIFAR100
@@ -175,7 +175,7 @@ class Arm:
         ]
 
     def chosen(self) -> list[Setting]:
-        """The setting of each entry that was chosen; at smoke scale, where nothing is, one of the middle."""
+        """The setting of each entry that was chosen; at smoke scale, which chooses nothing, one of the middle."""
         if self.scale == "smoke":
             grid = self.grid()
             return [settings_of(entry, grid)[1] for entry in self.protocol.entries]

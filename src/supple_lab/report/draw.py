@@ -13,7 +13,7 @@ from matplotlib.colors import Normalize, to_hex
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import Locator, LogLocator, MaxNLocator, SymmetricalLogLocator
+from matplotlib.ticker import MaxNLocator, SymmetricalLogLocator
 
 from supple_lab.report.colours import MARKERS, Look, Marker
 from supple_lab.report.figure import (
@@ -79,14 +79,11 @@ def draw_(canvas: Canvas, panel: AnyPanel, looks: Looks) -> None:
 def _frame_(canvas: Canvas, panel: Panel | Bars | Distribution) -> None:
     """Ranges that hold all that is drawn, round ticks and a quiet grid."""
     scale: Scale = "linear" if isinstance(panel, Bars) else panel.y_scale
-    # Asinh is linear around zero and logarithmic far from it. The page's script knows these three scales.
-    canvas.set_yscale("asinh" if scale == "symlog" else scale)
-    if isinstance(panel, Panel):
-        canvas.set_xscale("asinh" if panel.x_scale == "symlog" else panel.x_scale)
+    canvas.set_yscale("asinh" if scale == "symlog" else scale)  # linear around zero and logarithmic far from it
     canvas.margins(x=EDGE, y=MARGIN)
     canvas.autoscale_view()
     low, high = canvas.dataLim.intervaly
-    if low and math.isclose(low, high) and scale != "log":
+    if low and math.isclose(low, high):
         canvas.set_ylim(*sorted((0.0, 2 * low)))  # half way up from zero: an accuracy's axis stays above it
     given = panel.y_range or ((0.0, 1.0) if panel.is_empty and scale == "linear" else None)
     if given:
@@ -101,7 +98,12 @@ def _frame_(canvas: Canvas, panel: Panel | Bars | Distribution) -> None:
         is_long = len(panel.positions) > MAX_LEVEL_X_NAMES or sum(map(len, panel.positions)) > MAX_LEVEL_LETTERS
         named: Any = aslant if is_long else {}
         canvas.set_xticks(range(len(panel.positions)), labels=panel.positions, **named)
-    canvas.yaxis.set_major_locator(_locator(scale, canvas.get_ylim()))
+    if scale == "linear" or max(map(abs, canvas.get_ylim())) < 10:
+        canvas.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        locator = SymmetricalLogLocator(base=10, linthresh=1.0)
+        locator.set_params(numticks=6)
+        canvas.yaxis.set_major_locator(locator)
     for axis in (canvas.yaxis, *([canvas.xaxis] if isinstance(panel, Panel) else [])):
         axis.set_major_formatter(lambda value, _: minus(f"{value:g}"))
     canvas.minorticks_off()
@@ -110,28 +112,13 @@ def _frame_(canvas: Canvas, panel: Panel | Bars | Distribution) -> None:
     canvas.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _locator(scale: Scale, ends: Range) -> Locator:
-    largest = max(map(abs, ends))
-    if scale == "linear" or (scale == "symlog" and largest < 10):
-        return MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
-    if scale == "symlog":
-        locator = SymmetricalLogLocator(base=10, linthresh=1.0)
-        locator.set_params(numticks=6)
-        return locator
-    # Within two decades the powers of ten alone would leave the axis bare.
-    return LogLocator(subs=(1.0,) if largest >= 100 * min(ends) else (1.0, 2.0, 5.0), numticks=6)
-
-
 def _set_x_ticks_(canvas: Canvas, panel: Panel) -> None:
     """Mark round numbers, and the first position if there is room: stages are counted from 1."""
     low, high = canvas.dataLim.intervalx
     if not panel.curves or not math.isfinite(high - low):
         return
     if low == high:
-        canvas.set_xlim(*((low / 2, low * 2) if panel.x_scale == "log" else (low - 0.5, low + 0.5)))
-    if panel.x_scale != "linear":
-        canvas.xaxis.set_major_locator(_locator(panel.x_scale, (low, high)))
-        return
+        canvas.set_xlim(low - 0.5, low + 0.5)
     number = int(np.clip(_width(canvas) / 28, 3, 8))
     counted = all(np.equal(np.mod(curve.x, 1.0), 0.0).all() for curve in panel.curves)
     locator = MaxNLocator(number, integer=counted or high - low >= number, steps=[1, 2, 5, 10], min_n_ticks=1)
@@ -177,25 +164,16 @@ def _draw_curves_(canvas: Canvas, panel: Panel, looks: Looks) -> None:
     for curve in panel.curves:
         look, entry = looks[key_of(curve)], list(looks).index(key_of(curve))
         order = 4 if look.stands_out else 3
-        if curve.has_band and curve.dots:
-            bars = canvas.vlines(curve.x, curve.low, curve.high, color=look.light, linewidth=1.4)
-            bars.set(zorder=order - 1, gid=f"band-{entry}")
-        elif curve.has_band:
+        if curve.has_band:
             band = canvas.fill_between(curve.x, curve.low, curve.high, color=look.light, alpha=strength, linewidth=0)
             band.set(zorder=order - 1, gid=f"band-{entry}")
         line = line_of(look, label=curve.label)
         line.set_data(curve.x, curve.middle)
-        line.set(zorder=order, gid=f"curve-{entry}", markevery=marked_positions(curve))
-        if curve.dots:
-            line.set(linestyle="none", markevery=None)
+        number = len(curve.x)  # first and last carry a marker
+        marked = np.unique(np.linspace(0, number - 1, min(number, NUM_MARKERS)).round().astype(int)).tolist()
+        line.set(zorder=order, gid=f"curve-{entry}", markevery=marked)
         canvas.add_line(line)
     _frame_(canvas, panel)
-
-
-def marked_positions(curve: Line) -> list[int]:
-    """Return evenly spread positions that carry a marker, first and last among them."""
-    number = len(curve.x)
-    return np.unique(np.linspace(0, number - 1, min(number, NUM_MARKERS)).round().astype(int)).tolist()
 
 
 def line_of(look: Look, *, label: str) -> Line2D:
@@ -263,7 +241,7 @@ class Violin:
         return float(max([*self.half_widths[::2][inside], 0.1 * self.half_widths.max(initial=0.0)]))
 
 
-FORWARD: dict[Scale, Callable[[np.ndarray], np.ndarray]] = {"linear": np.asarray, "log": np.log, "symlog": np.arcsinh}
+FORWARD: dict[Scale, Callable[[np.ndarray], np.ndarray]] = {"linear": np.asarray, "symlog": np.arcsinh}
 
 
 def violins(panel: Distribution) -> list[Violin]:

@@ -10,14 +10,13 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from supple_lab.report.colours import Look, look_of_repeat
-from supple_lab.results.intervals import SEED, bootstrap_interval, bootstrap_intervals, mean_and_std, mean_interval
+from supple_lab.results.intervals import SEED, bootstrap_interval, bootstrap_intervals, mean_and_std
 
-Scale = Literal["linear", "log", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
-Band = Literal["range", "deviation", "interval"]  # lowest to highest seed, one standard deviation, 95% of the mean
+Scale = Literal["linear", "symlog"]  # symlog: linear around zero, logarithmic far from it on both sides
+Band = Literal["range", "deviation"]  # lowest to highest seed, one standard deviation
 BANDS: dict[Band, tuple[str, str, str]] = {  # the band in words, and its edges
     "range": ("lowest to highest", "lowest", "highest"),
     "deviation": ("± one std", "mean − std", "mean + std"),
-    "interval": ("95% interval", "95% from", "95% to"),
 }
 Range = tuple[float, float]
 NOTHING_YET = "no finished runs yet"  # what an empty panel says
@@ -32,11 +31,10 @@ class Estimate:
     method: str  # decides the colour, the same everywhere
     label: str
     x: np.ndarray  # (positions,)
-    middle: np.ndarray  # (positions,); not finite where there is no value, and the line breaks there
+    middle: np.ndarray  # (positions,); not finite if there is no value, and the line breaks there
     low: np.ndarray
     high: np.ndarray
     n: int  # how many runs stand behind it
-    dots: bool = False  # markers with error bars in place of a line with a band
     statistic: str = "mean"  # what the line is
     band_words: str = "± one std"  # what the band is
     edges: tuple[str, str] = ("mean − std", "mean + std")  # what low and high are
@@ -54,9 +52,8 @@ class Curve:
     method: str  # decides the colour, the same everywhere
     label: str
     x: np.ndarray  # (positions,)
-    values: np.ndarray  # (seeds, positions); not finite where a seed has no value, and the line breaks there
+    values: np.ndarray  # (seeds, positions); not finite if a seed has no value, and the line breaks there
     band: Band = "range"
-    dots: bool = False  # markers with error bars in place of a line with a band
 
     @property
     def n(self) -> int:
@@ -100,15 +97,12 @@ class Curve:
         whole = self._whole
         if self.band == "range" or self.n < 2:
             return whole.min(axis=0), whole.max(axis=0)
-        if self.band == "deviation":
-            reach = whole.std(axis=0, ddof=1)
-            return self.middle - reach, self.middle + reach
-        low, high = np.array([mean_interval(column) for column in whole.T]).reshape(-1, 2).T
-        return low, high
+        reach = whole.std(axis=0, ddof=1)
+        return self.middle - reach, self.middle + reach
 
     @cached_property
     def _whole(self) -> np.ndarray:
-        # A mean over the seeds that happened to survive would flatter the method: no value where one is missing.
+        # A mean over the seeds that happened to survive would flatter the method: no value if one is missing.
         return np.where(np.isfinite(self.values).all(axis=0), self.values, np.nan)
 
 
@@ -147,7 +141,6 @@ class Panel(_PanelWithAxes):
     """Curves on one set of axes."""
 
     curves: tuple[Line, ...]
-    x_scale: Scale = "linear"
     y_scale: Scale = "linear"
 
     @property
@@ -202,6 +195,7 @@ class HeatMap:
     """A mean over seeds in each cell of a grid, as colour and as text."""
 
     nothing: ClassVar[str] = NOTHING_YET
+    decimals: ClassVar[int] = 3
     entries: ClassVar[tuple[Line, ...]] = ()
 
     title: str
@@ -209,10 +203,9 @@ class HeatMap:
     y_label: str
     columns: tuple[str, ...]
     rows: tuple[str, ...]  # from top to bottom
-    samples: tuple[tuple[np.ndarray, ...], ...]  # rows of cells, each (seeds,); not finite where a seed has no value
+    samples: tuple[tuple[np.ndarray, ...], ...]  # rows of cells, each (seeds,); not finite if a seed has no value
     reference: Level | None = None  # marked on the colour bar; cells above it are bold
     value_label: str = ""  # of the colour bar
-    decimals: int = 3
 
     @property
     def is_empty(self) -> bool:
@@ -220,7 +213,7 @@ class HeatMap:
 
     @property
     def values(self) -> np.ndarray:
-        """The means: (rows, columns); not finite where no run has ended or one has no value."""
+        """The means: (rows, columns); not finite if no run has ended or one has no value."""
         return self._numbers[..., 0]
 
     @property

@@ -64,7 +64,7 @@ def cards_in(folder: Path) -> list[Card]:
         try:
             cards.append(Card(**json.loads(path.read_bytes())))
         except (ValueError, TypeError, KeyError, RecursionError):
-            continue  # written by another version: its own report makes it anew
+            continue  # written by another version: that report replaces it
     return cards
 
 

@@ -15,7 +15,6 @@
     const text = decimals === null ? String(Number(value.toPrecision(4))) : value.toFixed(decimals);
     return text.replace(/^-/, "−");
   };
-  const placeOn = { linear: (x) => x, log: Math.log, symlog: Math.asinh }; // as matplotlib draws them
 
   for (const figure of document.querySelectorAll("figure")) {
     const buttons = [...figure.querySelectorAll(".legend button")];
@@ -50,8 +49,7 @@
   function watch(plot, panel, buttons, isShown) {
     const drawn = [...plot.querySelectorAll(".axes")]; // for a desktop and for a phone; one of them is shown
     const shownAxes = () => drawn.find((axes) => axes.getClientRects().length) || drawn[0];
-    const place = placeOn[panel.scale];
-    const [left, right] = panel.range.map(place);
+    const [left, right] = panel.range;
     const tip = element("div", "tip");
     const cursor = element("div", "cursor");
     let position = null;
@@ -75,7 +73,7 @@
     function showAt(x) {
       position = x;
       const [from, top, width, height] = panel.boxes[drawn.indexOf(shownAxes())];
-      const percent = from + (width * (place(x) - left)) / (right - left);
+      const percent = from + (width * (x - left)) / (right - left);
       cursor.style.cssText = `left: ${percent}%; top: ${top}%; height: ${height}%`;
       cursor.hidden = false;
       tip.replaceChildren(values(x));
@@ -128,7 +126,7 @@
       const [from, , width] = panel.boxes[drawn.indexOf(shownAxes())];
       const box = plot.getBoundingClientRect();
       const at = left + (((100 * (event.clientX - box.left)) / box.width - from) / width) * (right - left);
-      const far = (x) => Math.abs(place(x) - at);
+      const far = (x) => Math.abs(x - at);
       const all = positions();
       if (all.length) showAt(all.reduce((best, other) => (far(other) < far(best) ? other : best)));
     };

@@ -59,7 +59,6 @@ def values_of(panel: AnyPanel, looks: Looks, *, x_range: Range, y_range: Range) 
             "place": heading + ":" * ("," in heading),  # before a number: "stage 7", "stage, means of 8: 200"
             "decimals": decimals,
             "range": x_range,
-            "scale": panel.x_scale if isinstance(panel, Panel) else "linear",
             "names": names,
             "curves": [_line_data(line, list(looks).index(key_of(line)), decimals) for line in ordered],
         },

@@ -78,7 +78,7 @@ def picture(figure: Figure) -> Picture:
     looks = legend_of(figure)
     num_columns = max(1, min(len(figure.panels), figure.columns))
     num_rows = max(1, math.ceil(len(figure.panels) / num_columns))
-    curves = all(isinstance(panel, Panel) and not any(curve.dots for curve in panel.curves) for panel in figure.panels)
+    curves = all(isinstance(panel, Panel) for panel in figure.panels)
     direct = curves and len(figure.panels) <= 1 and len(looks) <= MAX_DIRECT_LABELS
     width, height = SINGLE_SIZE if len(figure.panels) < 2 else (num_columns * PANEL_SIZE[0], num_rows * PANEL_SIZE[1])
     # As many names as fit side by side, or as few as need no more rows.

@@ -126,7 +126,7 @@ def _most_used(names: Iterable[str]) -> str:
 
 
 def precision_of(run: RunResult) -> str:
-    """What the run's matrix products were rounded to; empty if neither it nor its device tells."""
+    """What the run's matrix products were rounded to; empty if neither it nor its device says so."""
     if named := run.facts.get("precision"):
         return str(named)
     if run.device or run.spec.precision != "default":  # runs of older versions do not say it

@@ -14,7 +14,7 @@ from supple_lab.results.results import Results, RunResult, dataset_of
 from supple_lab.results.select import distinctions
 
 Json = dict[str, Any]
-STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one anew for each value
+STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # json.dumps makes one for each value
 
 
 @dataclass(frozen=True, kw_only=True)

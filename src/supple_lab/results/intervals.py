@@ -7,6 +7,8 @@ import numpy as np
 from scipy import special
 
 SEED = 0  # of the resamples that tables and pages show: the same values have the same interval everywhere
+NUM_RESAMPLES = 10_000
+ENDS = (1.0 - 0.95) / 2.0, (1.0 + 0.95) / 2.0  # shares of resamples below the ends of a 95% interval
 POSITIONS_AT_ONCE = 256  # 20 MB of resampled means
 
 
@@ -15,7 +17,7 @@ def mean_and_std(values: np.ndarray) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
 
 
-def mean_interval(values: np.ndarray, *, confidence: float = 0.95) -> tuple[float, float] | None:
+def mean_interval(values: np.ndarray) -> tuple[float, float] | None:
     """Student's t interval of the mean over seeds; None for a single seed, which has no spread.
 
     Not a bootstrap: over two or three seeds its percentile interval is no wider than their range, which covers the mean
@@ -24,13 +26,11 @@ def mean_interval(values: np.ndarray, *, confidence: float = 0.95) -> tuple[floa
     if len(values) < 2:
         return None
     mean, std = mean_and_std(values)
-    reach = float(special.stdtrit(len(values) - 1, (1.0 + confidence) / 2.0)) * std / math.sqrt(len(values))
+    reach = float(special.stdtrit(len(values) - 1, ENDS[1])) * std / math.sqrt(len(values))
     return mean - reach, mean + reach
 
 
-def bootstrap_interval(
-    values: np.ndarray, generator: np.random.Generator, *, confidence: float = 0.95, num_resamples: int = 10_000
-) -> tuple[float, float] | None:
+def bootstrap_interval(values: np.ndarray, generator: np.random.Generator) -> tuple[float, float] | None:
     """Percentile bootstrap interval of the mean over seeds, as papers of the field print it; None for a single seed.
 
     Too narrow over few seeds (see mean_interval), so that no verdict on a mean rests on it; the one on Atari's IQM
@@ -38,28 +38,25 @@ def bootstrap_interval(
     """
     if len(values) < 2:
         return None
-    drawn = generator.integers(len(values), size=(num_resamples, len(values)))
-    return percentile_interval(np.asarray(values)[drawn].mean(axis=1), confidence)
+    drawn = generator.integers(len(values), size=(NUM_RESAMPLES, len(values)))
+    return percentile_interval(np.asarray(values)[drawn].mean(axis=1))
 
 
-def bootstrap_intervals(
-    values: np.ndarray, generator: np.random.Generator, *, confidence: float = 0.95, num_resamples: int = 10_000
-) -> tuple[np.ndarray, np.ndarray]:
+def bootstrap_intervals(values: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Both ends of bootstrap_interval at each position of (seeds, positions); the same seeds are drawn at all."""
     number = len(values)
-    drawn = generator.integers(number, size=(num_resamples, number))
-    places = drawn + number * np.arange(num_resamples)[:, None]  # of each draw in a table of resamples by seeds
-    shares = np.bincount(places.ravel(), minlength=num_resamples * number).reshape(num_resamples, number) / number
+    drawn = generator.integers(number, size=(NUM_RESAMPLES, number))
+    places = drawn + number * np.arange(NUM_RESAMPLES)[:, None]  # of each draw in a table of resamples by seeds
+    shares = np.bincount(places.ravel(), minlength=NUM_RESAMPLES * number).reshape(NUM_RESAMPLES, number) / number
     parts = np.split(values, range(POSITIONS_AT_ONCE, values.shape[1], POSITIONS_AT_ONCE), axis=1)
-    ends = [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0]
     # A row a position: quantiles of rows take less than half the time that those of columns do.
-    low, high = np.concatenate([np.quantile(part.T @ shares.T, ends, axis=1) for part in parts], axis=1)
+    low, high = np.concatenate([np.quantile(part.T @ shares.T, ENDS, axis=1) for part in parts], axis=1)
     return low, high
 
 
-def percentile_interval(resampled: np.ndarray, confidence: float) -> tuple[float, float]:
+def percentile_interval(resampled: np.ndarray) -> tuple[float, float]:
     """The middle part of a statistic over resamples."""
-    low, high = np.quantile(resampled, [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0])
+    low, high = np.quantile(resampled, ENDS)
     return float(low), float(high)
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from supple_lab import registry
 from supple_lab.data.slice import Slice
 from supple_lab.files import StorageError, WrongContent
 from supple_lab.rl.dqn_problem import DQN
@@ -109,8 +108,6 @@ def field_of(spec: RunSpec, name: str) -> Any:
     if name in FIELDS:
         return FIELDS[name](spec)
     part, *rest = name.split(".")
-    if part not in ("problem", "model", "method", "optimizer") or not rest:
-        raise LookupError(registry.no_such("field", name, [*FIELDS, "method.FIELD", "model.FIELD", "problem.FIELD"]))
     return reduce(lambda value, inner: getattr(value, inner, None), rest, getattr(spec, part))
 
 
@@ -249,9 +246,6 @@ class Results:
         """Names of the methods there is anything to draw of, in the order the study named them."""
         return [name for name, results in self.group_by("method").items() if results.drawn]
 
-    def of_method(self, name: str) -> "Results":
-        return self.where(method=name)
-
     def where(self, accept: Callable[[RunSpec], bool] | None = None, /, **conditions: Hashable) -> "Results":
         """The runs whose spec the function accepts and whose named fields have the given values."""
 
@@ -276,7 +270,7 @@ class Results:
         return np.array([*stages, stages[-1] + 1] if cut_off else stages)
 
     def matrix(self, metric: str) -> np.ndarray:
-        """Drawn runs by stages; not a number where a run has no value, as in the last column for one that diverged."""
+        """Drawn runs by stages; not a number if a run has no value, as in the last column for one that diverged."""
         stages = self.stages(metric).tolist()
         rows = [
             [values.get(stage, np.nan) for stage in stages] for values in (run.by_stage(metric) for run in self.drawn)

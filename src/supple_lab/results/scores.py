@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from supple_lab import registry
-from supple_lab.results.intervals import percentile_interval
+from supple_lab.results.intervals import NUM_RESAMPLES, percentile_interval
 from supple_lab.rl.games import GAMES
 
 LARGEST_DRAW = 4_000_000  # indices at once, so that 50,000 resamples of 85 scores take little memory
@@ -16,8 +15,6 @@ LARGEST_DRAW = 4_000_000  # indices at once, so that 50,000 resamples of 85 scor
 
 def human_normalised(scores: np.ndarray, game: str) -> np.ndarray:
     """0 for random play, 1 for the human's score."""
-    if game not in GAMES:
-        raise LookupError(registry.no_such("game", game, GAMES))
     random, human = GAMES[game]
     return (np.asarray(scores, dtype=float) - random) / (human - random)
 
@@ -40,10 +37,9 @@ def stratified_bootstrap(
     generator: np.random.Generator,
     *,
     statistic: Callable[[np.ndarray], np.ndarray] = iqm,
-    confidence: float = 0.95,
-    num_resamples: int = 10_000,
+    num_resamples: int = NUM_RESAMPLES,
 ) -> tuple[float, float] | None:
-    """Percentile interval of a statistic over all scores (games, seeds), the seeds drawn anew within each game.
+    """Percentile interval of a statistic over all scores (games, seeds), the seeds drawn again within each game.
 
     The games stay as they are: the interval says what other seeds would give, not other games. None for a single seed.
     """
@@ -56,4 +52,4 @@ def stratified_bootstrap(
     for part in np.array_split(np.empty(num_resamples), parts):
         drawn = generator.integers(num_seeds, size=(len(part), num_games, num_seeds))
         resampled.append(statistic(scores[games, drawn].reshape(len(part), -1)))
-    return percentile_interval(np.concatenate(resampled), confidence)
+    return percentile_interval(np.concatenate(resampled))

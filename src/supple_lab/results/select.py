@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,52 +55,41 @@ class Selection:
     num_compared: int  # fewer if some have not run as many seeds as others
     rule: Rule
     metric: str
-    selection_seeds: tuple[int, ...]
-    on_reported_seeds: bool
+    seeds: tuple[int, ...]  # that chose, and are reported
 
     def words(self) -> str:
         """The selection in a sentence, for the notes of a page."""
         if self.num_configurations < 2:
             return "one configuration was run; nothing was selected."
-        held = REPORTED_SEEDS if self.on_reported_seeds else "other seeds than those reported"
         of = "1 configuration" if self.num_compared == 1 else f"{self.num_compared} configurations"
         left = self.num_configurations - self.num_compared
         have, were = ("has", "was") if left == 1 else ("have", "were")
         unready = f" ({left} more {have} fewer finished runs and {were} not compared)" if left else ""
         return (
             f"{self.settings or 'no configuration'}: the best of {of}{unready} by "
-            f"{in_words(self.metric)} at {RULES[self.rule]}, selected on {held} (n = {len(self.selection_seeds)})."
+            f"{in_words(self.metric)} at {RULES[self.rule]}, selected on {REPORTED_SEEDS} (n = {len(self.seeds)})."
         )
 
 
-def select(
-    results: Results, metric: str, *, rule: Rule = "final", selection_seeds: Collection[int] | None = None
-) -> Selection:
-    """The best configuration of one method on one problem.
+def select(results: Results, metric: str, *, rule: Rule = "final") -> Selection:
+    """The best configuration of one method on one problem, by the very seeds that are reported.
 
-    With selection_seeds, those seeds choose and all others are reported; without, all seeds do both. Only the
-    configurations with the most ended runs are compared; one with a diverged run comes last.
+    Only the configurations with the most ended runs are compared; one with a diverged run comes last.
     """
     configurations = _configurations(results)
-    choosing = [
-        runs if selection_seeds is None else runs.where(lambda spec: spec.seed in selection_seeds)
-        for runs in configurations
-    ]
-    most = max((len(runs.ended) for runs in choosing), default=0)
-    scores = {i: _score(runs, metric, rule) for i, runs in enumerate(choosing) if len(runs.ended) == most > 0}
+    most = max((len(runs.ended) for runs in configurations), default=0)
+    scores = {i: _score(runs, metric, rule) for i, runs in enumerate(configurations) if len(runs.ended) == most > 0}
     best = max(scores, key=lambda place: scores[place]) if scores else None
-    chosen = configurations[best] if best is not None else Results(())
     settings = _distinctions([settings_of(runs.runs[0].spec) for runs in configurations])
     return Selection(
-        chosen=chosen if selection_seeds is None else chosen.where(lambda spec: spec.seed not in selection_seeds),
+        chosen=configurations[best] if best is not None else Results(()),
         settings=settings[best] if best is not None else "",
         score=scores[best] if best is not None else math.nan,
         num_configurations=len(configurations),
         num_compared=len(scores),
         rule=rule,
         metric=metric,
-        selection_seeds=tuple(sorted({run.spec.seed for runs in choosing for run in runs.ended})),
-        on_reported_seeds=selection_seeds is None,
+        seeds=tuple(sorted({run.spec.seed for runs in configurations for run in runs.ended})),
     )
 
 

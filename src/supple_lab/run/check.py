@@ -12,9 +12,7 @@ from torch import nn
 from supple.activations import draws
 from supple.attach import period_of
 from supple.layers import AID, DropReLU, IntervalDropout, ReLUDropout
-from supple.methods.base import Method
-from supple.methods.chain import Chain
-from supple.methods.full_reset import FullReset
+from supple.methods import Chain, FullReset, Method
 from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits
 from supple_lab.models.base import Model
@@ -281,24 +279,6 @@ def remarks_on(problem: DQN, method: Method) -> list[str]:
             f"{problem.num_iterations * problem.steps_per_iteration:,}: nothing is learned. Choose a smaller "
             "--num-random-steps or a longer run."
         )
-    if problem.evaluation_steps > problem.steps_per_iteration:
-        found.append(
-            f"an iteration of {problem.steps_per_iteration:,} steps is followed by an evaluation of "
-            f"{problem.evaluation_steps:,}. Choose a smaller --evaluation-steps to save time."
-        )
-    game = innermost(problem.game)
-    if isinstance(game, Atari):  # segments and evaluations end with a game
-        most, shorter = game.rules.max_steps, []
-        segment = min(problem.steps_per_segment, problem.steps_per_iteration)
-        if problem.evaluation_steps < most:
-            shorter.append(f"an evaluation ({problem.evaluation_steps:,})")
-        if segment < min(most, DQN.steps_per_segment):  # the default's games outlast it, too
-            shorter.append(f"a segment of training ({segment:,})")
-        if shorter:
-            found.append(
-                f"a game may last {most:,} steps, more than {' and '.join(shorter)}, and is played to its end. "
-                "Choose a smaller --game.max-steps to bound what that takes."
-            )
     return found
 
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from supple.attach import Plasticity
 from supple.layers import give_widths_
 from supple.learner import Learner
-from supple.methods.base import Method
-from supple.methods.chain import Chain
+from supple.methods import Chain, Method
 from supple.random import kept_default_generators
 from supple_lab.data.base import Splits
 from supple_lab.models.base import Model

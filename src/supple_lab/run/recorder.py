@@ -29,9 +29,9 @@ class TrackerMissing(Exception):
 
 
 class Tracker(ABC):
-    """Told each record of one run once, from the first on.
+    """Receives each record of one run once, from the first on.
 
-    A run that is continued gets a new tracker, which is told again what the run still stands on: what an earlier one
+    A run that is continued gets a new tracker, which receives again what the run still stands on: what an earlier one
     left of the run is out of date, and the new one begins by replacing it.
     """
 
@@ -39,11 +39,11 @@ class Tracker(ABC):
 
     @abstractmethod
     def __init__(self, folder: Path, spec: Mapping[str, Any]) -> None:
-        """Begin anew for the run of that spec; files of the tracker's own go into a folder of its own below."""
+        """Begin for the run of that spec; files of the tracker's own go into a folder of its own below."""
 
     @classmethod  # noqa: B027
     def check_installed(cls) -> None:
-        """Raise TrackerMissing where a package that the tracker needs is not there."""
+        """Raise TrackerMissing if a package that the tracker needs is missing."""
 
     @abstractmethod
     def record(self, kind: Kind, values: Mapping[str, float]) -> None:
@@ -51,10 +51,10 @@ class Tracker(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Nothing more will come; what was told must last."""
+        """Nothing more will come; what was received must last."""
 
 
-SECONDS_BETWEEN_FLUSHES = 10  # onlookers are no more patient; the package's own 120 are for many small values
+SECONDS_BETWEEN_FLUSHES = 10  # the package's own 120 are for many small values
 PLACES = ("stage", "epoch")  # values that say where a record stands; the step does
 
 
@@ -106,7 +106,7 @@ class Tracking:
         return {"notes": self._notes} if self._notes else {}
 
     def begin(self) -> None:
-        """Start the trackers, and tell them what the run stands on."""
+        """Start the trackers, and pass them what the run stands on."""
         self.close()
         for name in self._names:
             with self._survived(name):
@@ -117,7 +117,7 @@ class Tracking:
             self.record(kind, record)
 
     def record(self, kind: Kind, values: Mapping[str, float | None]) -> None:
-        """Tell every tracker what has a value."""
+        """Pass every tracker what has a value."""
         known = {name: value for name, value in values.items() if value is not None}
         for name, tracker in list(self._trackers.items()):
             with self._survived(name):
@@ -140,8 +140,8 @@ class Tracking:
 
 def in_order(folder: RunFolder) -> list[tuple[Kind, Record]]:
     """The run's records as it made them: a stage's epochs, then its end."""
-    told: list[tuple[Kind, Record]] = [("epoch", record) for record in folder.epochs()]
-    told += [("stage", record) for record in folder.records()]
+    told: list[tuple[Kind, Record]] = [("epoch", record) for record in folder.epoch_log.read()]
+    told += [("stage", record) for record in folder.stage_log.read()]
     return sorted(told, key=lambda pair: pair[1]["stage"])
 
 

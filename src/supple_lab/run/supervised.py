@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from supple.attach import Plasticity
 from supple.metrics.base import Metric
@@ -42,12 +42,6 @@ class Cursor:
     num_seen: int = 0  # labels of the stage's whole epochs so far
     best_accuracy: float = -1.0  # on the test that the stage names, of its epochs so far
     best: dict[str, Tensor] = field(default_factory=dict)  # the network that had it
-
-    def keep_if_best(self, accuracy: float, model: nn.Module) -> None:
-        """Remember the network if none of the stage was better."""
-        if accuracy > self.best_accuracy:
-            self.best_accuracy = accuracy
-            self.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
     def next_epoch(self, num_labels: int) -> None:
         self.stage_sums += self.epoch_sums
@@ -89,9 +83,8 @@ class Progress:
         return (self._before[stage] + steps * (1 + self._subnetworks * share)) / self._before[-1]
 
 
-NUM_PROBED = (
-    2000  # labels of the stage that metrics see, one an image: enough for a rank of 2,000 units, all of random label's
-)
+# Labels of the stage that metrics see, one an image: enough for a rank of 2,000 units, all of random label's.
+NUM_PROBED = 2000
 
 
 def stage_end_values(
@@ -211,8 +204,9 @@ def train_stages(
             journal.note_not_captured("evaluation", evaluation.why_eager)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
             journal.write_progress(accuracy=values["online_accuracy"])
-            if stage.best_on is not None:
-                cursor.keep_if_best(values[f"{stage.best_on}_accuracy"], learner.model)
+            if stage.best_on is not None and (accuracy := values[f"{stage.best_on}_accuracy"]) > cursor.best_accuracy:
+                best = {name: tensor.detach().clone() for name, tensor in learner.model.state_dict().items()}
+                cursor.best_accuracy, cursor.best = accuracy, best
             cursor.next_epoch(stage.train.num_labels)
 
         if cursor.best:

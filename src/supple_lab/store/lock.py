@@ -22,7 +22,7 @@ NAME = "lock"
 SECONDS_BETWEEN_BEATS = 5.0
 SECONDS_TO_DEATH = 60.0  # 12 beats; as long as an NFS client may go on believing an old attribute (acregmax)
 SECONDS_BETWEEN_LOOKS = 1.0
-SECONDS_TO_TRY = 0.2  # onlookers hold a lock for an instant
+SECONDS_TO_TRY = 0.2  # other readers hold a lock for an instant
 
 Standing = Literal["free", "held", "unknown", "wrong"]  # unknown: the disk has no flock; wrong: no regular file
 

@@ -162,7 +162,7 @@ class RunFolder:
     def state(self) -> State:
         """How the run stands, by its status and by what is there.
 
-        A running run that nobody holds was interrupted; so was, in effect, one that ended and has lost records.
+        A running run that no process holds was interrupted; so was, in effect, one that ended and has lost records.
         """
         return read_run(self.path).state
 
@@ -186,12 +186,6 @@ class RunFolder:
             self.copy_out()
         except StorageError as error:
             print(f"note: {error}", file=sys.stderr)
-
-    def records(self) -> list[Record]:
-        return self.stage_log.read()
-
-    def epochs(self) -> list[Record]:
-        return self.epoch_log.read()
 
     def latest_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
         """The newest checkpoint of this run whose records are there; those after it are set aside."""

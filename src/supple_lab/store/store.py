@@ -77,7 +77,7 @@ class Store:
             with os.scandir(self.root / "runs") as found:
                 folders = sorted(item.path for item in found if item.is_dir())
             return [read_run(Path(folder)) for folder in folders]
-        except FileNotFoundError:  # somebody removed all runs at once
+        except FileNotFoundError:  # all runs were removed at once
             return []
 
 

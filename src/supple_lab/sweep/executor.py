@@ -37,13 +37,8 @@ class SweepOptions:
     retry_failed: bool = False  # whether runs that failed or diverged before are tried again
 
     @property
-    def has_limits(self) -> bool:
-        """Whether the run's process must be watched."""
-        return self.time_limit is not None or self.memory_limit is not None
-
-    @property
     def settled(self) -> tuple[State, ...]:
-        """States in which a run is left as it is, also where it came to be so after the sweep's start."""
+        """States in which a run is left as it is, also if it came to be so after the sweep's start."""
         return ("done",) if self.retry_failed else SETTLED
 
 
@@ -86,7 +81,7 @@ class Job:
 
 
 def answer_of(work: Callable[[], State]) -> dict[str, str]:
-    """How a run ended, or what kept it from being executed, as JSON for the driver.
+    """Return how a run ended, or what kept it from being executed, as JSON for the driver.
 
     A run that was interrupted ends this process: the driver takes it up again in one that nothing happened to.
     """
@@ -96,12 +91,12 @@ def answer_of(work: Callable[[], State]) -> dict[str, str]:
         return {"busy": str(busy)}
     except Interrupted as error:
         end_process(error)
-    except Exception as error:  # the driver tells it, under the run's name
+    except Exception as error:  # the driver prints it, under the run's name
         return {"error": str(error) or type(error).__name__}
 
 
 def state_in(answer: dict[str, Any]) -> State:
-    """The state that an answer tells of, or its error raised."""
+    """Return the state in an answer, or raise its error."""
     if "busy" in answer:
         raise RunIsBusy(answer["busy"])
     if "error" in answer:
@@ -118,7 +113,7 @@ def settle(future: Future[State], answer: dict[str, Any]) -> None:
 
 
 def num_cores() -> int:
-    """Cores that this process may use, if the system says it; else all."""
+    """Return the number of cores that this process may use, if the system says it; else of all."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -148,11 +143,11 @@ class Executor(ABC):
 
     @classmethod  # noqa: B027
     def check_installed(cls) -> None:
-        """Raise EngineMissing where a package that the engine needs is not there."""
+        """Raise EngineMissing if a package that the engine needs is missing."""
 
     @classmethod
     def default_jobs(cls, num_runs: int, *, device: str, options: SweepOptions) -> int:
-        """How many runs to have at work where the user does not say: here, as many as this machine has places."""
+        """Return how many runs go at once by default: here, as many as this machine has places."""
         places = torch.cuda.device_count() * options.per_gpu if device == "cuda" else num_cores()
         return max(1, min(places, num_runs))
 

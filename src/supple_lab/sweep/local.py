@@ -36,7 +36,7 @@ class Inline(Executor):
         future: Future[State] = Future()
         try:
             future.set_result(execute_here(spec, self))
-        except Exception as error:  # told by whoever asks the future, as with every other engine
+        except Exception as error:  # raised by the future, as with every other engine
             future.set_exception(error)
         return future
 
@@ -158,7 +158,7 @@ def execute_persistently(
 
 
 def own_bytes(pid: int) -> int:
-    """Memory that the process has for itself; 0 where it is gone or the system does not tell.
+    """Return the memory that the process has for itself; 0 if it is gone or the system does not say.
 
     Pages of files do not count: the system takes back those of a replay as it needs them.
     """
@@ -171,7 +171,7 @@ def own_bytes(pid: int) -> int:
 
 
 def fail(store: Store, spec: RunSpec, reason: str) -> State:
-    """Say of a run whose worker was ended that it failed, unless it had come to its end; a retry continues it."""
+    """Mark a run whose worker was ended as failed, unless it had come to its end; a retry continues it."""
     folder = store.folder(spec)
     with folder.held(spec):
         if (state := folder.state()) in SETTLED:
@@ -232,15 +232,12 @@ class Process(Executor):
                     raise RunError("the sweep was stopped; the run stays resumable.")
                 if not hasattr(self._own, "gpu"):
                     self._own.gpu = next(self._gpus)
-                worker = WatchedWorker(Job.of(self), environment=self._environment(self._own.gpu))
-                self._own.worker = worker
+                # By which a worker finds its GPU, and the service that it shares it by.
+                own = {} if self._own.gpu is None else {"CUDA_VISIBLE_DEVICES": self._own.gpu}
+                shared = {} if self._shared is None else self._shared.environment
+                self._own.worker = worker = WatchedWorker(Job.of(self), environment={**own, **shared})
                 self._workers.append(worker)
         return worker
-
-    def _environment(self, gpu: str | None) -> dict[str, str]:
-        """By which a worker finds its GPU, and the service that it shares it by."""
-        chosen = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
-        return {**chosen, **(self._shared.environment if self._shared is not None else {})}
 
 
 def visible_gpus() -> list[str]:

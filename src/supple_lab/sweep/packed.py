@@ -90,12 +90,12 @@ class Packed(Executor):
         except BrokenProcess as error:  # no thread of this process can go on
             self._broken = f"{error} The runs stay resumable: the same command, in a new process, continues them."
             future.set_exception(RunError(self._broken))
-        except BaseException as error:  # told by whoever asks the future; an exit would end the thread and tell nobody
+        except BaseException as error:  # raised by the future; an exit would end the thread unseen
             future.set_exception(error)
 
 
 def own_stream(device: str) -> AbstractContextManager[object]:
-    """This thread's stream of the GPU, where runs compute on one; the first run of the thread makes it."""
+    """Return this thread's stream, if runs compute on a GPU; the first run of the thread makes it."""
     if device != "cuda":
         return nullcontext()
     if not hasattr(OWN, "stream"):

@@ -1,7 +1,7 @@
 """Ray: runs as tasks of a Ray cluster, a running one or one started for the purpose.
 
-Ray ends a process whose cluster is lost, so it is spoken to by a process of its own (`ray_agent`). Where that one dies,
-what it had not finished is given to a new one, which finds or starts a cluster again.
+Ray ends a process whose cluster is lost, so a process of its own speaks to it (`ray_agent`). If that one dies, what it
+had not finished is given to a new one, which finds or starts a cluster again.
 """
 
 import json
@@ -25,7 +25,7 @@ SECONDS_TO_JOIN = 30  # for the cluster at an address to answer
 SECONDS_TO_START = 180  # for one to start, or for a lost one to come back
 OUT_OF_TIME = -getattr(signal, "SIGALRM", 0)  # exit code of an agent that its alarm ended
 SECONDS_TO_END = 20.0  # for an agent to shut its cluster down
-SECONDS_WITHOUT_HEAD = 15  # that a cluster of our own lives on; Ray's 60 are for heads that somebody restarts
+SECONDS_WITHOUT_HEAD = 15  # that a cluster of our own lives on; Ray's 60 are for heads that are restarted
 
 
 class Ray(Executor):
@@ -40,8 +40,8 @@ class Ray(Executor):
         self._waiting: dict[str, tuple[RunSpec, Future[State]]] = {}
         self._stopping = False
         self._num_lost = 0
-        self._why_not = ""  # where there is no cluster to begin with
-        self._connected = threading.Event()  # set in that case too
+        self._why_not = ""  # if there is no cluster to begin with
+        self._connected = threading.Event()  # set then, too
         self._start_agent(SECONDS_TO_JOIN if self.options.address else SECONDS_TO_START)
         self._connected.wait()
         if self._why_not:

@@ -22,7 +22,7 @@ WATCH = f'cat > /dev/null; echo quit -t 5 | {DAEMON} > /dev/null 2>&1; rm -rf "$
 
 
 class SharedGPU:
-    """The service, of our own where nobody else started one; processes with this environment take part in it."""
+    """The service, started here if there is none; processes with this environment take part in it."""
 
     def __init__(self) -> None:
         self.environment: dict[str, str] = {}
@@ -30,7 +30,7 @@ class SharedGPU:
         if PIPES in os.environ or Path(DEFAULT_PIPES, "control").exists():
             return  # this machine has such a service, or this process was told of one
         if shutil.which(DAEMON) is None:
-            tell(f"{DAEMON} was not found")
+            print_slower(f"{DAEMON} was not found")
             return
         self._start(tempfile.mkdtemp(prefix="supple-mps-"))
 
@@ -39,7 +39,7 @@ class SharedGPU:
         try:
             subprocess.run([DAEMON, "-d"], env=self._daemons, check=True, capture_output=True, timeout=SECONDS_TO_START)
         except (OSError, subprocess.SubprocessError) as error:
-            tell(f"{DAEMON} did not start ({error})")
+            print_slower(f"{DAEMON} did not start ({error})")
             shutil.rmtree(folder, ignore_errors=True)
             self.environment = {}
             return
@@ -63,6 +63,6 @@ class SharedGPU:
         return {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | self.environment
 
 
-def tell(reason: str) -> None:
-    """That runs will be slower."""
+def print_slower(reason: str) -> None:
+    """Print that runs will be slower."""
     print(f"note: {reason}: processes on a GPU take turns. `--engine packed` shares it without.", file=sys.stderr)

@@ -15,7 +15,7 @@ from supple_lab.sweep.executor import EngineMissing, Executor, Job, RunError, Sw
 
 SECONDS_BETWEEN_LOOKS = 2.0  # at the files in which jobs leave their answers
 MAX_TIMES_OUT_OF_TIME = 1000  # a job out of time is queued again: runs are as long as they are
-DEFAULT_MINUTES = 240  # of one job, where the user does not say: short ones start sooner, and the end loses nothing
+DEFAULT_MINUTES = 240  # of one job by default: short ones start sooner, and the end loses nothing
 MAX_ARRAY = 1000  # jobs of one array: SLURM's MaxArraySize is 1001 unless its administrator says otherwise
 GIB_BESIDES = 2  # for the process that watches, and the libraries of all
 
@@ -63,7 +63,7 @@ class Slurm(Executor):
         return list(futures.values())
 
     def _submit_array(self, jobs: Sequence[Any], futures: Sequence[dict[str, Future[State]]], at_once: int) -> None:
-        """Send jobs to SLURM together; where it refuses, their runs are told so, and other arrays go on."""
+        """Send jobs to SLURM together; if it refuses, their runs fail with its words, and other arrays go on."""
         from submitit.core.utils import FailedJobError
 
         self._executor.update_parameters(array_parallelism=at_once)
@@ -108,23 +108,21 @@ class Slurm(Executor):
                 ended = [pair for pair in self._jobs if pair[0].done()]
                 self._jobs = [pair for pair in self._jobs if pair not in ended]
             for job, futures in ended:
-                self._tell(job, futures)
-
-    def _tell(self, job: Any, futures: dict[str, Future[State]]) -> None:
-        try:
-            answers = job.result()
-        except Exception as error:  # the job was ended from outside, or could not start
-            last_words = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-            give_up(futures, f"SLURM job {job.job_id} gave no answer: {last_words[0]} (log: {job.paths.stderr})")
-            return
-        for run, future in futures.items():
-            settle(future, answers[run])
+                try:
+                    answers = job.result()
+                except Exception as error:  # the job was ended from outside, or could not start
+                    last_words = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+                    log = f"(log: {job.paths.stderr})"
+                    give_up(futures, f"SLURM job {job.job_id} gave no answer: {last_words[0]} {log}")
+                    continue
+                for run, future in futures.items():
+                    settle(future, answers[run])
 
 
 def divide(specs: Sequence[RunSpec], *, places: int, size: int) -> list[list[Sequence[RunSpec]]]:
     """The runs of each job of each array: as few arrays as will hold them, and no more than may have a place each.
 
-    Where those are too few, a job has several times the ``size`` runs that it executes at once.
+    If those are too few, a job has several times the ``size`` runs that it executes at once.
     """
     num_jobs = math.ceil(len(specs) / size)
     num_arrays = min(places, math.ceil(num_jobs / MAX_ARRAY))
@@ -134,7 +132,7 @@ def divide(specs: Sequence[RunSpec], *, places: int, size: int) -> list[list[Seq
 
 
 def give_up(futures: dict[str, Future[State]], reason: str) -> None:
-    """Tell all that wait for these runs why they will not come."""
+    """Fail the futures of these runs with the reason."""
     for future in futures.values():
         future.set_exception(RunError(reason))
 

@@ -53,7 +53,7 @@ NUM_COPIERS = 16  # threads that wait for a mirror's answers
 class Failure:
     spec: RunSpec
     reason: str
-    traceback: str = ""  # where the run itself raised
+    traceback: str = ""  # if the run itself raised
     busy: bool = False  # another process is at work on it
     before: bool = False  # it failed before, and was not tried again
 
@@ -117,18 +117,16 @@ def failures(store: Store, specs: Iterable[RunSpec]) -> list[Failure]:
 
 
 def exchange(store: Store, specs: Sequence[RunSpec]) -> None:
-    """Have this machine and the mirror, if there is one, both hold what either has of the runs."""
-    if store.mirror is not None:
-        with ThreadPoolExecutor(NUM_COPIERS) as copiers:
-            list(copiers.map(lambda spec: exchange_one(store, spec), specs))
-
-
-def exchange_one(store: Store, spec: RunSpec) -> None:
-    """Fetch the run where the mirror has more of it, copy it out where it has less."""
-    folder = store.folder(spec)
-    try:
-        with folder.held(spec):
-            if store.mirror is not None and store.mirror.lacks(folder.path):
-                folder.copy_out()
-    except RunIsBusy:  # whoever is at work on it copies it out
+    """Copy the runs between this machine and the mirror, if there is one, until both hold what either has."""
+    mirror = store.mirror
+    if mirror is None:
         return
+
+    def exchange_one(spec: RunSpec) -> None:
+        folder = store.folder(spec)
+        with suppress(RunIsBusy), folder.held(spec):  # which fetches it; the process at work on it copies it out
+            if mirror.lacks(folder.path):
+                folder.copy_out()
+
+    with ThreadPoolExecutor(NUM_COPIERS) as copiers:
+        list(copiers.map(exchange_one, specs))

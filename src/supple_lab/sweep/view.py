@@ -100,7 +100,7 @@ class View(ABC):
 
     @abstractmethod
     def show(self, runs: Sequence[RunProgress]) -> None:
-        """Tell the onlooker."""
+        """Print or draw how the runs stand."""
 
 
 class Quiet(View):

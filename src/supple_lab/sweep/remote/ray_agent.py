@@ -53,7 +53,7 @@ class Agent:
 
 
 def main(job: Job, seconds: int) -> None:
-    """Serve until the input closes; die of an alarm where no cluster is reached in time."""
+    """Serve until the input closes; die of an alarm if no cluster is reached in time."""
     if sys.platform == "win32":
         raise NotImplementedError("no run starts on Windows")
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")

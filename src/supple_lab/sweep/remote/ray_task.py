@@ -22,7 +22,7 @@ def execute_task(spec_json: str, written_job: dict[str, Any]) -> dict[str, str]:
 
     job: Job = decode(Job, written_job)
     store, spec = job.store(), RunSpec.from_json(spec_json)
-    if job.options.has_limits:
+    if job.options.time_limit is not None or job.options.memory_limit is not None:
         return answer_of(lambda: execute_persistently(spec, store, worker=lambda: _worker(job)))
     return answer_of(lambda: job.execute(spec, store))
 

@@ -19,7 +19,7 @@ from supple_lab.sweep.sweep import execute_all
 
 @dataclass(frozen=True)
 class RunsOfAJob:
-    """Called on the node. Submitted anew when SLURM takes the node away: the runs go on from their checkpoints."""
+    """Called on the node. Submitted again when SLURM takes the node away: the runs go on from their checkpoints."""
 
     specs: tuple[str, ...]  # as JSON, so that what is pickled does not depend on our classes
     job: Job

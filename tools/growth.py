@@ -1,4 +1,7 @@
-"""Growth: late stages of a run against early ones of another, in turns. Neither time nor memory may accumulate."""
+"""Growth: late stages of a run against early ones of another, in turns. Neither time nor memory may accumulate.
+
+python tools/growth.py [cpu|cuda]   # 200 stages; the last 20 over the second to 21st, and the memory gained
+"""
 
 import os
 import sys
@@ -11,7 +14,7 @@ from threading import Semaphore, Thread
 import numpy as np
 import torch
 
-from supple.methods.activations import UseAID
+from supple.methods import UseAID
 from supple.random import mask_stream
 from supple_lab.data.digits import Digits
 from supple_lab.models.mlp import MLP
@@ -24,19 +27,6 @@ from supple_lab.store.store import Store
 
 NUM_STAGES = 200
 NUM_COMPARED = 20  # the last stages of the long run, the second to 21st of the short one
-TITLE = f"growth: stage {NUM_STAGES} over stage 2, 100 steps each"
-
-
-@dataclass(frozen=True)
-class GrowthRow:
-    """Late stages over early ones."""
-
-    case: str
-    late_over_early: float
-    quartiles: tuple[float, float]
-    megabytes_gained: float  # by the process, from the second stage of the long run to the last that it had alone
-    gpu_megabytes_gained: float | None  # in the same stages, of the GPU
-    stages: int
 
 
 @dataclass(frozen=True)
@@ -109,7 +99,7 @@ class TakesTurns(Journal):
             train(self.spec, self.problem, self, masks)
 
 
-def bench_growth(device: torch.device) -> GrowthRow:
+def main(device: torch.device) -> None:
     """Run two hundred short stages, records and checkpoints included; near the end another run begins."""
     late_turn, early_turn = Semaphore(1), Semaphore(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -122,11 +112,10 @@ def bench_growth(device: torch.device) -> GrowthRow:
         late.train()
         other.join()
     low, middle, high = np.quantile(np.divide(late.seconds_of, early.seconds_of), (0.25, 0.5, 0.75)).tolist()
-    return GrowthRow(
-        case=TITLE,
-        late_over_early=middle,
-        quartiles=(low, high),
-        megabytes_gained=late.held[-1].host - late.held[0].host,
-        gpu_megabytes_gained=late.held[-1].gpu - late.held[0].gpu if device.type == "cuda" else None,
-        stages=NUM_STAGES,
-    )
+    print(f"late over early: {middle:.3f} [{low:.3f}, {high:.3f}], quartiles of {NUM_COMPARED} stages of 100 steps")
+    first, last = late.held[0], late.held[-1]
+    print(f"memory gained: {last.host - first.host:.1f} MiB; on the GPU: {last.gpu - first.gpu:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main(torch.device(sys.argv[1] if len(sys.argv) > 1 else "cpu"))
