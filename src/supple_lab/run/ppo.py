@@ -183,12 +183,8 @@ class Bodies:
         xs, samples_TB, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
         values, rewards = values.cpu(), rewards.cpu()
         following = torch.cat((values[1:], self.values_of(self.seen)[None]))
-        following = torch.where(ends.bool(), after, following)
-        advantages, running = torch.zeros_like(values), torch.zeros(problem.num_bodies)
-        for step in reversed(range(len(rows))):
-            surprise = rewards[step] + problem.discount * following[step] - values[step]
-            running = surprise + problem.discount * problem.decay * (1 - ends[step]) * running
-            advantages[step] = running
+        surprises = rewards + problem.discount * torch.where(ends.bool(), after, following) - values
+        advantages = discounted_sums(surprises, ends, problem.discount * problem.decay)
         columns = (xs, samples_TB, actions, log_probs, advantages.to(xs.device), (advantages + values).to(xs.device))
         return Rollout(*(column.flatten(0, 1) for column in columns))
 
@@ -213,6 +209,15 @@ class Bodies:
             values = agent.network(agent.observed.normalised(observations).to(agent.numerics.device))[1]
         agent.network.train(agent.problem.masks == "held")
         return values.float().cpu()
+
+
+def discounted_sums(values_TB: Tensor, ends_TB: Tensor, factor: float) -> Tensor:
+    """Each value and those that follow it in its episode, each step's times the factor."""
+    sums, running = torch.zeros_like(values_TB), torch.zeros_like(values_TB[0])
+    for step in reversed(range(len(values_TB))):
+        running = values_TB[step] + factor * (1 - ends_TB[step]) * running
+        sums[step] = running
+    return sums
 
 
 def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, float]:
