@@ -55,7 +55,7 @@ def small_spec(method: Method | None = None, **changed) -> RunSpec:
 def records_of(folder, spec, **options) -> list[dict]:
     store = Store.create(folder)
     assert execute(spec, store, **options) == "done", store.folder(spec).status().get("reason")
-    return [*store.folder(spec).records(), *store.folder(spec).epochs()]
+    return [*store.folder(spec).stage_log.read(), *store.folder(spec).epoch_log.read()]
 
 
 def test_run_learns_the_task(tmp_path):
