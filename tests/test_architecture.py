@@ -24,7 +24,7 @@ LIBRARY = [
     ("alarms", "monitor_plot"),
     ("attach", "checkup"),
     ("gap_training", "fresh_networks"),
-    ("gap", "diagnose"),
+    ("gap", "diagnosis"),
     ("monitor",),
     ("integrations",),
     ("__main__",),

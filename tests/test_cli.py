@@ -107,14 +107,6 @@ def test_without_a_command_the_commands_are_shown(capsys):
     assert all(f"\n  {command} " in shown for command in ("run", "train", "play", "report", "list", "bench", "data"))
 
 
-@pytest.mark.parametrize("command", [["report", "FILE"], ["report", "./FILE"], ["list", "runs", "--out", "FILE"]])
-def test_file_in_place_of_a_folder_of_runs_is_called_one(command, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("FILE").write_text("")
-    assert exit_code(*command) == 2
-    assert "FILE is a file, not a folder of runs." in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_killed_study_continues_and_ends_with_the_same_numbers(tmp_path, smoke_folder):
     out = tmp_path / "killed"

@@ -13,7 +13,7 @@ from torch import nn
 import supple
 from networks import ResNet
 from supple import methods
-from supple.diagnose import CONSEQUENCES, NOTHING, ORDER, REMEDIES
+from supple.diagnosis import CONSEQUENCES, NOTHING, ORDER, REMEDIES
 from supple.methods import L2Init
 from supple_lab.arena.entries import BASELINE
 from supple_lab.arena.published import published
@@ -351,7 +351,8 @@ def test_every_cause_has_remedies_that_exist_and_lines_that_run():
     assert REMEDIES.keys() == CONSEQUENCES.keys() == set(ORDER)
     for remedy in EVERY_REMEDY:
         network = mlp()
-        names = {"supple": supple, **vars(methods), "model": network, "x": DIGITS[0]}
+        every = {name: getattr(methods, name) for name in methods.__all__}
+        names = {"supple": supple, **every, "model": network, "x": DIGITS[0]}
         assert remedy.method is None or issubclass(getattr(methods, remedy.method), methods.Method)
         exec(remedy.line, names | {"optimizer": torch.optim.Adam(network.parameters())})
 

@@ -1,9 +1,7 @@
 """docs/results: each study's report can be made again from what it tells of its runs."""
 
-import errno
 import importlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -58,6 +56,7 @@ def test_published_page_names_the_files_beside_it_alone(tmp_path):
     assert not any(name.endswith(".md") for name in files)
 
 
+@pytest.mark.slow
 def test_a_report_is_made_again_without_runs_that_are_withdrawn(tmp_path):
     results = tmp_path / "atari"
     shutil.copytree(ROOT / "docs/results/atari", results)
@@ -74,6 +73,7 @@ def test_a_report_is_made_again_without_runs_that_are_withdrawn(tmp_path):
     assert [run["method"] for run in again["missing"]] == ["dropout"]
 
 
+@pytest.mark.slow
 def test_figures_that_need_logs_are_drawn_from_the_numbers_of_the_page(tmp_path):
     results = tmp_path / "warm_start"
     shutil.copytree(ROOT / "docs/results/warm_start", results)
@@ -110,76 +110,9 @@ def numbers_of(claims):
         yield from numbers_of(claim["parts"])
 
 
-def refused(name, *arguments, monkeypatch, capsys):
-    """The one sentence that the tool says on the error stream as it ends with exit code 2."""
-    monkeypatch.setattr(sys, "argv", ["tool", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        tool(name).main()
-    told = capsys.readouterr()
-    assert (ended.value.code, told.out, told.err.count("\n")) == (2, "", 1)
-    return told.err
-
-
-def made_report(**parts):
-    """A report of nothing, in part otherwise."""
-    return json.dumps(
-        {"study": "quickstart", "command": "supple run quickstart", "runs": [], "series": [], "missing": [], **parts}
-    )
-
-
 def smallest():
     """The report of the fewest runs."""
     return json.loads(min(PUBLISHED, key=lambda path: path.stat().st_size).read_bytes())
-
-
-def test_store_is_never_made_over_another(tmp_path, monkeypatch, capsys):
-    (tmp_path / "out").mkdir()
-    told = refused("store_from_report", PUBLISHED[0], tmp_path / "out", monkeypatch=monkeypatch, capsys=capsys)
-    assert "is there already" in told
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "cannot read .*: No such file"),
-        ('{"study": "theo', "is no JSON, or not the whole of it"),
-        ("[]", "is no report of a study"),
-        ('{"benchmark": "kernels", "rows": []}', "is no report of a study"),
-        (made_report(runs=[{}]), "the report is not as supple writes it: KeyError"),
-        (made_report(study="of_the_future"), "no study named 'of_the_future'"),
-        (made_report(command="supple run '"), "No closing quotation"),
-        (made_report(command="supple run quickstart --of-the-future"), "cannot order again"),
-        (made_report(command="my own words"), "cannot order again"),
-        (made_report(command="supple list"), "cannot order again"),
-        (made_report(command="supple run quickstart --plugin gone.py"), "there is no file 'gone.py'"),
-    ],
-)
-def test_what_is_no_report_is_refused_and_leaves_nothing(content, words, tmp_path, monkeypatch, capsys):
-    path = tmp_path / "report.json"
-    if content is not None:
-        path.write_text(content)
-    told = refused("store_from_report", path, tmp_path / "out", monkeypatch=monkeypatch, capsys=capsys)
-    assert re.search(words, told), told
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("at", ["runs", "studies"])
-def test_folder_that_may_not_be_written_is_refused_and_nothing_half_made_stays(at, tmp_path, monkeypatch, capsys):
-    make = Path.mkdir
-
-    def mkdir(path, *arguments, **options):
-        if path.name == at:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        make(path, *arguments, **options)
-
-    path = tmp_path / "report.json"
-    path.write_text(json.dumps(smallest()))
-    monkeypatch.setattr(Path, "mkdir", mkdir)  # for the administrator, who may run this, may write everywhere
-    told = refused("store_from_report", path, tmp_path / "out", monkeypatch=monkeypatch, capsys=capsys)
-    assert "Permission denied" in told
-    assert "--out" not in told
-    assert not (tmp_path / "out").exists()
 
 
 def test_runs_that_the_commands_would_not_order_today_are_left_out(tmp_path, monkeypatch, capsys):
@@ -282,6 +215,7 @@ def test_why_a_run_diverged_comes_along(tmp_path):
     assert reasons[run["id"]] == "the loss was no number"
 
 
+@pytest.mark.slow
 def test_figures_over_epochs_say_that_logs_are_missing_and_not_runs(tmp_path):
     (published,) = (path for path in PUBLISHED if path.stem == "supervised")
     tool("store_from_report").store_from_reports([json.loads(published.read_bytes())], tmp_path / "out")

@@ -46,8 +46,3 @@ def test_a_plugin_that_cannot_be_imported_is_refused_in_a_sentence(plugin_file, 
     assert capsys.readouterr().err == (
         f"supple: --plugin {plugin_file} cannot be imported: {error} ({plugin_file}, line {line}).\n"
     )
-
-
-def test_two_plugins_are_refused(capsys):
-    assert cli.supple(["list", "methods", "--plugin", "a.py", "--plugin=b.py"]) == 2
-    assert "--plugin takes one file; got a.py and b.py" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from supple import AID, conversion_report, convert
 from supple.convert.report import Entry
 
 TIMM = """Most of its models can be built with AID at once: `timm.create_model(name, act_layer=AID)`, or with another
-p `act_layer=functools.partial(AID, p=0.99)`. Where the architecture itself names activations, as MobileNetV3's
+p `act_layer=functools.partial(AID, p=0.99)`. If the architecture itself names activations, as MobileNetV3's
 does, timm keeps those, and `convert` is the way."""
 TORCHVISION = "Its older models call ReLU as a function, or one ReLU module several times; each call gets its own."
 TRANSFORMERS = """GELU and SiLU are found in the library's own variants too. The configuration records the conversion:
@@ -22,7 +22,7 @@ LIBRARIES = {"timm": TIMM, "torchvision": TORCHVISION, "transformers": TRANSFORM
 NAMES = ", ".join(f"nn.{cls.__name__}" for cls in ACTIVATIONS)
 INTRODUCTION = f"""# What is converted
 
-`convert(model, AID(p=0.9))` replaces every ReLU and ReLU6 of a network and, where there were any, max-pools by
+`convert(model, AID(p=0.9))` replaces every ReLU and ReLU6 of a network and, if there are any, its max-pools by
 average-pools. Other activations stay until they are named:
 
 ```python

@@ -26,7 +26,7 @@ from supple import AID
 from supple.integrations.stable_baselines3 import PlasticityCallback
 from supple.layers import AIDMean
 
-PROBABILITIES = (0.9, 0.99, 0.999)
+PROBABILITIES = {"ppo": (0.9, 0.99, 0.999), "sac": (0.9, 0.99), "td3": (0.9, 0.99)}
 NUM_EPISODES = 20
 CLIP = 0.2  # PPO's
 OFF_POLICY = {"learning_rate": 1e-3, "batch_size": 64, "learning_starts": 500, "buffer_size": 5_000}
@@ -50,7 +50,7 @@ class WatchedPPO(PPO):
 def arms(name: str) -> list[str]:
     """What is compared; p stands at the end."""
     kinds = ("fresh", "held", "mean") if name == "ppo" else ("target by its mean", "target with masks")
-    return ["relu", *(f"{kind} {p}" for p in PROBABILITIES for kind in kinds)]
+    return ["relu", *(f"{kind} {p}" for p in PROBABILITIES[name] for kind in kinds)]
 
 
 def activation_of(arm: str) -> Any:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from shade import Shade, panels
 
 from supple.methods.activations import UseAID
-from supple_lab.paper.tables import best, cases
+from supple_lab.paper.tables import EXPERIMENTS, best
 
 PLACES = (0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 OURS = "our demo"
@@ -29,7 +29,7 @@ def jobs() -> dict[str, Counter[float]]:
 
 def chosen(experiment: str) -> list[float]:
     """The p of AID in each case."""
-    methods = [row.method for case in cases(experiment) for row in best(experiment, case)]
+    methods = [row.method for case in EXPERIMENTS[experiment].best for row in best(experiment, case)]
     return [method.relu_prob for method in methods if isinstance(method, UseAID)]
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from shade import LIGHT, Shade, panels
 from verdict_table import Judged, judged_claims
 
@@ -46,7 +47,10 @@ def square_(axes: Axes, claim: Judged, *, left: float, bottom: float, shade: Sha
         height += share
     axes.add_patch(Rectangle((left, bottom), SIDE, SIDE, facecolor="none", edgecolor=shade.muted, linewidth=0.8))
     sign = VERDICT_SIGNS[claim.verdict]
-    axes.text(left + SIDE / 2, bottom + SIDE / 2, sign, ha="center", va="center", fontsize=9.5, fontweight="bold")
+    text = axes.text(
+        left + SIDE / 2, bottom + SIDE / 2, sign, ha="center", va="center", fontsize=9.5, fontweight="bold"
+    )
+    text.set_path_effects([withStroke(linewidth=2.5, foreground=shade.page)])  # legible on every colour
 
 
 def legend_(axes: Axes, counts: Counter[Verdict], *, shade: Shade) -> None:

@@ -1,10 +1,12 @@
-"""`python -m supple`: the versions, kernels and devices that a bug report needs."""
+"""`python -m supple`: the versions, kernels and devices that a bug report needs; `build`: make the C++ node."""
 
 import platform
+import sys
 
 import torch
 
 from supple import kernels
+from supple.kernels.node import build_node
 from supple.version import __version__
 
 
@@ -23,5 +25,13 @@ def summary() -> str:
     )
 
 
+def build() -> str:
+    """Build the node, or end with a sentence."""
+    try:
+        return f"built {build_node()}"
+    except Exception as error:  # a compiler, a linker and a disk are behind it, each with errors of its own
+        sys.exit(f"not built, and supple works without it: {type(error).__name__}: {error}")
+
+
 if __name__ == "__main__":
-    print(summary())
+    print(build() if sys.argv[1:] == ["build"] else summary())

@@ -348,10 +348,9 @@ def give_widths_(model: nn.Module, example_input: Any) -> None:
             f"'{lazy[0]}' has no shape before the model's first forward. Call model(x) once before you make the "
             "optimizer, or pass a batch: example_input=x."
         )
-    by_name = isinstance(example_input, Mapping)
     args = example_input if isinstance(example_input, tuple) else (example_input,)
     with evaluation_mode(model):
-        model(**example_input) if by_name else model(*args)
+        model(**example_input) if isinstance(example_input, Mapping) else model(*args)
 
 
 def unit_dim_of(x: Tensor) -> int:

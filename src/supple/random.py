@@ -30,18 +30,22 @@ GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECC
 NUM_HELD = 0  # open held_masks; compiled code reads it, which cannot read what belongs to a thread
 
 
-def mixed(z: Tensor) -> Tensor:
-    """The finalizer of splitmix64 (Steele et al. 2014): 64 bits in, 64 well-mixed bits out; products wrap around."""
-    z = (z ^ ((z >> 30) & 0x3FFFFFFFF)) * FIRST
-    z = (z ^ ((z >> 27) & 0x1FFFFFFFFF)) * SECOND
-    return z ^ ((z >> 31) & 0x1FFFFFFFF)
+def mix_(z: Tensor) -> Tensor:
+    """The finalizer of splitmix64 (Steele et al. 2014), in place: 64 bits to 64 others; products wrap around."""
+    z ^= (z >> 30).bitwise_and_(0x3FFFFFFFF)  # int64 shifts its sign in
+    z *= FIRST
+    z ^= (z >> 27).bitwise_and_(0x1FFFFFFFFF)
+    z *= SECOND
+    z ^= (z >> 31).bitwise_and_(0x1FFFFFFFF)
+    return z
 
 
 class HeldMasks:
     """Uniform numbers by a seed, the number of a sample, the place of the draw in the forward, and the element."""
 
     def __init__(self, samples: Tensor, seed: int) -> None:
-        self.samples_B, self.seed, self.num_drawn = samples.long(), seed, 0
+        self.samples_B, self.num_drawn = samples.long() * FIRST, 0
+        self.place = mix_(torch.tensor(seed)).to(samples.device)
 
     def uniform_like(self, x: Tensor) -> Tensor:
         """In float64 and the shape of x, whose first dimension is that of the samples."""
@@ -51,12 +55,11 @@ class HeldMasks:
                 f"{tuple(x.shape)}: its first dimension must be the samples."
             )
         self.num_drawn += 1
-        samples_B = self.samples_B.to(x.device)
-        place = mixed(torch.tensor(self.num_drawn, device=x.device) * GOLDEN + self.seed)
-        key_B = mixed(samples_B * GOLDEN + place)
-        elements = torch.arange(1, x[0].numel() + 1, device=x.device) * GOLDEN
-        bits = mixed(key_B[:, None] + elements).view(x.shape)
-        return ((bits >> 11) & 0x1FFFFFFFFFFFFF).double() * 2.0**-53
+        self.place = mix_(self.place + self.num_drawn)
+        samples_B = (self.samples_B + self.place).to(x.device)
+        elements = torch.arange(x.numel() // max(len(x), 1), device=x.device) * GOLDEN
+        bits = mix_(samples_B[:, None] + elements).bitwise_right_shift_(11).bitwise_and_(0x1FFFFFFFFFFFFF)
+        return bits.view(x.shape).double().mul_(2.0**-53)
 
 
 class Current(threading.local):

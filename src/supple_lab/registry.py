@@ -31,6 +31,7 @@ BASES = {  # of each kind: the base class. The classes lie in the folder of its 
     "model": "supple_lab.models.base.Model",
     "optimizer": "supple_lab.optimizer.Optimizer",
     "game": "supple_lab.rl.base.Game",
+    "task": "supple_lab.rl.control.Task",
     "problem": "supple_lab.spec.Problem",
     "study": "supple_lab.paper.study.Study",
     "engine": "supple_lab.sweep.executor.Executor",

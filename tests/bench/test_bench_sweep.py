@@ -15,11 +15,6 @@ def test_efficiency_and_overhead_account_for_all_the_time_of_all_workers():
     assert row.seconds_range == (8.0, 12.0)
 
 
-def test_row_is_the_median_sweep_with_the_worst_and_the_best():
-    row = row_of("inline", [OneSweep((10.0,), wall=wall, start=0.0) for wall in (20.0, 12.5, 16.0)])
-    assert (row.efficiency, row.efficiency_range, row.sweeps) == (10 / 16, (10 / 20, 10 / 12.5), 3)
-
-
 def test_sweep_is_measured_on_whole_runs_and_written_with_machine_n_and_spread(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sweep, "RUNS_PER_WORKER", {"inline": 2})
     monkeypatch.setattr(sweep, "NUM_SWEEPS", 2)

@@ -52,15 +52,6 @@ def test_what_was_read_before_the_reader_left_is_whole():
         print("nothing", file=stream, flush=True)
 
 
-def test_what_an_unbuffered_process_printed_is_out_when_it_is_killed():
-    code = (
-        "import os, signal, sys; from supple_lab.commands.terminal import outlive_readers_; outlive_readers_(); "
-        "print('told'); print('warned', file=sys.stderr); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    ended = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, text=True, check=False)
-    assert (ended.stdout, ended.stderr) == ("told\n", "warned\n")
-
-
 def test_what_a_pipe_cannot_encode_is_replaced(tmp_path):
     """As on Windows, where a pipe has no minus sign."""
     with open(tmp_path / "read", "w", encoding="cp1252") as pipe:

@@ -7,7 +7,6 @@ import pytest
 from supple.methods import UseAID
 from supple_lab import commands
 from supple_lab.cli import supple
-from supple_lab.commands.run import Run
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import StudyOptions
 from supple_lab.run import run
@@ -82,11 +81,6 @@ def test_engine_that_is_not_installed_is_refused_before_anything_is_written(caps
     assert supple([*SMOKE, "--engine", "ray"]) == 2
     assert "pip install -e '.[ray]' in a checkout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def test_options_are_passed_on_in_seconds_and_bytes():
-    own = Run(study="quickstart", time_limit=1.5, memory_limit=0.5, per_gpu=3, checkpoint_seconds=7.0).options()
-    assert (own.time_limit, own.memory_limit, own.per_gpu, own.interval.seconds) == (90.0, 2**29, 3, 7.0)
 
 
 def test_study_is_continued_from_its_mirror_alone(tmp_path, capsys):

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from supple_lab.data.base import DataError
-from supple_lab.data.files import Archive, unpack
+from supple_lab.data.files import unpack
 
 
 def tar(path, members: dict[str, bytes], *, link: str | None = None):
@@ -90,12 +90,3 @@ def test_truncated_tar_leaves_nothing(root, tmp_path):
     with pytest.raises(DataError, match="cannot be unpacked"):
         unpack(path, root)
     assert list(root.iterdir()) == []
-
-
-def test_whole_means_length_and_checksum(tmp_path):
-    archive = Archive(path="a.zip", urls=(), length=3, md5="900150983cd24fb0d6963f7d28e17f72")  # of abc, RFC 1321
-    (tmp_path / "a.zip").write_bytes(b"abc")
-    assert archive.is_whole(tmp_path / "a.zip")
-    (tmp_path / "a.zip").write_bytes(b"abd")
-    assert not archive.is_whole(tmp_path / "a.zip")
-    assert not archive.is_whole(tmp_path / "nothing")

@@ -32,8 +32,3 @@ def test_large_forms_show_each_pixel_as_a_square_in_every_channel(image, channel
     assert large.shape == (197, channels, 8 * side, 8 * side)
     for row, column in ((0, 0), (side - 1, side - 2)):
         assert torch.equal(large[:, :, row::side, column::side], small.expand(-1, channels, -1, -1))
-
-
-def test_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="Digits.image is one of 1x8x8, 1x16x16, 3x32x32; got '8x8'"):
-        Digits(image="8x8")

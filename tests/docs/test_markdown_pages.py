@@ -19,7 +19,6 @@ from timm_shim import declare_operators
 
 PAGES = pages()
 WHOLE = {"add_a_method.md"}  # its code goes on from part to part
-QUOTING = {"what_can_go_wrong.md"}  # blocks without a language are messages of the code above them
 OWN = {"supple", "torch"}
 NEEDS_SHIM = {"timm", "transformers", "peft", "avalanche"}  # they import torchvision, if it is there
 
@@ -29,16 +28,12 @@ def foreign(code):
     return imported(code) - OWN - sys.stdlib_module_names
 
 
-def messages(page, part):
-    """What the page says that a program prints or warns of."""
-    return code_blocks(PAGES[page], "", whole=False).get(part, []) if page in QUOTING else []
-
-
 PROGRAMS = [
     pytest.param(
-        code, messages(page, part), id=f"{page} {part}".strip(), marks=[pytest.mark.slow] if foreign(code) else []
+        code, quoted.get(part, []), id=f"{page} {part}".strip(), marks=[pytest.mark.slow] * bool(foreign(code))
     )
     for page, text in PAGES.items()
+    for quoted in [code_blocks(text, "output", whole=page in WHOLE)]
     for part, code in python_programs(text, whole=page in WHOLE).items()
 ]
 
@@ -56,12 +51,13 @@ def test_code_of_a_page_runs_as_written(code, quoted, tmp_path, monkeypatch, cap
     namespace.clear()
     gc.collect()
     assert Method.__subclasses__() == methods  # a method that a page defines is no method of later tests
+    # What the page quotes as a message, the program printed or warned of.
     said = [capsys.readouterr().out, *(str(warning.message) for warning in recwarn)]
     assert not [text for text in quoted if " ".join(text.split()) not in " ".join(" ".join(said).split())]
 
 
 def test_page_of_traps_quotes_messages():
-    assert sum(len(blocks) for blocks in code_blocks(PAGES["what_can_go_wrong.md"], "", whole=True).values()) > 10
+    assert sum(len(blocks) for blocks in code_blocks(PAGES["what_can_go_wrong.md"], "output", whole=True).values()) > 10
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("reference/")])

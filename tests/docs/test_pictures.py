@@ -39,18 +39,3 @@ def test_picture_of_the_loop_has_methods_at_their_hooks():
     assert {"DASH", "S&P", "full reset"} <= set(methods_at("begin_stage"))
     assert not {"L2", "L2 Init", "S-EWC"} - set(methods_at("after_backward"))
     assert not {"CBP", "ReDo", "ReLU", "full reset"} & set(methods_at("activation"))
-
-
-@pytest.mark.usefixtures("making")
-def test_picture_is_the_same_bytes_every_time(tmp_path, monkeypatch):
-    import shade
-    from unit_picture import draw
-
-    drawn = []
-    for folder in (tmp_path / "a", tmp_path / "b"):
-        folder.mkdir()
-        monkeypatch.setattr(shade, "IMAGES", folder)
-        shade.draw_both("units", draw)
-        drawn.append([path.read_bytes() for path in sorted(folder.iterdir())])
-    assert drawn[0] == drawn[1]
-    assert drawn[0][0] != drawn[0][1]

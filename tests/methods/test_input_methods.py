@@ -217,6 +217,19 @@ def test_c_chain_says_how_to_show_it_the_loss_and_a_closure_shows_it():
     optimizer.step(closure)
 
 
+def test_c_chain_in_a_loop_of_hooks_takes_a_shown_loss_for_one_step():
+    model, (x, y) = mlp(), batch()
+    learner, method = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=x), CChain()
+    state = method.init(learner)
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    learner.see_loss(loss)
+    method.after_backward(learner, state)
+    method.after_step(learner, state)
+    with pytest.raises(RuntimeError, match=r"learner.see_loss\(loss\) in a loop"):
+        method.after_step(learner, state)
+
+
 def test_two_methods_read_the_same_inputs_and_a_chain_of_them_is_the_same():
     weights = []
     parts = L2ER(every=2, num_examples=16, rank_rate=0.1), CChain(strength=1.0)

@@ -101,6 +101,20 @@ def test_upgd_for_adam_gates_the_step():
     torch.testing.assert_close(model.weight.data, expected, rtol=0, atol=1e-5)
 
 
+def test_upgd_for_adam_that_protects_nothing_leaves_the_step_and_adds_noise():
+    model = nn.Linear(2, 1, bias=False)
+    model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
+    learner = Learner(model, torch.optim.Adam(model.parameters(), lr=0.1))
+    method = UPGD(sigma=0.0, weight_decay=0.0, adaptive=True, protecting=False)
+    state = method.init(learner)
+    model.weight.grad = torch.tensor([[-1.0, 0.5]])
+    method.after_backward(learner, state)
+    learner.optimizer.step()
+    after_adam = model.weight.detach().clone()
+    method.after_step(learner, state)
+    torch.testing.assert_close(model.weight.data, after_adam)
+
+
 def test_upgd_local_divides_by_the_length_of_a_row_and_noise_goes_to_idle_weights():
     model = nn.Linear(2, 1, bias=False)
     learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1))
@@ -122,6 +136,7 @@ def test_regrama_renews_units_whose_incoming_gradients_are_gone():
     learner.model[0].weight.grad = torch.tensor([[0.3, 0.1], [0.0, 0.0], [0.2, -0.6]])
     torch.testing.assert_close(gradient_score(learner.units["1"]), torch.tensor([1.0, 0.0, 2.0]))
     before = learner.model[0].weight.clone()
+    method.after_backward(learner, state)
     method.after_step(learner, state)
     learner.optimizer.zero_grad()  # as most loops do before the stage is over
     method.end_stage(learner, state, ())
@@ -137,13 +152,31 @@ def test_regrama_leaves_a_layer_without_gradients_and_bounds_its_share():
     before = learner.model[0].weight.clone()
     for gradient in (None, torch.zeros(8, 4), torch.full((8, 4), 5e-11)):
         learner.model[0].weight.grad = gradient
+        method.after_backward(learner, state)
         method.after_step(learner, state)
         ReGraMa(threshold=0.5).end_stage(learner, state, ())
         assert torch.equal(learner.model[0].weight, before)
     learner.model[0].weight.grad = torch.arange(8.0)[:, None].expand(8, 4).clone()
+    method.after_backward(learner, state)
     method.after_step(learner, state)
     method.end_stage(learner, state, ())
     assert (learner.model[2].weight == 0).all(dim=0).tolist() == [True, True] + [False] * 6
+
+
+@pytest.mark.parametrize("method", [ReGraMa(), CPR()], ids=["regrama", "cpr"])
+def test_gradient_scores_are_those_of_the_loss_though_a_penalty_follows_in_the_chain(method):
+    """A dead unit's weights have no gradient but the penalty's, which would hide that it is dead."""
+    scores = []
+    for chain in ([method], [method, L2(strength=1.0)]):
+        learner = mlp((2, 6, 2))
+        with torch.no_grad():
+            learner.model[0].bias[0] = -100.0
+        plasticity = attach(learner.model, learner.optimizer, chain, example_input=torch.zeros(1, 2))
+        F.cross_entropy(learner.model(torch.ones(4, 2)), torch.zeros(4, dtype=torch.long)).backward()
+        learner.optimizer.step()
+        scores.append(plasticity.states[0]["score.1"])
+    assert torch.equal(*scores)
+    assert scores[0][0] == scores[0].min()
 
 
 def test_cpr_renews_each_unit_by_its_share():

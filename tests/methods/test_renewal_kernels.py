@@ -4,6 +4,7 @@ The Triton programs run here if TRITON_INTERPRET=1 is set, or on a GPU.
 """
 
 import copy
+import math
 import os
 
 import pytest
@@ -75,6 +76,27 @@ def test_the_library_renews_as_torch_does_in_every_bit(name, method, monkeypatch
 
 
 @needs_library
+@pytest.mark.parametrize("num_factors", [1, 2])
+def test_the_library_rates_units_as_torch_does_and_leaves_out_what_is_no_number(num_factors):
+    method, records = CBP(maturity=2, replacement_rate=0.3), []
+    factors = [renewal.Mean(torch.tensor([1.0, math.nan, 3.0, math.inf]), 2.0), renewal.Mean(torch.rand(4), 3.0)]
+    for is_compiled in (True, False):
+        record = {
+            "age": torch.tensor([1, 2, 3, 4]),
+            "utility": torch.full((4,), 0.5),
+            "budget": torch.tensor(0.9).double(),
+        }
+        told = method.utility_decay, method.maturity, method.replacement_rate, 2
+        if is_compiled:
+            num_due = renewal.rate_units_(record, factors[:num_factors], *told)
+        else:
+            num_due = method.rate_units_(record, factors[:num_factors], 2)
+        records.append([torch.tensor(num_due), *record.values()])
+    assert all(a.equal(b) for a, b in zip(*records, strict=True))
+    assert records[0][2].isfinite().all()
+
+
+@needs_library
 def test_an_optimizer_started_anew_is_taken_for_new(monkeypatch):
     """Births that lie after its count are forgotten, in the library as in torch."""
     states = []
@@ -83,7 +105,10 @@ def test_an_optimizer_started_anew_is_taken_for_new(monkeypatch):
         born, step = torch.tensor([9.0, 2.0, 0.0]), torch.tensor(5.0)
         weight, mean, square = torch.ones(3, 2), torch.full((3, 2), 0.5), torch.full((3, 2), 0.25)
         group = {"betas": (0.9, 0.999), "lr": 0.1, "eps": 1e-8, "amsgrad": False}
-        correct_(group, renewal.Grown(weight, mean, square, step, torch.tensor(4.0), {0: born}))
+        for left in renewal.take_own_steps_(
+            group, [renewal.Grown(weight, mean, square, step, torch.tensor(4.0), {0: born})]
+        ):
+            correct_(group, left)
         states.append((weight, born))
     assert states[0][1].tolist() == [0.0, 2.0, 0.0]
     assert all(a.equal(b) for a, b in zip(*states, strict=True))

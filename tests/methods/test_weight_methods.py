@@ -19,6 +19,7 @@ from supple.methods import (
     WassersteinInit,
     WeightClipping,
 )
+from supple.methods.wasserstein_init import order_of
 
 
 def learner_of(*layers, lr=0.1, optimizer=torch.optim.SGD):
@@ -210,6 +211,10 @@ def test_spectral_follows_the_weights_by_one_iteration_a_step_and_knows_zeros():
     expected = 4.0 * (9.0 - 1.0) * 3.0
     torch.testing.assert_close(learner.model[0].weight.grad[1, 1].item(), expected, rtol=1e-3, atol=0.0)
     assert not learner.model[1].weight.grad.any()
+    learner.model[1].weight.data.copy_(torch.tensor([[0.0, 2.0]]))  # what was 0 is penalised as soon as it grows
+    zero_gradients(learner)
+    method.after_backward(learner, state)
+    torch.testing.assert_close(learner.model[1].weight.grad, torch.tensor([[0.0, 4.0 * 3.0 * 2.0]]))
 
 
 def test_wasserstein_init_draws_weights_to_the_initial_ones_of_their_rank():
@@ -220,6 +225,15 @@ def test_wasserstein_init_draws_weights_to_the_initial_ones_of_their_rank():
         zero_gradients(learner)
         WassersteinInit(strength=0.5).after_backward(learner, state)
         torch.testing.assert_close(learner.model[0].weight.grad, 0.5 * torch.tensor([pull]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_order_of_weights_is_that_of_a_stable_sort(dtype):
+    theta = torch.randn(40_000, generator=torch.Generator().manual_seed(0)).to(dtype)  # enough for torch's radix sort
+    theta[::7], theta[3::70], theta[4::50] = 0.25, 0.0, -0.0
+    theta[5], theta[6] = math.inf, -math.inf
+    for values in (theta, theta.view(200, 200).T):
+        assert torch.equal(order_of(values), values.flatten().argsort(stable=True))
 
 
 def test_tortoise_follows_and_replaces_the_hare():

@@ -20,6 +20,7 @@ SMALL = {
     "resnet18": ({"width": 4}, (3, 8, 8)),
     "vgg16": ({"width": 4, "hidden": 16}, (3, 32, 32)),
     "nature_dqn": ({}, (4, 84, 84)),
+    "minatar_net": ({"channels": 4, "hidden": 10}, (1, 100, 10)),
     "gpt": ({"num_layers": 2, "width": 8, "num_heads": 2}, (1, 1, 5)),
 }
 
@@ -51,7 +52,8 @@ def test_model_gives_a_logit_per_class_and_every_parameter_a_gradient(name, acti
 
 
 @pytest.mark.parametrize(
-    ("name", "num_sites"), [("mlp", 3), ("cnn", 4), ("resnet18", 17), ("vgg16", 15), ("nature_dqn", 4), ("gpt", 2)]
+    ("name", "num_sites"),
+    [("mlp", 3), ("cnn", 4), ("resnet18", 17), ("vgg16", 15), ("nature_dqn", 4), ("gpt", 2), ("minatar_net", 2)],
 )
 def test_every_site_has_its_own_activation_and_is_traced(name, num_sites):
     network, images = build(name, AID)
@@ -106,11 +108,6 @@ def test_network_has_its_number_of_parameters(model, shape, num_classes, expecte
 def test_pools_are_averaged_for_the_activations_of_the_paper_alone(activation, pool):
     network, _ = build("cnn", activation)
     assert sum(isinstance(module, pool) for module in network) == 2
-
-
-def test_odd_width_is_refused_for_a_concatenating_activation():
-    with pytest.raises(ValueError, match="a width of 15 cannot be divided by 2"):
-        CNN(channels=15).build(CReLU, image_shape=(3, 32, 32), num_classes=10)
 
 
 def test_frames_of_bytes_enter_the_q_network_as_they_are():

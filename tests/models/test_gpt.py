@@ -31,8 +31,3 @@ def test_fresh_network_predicts_all_bytes_alike():
     bytes_BT = torch.randint(256, (8, 65))
     loss = F.cross_entropy(network(bytes_BT[:, :-1]), bytes_BT[:, 1:])
     assert loss.item() == pytest.approx(torch.tensor(256.0).log().item(), abs=0.05)
-
-
-def test_width_that_heads_cannot_share_is_refused():
-    with pytest.raises(ValueError, match=r"GPT.width must be a multiple of num_heads, 6; got 100"):
-        GPT(width=100)

@@ -11,10 +11,9 @@ from supple.methods import UseAID, UseDropout, Vanilla
 from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.optimizer import Adam
 from supple_lab.paper.atari import Atari, one_p
-from supple_lab.paper.atari_scores import all_scores, lead_of, widened
+from supple_lab.paper.atari_scores import all_scores, lead_of
 from supple_lab.paper.method_runs import MethodRuns
 from supple_lab.paper.study import StudyOptions
-from supple_lab.report.tables import ends_of
 from supple_lab.results.results import Results, RunResult
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.games import GAMES
@@ -224,12 +223,6 @@ def test_methods_besides_the_papers_have_an_iqm_where_none_of_the_papers_ran():
     assert [[line.label for line in panel.curves] for panel in drawing.figures[0].panels] == [["ReDo"], ["ReDo"]]
 
 
-def test_draws_of_widened_scores_vary_as_new_seeds_would():
-    scores = np.random.default_rng(0).normal(size=(4, 3))
-    np.testing.assert_allclose(widened(scores).mean(axis=1), scores.mean(axis=1))
-    np.testing.assert_allclose(widened(scores).var(axis=1), scores.var(axis=1, ddof=1))
-
-
 @pytest.mark.parametrize(("low", "verdict"), [(0.1, "not decided"), (0.3, "holds")])
 def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdict):
     """One game with vanilla at 0 and AID at low and low + 1: widened, its lower end is low + 1/2 - sqrt(2) / 2."""
@@ -288,16 +281,6 @@ def test_quick_scale_has_one_p_and_calls_it_its_own():
     assert [panel.title for panel in panels] == ["p per game, as the paper", "one p for all games"]
 
 
-def test_scores_have_decimals_only_where_points_are_few():
-    def constant(spec):
-        return {"score": 12.3456, "srank": 1.0}
-
-    rows = {row[0]: row[1:] for row in STUDY.draw(made(constant), PAPER).tables[0].rows}
-    assert set(rows["Asterix"]) == {"12 ± 0"}
-    assert set(rows["Pong"]) == {"12.3 ± 0.0"}
-    assert ends_of(rows["Pong"][0]) == ("12.3", "12.3")
-
-
 def is_own(spec, title) -> bool:
     """Whether the run has the p of its game."""
     game, method, mode = spoken(spec)
@@ -326,9 +309,3 @@ def test_a_diverged_run_keeps_the_lead_undecided():
     assert drawing.claims[0].verdict == "not decided"
     assert "p per game, as the paper: none, for runs diverged" in drawing.claims[0].measured
     assert drawing.tables[1].rows[0][:2] == ("ReLU", "1 of 85 diverged")
-
-
-def test_runs_that_all_diverged_have_no_final_score():
-    results = made(as_the_paper_says)
-    broken = Results(tuple(RunResult(run.spec, "diverged", 1.0, "", run.records[:1]) for run in results.runs))
-    assert {claim.verdict for claim in STUDY.draw(broken, PAPER).claims} == {"not decided"}

@@ -37,6 +37,7 @@ LIKE_OTHERS = (
     "class_incremental",
     "continual_full",
     "continual_limited",
+    "control",
     "dropout_fails",
     "factors",
     "generalizability_gap",

@@ -13,7 +13,6 @@ from supple_lab.paper.claims import KEPT, LEARNED, LOST, NO_REFERENCE, Kept, Los
 from supple_lab.paper.method_runs import MethodRuns, reference, stand_in_notes
 from supple_lab.paper.register import SHARED, texts
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.trainability import Trainability
 from supple_lab.results.results import Results, Sample
 from supple_lab.run.run import execute
 from supple_lab.scenarios.permuted_input import PermutedInput
@@ -87,12 +86,6 @@ def test_a_verdict_has_the_chance_of_the_bound_that_it_is_decided_by():
     assert 0.001 < one.chance == again.chance < 0.05
 
 
-def test_seeds_are_compared_with_themselves():
-    spread = np.array([0.0, 0.05, 0.1])  # between seeds, more than either bound
-    end, fresh = sample(0.6, spread=spread + 0.001 * NOISE[:3]), sample(0.61, spread=spread)
-    assert kept(end, fresh).verdict == "holds"
-
-
 def test_where_a_fresh_network_does_not_learn_there_is_nothing_to_keep():
     for end in (0.1, 0.5):
         row = kept(sample(end), sample(0.12))
@@ -134,12 +127,6 @@ def test_the_reference_is_a_vanilla_network_reset_at_each_of_a_tenth_of_the_stag
     (spec, *_) = reference(network, ORDER).specs(ORDER)
     assert spec.problem.scenario == RandomLabel(num_stages=5, num_images=1400)
     assert (spec.problem.subnetworks, spec.optimizer) == (0, Adam(learning_rate=1e-3))
-
-
-@pytest.mark.parametrize("methods", [("aid",), ("vanilla", "dropout")])
-def test_the_reference_is_run_whatever_methods_are_asked_for(methods):
-    specs = Trainability().specs(StudyOptions(scale="paper", num_seeds=1, methods=methods))
-    assert {spec.method.name for spec in specs} == {*methods, "full_reset"}
 
 
 def test_the_first_stage_of_the_vanilla_run_stands_in_seed_by_seed():

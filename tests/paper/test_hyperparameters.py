@@ -259,17 +259,6 @@ def test_every_best_setting_was_searched():
     assert not [(e, c, s) for e, c in searched for s in best(e, c) if s not in search(e, c)]
 
 
-def test_no_setting_appears_twice():
-    for experiment, case in every_case():
-        names = [s.method.name for s in best(experiment, case)]
-        several = {"sensitivity", "dropout_fails", "gap_cold", "which_accuracy"}
-        assert experiment in several or len(set(names)) == len(names)
-        assert len(set(best(experiment, case))) == len(names)
-        if EXPERIMENTS[experiment].search:
-            candidates = search(experiment, case)
-            assert len(set(candidates)) == len(candidates)
-
-
 @pytest.mark.parametrize(
     ("experiment", "num_best", "num_searched"),
     [

@@ -1,6 +1,7 @@
 """A grid may be filled part by part, and its report is about all of it."""
 
 import json
+import shutil
 import threading
 from contextlib import suppress
 
@@ -22,25 +23,25 @@ def run_quickstart(out, *options):
 
 
 @pytest.fixture(scope="module")
-def filled_in_parts(tmp_path_factory):
+def made(tmp_path_factory):
+    """A folder that two orders have filled."""
     out = tmp_path_factory.mktemp("parts")
     for methods in (["redo"], ["vanilla"]):
         assert run_quickstart(out, "--methods", *methods) == 0
-    return json.loads((out / "report" / "quickstart.json").read_bytes())
+    return out
 
 
-def test_runs_of_an_earlier_order_stay_in_the_report(filled_in_parts):
-    done = {run["method"] for run in filled_in_parts["runs"] if run["status"] == "done"}
-    assert done == {"redo", "vanilla"}
-    assert filled_in_parts["command"].count(" && ") <= 1
+@pytest.fixture
+def out(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "out")
 
 
-def test_runs_of_the_study_that_nobody_ordered_are_not_missing(filled_in_parts):
-    assert filled_in_parts["missing"] == []
-
-
-def test_smoke_runs_decide_nothing(filled_in_parts):
-    assert {claim["verdict"] for claim in filled_in_parts["claims"]} <= {"not decided", "not run"}
+def test_a_report_is_about_all_that_was_ordered_and_misses_nothing_else(made):
+    written = json.loads((made / "report" / "quickstart.json").read_bytes())
+    assert {run["method"] for run in written["runs"] if run["status"] == "done"} == {"redo", "vanilla"}
+    assert written["command"].count(" && ") <= 1
+    assert written["missing"] == []
+    assert {claim["verdict"] for claim in written["claims"]} <= {"not decided", "not run"}
 
 
 def test_another_scale_is_another_grid(tmp_path):
@@ -59,17 +60,16 @@ def test_more_seeds_than_the_studys_own_are_reported_and_fewer_leave_some_missin
     assert len(study.specs(StudyOptions(scale="quick", num_seeds=1).whole())) == 3 * 3
 
 
-def test_order_of_another_version_is_told_and_not_a_traceback(tmp_path, capsys):
-    assert run_quickstart(tmp_path) == 0
-    path = path_of(tmp_path, "quickstart")
+def test_order_of_another_version_is_told_and_not_a_traceback(out, capsys):
+    path = path_of(out, "quickstart")
     content = json.loads(path.read_bytes())
     content["specs"][0]["method"]["gone"] = 1
     path.write_text(json.dumps(content))
-    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 0
-    assert "1 run was ordered by another version" in (tmp_path / "report" / "index.html").read_text()
+    assert supple(["report", "quickstart", "--out", str(out)]) == 0
+    assert "1 run was ordered by another version" in (out / "report" / "index.html").read_text()
     content["order"]["gone"] = 1
     path.write_text(json.dumps(content))
-    assert supple(["report", "quickstart", "--out", str(tmp_path)]) == 2
+    assert supple(["report", "quickstart", "--out", str(out)]) == 2
     assert "of another version" in capsys.readouterr().err
 
 
@@ -91,11 +91,9 @@ def test_an_order_that_no_study_knows_is_told_and_not_a_traceback(tmp_path, orde
         read_manifest(tmp_path, study.name)
 
 
-def test_runs_without_an_order_are_not_said_to_be_gone(tmp_path, capsys):
-    assert run_quickstart(tmp_path) == 0
-    path_of(tmp_path, "quickstart").unlink()
-    capsys.readouterr()
-    for asked in (["quickstart", "--out", str(tmp_path)], [str(tmp_path)]):
+def test_runs_without_an_order_are_not_said_to_be_gone(out, capsys):
+    path_of(out, "quickstart").unlink()
+    for asked in (["quickstart", "--out", str(out)], [str(out)]):
         assert supple(["report", *asked]) == 2
         told = capsys.readouterr().err
         assert "no runs" not in told

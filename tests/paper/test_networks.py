@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from made_runs import claims, drawn, made, verdicts, wavering
+from made_runs import claims, made, verdicts, wavering
 
 from supple.methods import FullReset, UseAID
 from supple_lab.models.cnn import CNN
@@ -16,7 +16,6 @@ from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.write import write_report
 from supple_lab.results.results import Results
 from supple_lab.run.check import check_suitable
-from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.spec import RunSpec
 
 PAPERS_OWN = (CNN(), ResNet18(), VGG16())
@@ -42,13 +41,6 @@ def test_slim_resnet_has_its_own_settings_inside_a_reset_too_but_not_in_a_search
     cold = FullReset(built_with=UseAID(relu_prob=0.7))
     assert network.stand_in(cold, StudyOptions(scale="quick")) == FullReset(built_with=UseAID(relu_prob=0.95))
     assert network.stand_in(cold, StudyOptions(scale="quick", search=True)) == cold
-
-
-def test_a_search_of_a_slim_network_has_each_setting_once():
-    order = StudyOptions(scale="quick", search=True, methods=("aid", "vanilla"), num_seeds=1)
-    (network,) = networks(order, "cnn")
-    condition = network.condition(ContinualFull(), order=order, experiment="continual_full")
-    assert [getattr(method, "relu_prob", None) for method, _ in condition.settings(order)] == [0.7, 0.8, 0.9, None]
 
 
 ON_NETWORKS = (
@@ -192,12 +184,3 @@ def test_a_search_is_told_no_p(name):
     note = settings_note(name, StudyOptions(scale="quick", search=True))
     assert "p = 0." not in note
     assert "those that the paper searched" in note
-
-
-def test_notes_of_slips_do_not_say_that_anything_was_run():
-    for order in (StudyOptions(scale="paper"), StudyOptions(scale="paper", as_printed=True)):
-        studies = [study_named(name) for name in ("trainability", "atari")]
-        notes = [note for study in studies for note in drawn(study, order, lambda spec: None).notes]
-        slips = [note for note in notes if "as printed" in note]
-        assert len(slips) > 1
-        assert not any(re.search(r"\b(was|were) run\b", note) for note in slips)

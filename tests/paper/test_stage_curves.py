@@ -45,9 +45,3 @@ def test_the_last_point_is_the_mean_of_the_stages_that_are_left():
     (curve,) = stage_curves({"vanilla": results_of(values)}, "accuracy")
     assert curve.x[-1] == 105
     assert curve.values[0, -1] == 104.0
-
-
-def test_all_methods_of_a_panel_are_averaged_alike_also_one_that_diverged():
-    by_method = {"vanilla": results_of(np.zeros(800)), "aid": results_of(np.zeros(800)[:40])}
-    _, short = stage_curves(by_method, "accuracy")
-    assert short.x.tolist() == [8, 16, 24, 32, 40]

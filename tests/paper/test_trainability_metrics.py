@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from made_runs import drawn, verdicts
+from made_runs import verdicts
 
 from supple.metrics.rank import EffectiveRank
 from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
@@ -139,12 +139,3 @@ def test_a_claim_must_hold_on_both_problems():
     assert decided(on_one)[4] == "fails"
     found = decided(lambda spec: as_in_the_paper(spec) if spec.problem.scenario.name == "random_label" else None)
     assert found == ["holds", "not run", *["not decided"] * 4]  # the first asks for random labels alone
-
-
-def test_the_caveat_on_the_dormant_ratio_and_what_is_measured_stand_on_the_page():
-    drawing = drawn(STUDY, TWO_STAGES, as_in_the_paper)
-    assert any("0 by construction" in note for note in drawing.notes)
-    assert "0 by construction" in drawing.figures[0].caption
-    titles = [panel.title for panel in drawing.figures[0].panels]
-    assert (titles[:2], len(titles)) == (["random label: dormant units", "random label: saturated units"], 8)
-    assert "2,000 images of the stage, drawn once a seed" in " ".join(drawn(STUDY, PAPER, lambda spec: None).notes)

@@ -83,4 +83,5 @@ def test_a_number_leads_to_its_runs(tab):
     tab.click("[data-runs='c_chain/random_labels']")
     text = tab.ask("document.querySelector('dialog[open]').textContent")
     assert all(f"c_chain-random_labels-{seed}" in text for seed in (0, 1, 2, 7, 8))
+    assert "on the training images 0.88 of the reference's; places 2 to 2" in text
     assert tab.ask("document.querySelector('dialog tr.chosen').textContent").endswith("learning_rate 0.0123")

@@ -21,12 +21,6 @@ def write(folder, info, **parts):
     return write_report(folder, info, results=RESULTS, report=study_report(FIGURE, **parts))
 
 
-def test_index_of_one_study_is_its_page(tmp_path):
-    index = write(tmp_path, INFO)
-    assert index == tmp_path / "index.html"
-    assert index.read_bytes() == (tmp_path / "sample.html").read_bytes()
-
-
 def test_two_studies_share_a_folder_without_touching_each_others_files(tmp_path):
     write(tmp_path, INFO)
     before = {path: path.read_bytes() for path in tmp_path.rglob("sample*")}

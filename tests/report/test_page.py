@@ -27,7 +27,7 @@ from samples import (
 from supple.methods import UseAID
 from supple_lab.report.figure import Curve, Estimate, Part
 from supple_lab.report.page import MAX_BYTES, MAX_PARTS, MAX_POINTS, MAX_ROWS, facts, page, thinned
-from supple_lab.report.remarks import missing_groups, missing_words, short_of, show_seconds
+from supple_lab.report.remarks import missing_groups, missing_words, short_of
 from supple_lab.report.write import write_report
 from supple_lab.results.intervals import format_mean
 from supple_lab.results.results import Results
@@ -401,13 +401,6 @@ def test_thinning_keeps_the_last_point_and_says_so():
     assert (kept.panels[0].curves[0].high - kept.panels[0].curves[0].x == 1).all()
     assert len(kept.panels[0].curves[0].middle) == MAX_POINTS
     assert len(kept.panels[1].bars[0].x) == 2
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7300, "2 h 1 min")]
-)
-def test_durations_are_shown_in_two_units(seconds, words):
-    assert show_seconds(seconds) == words
 
 
 def test_report_folder_has_every_promised_file(tmp_path):

@@ -65,13 +65,6 @@ def test_numbers_are_set_to_the_right_and_prose_wraps():
     assert r"\begin{tabular}{lrr}" in latex(TABLE)
 
 
-def test_a_table_without_rows_is_a_header():
-    empty = replace(TABLE, rows=())
-    assert markdown(empty).count("\n") == 4
-    assert comma_separated(empty) == "method,first,last\n"
-    assert r"method & first & last" in latex(empty)
-
-
 def test_latex_escapes_every_special_letter():
     text = latex(HOSTILE_TABLE)
     row = next(line for line in text.splitlines() if "next" in line)
@@ -117,11 +110,6 @@ def test_latex_tables_are_no_wider_than_the_text_and_name_the_packages_they_need
     assert lines[-2] == r"  \end{tabular}}"
     text = latex(TABLE)
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
-
-
-def test_csv_gives_back_the_cells_as_they_were():
-    rows = list(csv.reader(io.StringIO(comma_separated(HOSTILE_TABLE))))
-    assert rows == [["a|b", "c"], [HOSTILE, "1"]]
 
 
 def test_claims_become_a_table_with_their_interval_and_verdict():

@@ -27,6 +27,8 @@ CERTAIN = {
     "aid": UseAID(relu_prob=1.0),
     "dropout": UseDropout(drop_positive=0.0),
     "drop_relu": METHODS["drop_relu"](relu_prob=1.0),
+    "layer_norm_aid": METHODS["layer_norm_aid"](relu_prob=1.0),
+    "leaky_dropout": METHODS["leaky_dropout"](drop=0.0),
     "rrelu": UseRReLU(lower_slope=0.125, upper_slope=0.125),
     "cbp": CBP(replacement_rate=0.05, maturity=3),
     "l2": METHODS["l2"](strength=0.1),

@@ -25,7 +25,6 @@ from supple_lab.run.check import GameInfo, check_suitable, game_info
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
-from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.store import Store
 from supple_lab.streams import stream, stream_seed
 
@@ -70,55 +69,38 @@ class Counted(Environment):
         return self.inner.step(action)
 
 
-def test_recorded_steps_are_those_of_the_game_without_the_evaluations(tmp_path, monkeypatch):
+def spied(monkeypatch, owner, name: str) -> list:
+    """The arguments of each call, which goes on as before."""
+    asked, original = [], getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *parts: asked.append(parts) or original(*parts))
+    return asked
+
+
+def test_steps_segments_and_draws_of_a_run_are_those_of_its_protocol(tmp_path, monkeypatch):
     start, Counted.total = Chain.start, 0
+    game_info(Chain())  # starts a game unless it has before
     monkeypatch.setattr(Chain, "start", lambda game, seed: Counted(start(game, seed)))
-    spec = chain_spec()
-    records = finished(tmp_path, spec).folder(spec).stage_log.read()
-    assert [record["stage"] for record in records] == [0, 1]
-    longest, problem, num_steps = ChainEnvironment(Chain()).max_steps, spec.problem, records[-1]["num_steps"]
+    games, epsilons = spied(monkeypatch, Chain, "start"), spied(monkeypatch, DQN, "epsilon")
+    seeds, streams = spied(monkeypatch, dqn, "stream_seed"), spied(monkeypatch, dqn, "stream")
+    spec = chain_spec(seed=3)
+    folder = finished(tmp_path, spec).folder(spec)
+    stages, epochs = folder.stage_log.read(), folder.epoch_log.read()
+    longest, problem, num_steps = ChainEnvironment(Chain()).max_steps, spec.problem, stages[-1]["num_steps"]
     least = 2 * problem.steps_per_iteration
+    assert [record["stage"] for record in stages] == [0, 1]
     assert least <= num_steps < least + 2 * longest  # an iteration ends with the game under way
     evaluated = Counted.total - num_steps
     assert 2 * problem.evaluation_steps <= evaluated < 2 * (problem.evaluation_steps + longest)
-
-
-def test_an_iteration_is_played_in_segments_and_ends_with_a_game(tmp_path):
-    spec = chain_spec()
-    epochs = finished(tmp_path, spec).folder(spec).epoch_log.read()
+    assert [step for _, step in epsilons] == list(range(num_steps))
     assert [record["epoch"] for record in epochs] == list(range(len(epochs)))
-    assert len(epochs) >= 2 * spec.problem.steps_per_iteration // (spec.problem.steps_per_segment + 18)
+    assert len(epochs) >= least // (problem.steps_per_segment + 18)
     assert all(0.0 <= record["train_score"] <= 1.0 for record in epochs)
     assert "loss" not in epochs[0]  # before the first update
     assert epochs[-1]["loss"] >= 0
-
-
-def test_epsilon_follows_the_steps_of_the_run_through_all_iterations(tmp_path, monkeypatch):
-    asked, epsilon = [], DQN.epsilon
-    monkeypatch.setattr(DQN, "epsilon", lambda self, step: asked.append(step) or epsilon(self, step))
-    spec = chain_spec()
-    num_steps = finished(tmp_path, spec).folder(spec).stage_log.read()[-1]["num_steps"]
-    assert asked == list(range(num_steps))
-
-
-def test_every_segment_and_evaluation_has_games_of_its_own(tmp_path, monkeypatch):
-    seeds, start = [], Chain.start
-    monkeypatch.setattr(Chain, "start", lambda game, seed: seeds.append(seed) or start(game, seed))
-    game_info(Chain())  # starts a game unless it has before
-    seeds.clear()
-    spec = chain_spec()
-    folder = finished(tmp_path, spec).folder(spec)
-    assert len(seeds) == len(folder.epoch_log.read()) + len(folder.stage_log.read())
-    assert len(set(seeds)) == len(seeds)
-
-
-@pytest.mark.parametrize(("function", "name"), [("stream_seed", "actions"), ("stream", "replay")])
-def test_every_segment_has_random_actions_and_draws_of_its_own(tmp_path, monkeypatch, function, name):
-    asked, original = [], getattr(dqn, function)
-    monkeypatch.setattr(dqn, function, lambda *parts: asked.append(parts) or original(*parts))
-    spec = chain_spec(seed=3)
-    num_segments = len(finished(tmp_path, spec).folder(spec).epoch_log.read())
-    assert [parts for parts in asked if parts[1] == name] == [(3, name, segment) for segment in range(num_segments)]
+    # Each segment and evaluation has games of its own, each segment random actions and draws of its own.
+    assert len(games) == len({seed for _, seed in games}) == len(epochs) + len(stages)
+    for asked, name in ((seeds, "actions"), (streams, "replay")):
+        assert [parts for parts in asked if parts[1] == name] == [(3, name, k) for k in range(len(epochs))]
 
 
 def interrupted(tmp_path, spec: RunSpec, *, after_segments: int, monkeypatch) -> Store:
@@ -216,15 +198,6 @@ def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, monkeypatch, 
     assert execute(spec, store) == "done"
     assert "note:" in capsys.readouterr().err
     assert_equal_runs(store, unbroken, spec)
-
-
-def test_a_finished_run_leaves_no_frames_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
-    spec = chain_spec(num_iterations=1)
-    folder = finished(tmp_path, spec).folder(spec).path
-    assert not pieces(folder)
-    assert not (folder / dqn.FRAMES_FILE).exists()
-    assert len(checkpoint_files(folder)) == 1
 
 
 def test_frames_of_a_run_on_every_core_leave_most_of_the_memory_free(tmp_path, monkeypatch):
@@ -349,17 +322,12 @@ def test_modes_draw_masks_where_they_say_so(tmp_path, field):
 
 
 @pytest.mark.parametrize("act_mode", ["eval", "train"])
-def test_evaluations_draw_no_masks(tmp_path, act_mode):
-    """Also where acting draws some while the agent learns."""
-    spec = chain_spec(UseAID(relu_prob=0.9), num_iterations=1, act_mode=act_mode)
-    more = replace(spec, problem=replace(spec.problem, evaluation_steps=100))
-    assert torch.equal(*(masks_drawn(tmp_path / one.run_id, one) for one in (spec, more)))
-
-
-def test_evaluation_does_not_disturb_training(tmp_path):
-    specs = [chain_spec(UseAID(), evaluation_steps=number) for number in (20, 90)]
-    ends = [last_checkpoint(finished(tmp_path / str(k), spec), spec) for k, spec in enumerate(specs)]
-    assert all(torch.equal(tensor, ends[1]["model"][name]) for name, tensor in ends[0]["model"].items())
+def test_evaluations_draw_no_masks_and_change_no_weight(tmp_path, act_mode):
+    """Also if acting draws masks while the agent learns."""
+    specs = [chain_spec(UseAID(relu_prob=0.9), act_mode=act_mode, evaluation_steps=number) for number in (20, 90)]
+    one, other = (last_checkpoint(finished(tmp_path / spec.run_id, spec), spec) for spec in specs)
+    assert torch.equal(one["mask_stream"], other["mask_stream"])
+    assert all(torch.equal(tensor, other["model"][name]) for name, tensor in one["model"].items())
 
 
 def test_recorded_metrics_are_those_of_the_states_that_the_probe_stream_draws(tmp_path, monkeypatch):
@@ -380,18 +348,13 @@ def diverging() -> RunSpec:
     return replace(spec, optimizer=replace(spec.optimizer, learning_rate=1e30))
 
 
-def test_a_loss_that_is_no_number_ends_the_run_as_diverged(tmp_path):
-    store, spec = Store.create(tmp_path), diverging()
-    assert execute(spec, store) == "diverged"
-    assert "segment" in store.folder(spec).status()["reason"]
-
-
 def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a_word(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
     store, spec = Store.create(tmp_path), diverging()
     folder = store.folder(spec)
     for _ in range(2):
         assert execute(spec, store, interval=AT_EVERY_SEGMENT) == "diverged"
+        assert "segment" in folder.status()["reason"]
         assert len(folder.epoch_log.read()) > 0  # so there was a checkpoint
         assert not pieces(folder.path)
         assert not (folder.path / dqn.FRAMES_FILE).exists()
@@ -399,11 +362,15 @@ def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a
     assert capsys.readouterr().err == ""
 
 
-def test_an_interrupted_run_leaves_the_archive_alone_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)
+def test_an_interrupted_run_leaves_its_archive_behind_and_a_finished_one_no_frames_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
     spec = chain_spec()
-    folder = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch).folder(spec).path
+    store = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch)
+    folder = store.folder(spec).path
     assert pieces(folder)
+    assert not (folder / dqn.FRAMES_FILE).exists()
+    assert execute(spec, store) == "done"
+    assert not pieces(folder)
     assert not (folder / dqn.FRAMES_FILE).exists()
 
 

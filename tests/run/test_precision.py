@@ -59,14 +59,6 @@ def test_bf16_run_computes_in_bfloat16_and_learns(tmp_path, monkeypatch):
     assert store.folder(spec).stage_log.read()[-1]["test_accuracy"] > 0.3
 
 
-def test_precision_is_part_of_the_run_and_the_default_leaves_no_trace():
-    spec = small_scenario_spec(Stationary())
-    assert "precision" not in spec.to_dict()
-    assert replace(spec, precision="bf16").run_id != spec.run_id
-    with pytest.raises(ValueError, match="RunSpec.precision is one of"):
-        replace(spec, precision="fp8")
-
-
 def test_runs_in_one_process_share_a_precision_until_the_last_one_ends():
     before = torch.get_float32_matmul_precision()
     first, second = Numerics(CPU, "tf32").matmuls(), Numerics(CPU, "bf16").matmuls()

@@ -58,12 +58,6 @@ def test_records_under_way_are_believed_as_far_as_the_status_tells_of_them(store
     assert read_run(folder.path).damage == ""
 
 
-@pytest.mark.parametrize("seed", [2**63 - 1, -(2**63)])
-def test_largest_seeds_are_listed(store, seed):
-    store.folder(small_spec(seed=seed)).create(small_spec(seed=seed))
-    assert sorted(states(store)) == sorted([0, 7, seed])
-
-
 @pytest.mark.parametrize("number", [2**63, -(2**63), 10**400, float("inf"), float("nan"), "x", None, [], True])
 def test_status_with_numbers_that_are_none_is_read_without_them(store, number):
     folder = store.folder(small_spec(UseAID())).path

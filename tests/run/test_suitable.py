@@ -16,7 +16,7 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
-from supple_lab.run.check import check_suitable, remarks, run_size
+from supple_lab.run.check import check_suitable, remarks
 from supple_lab.scenarios.base import Scenario, Unsuitable
 from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.continual import ContinualFull
@@ -128,11 +128,6 @@ def test_batch_norm_over_a_single_number_is_refused():
 
 def test_tf32_is_a_gpu_s_business():
     check_suitable(spec_of(Stationary(), precision="tf32"), device="cuda")
-
-
-def test_extent_counts_stages_that_grow():
-    spec = spec_of(ContinualFull(num_stages=2, epochs=3, batch_size=100))
-    assert run_size(spec, spec.problem).num_steps == 3 * (8 + 16)
 
 
 def test_remarks_name_what_may_not_be_meant():

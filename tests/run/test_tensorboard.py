@@ -1,18 +1,15 @@
 """What TensorBoard is told of a run: every record once, however often it was interrupted, and no number changes."""
 
-import json
-
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from small_runs import AT_EVERY_STEP, interrupted, logs_of, small_spec
 from supple_lab.cli import supple
-from supple_lab.codec import decode
 from supple_lab.run import recorder
 from supple_lab.run.recorder import CheckpointInterval, Tracker
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import Job, SweepOptions
+from supple_lab.sweep.executor import SweepOptions
 from supple_lab.sweep.local import Inline, Process
 
 SPEC = small_spec()  # 3 stages of 2 epochs, 4 steps each
@@ -74,11 +71,6 @@ def test_engine_carries_the_trackers_to_its_runs(tmp_path, engine):
     with engine(Store.create(tmp_path), device="cpu", jobs=1, options=TRACKED) as executor:
         assert executor.submit(SPEC).result() == "done"
         assert_shows_every_record_once(executor.store.folder(SPEC))
-
-
-def test_order_to_another_machine_names_the_trackers(tmp_path):
-    order = Job.of(Inline(Store.create(tmp_path), device="cpu", jobs=1, options=TRACKED))
-    assert decode(Job, json.loads(order.to_json())) == order
 
 
 def test_tracker_that_cannot_begin_leaves_a_note_and_the_run_goes_on(tmp_path, capsys):

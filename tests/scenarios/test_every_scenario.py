@@ -225,7 +225,7 @@ def test_impossible_settings_are_refused_by_name(make, said):
 def test_class_incremental_stage_without_images_is_refused_by_its_classes():
     splits = numbered_splits(3, 10)  # of classes 0, 1 and 2 alone
     scenario = ClassIncremental(num_stages=10, epochs=1)
-    with pytest.raises(Unsuitable, match=r"classes \[\d\], learned in stage 1, have 0 training and 3 test images"):
+    with pytest.raises(Unsuitable, match=r"classes \[\d\] of stage 1 have 0 training and 3 test images"):
         [scenario.stage(0, splits, seed) for seed in range(20)]
 
 

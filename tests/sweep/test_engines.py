@@ -21,7 +21,7 @@ from supple_lab.run.run import execute, own_threads
 from supple_lab.store.store import Store
 from supple_lab.sweep import local, sweep
 from supple_lab.sweep.executor import SweepOptions
-from supple_lab.sweep.local import Inline, Process, fail, own_bytes, visible_gpus
+from supple_lab.sweep.local import Inline, Process, fail, own_bytes
 from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.sweep import execute_all, failures, newest_serial, unfinished
 
@@ -248,8 +248,3 @@ def test_run_that_ends_does_not_change_the_threads_of_another_in_its_process():
     for thread in threads:
         thread.join()
     assert counts == [2, 1]
-
-
-def test_gpus_are_those_this_process_may_use(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
-    assert visible_gpus() == ["3", "1"]

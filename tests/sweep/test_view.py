@@ -9,7 +9,7 @@ from supple_lab.run.run import execute
 from supple_lab.store.lock import RunLock
 from supple_lab.store.store import Store
 from supple_lab.sweep import view
-from supple_lab.sweep.view import LiveTable, PlainLines, look_at, titles_of
+from supple_lab.sweep.view import LiveTable, PlainLines, look_at
 
 SPECS = [small_spec(UseAID()), small_spec(seed=3), small_spec(num_images=5000)]
 
@@ -75,12 +75,3 @@ def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypat
 def test_run_whose_process_died_is_interrupted_and_not_running(store):
     store.folder(SPECS[1]).write_status("running", progress=0.2)
     assert look_at(store, SPECS[1]).state == "interrupted"
-
-
-def test_runs_of_the_same_name_are_told_apart_by_their_id():
-    assert titles_of(SPECS[:2]) == {SPECS[0].run_id: "aid, seed 0", SPECS[1].run_id: "vanilla, seed 3"}
-    conditions = {SPECS[0].run_id: "MLP", SPECS[1].run_id: "CNN"}
-    assert list(titles_of(SPECS[:2], conditions).values()) == ["aid, seed 0, MLP", "vanilla, seed 3, CNN"]
-    assert titles_of(SPECS[:1], {SPECS[0].run_id: "MLP"}) == {SPECS[0].run_id: "aid, seed 0"}
-    alike = [small_spec(), small_spec(num_images=256)]
-    assert sorted(titles_of(alike).values()) == sorted(f"vanilla, seed 0 ({spec.run_id})" for spec in alike)

@@ -40,7 +40,10 @@ def choose_cuda_kernel(forced: str) -> tuple[Kernel, str]:
     except ImportError as error:
         return REFERENCE, f"plain torch; the fused kernel needs Triton 3.4 or newer: {error}"
     reason = obstacle(torch.device("cuda", torch.cuda.current_device()))
-    return (TritonKernel(), "fused") if reason is None else (REFERENCE, f"plain torch; {reason}")
+    if reason is not None:
+        return REFERENCE, f"plain torch; {reason}"
+    kernel = TritonKernel()
+    return kernel, f"fused; {kernel.why_node}"
 
 
 FORCED = os.environ.get("SUPPLE_KERNEL", "")

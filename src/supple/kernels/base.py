@@ -2,14 +2,13 @@
 
 from abc import ABC, abstractmethod
 from bisect import bisect
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Intervals:
+class Intervals(NamedTuple):  # made and looked up at every call, in a third of a dataclass's time
     """The paper's I_1 .. I_k and p_1 .. p_k (section 4.2): k-1 sorted edges, k drop rates, [l, u) intervals.
 
     ``scale`` multiplies what is kept; Dropout after ReLU is two intervals with scale 1/(1-p) (Property 1).
@@ -39,6 +38,7 @@ class Kernel(ABC):
     """The operator on one kind of device. Masks follow the device's own generator, or the one passed."""
 
     name: str
+    node: Any = None  # the module of node.cpp, if it is built and of use here
 
     @abstractmethod
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
@@ -46,6 +46,12 @@ class Kernel(ABC):
 
         If the slope at 0 is not 0, elements equal to 0 give -0 and all other zeros are +0, for the gate to tell apart.
         """
+
+    def drop_in_node(
+        self, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool
+    ) -> Tensor | None:
+        """The same, differentiable, in one call of the node; None if it does not serve such a tensor."""
+        return None
 
     @abstractmethod
     def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:

@@ -7,12 +7,14 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from supple.kernels.base import Intervals, Kernel
 from supple.kernels.layout import BITS, has_memory, is_dense, is_flat, share_layout
+from supple.kernels.node import load_node
 from supple.kernels.reference import ReferenceKernel
 
 SOURCES = [Path(__file__).with_name(name) for name in ("cpu.c", "pool.h", "renewal.c")]
@@ -33,11 +35,13 @@ SIGNATURES = {
     "supple_prepare": ([POINTER, INT, POINTER, POINTER, INT, DOUBLE, DOUBLE], None),
     "supple_drop": ([POINTER, POINTER, LONG, POINTER, POINTER, INT], None),
     "supple_gate": ([POINTER, POINTER, POINTER, LONG, POINTER, INT, INT], None),
-    "supple_take_own_steps": (
-        [POINTER] * 3 + [LONG] * 3 + [POINTER] * 2 + [FLOAT] + [POINTER] * 3 + [LONG, DOUBLE, DOUBLE, INT],
-        ctypes.c_bool,
+    "supple_pack_squares": ([POINTER] * 2 + [LONG] + [POINTER] * 2, LONG),
+    "supple_take_own_steps": ([POINTER] * 2 + [LONG] + [POINTER] * 5 + [LONG, DOUBLE, DOUBLE, INT], None),
+    "supple_rate_units": (
+        [POINTER] * 2 + [FLOAT, POINTER, FLOAT, POINTER, LONG, POINTER, LONG, DOUBLE, LONG, DOUBLE, LONG],
+        LONG,
     ),
-    "supple_rate_units": ([POINTER] * 4 + [LONG, DOUBLE, LONG, DOUBLE, LONG], LONG),
+    "supple_renew": ([POINTER] * 3 + [LONG], None),
 }
 
 
@@ -61,6 +65,8 @@ class CpuKernel(Kernel):
         self.library.supple_use_level(self.level)
         self.c_drop, self.c_gate = self.library.supple_drop, self.library.supple_gate
         self.law_of = functools.lru_cache(maxsize=256)(self.prepare)
+        self.node, self.why_node = load_node()
+        self.node_of = functools.lru_cache(maxsize=256)(self.make_node)
         self.seed = ThreadSeed()
         self.reference = ReferenceKernel()
 
@@ -68,7 +74,8 @@ class CpuKernel(Kernel):
         """The instruction set it runs on, why no better one, and whose threads."""
         level = self.library.supple_level_name(self.level).decode()
         missing = {"x86-64-v3": " as this CPU has no AVX-512", "baseline": " as this CPU has no AVX2"}.get(level, "")
-        return f"{level}{missing}, " + ("torch's threads" if self.has_pool else "one thread as torch has no OpenMP")
+        threads = "torch's threads" if self.has_pool else "one thread as torch has no OpenMP"
+        return f"{level}{missing}, {threads}; {self.why_node}"
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
         if not is_flat(x) or (out is not None and out is not x):
@@ -79,6 +86,21 @@ class CpuKernel(Kernel):
         y = torch.empty_like(x) if out is None else out
         self.c_drop(y.data_ptr(), x.data_ptr(), x.numel(), law, self.seed.draw(generator), torch.get_num_threads())
         return y
+
+    def drop_in_node(
+        self, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool
+    ) -> Tensor | None:
+        node = self.node_of(intervals, x.dtype)
+        return None if node is None else node(x, generator, 0, inplace)
+
+    def make_node(self, intervals: Intervals, dtype: torch.dtype) -> Any:
+        """The law as the node in C++ takes it; None if the gate needs a slope at 0, or the library does not know it."""
+        edges, rates, scale = intervals
+        law, gate_law = self.law_of(edges, rates, scale, dtype), self.law_of((), (0.0,), scale, dtype, 0.0)
+        if law is None or gate_law is None or intervals.slope_at_zero(dtype) != 0.0:
+            return None
+        addresses = (ctypes.cast(function, POINTER).value for function in (self.c_drop, self.c_gate))
+        return self.node.CpuProgram(scale, *addresses, law.raw, gate_law.raw)
 
     def drop_strided(
         self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None
@@ -152,7 +174,8 @@ class ThreadSeed(threading.local):
     """Draws 63-bit seeds from a torch generator into a tensor made once: 4 us a call less than with a new one."""
 
     def __init__(self) -> None:
-        self.tensor = torch.empty((), dtype=torch.int64, device="cpu")
+        with torch.inference_mode(False):  # a tensor made inside of it could not be drawn into outside
+            self.tensor = torch.empty((), dtype=torch.int64, device="cpu")
         self.pointer = self.tensor.data_ptr()
 
     def draw(self, generator: torch.Generator | None) -> int:

@@ -7,13 +7,13 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from supple.kernels import CPU, kernel_for
-from supple.kernels.cpu import CpuKernel
+from supple.kernels.cpu import FLOAT, POINTER, CpuKernel
 
 MOST_AGES = 2**18  # in a table: 4 MiB
 MOST_UNITS, MOST_SLOTS = 2**14, 16  # that one Triton program chooses among, and that it chooses
@@ -78,6 +78,16 @@ def triton_programs(tensor: Tensor) -> Any:
     return renewal_programs
 
 
+def is_compiled(tensor: Tensor) -> bool:
+    """Whether the compiled library serves the tensor's device."""
+    return tensor.is_cpu and isinstance(CPU, CpuKernel)
+
+
+def library() -> Any:
+    """The compiled library, where it serves."""
+    return cast(CpuKernel, CPU).library
+
+
 def can_look(tensor: Tensor) -> bool:
     """Whether a look at its values is free. One at a GPU's waits for it, and no CUDA graph can hold it."""
     return tensor.is_cpu
@@ -85,7 +95,10 @@ def can_look(tensor: Tensor) -> bool:
 
 def is_plain(*tensors: Tensor) -> bool:
     """Whether all are of the kind that the kernels know."""
-    return all(tensor.dtype is torch.float32 and tensor.is_contiguous() and tensor.numel() for tensor in tensors)
+    for tensor in tensors:  # at each step: with `all` this takes twice as long
+        if tensor.dtype is not torch.float32 or not tensor.is_contiguous() or not tensor.numel():
+            return False
+    return True
 
 
 def sides(tensor: Tensor) -> tuple[int, int, int]:
@@ -94,35 +107,54 @@ def sides(tensor: Tensor) -> tuple[int, int, int]:
     return num_rows, num_columns, tensor.numel() // (num_rows * num_columns)
 
 
-def take_own_steps_(group: dict[str, Any], grown: Grown) -> bool:
-    """Give entries younger than their tensor the update of their own age in place of the one that Adam gave them."""
-    parameter, mean, square, step, last_step, borns = grown
-    if not parameter.is_cpu or not isinstance(CPU, CpuKernel) or not can_look(step) or not serves(group, grown):
-        return False
-    now, root = step.item(), square.sqrt()
-    roots, firsts, num_ages, is_whole = table(*group["betas"], min(1 << int(now).bit_length(), MOST_AGES))
-    if now >= num_ages and not is_whole:
-        return False
-    pointers = parameter.data_ptr(), mean.data_ptr(), root.data_ptr()
-    births = [borns[dim].data_ptr() if dim in borns else None for dim in (0, 1)]
-    ages = roots.data_ptr(), firsts.data_ptr(), num_ages
-    told = *pointers, *sides(parameter), *births, now, last_step.data_ptr(), *ages, float(group["lr"]), group["eps"]
-    return CPU.library.supple_take_own_steps(*told, torch.get_num_threads())
-
-
 def serves(group: dict[str, Any], grown: Grown) -> bool:
     """Whether the kernels know such tensors. Of several devices torch complains."""
-    tensors = grown.mean, grown.square, grown.last_step, *grown.borns.values()
-    is_here = all(tensor.device == grown.parameter.device for tensor in tensors)
-    return is_here and not isinstance(group["betas"][0], Tensor) and is_plain(*grown[:3])
+    device = grown.parameter.get_device()
+    for tensor in (grown.mean, grown.square, grown.last_step, *grown.borns.values()):
+        if tensor.get_device() != device:
+            return False
+    return not isinstance(group["betas"][0], Tensor) and is_plain(*grown[:3])
 
 
-def take_all_own_steps_(group: dict[str, Any], many: Sequence[Grown]) -> list[Grown]:
-    """Do the same to all tensors that a GPU has; those that are left."""
-    served = [grown for grown in many if triton_programs(grown.parameter) is not None and serves(group, grown)]
-    for parts in batched(served):
+def take_own_steps_(group: dict[str, Any], many: Sequence[Grown]) -> list[Grown]:
+    """Give entries younger than their tensor the update of their own age in place of the one that Adam gave them.
+
+    Returns the tensors that are left.
+    """
+    launched, compiled, left = list[Grown](), list[Grown](), list[Grown]()
+    for grown in many:
+        is_served = serves(group, grown)
+        if is_served and triton_programs(grown.parameter) is not None:
+            launched.append(grown)
+        elif is_served and is_compiled(grown.parameter) and can_look(grown.step):
+            compiled.append(grown)
+        else:
+            left.append(grown)
+    for parts in batched(launched):
         launch_own_steps_(group, parts)
-    return [grown for grown in many if not any(grown is other for other in served)]
+    return left if not compiled or call_own_steps_(group, compiled) else [*left, *compiled]
+
+
+def call_own_steps_(group: dict[str, Any], many: Sequence[Grown]) -> bool:
+    steps = [grown.step.item() for grown in many]
+    first_roots, firsts, num_ages, is_whole = table(*group["betas"], min(1 << int(max(steps)).bit_length(), MOST_AGES))
+    if max(steps) >= num_ages and not is_whole:
+        return False
+    told: list[int | None] = []
+    num_rows = num_entries = most = 0
+    for parameter, mean, square, _, last_step, borns in many:
+        births = [borns[dim].data_ptr() if dim in borns else None for dim in (0, 1)]
+        rows, columns, inner = sides(parameter)
+        pointers = parameter.data_ptr(), mean.data_ptr(), square.data_ptr()
+        told += *pointers, rows, columns, inner, *births, last_step.data_ptr()
+        num_rows, num_entries, most = num_rows + rows, num_entries + rows * columns * inner, max(most, rows + columns)
+    places = torch.empty(num_rows, dtype=torch.int64, device="cpu")
+    room, packed = torch.empty(3 * most + num_entries, dtype=torch.float32, device="cpu").split((3 * most, num_entries))
+    tensors = (POINTER * len(told))(*told), (FLOAT * len(steps))(*steps), len(steps), places.data_ptr()
+    roots = packed[: library().supple_pack_squares(*tensors, packed.data_ptr())].sqrt_()
+    ages = first_roots.data_ptr(), firsts.data_ptr(), num_ages, float(group["lr"]), group["eps"]
+    library().supple_take_own_steps(*tensors, roots.data_ptr(), room.data_ptr(), *ages, torch.get_num_threads())
+    return True
 
 
 def batched(parts: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
@@ -172,19 +204,25 @@ def table(beta_1: float, beta_2: float, num_ages: int) -> tuple[Tensor, Tensor, 
 
 
 def rate_units_(
-    record: dict[str, Tensor], value_U: Tensor, decay: float, maturity: int, rate: float, num_slots: int
+    record: dict[str, Tensor], factors: Sequence[Mean], decay: float, maturity: int, rate: float, num_slots: int
 ) -> int | None:
-    """Add a step's values to the utilities of CBP's units, and say how many are due; None: it is not done here."""
-    if not isinstance(CPU, CpuKernel) or not can_look(value_U) or not record["age"].is_cpu:
+    """Add a step's values to the utilities of CBP's units, and say how many are due; None: it is not done here.
+
+    A value is the product of the factors. If there are two, the units grow a step older first.
+    """
+    activity = factors[0].sums
+    if not is_compiled(record["age"]) or not can_look(activity):
         return None
-    pointers = (tensor.data_ptr() for tensor in (record["utility"], value_U, record["age"], record["budget"]))
-    return CPU.library.supple_rate_units(*pointers, len(value_U), decay, maturity, rate, num_slots)
+    outgoing = (factors[1].sums.data_ptr(), factors[1].number) if len(factors) > 1 else (None, 1.0)
+    utility, age, budget = (record[key].data_ptr() for key in ("utility", "age", "budget"))
+    told = utility, activity.data_ptr(), factors[0].number, *outgoing, age, len(factors) - 1, budget
+    return library().supple_rate_units(*told, len(activity), decay, maturity, rate, num_slots)
 
 
 def choose_units_(
     record: dict[str, Tensor], factors: Sequence[Mean], decay: float, maturity: int, rate: float, num_slots: int
 ) -> tuple[Tensor, Tensor] | None:
-    """Do the same by the product of the two, and choose them: units, and which of them are due, new in the record.
+    """Do the same, and choose them: units, and which of them are due, new in the record.
 
     The units grow a step older, too. None: it is not done here.
     """
@@ -213,17 +251,47 @@ def renew_(parts: Sequence[Part]) -> list[Part]:
     """
     if len({id(part.tensor) for part in parts}) < len(parts):
         return list(parts)
-    served = [part for part in parts if is_served(part)]
-    for some in batched(served):
+    launched, compiled, left = list[Part](), list[Part](), list[Part]()
+    for part in parts:
+        is_served = are_entries_plain(part)
+        if is_served and triton_programs(part.tensor) is not None:
+            launched.append(part)
+        elif is_served and is_compiled(part.tensor) and (part.born is None or can_look(part.memory["step"])):
+            compiled.append(part)
+        else:
+            left.append(part)
+    for some in batched(launched):
         launch_renewal_(some)
-    return [part for part in parts if not any(part is other for other in served)]
+    if compiled:
+        call_renewal_(compiled)
+    return left
 
 
-def is_served(part: Part) -> bool:
-    if triton_programs(part.tensor) is None or (part.dim != 0 and not isinstance(part.value, float)):
+def are_entries_plain(part: Part) -> bool:
+    if part.dim != 0 and not isinstance(part.value, float):
         return False
-    sources = [part.value.source] if isinstance(part.value, Drawn) else []
-    return is_plain(part.tensor, *moments_of(part), *sources)
+    value = part.value.source if isinstance(part.value, Drawn) else part.value
+    return is_plain(part.tensor, *moments_of(part), *([value] if isinstance(value, Tensor) else []))
+
+
+def call_renewal_(parts: Sequence[Part]) -> None:
+    told: list[int | None] = []
+    values, steps, held = list[float](), list[float](), list[Tensor]()
+    for part in parts:
+        tensor, dim, units, due, value, memory, born = part
+        moments = [*(moment.data_ptr() for moment in moments_of(part)), None, None, None][:3]
+        units, due, source, places = units.contiguous(), due.contiguous(), None, None
+        if isinstance(value, Drawn):
+            source, places = value.source, value.places.contiguous()
+        elif isinstance(value, Tensor):
+            source = value
+        held += [one for one in (units, due, source, places) if one is not None]  # as long as the library reads them
+        pointers = [None if one is None else one.data_ptr() for one in (born, units, due, source, places)]
+        told += tensor.data_ptr(), *moments, *pointers, len(units), dim, *sides(tensor)
+        values.append(value if isinstance(value, float) else 0.0)
+        steps.append(0.0 if born is None else memory["step"].item())
+    tables = (POINTER * len(told))(*told), (FLOAT * len(values))(*values), (FLOAT * len(steps))(*steps)
+    library().supple_renew(*tables, len(values))
 
 
 def moments_of(part: Part) -> list[Tensor]:

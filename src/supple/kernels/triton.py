@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from supple.kernels.base import Intervals, Kernel
-from supple.kernels.cuda_seed import CudaSeeds
+from supple.kernels.cuda_seed import OFFSET_STEP, CudaSeeds
+from supple.kernels.launch import Launch, direct_launch
+from supple.kernels.node import load_node
 from supple.kernels.reference import ReferenceKernel
 from supple.kernels.triton_programs import OWN_BITS, SHARED_BITS, drop_kernel, gate_kernel
 
@@ -20,6 +22,7 @@ BLOCK, GATE_WARPS = 2048, 8  # elements of one program of the backward
 # (bfloat16) off such a graph at 2**20, and nothing at 2**24.
 OVERLAP_MAX = 2**22
 HARDSHRINK_BACKWARD = torch.ops.aten.hardshrink_backward
+MOST_LAUNCHES = 1024  # laws, about a kilobyte each: a p that changes at every step makes a new one every time
 
 
 class TritonKernel(Kernel):
@@ -30,17 +33,44 @@ class TritonKernel(Kernel):
     def __init__(self) -> None:
         self.seeds: dict[int, CudaSeeds] = {}
         self.compiled: dict[Hashable, Any] = {}
+        self.launches: dict[tuple[Intervals, torch.dtype, int], Launch | None] = {}
+        self.node, self.why_node = load_node()
         self.reference = ReferenceKernel()
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
         if generator is not None and generator.device.type != "cuda":
             raise ValueError(f"generator= must be of the input's device, {x.device}; got one of {generator.device}.")
         y = torch.empty_like(x) if out is None or not is_dense(out) else out
-        if y.stride() != x.stride():
+        if not (x.is_contiguous() and y.is_contiguous()) and y.stride() != x.stride():
             x = y.copy_(x)
-        if x.numel() > 0:
+        if not self._launch_directly(x, y, intervals, generator) and x.numel() > 0:
             on_device_of(x, self._launch_drop, x, y, intervals, generator)
         return y if out is None or out is y else out.copy_(y)
+
+    def drop_in_node(
+        self, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool
+    ) -> Tensor | None:
+        index = x.get_device()
+        launch = self.launches.get((intervals, x.dtype, index))
+        if launch is None or launch.node is None or not is_eager_on(index):
+            return None
+        source = self.seeds[index].generator if generator is None else generator
+        stream = torch._C._cuda_getCurrentRawStream(index)
+        return launch.node(x, source, stream, inplace) if source.device.type == "cuda" else None
+
+    def _launch_directly(self, x: Tensor, y: Tensor, intervals: Intervals, generator: torch.Generator | None) -> bool:
+        """Launch what was compiled for such a call before; whether there is such a program and the driver took it."""
+        index, numel, source_at, result_at = x.get_device(), x.numel(), x.data_ptr(), y.data_ptr()
+        launch = self.launches.get((intervals, x.dtype, index))
+        if launch is None or numel == 0 or (source_at | result_at) & 15 or not is_eager_on(index):
+            return False
+        source = self.seeds[index].generator if generator is None else generator
+        seed, offset = source.initial_seed(), source.get_offset()
+        stream = torch._C._cuda_getCurrentRawStream(index)
+        if not launch(stream, source_at, result_at, numel, seed, offset):
+            return False
+        source.set_offset(offset + OFFSET_STEP)
+        return True
 
     def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
         if at_zero != 0.0:  # rare enough for torch's own launches
@@ -60,7 +90,22 @@ class TritonKernel(Kernel):
         bits = (start.seed, start.stream, start.slot)
         told = (x, y, numel, *bits, rates, intervals.scale, edges, scaled, marked, GROUPS, overlap)
         key = (x.dtype, edges, scaled, marked, start.slot is None, overlap)
-        self._launch(drop_kernel, told, key, num_programs=-(-numel // (8 * GROUPS)), num_warps=DROP_WARPS)
+        compiled = self._launch(drop_kernel, told, key, num_programs=-(-numel // (8 * GROUPS)), num_warps=DROP_WARPS)
+        law = (intervals, x.dtype, x.get_device())
+        if law not in self.launches and start.slot is None and (x.data_ptr() | y.data_ptr()) & 15 == 0:
+            self._note_launch(law, compiled, rates)
+
+    def _note_launch(self, law: tuple[Intervals, torch.dtype, int], compiled: Any, rates: tuple[float, ...]) -> None:
+        """Have calls of this law launch the program directly from now on, if that can be."""
+        intervals, dtype, _ = law
+        constants = [*(("f32", rate) for rate in rates), ("f64", intervals.scale)]
+        launch = direct_launch(compiled, constants, elements=8 * GROUPS)
+        node, _ = load_node()
+        if launch is not None and node is not None and intervals.slope_at_zero(dtype) == 0.0:
+            launch.node = node.CudaProgram(intervals.scale, *launch.addresses(), *launch.shape(), launch.constants)
+        if len(self.launches) >= MOST_LAUNCHES:
+            self.launches.clear()
+        self.launches[law] = launch
 
     def _launch_gate(self, grad: Tensor, y: Tensor, out: Tensor, scale: float) -> None:
         numel, overlap = y.numel(), torch.cuda.is_current_stream_capturing() and can_overlap(y)
@@ -68,16 +113,18 @@ class TritonKernel(Kernel):
         key = (grad.dtype, y.dtype, overlap)
         self._launch(gate_kernel, told, key, num_programs=-(-numel // BLOCK), num_warps=GATE_WARPS)
 
-    def _launch(self, program: Any, told: tuple[Any, ...], key: Hashable, *, num_programs: int, num_warps: int) -> None:
+    def _launch(self, program: Any, told: tuple[Any, ...], key: Hashable, *, num_programs: int, num_warps: int) -> Any:
         """Launch what was compiled for this key. Triton's own search for it took 15 us a call on an H200's host."""
         aligned = tuple(argument.data_ptr() % 16 == 0 for argument in told[:3] if isinstance(argument, Tensor))
         full_key = (program, told[0].get_device(), key, aligned)
         compiled = self.compiled.get(full_key)
         if compiled is None:
             overlap = told[-1]
-            self.compiled[full_key] = program[(num_programs,)](*told, num_warps=num_warps, launch_pdl=overlap)
+            compiled = program[(num_programs,)](*told, num_warps=num_warps, launch_pdl=overlap)
+            self.compiled[full_key] = compiled
         else:
             compiled[(num_programs, 1, 1)](*told)
+        return compiled
 
     def _seeds_of(self, x: Tensor) -> CudaSeeds:
         index = x.get_device()
@@ -92,6 +139,12 @@ def aten_gate(grad: Tensor, y: Tensor) -> Tensor:
     if grad.stride() == y.stride():
         return HARDSHRINK_BACKWARD.default(grad, y, 0.0)
     return HARDSHRINK_BACKWARD.grad_input(grad, y, 0.0, grad_input=torch.empty_like(grad))
+
+
+def is_eager_on(index: int) -> bool:
+    """Whether this device is the current one, and its current stream is not being captured."""
+    # What torch.cuda's functions come down to once CUDA runs, as it does where there is a CUDA tensor.
+    return torch._C._cuda_getDevice() == index and not torch._C._cuda_isCurrentStreamCapturing()
 
 
 def on_device_of(x: Tensor, act: Callable[..., None], *arguments: Any) -> None:

@@ -98,7 +98,7 @@ class CChain(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        loss = learner.seen_loss
+        loss, learner.seen_loss = learner.seen_loss, None  # that of the next step is another
         if loss is None and self.strength is None:
             raise RuntimeError(
                 "CChain weighs the churn by the loss, which no hook sees. Call plasticity.see_loss(loss) before each "

@@ -1,6 +1,8 @@
 """Continual Backprop, CBP (Dohare et al. 2024): after every step the least useful of the old units are made new."""
 
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -117,20 +119,19 @@ class CBP(Renewing):
         They are new in the record. Always the same number of units, most not due; None if it is known that none is.
         """
         h, num_slots = learner.take_feature(layer.name), self.num_slots(layer.num_units)
+        factors: tuple[Mean, ...]
         told = self.utility_decay, self.maturity, self.replacement_rate, num_slots
         if self.utility == "contribution":
             factors = activity_of(learner, layer, h), outgoing_magnitude(layer)
             picked = kernels.choose_units_(record, factors, *told)
             if picked is not None:
                 return Chosen(*picked)
-            record["age"] += 1
-            value_U = factors[0].value * factors[1].value
         else:
             record["age"] += 1
-            value_U = self.adaptable_contribution(learner, layer, record, h)
-        num_due: Tensor | int | None = kernels.rate_units_(record, value_U, *told)
+            factors = (Mean(self.adaptable_contribution(learner, layer, record, h), 1.0),)
+        num_due: Tensor | int | None = kernels.rate_units_(record, factors, *told)
         if num_due is None:
-            num_due = self.rate_units_(record, value_U, num_slots)
+            num_due = self.rate_units_(record, factors, num_slots)
         if isinstance(num_due, int) and num_due == 0:
             return None
         ranked_U = (record["utility"] / self.correction(record)).masked_fill(record["age"] <= self.maturity, math.inf)
@@ -150,9 +151,11 @@ class CBP(Renewing):
         learner.mean_over_ranks_(value_U)
         return value_U / incoming_magnitude(layer) * outgoing_magnitude(layer).value
 
-    def rate_units_(self, record: State, value_U: Tensor, num_slots: int) -> Tensor | int:
+    def rate_units_(self, record: State, factors: Sequence[Mean], num_slots: int) -> Tensor | int:
         """Add the step's values to the utilities, and say how many units the budget pays for."""
-        self.average_(record["utility"], value_U)
+        if len(factors) > 1:
+            record["age"] += 1
+        self.average_(record["utility"], functools.reduce(torch.mul, (factor.value for factor in factors)))
         num_mature, budget = (record["age"] > self.maturity).sum(), record["budget"]
         # Without mature units nothing is added, so that no budget is saved up for the day they mature.
         budget += self.replacement_rate * num_mature.double()

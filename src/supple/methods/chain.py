@@ -14,7 +14,8 @@ from supple.methods.base import Method, State
 class Chain(Method):
     """Calls every hook of the methods in their order. Put penalties before gates (UPGD), projections last.
 
-    At most one of them may bring an activation of its own, and at most one renew units.
+    What reads gradients (ReGraMa, CPR) comes before penalties. At most one of them may bring an activation of its own,
+    and at most one renew units.
     """
 
     name = "chain"

@@ -10,7 +10,7 @@ from torch import Tensor
 from supple import functional as SF
 from supple.learner import Batch, Learner
 from supple.methods.base import State, check_period, decay_rate, non_negative
-from supple.methods.gradient_score import gradient_score
+from supple.methods.gradient_score import commit_scores_, first_scores, gradient_score
 from supple.methods.renewal import Renewing
 from supple.units import in_dim, out_dim
 from supple.units.surgery import producers_of, warn_of_others
@@ -22,11 +22,12 @@ class CPR(Renewing):
 
     r = rate * min(2 sigmoid(-sharpness * (u - centre)), 1), with u the running mean of a unit's gradient score
     (mean 1 in the layer), so that about half of the units get the whole rate. Fresh weights are He-uniform. Biases,
-    norms, moments and the output layer's rows stay; u starts anew at 1.
+    norms, moments and the output layer's rows stay; u starts anew at 1. In a chain put it before penalties, whose
+    gradients would count as the loss's.
     """
 
     name = "cpr"
-    follows = ("after_step",)
+    follows = ("after_backward", "after_step")
     rate: float = 0.015  # rho
     sharpness: float = 16.0
     centre: float = 1.0
@@ -43,15 +44,24 @@ class CPR(Renewing):
     def init(self, learner: Learner) -> State:
         layers = self.layers(learner)
         warn_of_others(learner.units, learner.optimizer, "CPR", served=layers)
-        return {f"score.{layer.name}": torch.ones(layer.num_units, device=learner.device) for layer in layers}
+        state: State = {}
+        for layer in layers:
+            state |= first_scores(learner, layer)
+        return state
+
+    @torch.no_grad()
+    def after_backward(self, learner: Learner, state: State) -> None:
+        for layer in self.layers(learner):
+            score_U = gradient_score(layer)
+            if f"score.{layer.name}" not in state:  # its weights were frozen until now
+                state |= first_scores(learner, layer)
+            running_U = state[f"score.{layer.name}"]
+            next_U = running_U if score_U is None else running_U.lerp(score_U, 1.0 - self.decay)
+            state[f"next.score.{layer.name}"].copy_(next_U)
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        for layer in self.layers(learner):
-            score_U = gradient_score(layer)
-            if score_U is not None:
-                running_U = state.setdefault(f"score.{layer.name}", torch.ones_like(score_U))
-                running_U.lerp_(score_U, 1.0 - self.decay)
+        commit_scores_(state)
 
     def shares(self, score_U: Tensor) -> Tensor:
         """How much of each unit is made new."""
@@ -60,7 +70,9 @@ class CPR(Renewing):
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
         for layer in self.layers(learner):
-            score_U = state.setdefault(f"score.{layer.name}", torch.ones(layer.num_units, device=learner.device))
+            if f"score.{layer.name}" not in state:
+                state |= first_scores(learner, layer)
+            score_U = state[f"score.{layer.name}"]
             share_U = self.shares(score_U)
             for producer in producers_of(layer):
                 weight, rows = producer.weight, out_dim(producer)

@@ -21,8 +21,8 @@ class FIRE(Method):
     orthogonalised by itself and divided by their number. Biases, norms and statistics stay. Ten steps do not bring
     small singular values to 1: of the matrix's norm, .05 becomes .9995, .01 .53, .001 .06. A slice of zeros stays.
 
-    As in the authors' code the optimizer starts anew, unless ``clear_moments`` is off. ``only`` names parts of the
-    weights' names; empty: all of them.
+    The authors' code makes a new optimizer for each stage; ``clear_moments`` has the one that there is forget all, our
+    choice. ``only`` names parts of the weights' names; empty: all of them.
     """
 
     name = "fire"

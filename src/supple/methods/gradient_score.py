@@ -5,10 +5,23 @@ from torch import Tensor
 
 from supple.learner import Learner
 from supple.methods.activity import mean_magnitude
+from supple.methods.base import State
 from supple.units import UnitLayer, out_dim
 from supple.units.surgery import producers_of
 
 SILENT = 1e-12  # a layer whose mean gradient is below this was no part of the loss
+
+
+def first_scores(learner: Learner, layer: UnitLayer) -> State:
+    """1 for every unit of a layer: what is known before the first step, and what the step to come will make of it."""
+    score_U = torch.ones(layer.num_units, device=learner.device)
+    return {f"score.{layer.name}": score_U, f"next.score.{layer.name}": score_U.clone()}
+
+
+def commit_scores_(state: State) -> None:
+    """The step was made: what was learned of the raw gradients before it counts."""
+    for key in [key for key in state if key.startswith("score.")]:
+        state[key].copy_(state[f"next.{key}"])
 
 
 def gradient_score(layer: UnitLayer) -> Tensor | None:
@@ -20,7 +33,7 @@ def gradient_score(layer: UnitLayer) -> Tensor | None:
     ]
     if not rows:
         return None
-    return over_mean(torch.cat(rows, dim=1).mean(dim=1, dtype=torch.float32))
+    return over_mean((rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)).mean(dim=1, dtype=torch.float32))
 
 
 def activation_score(learner: Learner, layer: UnitLayer) -> Tensor | None:

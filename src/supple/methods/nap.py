@@ -20,9 +20,9 @@ class NaP(Method):
     """Builds the network with NormReLU, and after each step scales every hidden matrix to its initial norm.
 
     A bias is scaled with its matrix, so that the normalised pre-activations, and the output, stay as they are. The
-    output layer has no norm behind it, and stays. Weights cannot grow, so their step does not shrink by itself: give
-    the optimizer a learning rate that declines. In a network of your own that has norms before its activations it
-    only projects; without norms it warns.
+    output layer has no norm behind it, and stays. Both are our choices, as are norms without scale and offset. Weights
+    cannot grow, so their step does not shrink by itself: give the optimizer a learning rate that declines. In a network
+    of your own that has norms before its activations it only projects; without norms it warns.
     """
 
     name = "nap"

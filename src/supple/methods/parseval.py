@@ -15,9 +15,10 @@ WIDTH = 64  # at which the authors' strength is meant
 class Parseval(Method):
     """Adds the gradient of strength * (64 / outputs)^2 * ||W W' - target I||_F^2 for every hidden matrix.
 
-    If a matrix has more outputs than inputs, W' W takes the place of W W', whose rank would leave a floor. Output
-    layer, biases and norms are left alone. ``target`` is the squared gain of the initialisation; 2 suits ReLU's.
-    The authors' forms on normalised rows, blocks and with a scale a unit are not here.
+    If a matrix has more outputs than inputs, W' W takes the place of W W', whose rank would leave a floor: our choice,
+    as is the number of outputs as the width. Output layer, biases and norms are left alone. ``target`` is the squared
+    gain of the initialisation; 2 suits ReLU's. The authors' forms on normalised rows, blocks and with a scale a unit
+    are not here.
     """
 
     name = "parseval"

@@ -11,7 +11,7 @@ from torch import Tensor
 from supple import functional as SF
 from supple.learner import Batch, Learner
 from supple.methods.base import State, check_period, non_negative
-from supple.methods.gradient_score import activation_score, gradient_score
+from supple.methods.gradient_score import activation_score, commit_scores_, first_scores, gradient_score
 from supple.methods.redo import draw_bias
 from supple.methods.renewal import (
     Moments,
@@ -30,12 +30,13 @@ class ReGraMa(Renewing):
 
     The score is mean |dL/dw| over a unit's incoming weights, by the gradients of the latest step, over its mean in the
     layer. The paper's text takes mean |dL/dh| at the activation, ``signal`` "activation"; "incoming" is what public
-    code takes, and is at hand after any backward. They differ: a batch's weight gradients can cancel, and vanish with
-    the inputs. A layer without gradients stays. ``max_share`` bounds the units of a layer renewed at once.
+    code takes, and is at hand after any backward: our default. They differ: a batch's weight gradients can cancel, and
+    vanish with the inputs. A layer without gradients stays, our choice. ``max_share`` bounds the units of a layer
+    renewed at once. In a chain put it before penalties, whose gradients would count as the loss's.
     """
 
     name = "regrama"
-    follows = ("after_step",)
+    follows = ("after_backward", "after_step")
     threshold: float = 0.01  # tau; the paper finds up to 0.1 alike
     max_share: float = 1.0
     moments: Moments = "per_entry"
@@ -54,15 +55,22 @@ class ReGraMa(Renewing):
         if self.signal == "activation":
             learner.gradients  # noqa: B018  # watch them from now on
         state = first_clocks(learner, layers, self.moments)
-        return state | {f"score.{layer.name}": torch.ones(layer.num_units, device=learner.device) for layer in layers}
+        for layer in layers:
+            state |= first_scores(learner, layer)
+        return state
+
+    @torch.no_grad()
+    def after_backward(self, learner: Learner, state: State) -> None:
+        for layer in self.layers(learner):  # at each step: at a stage's end a loop may have no gradients any more
+            score_U = activation_score(learner, layer) if self.signal == "activation" else gradient_score(layer)
+            if f"score.{layer.name}" not in state:  # its weights were frozen until now
+                state |= first_scores(learner, layer)
+            state[f"next.score.{layer.name}"].copy_(state[f"score.{layer.name}"] if score_U is None else score_U)
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
         take_own_steps_(learner, state)
-        for layer in self.layers(learner):  # at each step: at a stage's end a loop may have no gradients any more
-            score_U = activation_score(learner, layer) if self.signal == "activation" else gradient_score(layer)
-            if score_U is not None:
-                state.setdefault(f"score.{layer.name}", torch.ones_like(score_U)).copy_(score_U)
+        commit_scores_(state)
 
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:

@@ -219,14 +219,12 @@ def take_own_steps_(learner: Learner, state: State) -> None:
             if borns and memory:
                 moments = memory["exp_avg"], memory[square]
                 many.append(Grown(parameter, *moments, memory["step"], state[f"step.{name}"], borns))
-        for grown in kernels.take_all_own_steps_(group, many):
+        for grown in kernels.take_own_steps_(group, many):
             correct_(group, grown)
 
 
 def correct_(group: dict[str, Any], grown: Grown) -> None:
     """The update of each entry's own age, less the one of the tensor's age, which Adam has made."""
-    if kernels.take_own_steps_(group, grown):
-        return
     parameter, mean, square, step, last_step, borns = grown
     step = step.to(parameter.device)
     is_stepped = step != last_step  # not if it had no gradient

@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from supple.activations import relative
+from supple.kernels import renewal as kernels
 from supple.learner import Batch, Learner
 from supple.methods.base import State, check_period
 from supple.methods.renewal import (
     Moments,
     Renewing,
     first_clocks,
+    pass_over_draws,
     renew_units_,
     take_own_steps_,
     warn_of_optimizer,
@@ -31,10 +33,10 @@ class SNR(Renewing):
     A unit older than its threshold is renewed: incoming weights from the layer's initial law, bias 0, outgoing weights
     0. Every ``every_stages`` stages, or every ``every`` steps, the threshold becomes that quantile of the silences
     since the last time if it is lower, else it doubles, within ``min_silence`` and ``max_silence``, where it starts. A
-    unit that was never silent keeps its threshold.
+    unit that was never silent keeps its threshold: our choice. In a step at most a sixteenth of a layer is renewed.
 
     The authors count examples, 100 a step: 20,000 are 200 steps. ``reference``: as in their code, a unit is renewed at
-    its threshold, and one that was never silent gets the lowest.
+    its threshold, and one that was never silent gets the lowest; they clear ``moments``.
     """
 
     name = "snr"
@@ -101,6 +103,9 @@ class SNR(Renewing):
             excess_U = age_U - state[f"threshold.{layer.name}"]
             excess_K, units_K = excess_U.topk(max(1, layer.num_units // SLOTS))
             chosen = Chosen(units_K, excess_K >= 0 if self.reference else excess_K > 0)
+            if kernels.can_look(chosen.due_K) and not chosen.due_K.any():
+                pass_over_draws(learner, layer, len(units_K))
+                continue
             ended_K = units_K * silences_UA.shape[1] + age_U.index_select(0, units_K)
             silences_UA.view(-1).index_add_(0, ended_K, chosen.due_K.to(silences_UA.dtype))
             renew_units_(learner, state, layer, chosen, new_bias=lambda *_: 0.0, moments=self.moments)

@@ -18,8 +18,8 @@ TINY = 1e-12
 class Spectral(Method):
     """Adds the gradient of strength * [(sigma^2 - 1)^2 + ||b||^2], sigma the largest singular value of each matrix.
 
-    The output layer is included. Scales of norms are drawn to 1 by (g - 1)^2, and their shifts count as biases. sigma
-    comes from one step of power iteration for each training step, so it lags a little.
+    The output layer is included, our choice. Scales of norms are drawn to 1 by (g - 1)^2, and their shifts count as
+    biases. sigma comes from one step of power iteration for each training step, so it lags a little.
     """
 
     name = "spectral"
@@ -70,9 +70,10 @@ def first_vectors(learner: Learner, matrix: Matrix) -> State:
 
 
 def power_step(W_GOI: Tensor, v_GI: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of power iteration: left and right vectors, of length 1, or 0 if the matrix is 0."""
+    """One step of power iteration: left and right vectors, of length 1. If the matrix is 0, 0 and the old right one."""
     u_GO = nn.functional.normalize(torch.einsum("goi,gi->go", W_GOI, v_GI), dim=1, eps=TINY)
-    return u_GO, nn.functional.normalize(torch.einsum("goi,go->gi", W_GOI, u_GO), dim=1, eps=TINY)
+    next_GI = nn.functional.normalize(torch.einsum("goi,go->gi", W_GOI, u_GO), dim=1, eps=TINY)
+    return u_GO, torch.where(next_GI.any(dim=1, keepdim=True), next_GI, v_GI)  # 0 would stay 0 for ever
 
 
 def is_slope(model: nn.Module, name: str) -> bool:

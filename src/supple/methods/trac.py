@@ -21,8 +21,9 @@ class TRAC(Method):
     """theta = theta_0 + max(S, 0) * d, d the sum of the optimizer's steps, S tuned by six online learners.
 
     After each step, with h = <d, gradient> before it: v <- beta^2 v + h^2; sigma <- beta sigma - h;
-    S = sum of s_0 erfi(sigma / sqrt(2 v)) / erfi(1 / sqrt(2)) over the betas. ``reference``: as in the authors' code d
-    is read off the weights, so that once S is not above 0 the network stays at its start for ever.
+    S = sum of s_0 erfi(sigma / sqrt(2 v)) / erfi(1 / sqrt(2)) over the betas. That d is kept is our choice:
+    ``reference``, as in the authors' code, reads it off the weights, so that once S is not above 0 the network stays at
+    its start for ever.
     """
 
     name = "trac"

@@ -23,14 +23,14 @@ class UPGD(Method):
     A weight's utility is the running mean of -gradient * weight, corrected for its start. With ``protecting`` the
     gradient becomes (g + noise) * (1 - s) + weight_decay * w, else g + noise * (1 - s) + weight_decay * w, and plain
     SGD makes the authors' step of it. ``scope`` "local" divides by the length of a weight's row instead.
-    ``adaptive`` is for Adam (AdaUPGD): it sees the raw gradient, and its step is gated: 2 (1 - s) times it, less
-    2 lr (1 - s) noise and lr * weight_decay * w.
+    ``adaptive`` is for Adam (AdaUPGD): it sees the raw gradient, and its step is gated: 2 (1 - s) times it (without
+    ``protecting`` the step itself), less 2 lr (1 - s) noise and lr * weight_decay * w.
 
     ``per`` "unit" is the feature-wise form: the utility of a hidden unit is the sum over its outgoing weights, and
     gates its incoming weights, bias and norm. All else, such as the output layer, trains plainly and without noise.
 
-    ``reference``: as in the authors' code the maximum is that of utilities without the correction, which freezes
-    useful weights for the first 1 / (1 - beta) steps.
+    A maximum below 1e-12 is taken for that, our choice. ``reference``: as in the authors' code the maximum is that of
+    utilities without the correction, which freezes useful weights for the first 1 / (1 - beta) steps.
     """
 
     name = "upgd"
@@ -121,7 +121,7 @@ class UPGD(Method):
             for name, theta in learner.own_parameters().items():
                 if name in names and any(theta is one for one in group["params"]):
                     old = state[f"next.old.{name}"]
-                    step = 2.0 * (theta - old) * (free[name].to(theta.dtype) if self.protecting else 1.0)
+                    step = (theta - old) * (2.0 * free[name].to(theta.dtype) if self.protecting else 1.0)
                     noise = 2.0 * group["lr"] * state[f"next.noise.{name}"]
                     decay = self.weight_decay if name in decayed else 0.0
                     theta.copy_(old * (1.0 - group["lr"] * decay) + step - noise)

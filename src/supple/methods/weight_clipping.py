@@ -17,9 +17,9 @@ DEFAULT_SHARE = 0.75  # torch's own start reaches this far into its bound, but f
 class WeightClipping(Method):
     """Clamps weights and biases of linear and convolutional layers to +-kappa times their layer's initial bound.
 
-    The bound is 1 / sqrt(fan_in), torch's own, if the initial weights fill it or are 0, else the largest of them; a
-    bias has its weight's. Norms and the optimizer's moments stay. The authors' code clamps norms, too: 1 becomes .1 at
-    the first step of a ResNet.
+    The bound is 1 / sqrt(fan_in), torch's own, if the initial weights fill it or are 0, else the largest of them, our
+    choice; a bias has its weight's. Norms, our choice, and the optimizer's moments stay. The authors' code clamps
+    norms, too: 1 becomes .1 at the first step of a ResNet.
     """
 
     name = "weight_clipping"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from supple_lab.arena.contest import BUDGETS, ContestResult
+from supple_lab.arena.contest import BUDGETS
 from supple_lab.arena.entries import REFERENCE
 from supple_lab.arena.problems import PROBLEMS
 from supple_lab.arena.published import Board, step_costs
@@ -21,7 +21,7 @@ def page(
     """run_here: entries whose runs are of the board itself; others were taken from the published board."""
     problems = [problem for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
     rows = [row_of(one, [problem.name for problem in problems], is_new=one.entry in run_here) for one in order]
-    runs = {f"{one.entry}/{name}": runs_of(cell.result) for one in order for name, cell in one.cells.items()}
+    runs = {f"{one.entry}/{name}": runs_of(cell) for one in order for name, cell in one.cells.items()}
     return template("arena.html").render(
         board=board,
         budget=BUDGETS[board.scale],
@@ -63,11 +63,20 @@ def percent(value: float) -> float:
     return round(100 * min(max(value, 0.0), REACH) / REACH, 1)
 
 
-def runs_of(result: ContestResult) -> dict[str, Any]:
+def runs_of(cell: Cell) -> dict[str, Any]:
     """What a reader may want to know of the runs behind a cell."""
+    result = cell.result
     draws = [
         [run.id, run.state, None if run.state != "done" else round(run.tuning_score, 4), setting]
         for run, setting in zip(result.draws, result.settings, strict=True)
     ]
     seeds = [[run.id, run.state, list(run.score), run.seconds] for run in result.seeds]
-    return {"chosen": result.chosen, "draws": draws, "seeds": seeds}
+    return {"summary": summary_of(cell), "chosen": result.chosen, "draws": draws, "seeds": seeds}
+
+
+def summary_of(cell: Cell) -> str:
+    low, high = cell.interval or (cell.relative, cell.relative)
+    parts = [f"{cell.relative:.2f} [{low:.2f}, {high:.2f}] of the reference", f"the score itself {cell.mean:.3f}"]
+    if cell.train is not None:
+        parts.append(f"on the training images {cell.train:.2f} of the reference's")
+    return "; ".join([*parts, f"places {cell.places[0]} to {cell.places[1]}"]) + "."

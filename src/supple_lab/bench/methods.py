@@ -1,7 +1,7 @@
 """What each method costs: its training step over that of plain ReLU, its boundary of stages in steps, its state."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -45,28 +45,34 @@ class MethodRow:
     why_not: str | None = None
 
 
-def bench_methods(device: torch.device, *, seconds_per_case: float, only: str = "") -> Iterator[MethodRow]:
-    """Time all methods at their defaults in turns: eager, and on a GPU captured as well."""
+def bench_methods(
+    device: torch.device, *, seconds_per_case: float, only: str = "", names: Sequence[str] = ()
+) -> Iterator[MethodRow]:
+    """Time all methods, or those of these names, at their defaults in turns: eager, and on a GPU captured as well."""
     modes: tuple[Mode, ...] = ("eager", "captured") if device.type == "cuda" else ("eager",)
     with Numerics.choose(device, "default").matmuls():
         for case in CASES:
             for mode in modes:
                 if only in case.title:
-                    yield from bench_case(case, device, mode, seconds=seconds_per_case)
+                    yield from bench_case(case, device, mode, seconds=seconds_per_case, names=names)
 
 
-def methods_at_defaults() -> dict[str, Method]:
-    """Vanilla first; a chain is what it holds."""
-    known: dict[str, type[Method]] = {"vanilla": Vanilla, **registry.known(Method)}
+def methods_at_defaults(names: Sequence[str] = ()) -> dict[str, Method]:
+    """Vanilla first, then those of these names, or all; a chain is what it holds."""
+    asked = {name: registry.find(Method, name) for name in names} or registry.known(Method)
+    known: dict[str, type[Method]] = {"vanilla": Vanilla, **asked}
     return {name: cls() for name, cls in known.items() if name != "chain" and registry.needed_field(cls) is None}
 
 
-def bench_case(case: Case, device: torch.device, mode: Mode, *, seconds: float) -> Iterator[MethodRow]:
+def bench_case(
+    case: Case, device: torch.device, mode: Mode, *, seconds: float, names: Sequence[str] = ()
+) -> Iterator[MethodRow]:
     """The methods of one case."""
+    methods = methods_at_defaults(names)
     steps: dict[str, Steps] = {}
     states: dict[str, float] = {}
     why_not: dict[str, str] = {}
-    for name, method in methods_at_defaults().items():
+    for name, method in methods.items():
         try:
             training, splits = begun(case, device, method)
             is_captured, num_examples = mode == "captured", len(splits.train)
@@ -80,7 +86,7 @@ def bench_case(case: Case, device: torch.device, mode: Mode, *, seconds: float) 
             why_not[name] = str(error).splitlines()[0]
     timings = timings_of({name: work for name, work in steps.items() if name not in why_not}, device, mode, seconds)
     vanilla = timings["vanilla"]
-    for name, method in methods_at_defaults().items():
+    for name, method in methods.items():
         if name in why_not:
             yield MethodRow(case.title, name, mode, None, None, None, None, states.get(name), 0, why_not[name])
             continue

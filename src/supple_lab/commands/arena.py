@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.arena.contest import BUDGETS, Contest, ContestResult, play
 from supple_lab.arena.entries import BASELINE, REFERENCE, entries_of, every_entry, own_methods
@@ -74,10 +75,16 @@ class Arena(Command):
             use_folder(self.data)
         board = published(self.scale)
         names = self.methods or tuple(own_methods())
-        if not names and board is not None:
+        wanted = self.wanted(names, board) if names or board is None else []
+        if not wanted and board is not None:
             self.show(board, board.results, run_here=())
             return DONE
-        contests, remarks = suitable(self.wanted(names, board), device=self.device)
+        contests, remarks = suitable(wanted, device=self.device)
+        remarks += [
+            f"Of {name} the learning rate alone is tuned: it has no class attribute `space` that says what else may be."
+            for name in own_methods()
+            if not hasattr(registry.find(Method, name), "space") and name in names
+        ]
         lacking = [problem.name for problem in self.chosen_problems() if missing(problem, board)]
         if board is not None and not has_every(names) and lacking:
             remarks.append(f"Not published: {', '.join(lacking)}; {REFERENCE} and {BASELINE} are run there besides.")
@@ -168,10 +175,10 @@ class Arena(Command):
         entries, problems = ({getattr(contest, part).name for contest in contests} for part in ("entry", "problem"))
         measured = seconds_by_problem(board) if board else {}
         seconds = sum(measured.get(one.problem.name, one.problem.seconds[self.scale]) for one in contests)
-        hours = (num_draws + num_seeds) * seconds / 3600
+        duration = in_words((num_draws + num_seeds) * seconds)
         print(
             f"{len(contests) * (num_draws + num_seeds):,} runs: {len(entries)} entries, {len(problems)} problems, "
-            f"{num_draws} draws and {num_seeds} seeds each; about {hours:.2g} hours of one {unit}.",
+            f"{num_draws} draws and {num_seeds} seeds each; about {duration} of one {unit}.",
             flush=True,
         )
 

@@ -17,6 +17,7 @@ from supple_lab import registry
 from supple_lab.bench.atari import AtariRow, bench_atari
 from supple_lab.bench.kernels import Row, bench_kernels
 from supple_lab.bench.methods import MethodRow, bench_methods
+from supple_lab.bench.models import ModelRow, bench_models
 from supple_lab.bench.monitor import MonitorRow, bench_monitor
 from supple_lab.bench.sweep import SECONDS_PER_RUN, SweepRow, bench_sweep
 from supple_lab.bench.training import TrainingRow, bench_training
@@ -29,6 +30,7 @@ from supple_lab.provenance import gather_provenance
 EXAMPLES = {  # of titles, for --only
     "kernels": "'2^20, float32, forward'",
     "methods": "'MLP 3x128, batch 64'",
+    "models": "'ResNet-18, batch 128, eager'",
     "training": "'MLP 3x2000, batch 64'",
 }
 
@@ -40,7 +42,7 @@ class Bench(Command):
     name = "bench"
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
     """atari: steps of a DQN run; kernels: the activation as an operator; methods: each method's step and state;
-    monitor: a Monitor's cost; sweep: engines; training: the whole step."""
+    models: activations in whole networks; monitor: a Monitor's cost; sweep: engines; training: the whole step."""
     device: Device = "auto"
     """Where to measure. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     threads: int = 1
@@ -48,7 +50,9 @@ class Bench(Command):
     seconds: float = 3.0
     """Time for each case."""
     only: str = ""
-    """Measure the cases of kernels, methods or training alone whose title holds this text, such as 2^20 or CNN."""
+    """Measure the cases of kernels, methods, models or training alone whose title holds this, such as 2^20 or CNN."""
+    methods: tuple[str, ...] = ()
+    """Measure these methods alone, beside vanilla."""
     json: Path | None = None
     """Write the numbers to this file, with machine, versions, n and spread."""
 
@@ -115,7 +119,10 @@ class Bench(Command):
 MEASURES: dict[str, Callable[[Bench], Iterator[Any]]] = {
     "atari": lambda ask: bench_atari(torch.device(ask.device), seconds_per_case=ask.seconds),
     "kernels": lambda ask: bench_kernels(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
-    "methods": lambda ask: bench_methods(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
+    "methods": lambda ask: bench_methods(
+        torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only, names=ask.methods
+    ),
+    "models": lambda ask: bench_models(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
     "monitor": lambda ask: bench_monitor(torch.device(ask.device), seconds_per_case=ask.seconds),
     "sweep": lambda ask: bench_sweep(seconds_per_run=max(ask.seconds, SECONDS_PER_RUN), only=ask.only),
     "training": lambda ask: bench_training(torch.device(ask.device), seconds_per_case=ask.seconds, only=ask.only),
@@ -151,6 +158,13 @@ COLUMNS: dict[type, dict[str, Callable[[Any], str]]] = {  # of the table of each
         "over vanilla": lambda row: spread(row.ratio, row.ratio_quartiles) or row.why_not or "",
         "boundary, in steps": lambda row: "" if row.boundary_steps is None else f"{row.boundary_steps:.1f}",
         "state, in networks": lambda row: "" if row.state is None else f"{row.state:.2f}",
+        "turns": lambda row: str(row.turns),
+    },
+    ModelRow: {
+        "step": lambda row: row.case,
+        "activation": lambda row: row.candidate,
+        "time": lambda row: f"{row.milliseconds:.3f} ms",
+        "over ReLU": lambda row: spread(row.ratio, row.ratio_quartiles),
         "turns": lambda row: str(row.turns),
     },
     MonitorRow: {

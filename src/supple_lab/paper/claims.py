@@ -29,21 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from supple_lab.paper import findings
 from supple_lab.paper.compare import label_of
-from supple_lab.paper.findings import (
-    NOT_RUN,
-    agreed,
-    chance_of,
-    contents_of,
-    divergence,
-    in_at_least,
-    known_mean,
-    measured,
-    opposite,
-    provided,
-    side_of,
-    undecided,
-)
 from supple_lab.paper.method_runs import mean_of_stages, where_ended
 from supple_lab.paper.study import Scale
 from supple_lab.report.figure import ClaimRow, Finding, Verdict
@@ -184,10 +171,10 @@ class Above(Rule):
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         sample = self.number.of(runs)
-        verdict = side_of(sample, self.threshold)
+        verdict = findings.side_of(sample, self.threshold)
         quantity = f"{self.number.text} ({self.side} {self.threshold:g}?)"
-        verdict = verdict if self.side == "above" else opposite(verdict)
-        return measured(sample, verdict, quantity, chance_of(sample, self.threshold))
+        verdict = verdict if self.side == "above" else findings.opposite(verdict)
+        return findings.measured(sample, verdict, quantity, findings.chance_of(sample, self.threshold))
 
 
 class Below(Above):
@@ -207,10 +194,10 @@ class Within(Rule):
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         sample = self.number.of(runs)
-        sides = side_of(sample, -self.margin), opposite(side_of(sample, self.margin))
+        sides = findings.side_of(sample, -self.margin), findings.opposite(findings.side_of(sample, self.margin))
         verdict: Verdict = "fails" if "fails" in sides else "holds" if sides == ("holds", "holds") else "not decided"
-        chance = max(chance_of(sample, edge) for edge in (-self.margin, self.margin))  # of the nearer edge
-        return measured(sample, verdict, f"{self.number.text} (within ±{self.margin:g}?)", chance)
+        chance = max(findings.chance_of(sample, edge) for edge in (-self.margin, self.margin))  # of the nearer edge
+        return findings.measured(sample, verdict, f"{self.number.text} (within ±{self.margin:g}?)", chance)
 
 
 def learns(fresh: Number) -> dict[str, Rule]:
@@ -233,12 +220,14 @@ class Kept(Rule):
     def decide(self, runs: Any, scale: Scale) -> Finding:
         end = self.end.of(runs)
         if len(end) and not len(self.fresh.of(runs)):
-            return replace(NOT_RUN, measured=NO_REFERENCE, n=len(end), verdict="not decided", chance=1.0, runs=end.runs)
+            return replace(
+                findings.NOT_RUN, measured=NO_REFERENCE, n=len(end), verdict="not decided", chance=1.0, runs=end.runs
+            )
         found, against = self.rule.decide(runs, scale), self.mirror.decide(runs, scale)
         if found.verdict == "fails":  # by the bound of the mirror
-            found = replace(found, chance=against.chance) if against.verdict == "holds" else undecided(found)
+            found = replace(found, chance=against.chance) if against.verdict == "holds" else findings.undecided(found)
         guards = learns(self.fresh.in_seeds_of(self.end))
-        return provided(found, {name: guard.decide(runs, scale) for name, guard in guards.items()})
+        return findings.provided(found, {name: guard.decide(runs, scale) for name, guard in guards.items()})
 
 
 class Lost(Kept):
@@ -269,7 +258,7 @@ class Each(Rule):
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         found = self.found(runs, scale)
-        return in_at_least(self.num_needed(len(found)), found)
+        return findings.in_at_least(self.num_needed(len(found)), found)
 
 
 class All(Each):
@@ -297,7 +286,7 @@ class Agree(Each):
     """Holds if it holds under each reading of the paper, fails if it fails under each."""
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
-        return agreed(self.found(runs, scale))
+        return findings.agreed(self.found(runs, scale))
 
 
 class OnlyIf(Rule):
@@ -310,7 +299,7 @@ class OnlyIf(Rule):
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         found = self.rule.decide(runs, scale)
-        return provided(found, {name: guard.decide(runs, scale) for name, guard in self.guards.items()})
+        return findings.provided(found, {name: guard.decide(runs, scale) for name, guard in self.guards.items()})
 
 
 class AtPaperScale(Rule):
@@ -322,7 +311,7 @@ class AtPaperScale(Rule):
 
     def decide(self, runs: Any, scale: Scale) -> Finding:
         found = self.rule.decide(runs, scale)
-        return found if scale == "paper" or found.verdict == "not run" else undecided(found, PAPERS_NUMBER)
+        return found if scale == "paper" or found.verdict == "not run" else findings.undecided(found, PAPERS_NUMBER)
 
 
 class Computed(Rule):
@@ -354,12 +343,12 @@ class Beats(Rule):
         rivals = {label_of(name): self.number(name) for name in runs.by_method if name != self.method}
         quantity = f"{own.stem}, {own.whose} minus the other"
         found = {name: self.against(own.of(runs), rival.of(runs), quantity) for name, rival in rivals.items()}
-        result = in_at_least(len(found), found)
-        distances = {name: known_mean(own.of(runs).minus(rival.of(runs))) for name, rival in rivals.items()}
+        result = findings.in_at_least(len(found), found)
+        distances = {name: findings.known_mean(own.of(runs).minus(rival.of(runs))) for name, rival in rivals.items()}
         closest = min(distances, key=lambda name: distances[name], default="")
         if not closest or np.isinf(distances[closest]):
             return replace(result, measured=result.listed, parts=())
-        lost = divergence({name: rival.of(runs) for name, rival in rivals.items()})
+        lost = findings.divergence({name: rival.of(runs) for name, rival in rivals.items()})
         words = "; ".join(filter(None, (f"closest, {closest}: {found[closest].measured}", result.listed, lost)))
         return replace(result, measured=words, interval=found[closest].interval, parts=())
 
@@ -369,12 +358,14 @@ class Beats(Rule):
         pairs, ended = own.minus(other), where_ended(other)
         if len(pairs) and not len(ended):
             is_won = len(pairs) > 1 and bool(np.isfinite(own.values).all())
-            found = replace(NOT_RUN, n=len(pairs), runs=pairs.runs, measured="the other diverged in every seed")
-            return replace(found, verdict="holds") if is_won else undecided(found)
+            found = replace(
+                findings.NOT_RUN, n=len(pairs), runs=pairs.runs, measured="the other diverged in every seed"
+            )
+            return replace(found, verdict="holds") if is_won else findings.undecided(found)
         found = Above(Number(quantity, lambda runs: own.minus(ended))).decide(None, "paper")
         if found.verdict != "fails" or len(ended) == len(other):
             return found
-        return undecided(found, "the other is above where it ended, but diverged elsewhere, so not decided")
+        return findings.undecided(found, "the other is above where it ended, but diverged elsewhere, so not decided")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -398,5 +389,5 @@ class Claim:
         return f"{'. '.join((words[:1].upper() + words[1:], *dict.fromkeys(self.rule.caveats)))}."
 
     def row(self, runs: Any, *, study: str, scale: Scale) -> ClaimRow:
-        found = contents_of(self.rule.decide(runs, scale))
+        found = findings.contents_of(self.rule.decide(runs, scale))
         return ClaimRow(claim=self.claim, paper=self.paper, section=self.section, study=study, rule=self.text, **found)

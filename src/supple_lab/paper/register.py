@@ -35,7 +35,7 @@ STUDIES = (
     "atari",
     "supervised",
 )  # with claims of the paper, in its order
-OTHERS = ("which_accuracy", "why_aid", "factors", "language")  # with claims of our own
+OTHERS = ("which_accuracy", "why_aid", "factors", "language", "control")  # with claims of our own
 FILE = files("supple_lab.paper") / "register.json"
 SHARED = "shared"  # the key of what claims.py says of all rules, to which each of them refers
 

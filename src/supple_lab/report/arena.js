@@ -54,7 +54,8 @@
     const own = runs[button.dataset.runs], written = (setting) => Object.entries(setting).map(([k, v]) => `${k} ${v}`).join(", ");
     inside.replaceChildren();
     element("h2", button.dataset.runs.replace("/", " on "), inside);
-    list("Seeds of the chosen setting", ["run", "state", "score of each stage", "seconds"], own.seeds.map(([id, state, score, seconds]) => [id, state, score.join(" "), seconds]));
+    element("p", own.summary, inside);
+    list("Seeds of the chosen setting", ["run", "state", "score of each stage", "seconds"], own.seeds.map(([id, state, score, seconds]) => [id, state, score.map((value) => value.toFixed(2)).join(" "), seconds]));
     list("Draws on the tuning seed (the chosen one is bold)", ["run", "state", "score", "setting"], own.draws.map(([id, state, score, setting]) => [id, state, score ?? "–", written(setting)]), own.chosen);
     dialog.showModal();
   });

@@ -14,6 +14,8 @@ import numpy as np
 from supple_lab.data.slice import Slice
 from supple_lab.files import StorageError, WrongContent
 from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.off_policy_problem import OffPolicy
+from supple_lab.rl.ppo_problem import PPO
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.reading import LOGS, Record, State, digest, id_of, read_object
 
@@ -81,6 +83,8 @@ def dataset_of(spec: RunSpec) -> str:
     match spec.problem:
         case DQN(game=game):
             return getattr(game, "title", game.name)
+        case PPO(task=task) | OffPolicy(task=task):
+            return getattr(task, "title", task.name)
         case Supervised(dataset=Slice(of=whole)):
             return f"slice of {whole.name}"
         case Supervised(dataset=dataset):

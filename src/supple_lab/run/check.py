@@ -9,7 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from supple.activations import draws
 from supple.attach import period_of
+from supple.layers import AID, DropReLU, IntervalDropout, ReLUDropout
 from supple.methods import Chain, FullReset, Method
 from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits
@@ -19,7 +21,10 @@ from supple_lab.models.nature_dqn import NatureDQN
 from supple_lab.precision import Precision
 from supple_lab.rl.atari import Atari
 from supple_lab.rl.base import Game
+from supple_lab.rl.control import Body, Task
 from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.off_policy_problem import OffPolicy
+from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run.network import Shape, blank_network, shown, size_of
 from supple_lab.run.subnetworks import check_subnetworks
 from supple_lab.scenarios.base import Scenario, Unsuitable
@@ -42,6 +47,8 @@ def check_suitable(spec: RunSpec, *, device: str) -> None:
     check_current(spec.method)
     if isinstance(spec.problem, DQN):
         check_playable(spec, spec.problem)
+    if isinstance(spec.problem, PPO | OffPolicy):
+        check_controllable(spec, spec.problem)
     if not isinstance(spec.problem, Supervised):
         return
     scenario, dataset = spec.problem.scenario, spec.problem.dataset
@@ -206,6 +213,28 @@ def check_playable(spec: RunSpec, problem: DQN) -> None:
             f"full_reset would empty the network every {acts.period:,} updates, while the target network "
             f"is renewed every {problem.target_period:,} steps: values could never spread further than from one copy "
             f"to the next. {acts.more_seldom}"
+        )
+
+
+def body_of(task: Task) -> Body:
+    """A body of the task; Unsuitable if its simulator is not installed."""
+    try:
+        return task.start(0)
+    except ModuleNotFoundError as error:
+        raise Unsuitable(str(error)) from error
+
+
+def check_controllable(spec: RunSpec, problem: PPO | OffPolicy) -> None:
+    """Raise Unsuitable, with the reason and a way out, if the run could not be carried out."""
+    body, activation = body_of(problem.task), spec.method.activation()
+    if spec.model.smallest_image > 1:
+        raise Unsuitable(f"{spec.model.name} reads images, and a task of control shows numbers. Choose mlp.")
+    shape = (1, 1, body.num_observed)
+    blank_network(spec.model, spec.method, image_shape=shape, num_classes=body.num_actions)
+    can_be_held = isinstance(activation, AID | DropReLU | IntervalDropout | ReLUDropout)
+    if isinstance(problem, PPO) and problem.masks == "held" and draws(activation) and not can_be_held:
+        raise Unsuitable(
+            f"what {type(activation).__name__} draws cannot be held per sample, as PPO.masks asks. Choose fresh."
         )
 
 

@@ -14,7 +14,9 @@ from supple_lab.files import StorageError, set_aside
 from supple_lab.precision import Numerics
 from supple_lab.provenance import gather_provenance, hardware_of
 from supple_lab.rl.dqn_problem import DQN
-from supple_lab.run import dqn, supervised
+from supple_lab.rl.off_policy_problem import OffPolicy
+from supple_lab.rl.ppo_problem import PPO
+from supple_lab.run import dqn, off_policy, ppo, supervised
 from supple_lab.run.capture import graphs_that_end_together, reason_of
 from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.scenarios.base import Unsuitable
@@ -94,6 +96,10 @@ def _train_once(spec: RunSpec, journal: Journal) -> None:
             supervised.train(spec, spec.problem, journal, masks)
         elif isinstance(spec.problem, DQN):
             dqn.train(spec, spec.problem, journal, masks)
+        elif isinstance(spec.problem, PPO):
+            ppo.train(spec, spec.problem, journal, masks)
+        elif isinstance(spec.problem, OffPolicy):
+            off_policy.train(spec, spec.problem, journal, masks)
         else:
             raise TypeError(f"no loop for a problem of kind '{spec.problem.name}'.")
 

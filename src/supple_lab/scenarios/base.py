@@ -63,16 +63,21 @@ class Scenario(Checked, ABC):
     num_stages: int
     epochs: int  # of a stage
     batch_size: int
+    num_images: int  # of a stage; if a scenario has none, all
 
     def __post_init__(self) -> None:  # a scenario that sizes its stages by itself may lack some of these
-        at_least(1, self, *(name for name in ("num_stages", "epochs", "batch_size") if hasattr(self, name)))
+        counts = ("num_stages", "epochs", "batch_size", "num_images")
+        at_least(1, self, *(name for name in counts if hasattr(self, name)))
 
     def check(self, facts: Facts) -> None:
         """Raise Unsuitable if the scenario cannot be made from such a dataset."""
+        if (number := getattr(self, "num_images", 0)) > facts.num_train:
+            name = type(self).__name__
+            raise Unsuitable(f"{name}.num_images is {number}, but the dataset has {facts.num_train} training images.")
 
     def size(self, index: int, facts: Facts) -> Size:
         """How much work the stage at the index is, known without the data (exact if classes are of equal size)."""
-        return Size(facts.num_train, self.epochs, self.batch_size)
+        return Size(getattr(self, "num_images", facts.num_train), self.epochs, self.batch_size)
 
     @abstractmethod
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:

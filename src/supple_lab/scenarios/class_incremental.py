@@ -32,11 +32,7 @@ class ClassIncremental(Scenario):
             at_least(1, self, "replay")
 
     def check(self, facts: Facts) -> None:
-        if facts.num_classes % self.num_stages:
-            raise Unsuitable(
-                f"ClassIncremental cuts the classes into {self.num_stages} equal groups, but the dataset has "
-                f"{facts.num_classes} classes; choose num_stages among the divisors of that."
-            )
+        check_groups(self, facts)
 
     def size(self, index: int, facts: Facts) -> Size:
         num_images = facts.num_train * (index + 1) // self.num_stages
@@ -50,12 +46,7 @@ class ClassIncremental(Scenario):
         order = torch.randperm(splits.num_classes, generator=stream(seed, "classes"))
         num_new = splits.num_classes // self.num_stages
         learned = order[: (index + 1) * num_new]
-        train, test = of_classes(splits.train, learned), of_classes(splits.test, learned)
-        if not len(train) or not len(test):
-            raise Unsuitable(
-                f"ClassIncremental: classes {sorted(learned.tolist())}, learned in stage {index + 1}, have "
-                f"{len(train)} training and {len(test)} test images; there must be some. Use more of the dataset."
-            )
+        train, test = both_of_classes(self, splits, learned, index)
         if self.replay is not None:
             train = self._replayed(splits.train, earlier=learned[:-num_new], new=learned[-num_new:], seed=seed)
         return Stage(train, self.epochs, self.batch_size, {"test": splits.test, "learned_test": test})
@@ -67,6 +58,25 @@ class ClassIncremental(Scenario):
         kept = [order[labels == one][: self.replay] for one in earlier.tolist()]
         chosen = torch.cat([order[torch.isin(labels, new)], *kept]).sort().values
         return examples.subset(chosen.to(examples.labels_N.device))
+
+
+def check_groups(scenario: Scenario, facts: Facts) -> None:
+    if facts.num_classes % scenario.num_stages:
+        raise Unsuitable(
+            f"{type(scenario).__name__} cuts the classes into {scenario.num_stages} equal groups, but the dataset has "
+            f"{facts.num_classes} classes; choose num_stages among the divisors of that."
+        )
+
+
+def both_of_classes(scenario: Scenario, splits: Splits, classes: Tensor, index: int) -> tuple[Examples, Examples]:
+    """The images of the classes, for training and for test; Unsuitable if there are none."""
+    train, test = of_classes(splits.train, classes), of_classes(splits.test, classes)
+    if not len(train) or not len(test):
+        raise Unsuitable(
+            f"{type(scenario).__name__}: classes {sorted(classes.tolist())} of stage {index + 1} have {len(train)} "
+            f"training and {len(test)} test images; there must be some. Use more of the dataset."
+        )
+    return train, test
 
 
 def of_classes(examples: Examples, classes: Tensor) -> Examples:

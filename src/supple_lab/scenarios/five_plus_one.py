@@ -7,7 +7,7 @@ import torch
 from supple_lab.data.base import Facts, Splits
 from supple_lab.errors import at_least
 from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
-from supple_lab.scenarios.class_incremental import of_classes
+from supple_lab.scenarios.class_incremental import both_of_classes
 from supple_lab.streams import stream
 
 
@@ -51,12 +51,6 @@ class FivePlusOne(Scenario):
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         order = torch.randperm(splits.num_classes, generator=stream(seed, "classes"))
-        own = order[self.classes(index)]
-        train, test = of_classes(splits.train, own), of_classes(splits.test, own)
-        if not len(train) or not len(test):
-            raise Unsuitable(
-                f"FivePlusOne: classes {sorted(own.tolist())} of stage {index + 1} have {len(train)} training and "
-                f"{len(test)} test images; there must be some. Use more of the dataset."
-            )
+        train, test = both_of_classes(self, splits, order[self.classes(index)], index)
         size = self.size(index, splits.facts)  # captured steps have room for no more images, if classes are unequal
         return Stage(train.first(size.num_images), size.epochs, self.batch_size, {"test": test})

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from supple_lab.data.augment import Augmentation
-from supple_lab.data.base import Examples, Facts, Splits
+from supple_lab.data.base import Facts, Splits
 from supple_lab.errors import at_least
 from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
-from supple_lab.scenarios.class_incremental import of_classes
+from supple_lab.scenarios.class_incremental import both_of_classes, check_groups
 from supple_lab.streams import stream
 
 AUGMENTATION = Augmentation(padding="reflect", max_degrees=15.0)
@@ -32,14 +32,11 @@ class IncrementalCIFAR(Scenario):
     num_validation: int = 50
 
     def __post_init__(self) -> None:
-        at_least(1, self, "num_stages", "epochs", "batch_size", "num_validation")
+        super().__post_init__()
+        at_least(1, self, "num_validation")
 
     def check(self, facts: Facts) -> None:
-        if facts.num_classes % self.num_stages:
-            raise Unsuitable(
-                f"IncrementalCIFAR cuts the classes into {self.num_stages} equal groups, but the dataset has "
-                f"{facts.num_classes} classes; choose num_stages among the divisors of that."
-            )
+        check_groups(self, facts)
         if facts.num_train // facts.num_classes <= self.num_validation:
             raise Unsuitable(
                 f"IncrementalCIFAR.num_validation is {self.num_validation}, but a class has about "
@@ -54,14 +51,13 @@ class IncrementalCIFAR(Scenario):
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         order = torch.randperm(splits.num_classes, generator=stream(seed, "classes"))
         learned = order[: (index + 1) * (splits.num_classes // self.num_stages)]
-        train, test = (by_arrival(of_classes(split, learned), order) for split in (splits.train, splits.test))
+        arrival = order.argsort()  # classes are numbered by when they arrive
+        train, test = (
+            replace(own, labels_N=arrival.to(own.labels_N.device)[own.labels_N])
+            for own in both_of_classes(self, splits, learned, index)
+        )
         held_out = rank_in_class(train.labels_N) < self.num_validation
         validation, train = train.subset(held_out.nonzero()[:, 0]), train.subset((~held_out).nonzero()[:, 0])
-        if not len(train) or not len(test):
-            raise Unsuitable(
-                f"IncrementalCIFAR: the classes of stage {index + 1} have {len(train)} training and {len(test)} test "
-                "images; there must be some. Use more of the dataset."
-            )
         return Stage(
             train,
             self.epochs,
@@ -73,12 +69,6 @@ class IncrementalCIFAR(Scenario):
             best_on="validation",
             in_epoch=AUGMENTATION.in_epoch(train, seed=seed, stage=index),
         )
-
-
-def by_arrival(examples: Examples, order: Tensor) -> Examples:
-    """The same images, each class numbered by when it arrives."""
-    arrival = order.argsort().to(examples.labels_N.device)
-    return replace(examples, labels_N=arrival[examples.labels_N])
 
 
 def rank_in_class(labels_N: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from supple_lab.data.base import Examples, Facts, Splits
 from supple_lab.errors import at_least
-from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
+from supple_lab.scenarios.base import Scenario, Stage, Unsuitable
 from supple_lab.scenarios.class_incremental import of_classes
 from supple_lab.streams import stream
 
@@ -36,15 +36,12 @@ class TextStream(Scenario):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(1, self, "num_images", "num_tested")
+        at_least(1, self, "num_tested")
 
     def check(self, facts: Facts) -> None:
-        for field, number in (("num_images", facts.num_train), ("num_tested", facts.num_test)):
-            if getattr(self, field) > number:
-                raise Unsuitable(f"TextStream.{field} is {getattr(self, field)}, but the dataset has {number}.")
-
-    def size(self, index: int, facts: Facts) -> Size:
-        return Size(self.num_images, self.epochs, self.batch_size)
+        super().check(facts)
+        if self.num_tested > facts.num_test:
+            raise Unsuitable(f"TextStream.num_tested is {self.num_tested}, but the dataset has {facts.num_test}.")
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         train, test = splits.train, splits.test

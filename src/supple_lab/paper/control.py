@@ -1,0 +1,290 @@
+"""Control: do agents lose plasticity if friction or the game changes, and what helps? Not one of the paper's studies.
+
+PPO, SAC and TD3 learn MuJoCo's tasks, whose friction is drawn anew at each stage, and DQN one of MinAtar's games after
+another. The reference is the same network, started from scratch at each stage. The first is a small relative of the
+literature's Slippery Ant (Dohare et al. 2024), which takes 20 million steps and a change every two million. The rules
+below were set before any run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from supple.methods import CBP, FullReset, L2Init, UseAID, Vanilla
+from supple_lab.models.base import Model
+from supple_lab.models.minatar_net import MinAtarNet
+from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import Adam
+from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
+from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
+from supple_lab.paper.method_runs import MethodRuns, mean_of_stages, methods_of
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
+from supple_lab.paper.tables import Setting, crossed
+from supple_lab.report.figure import Figure, StudyReport, Table
+from supple_lab.results.results import Results, Sample
+from supple_lab.results.scores import iqm, stratified_bootstrap
+from supple_lab.rl.base import Game
+from supple_lab.rl.chain import Chain, Renamed
+from supple_lab.rl.control import MuJoCo, Slide, Task
+from supple_lab.rl.dqn_problem import DQN
+from supple_lab.rl.minatar import MinAtar
+from supple_lab.rl.off_policy_problem import Algorithm, OffPolicy
+from supple_lab.rl.ppo_problem import PPO
+
+SCORE = "score"
+FRESH = "full_reset"
+OTHERS = ("l2_init", "cbp")
+SEEDS = ByScale(smoke=1, quick=3, paper=3)
+# Of methods, what language has; CleanRL's rates and epsilons for PPO on MuJoCo and for DQN. Nothing was tuned.
+METHODS = (
+    *(Vanilla(), FullReset(), UseAID(relu_prob=0.99)),
+    *(L2Init(strength=1e-4), CBP(replacement_rate=1e-4, maturity=100)),
+)
+ON_TASKS, ON_GAMES = Adam(learning_rate=3e-4, epsilon=1e-5), Adam(learning_rate=2.5e-4, epsilon=1.5e-4)
+TASKS: ByScale[tuple[Task, ...]] = ByScale(
+    smoke=(Slide(num_steps=10),), quick=(MuJoCo(),), paper=(MuJoCo(), MuJoCo(title="Ant"))
+)
+LENGTHS: ByScale[dict[str, Any]] = ByScale(
+    smoke={
+        "num_stages": 2,
+        "segments_per_stage": 1,
+        "rollouts_per_segment": 2,
+        "num_bodies": 2,
+        "steps_per_rollout": 16,
+        "epochs": 1,
+        "batch_size": 16,
+        "num_evaluated": 1,
+    },
+    quick={"num_stages": 4, "segments_per_stage": 2, "rollouts_per_segment": 5, "num_evaluated": 3},
+    paper={},
+)
+REPLAYED: ByScale[dict[str, Any]] = ByScale(  # SAC and TD3, on the first task; 100,000 steps at full scale
+    smoke={
+        "num_stages": 2,
+        "segments_per_stage": 1,
+        "steps_per_segment": 20,
+        "num_random_steps": 10,
+        "batch_size": 8,
+        "num_evaluated": 1,
+    },
+    quick={
+        "num_stages": 3,
+        "segments_per_stage": 1,
+        "steps_per_segment": 2_000,
+        "num_random_steps": 500,
+        "batch_size": 64,
+        "num_evaluated": 2,
+    },
+    paper={},
+)
+GAMES: ByScale[Game] = ByScale(smoke=Renamed(game=Chain(num_places=3, pay="way")), quick=MinAtar(), paper=MinAtar())
+# An update every four steps (Mnih et al. 2015). A frame shows all of a game, and methods act where the game changes.
+USUAL: dict[str, Any] = {"replay_ratio": 0.25, "num_stacked": 1, "boundaries": "iterations", "metrics": ()}
+PLAY: ByScale[dict[str, Any]] = ByScale(
+    smoke={
+        "num_iterations": 2,
+        "steps_per_iteration": 60,
+        "steps_per_segment": 30,
+        "evaluation_steps": 10,
+        "num_random_steps": 20,
+        "num_decay_steps": 20,
+        "target_period": 20,
+        "capacity": 100,
+    },
+    quick={
+        "num_iterations": 5,
+        "steps_per_iteration": 6_000,
+        "steps_per_segment": 2_000,
+        "evaluation_steps": 1_000,
+        "num_random_steps": 500,
+        "num_decay_steps": 3_000,
+        "target_period": 500,
+        "capacity": 6_000,
+    },
+    paper={
+        "num_iterations": 10,
+        "steps_per_iteration": 200_000,
+        "evaluation_steps": 10_000,
+        "num_random_steps": 5_000,
+        "num_decay_steps": 100_000,
+        "target_period": 1_000,
+        "capacity": 100_000,
+    },
+)
+NETWORKS: ByScale[Model] = ByScale(smoke=MLP(width=8, num_hidden=2), quick=MinAtarNet(), paper=MinAtarNet())
+MODELS = ByScale(
+    smoke=MLP(width=8, num_hidden=2), quick=MLP(width=64, num_hidden=2), paper=MLP(width=256, num_hidden=2)
+)
+SCALE_NOTES = ByScale(
+    smoke="Smoke scale: a weight on a line in place of a simulator, two stages of two updates show that everything "
+    "runs; the numbers mean nothing.",
+    quick="Quick scale: networks of width 64, 4 stages of 20,480 steps (PPO) or 3 of 2,000 (SAC, TD3), 5 games of "
+    "6,000 steps. Agents of so few steps have only begun to learn: no verdict of this scale is evidence on plasticity.",
+    paper="Full scale: networks of width 256, 10 stages of 204,800 steps (PPO) or 5 of 20,000 (SAC, TD3), each game "
+    "twice, 200,000 steps each. Smaller than the literature's Slippery Ant, which has 20 million steps and a change "
+    "every two million.",
+)
+NOTES = (
+    "Score: the mean return of episodes after each stage, by the mean action in evaluation mode. Friction is drawn by "
+    "seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
+    "The loops are our own, with CleanRL's settings. In PPO, AID acts with masks and learns from each sample with its "
+    "own (held masks); the others act by its mean, which target networks have, too.",
+    "No setting was tuned here. Late: the mean over the second half of the stages.",
+)
+Tasks = Mapping[str, MethodRuns]
+
+
+def late(method: str) -> Number:
+    """The score over the second half of the stages."""
+    return replace(lasting_quarter_mean(SCORE, method), stem="late score")
+
+
+def for_each_agent(rule: Rule) -> Rule:
+    return Each("for PPO, SAC and TD3 on tasks and for DQN on games", dict, rule)
+
+
+def other_methods(tasks: Tasks) -> dict[str, Tasks]:
+    return {label_of(name): {label: runs.called(other=name) for label, runs in tasks.items()} for name in OTHERS}
+
+
+CLAIMS = (
+    Claim(
+        key="control_vanilla_loses",
+        paper="Not in the paper.",
+        claim="Agents with ReLU lose plasticity: late stages are learned worse than by a fresh network.",
+        rule=for_each_agent(Below(late("vanilla") - late(FRESH))),
+    ),
+    Claim(
+        key="control_aid_beats_vanilla",
+        paper="Not in the paper.",
+        claim="AID in place of ReLU helps: late stages are learned better.",
+        rule=for_each_agent(Above(late("aid") - late("vanilla"))),
+    ),
+    Claim(
+        key="control_some_method_helps",
+        paper="Not in the paper.",
+        claim="At least one other method helps agents with ReLU: late stages are learned better.",
+        rule=Some(
+            "for at least one other method", other_methods, for_each_agent(Above(late("other") - late("vanilla")))
+        ),
+    ),
+)
+
+
+class Control(Study):
+    """Do agents lose plasticity if friction or the game changes, and does AID help?"""
+
+    name = "control"
+    title = "Control: do agents lose plasticity if friction or the game changes?"
+    question = (
+        "An agent learns to run while the ground changes between rough and slippery, or one game after another. Does "
+        "it learn the last as well as a fresh network does, and which methods help?"
+    )
+    section = "Beyond the paper"
+    claims = CLAIMS
+    scales = ("smoke", "quick", "full")
+
+    def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
+        scale, (first, *_) = order.scale, TASKS.at(order.scale)
+        problems: dict[str, PPO | OffPolicy] = {
+            f"PPO, {title_of(task)}": PPO(task=task, **LENGTHS.at(scale)) for task in TASKS.at(scale)
+        }
+        for algorithm in get_args(Algorithm):
+            own = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
+            problems[f"{algorithm.upper()}, {title_of(first)}"] = own
+        common: dict[str, Any] = {"model": MODELS.at(scale), "given": settings(order, ON_TASKS), "seeds": SEEDS}
+        games = Condition(
+            label="DQN, games in sequence",
+            problem=DQN(game=GAMES.at(scale), **USUAL, **PLAY.at(scale)),
+            model=NETWORKS.at(scale),
+            given=settings(order, ON_GAMES),
+            seeds=SEEDS,
+        )
+        return (*(Condition(label=label, problem=own, **common) for label, own in problems.items()), games)
+
+    def draw(self, results: Results, order: StudyOptions) -> StudyReport:
+        tasks = {condition.label: runs_of(condition, results, order) for condition in self.conditions(order)}
+        panels = tuple(
+            stage_panel(label, runs.by_method, SCORE, y_label="return after the stage") for label, runs in tasks.items()
+        )
+        figure = Figure(
+            name="control",
+            caption=f"Return after each stage, of another friction or of another game; {BAND}",
+            panels=panels,
+        )
+        return StudyReport(
+            figures=(figure,),
+            tables=(score_table(tasks), iqm_table(tasks)),
+            claims=self.decided(tasks, order),
+            notes=(SCALE_NOTES.at(order.scale), *NOTES),
+        )
+
+
+def settings(order: StudyOptions, optimizer: Adam) -> tuple[Setting, ...]:
+    """The study's methods, or those that were asked for, those that it does not know at their defaults."""
+    rows = crossed(METHODS, optimizer)
+    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
+    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
+
+
+def title_of(task: Task) -> str:
+    return getattr(task, "title", task.name)
+
+
+def runs_of(condition: Condition, results: Results, order: StudyOptions) -> MethodRuns:
+    """The runs of a task; claims are about the second half of its stages."""
+    number = condition.problem.num_records
+    by_method = condition.of(results, order).group_by(lambda spec: spec.method.name)
+    return MethodRuns(by_method, num_stages=number, stages=slice(number // 2, number), metric=SCORE)
+
+
+def late_sample(runs: MethodRuns, method: str) -> Sample:
+    return mean_of_stages(runs.of(method), SCORE, runs.stages)
+
+
+def score_table(tasks: Tasks) -> Table:
+    return sample_table(
+        "control",
+        "Returns; mean ± standard deviation over seeds.",
+        rows=[(label, runs, name) for label, runs in tasks.items() for name in runs.by_method],
+        columns={
+            "task": lambda label, runs, name: label,
+            "method": lambda label, runs, name: label_of(name),
+            "first stage": lambda label, runs, name: runs.of(name).first(SCORE),
+            "late": lambda label, runs, name: late_sample(runs, name),
+            "late minus fresh": lambda label, runs, name: late_sample(runs, name).minus(late_sample(runs, FRESH)),
+            "n": lambda label, runs, name: len(runs.of(name).ended),
+        },
+    )
+
+
+def iqm_table(tasks: Tasks) -> Table:
+    """Over tasks and seeds, of the late score beside a fresh network's, as a share of it."""
+    return Table(
+        name="control_iqm",
+        caption="Late score minus that of fresh networks of the same seed, as a share of these networks' mean: "
+        "interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then how many "
+        "runs.",
+        header=("method", "IQM"),
+        rows=tuple((label_of(name), format_iqm(tasks, name)) for name in methods_of(tasks) if name != FRESH),
+    )
+
+
+def format_iqm(tasks: Tasks, name: str) -> str:
+    shares = [beside_fresh(runs, name) for runs in tasks.values()]
+    numbers = {len(share) for share in shares}
+    if len(numbers) > 1 or 0 in numbers or not np.isfinite(shares).all():
+        return "–"  # some have not ended
+    scores = np.stack(shares)
+    interval = stratified_bootstrap(scores, np.random.default_rng(0))
+    reach = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+    return f"{float(iqm(scores.reshape(-1))):.3f}{reach} (n = {scores.size})"
+
+
+def beside_fresh(runs: MethodRuns, name: str) -> np.ndarray:
+    """The late score minus a fresh network's, seed by seed, as a share of what fresh networks score on average."""
+    fresh = late_sample(runs, FRESH)
+    difference = late_sample(runs, name).minus(fresh).values
+    return difference / (np.abs(fresh.values.mean()) or np.nan) if len(difference) else difference

@@ -1,0 +1,326 @@
+"""The loop of SAC and TD3: segments of steps and updates, an evaluation after each stage, and where a run is."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple.attach import Plasticity
+from supple.layers import give_widths_
+from supple.learner import Batch, Learner
+from supple.random import kept_default_generators
+from supple_lab.precision import Numerics
+from supple_lab.rl.control import Body, Motion, Task
+from supple_lab.rl.off_policy_problem import OffPolicy
+from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.check import body_of
+from supple_lab.run.network import methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.recorder import Journal
+from supple_lab.run.supervised import check_finite
+from supple_lab.scenarios.base import Unsuitable
+from supple_lab.spec import RunSpec
+from supple_lab.streams import stream, stream_seed
+
+LEAST, MOST = -5.0, 2.0  # of the logarithm of SAC's deviations, as CleanRL has them
+NUM_AT_BOUNDARY = 2048  # steps that a method is shown between two stages
+
+
+class Critics(nn.Module):
+    """Observations with actions to two values."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat((self.first(x), self.second(x)), dim=1)
+
+
+class Steps(NamedTuple):
+    """Rows of the replay."""
+
+    x: Tensor
+    action: Tensor
+    reward: Tensor
+    later: Tensor
+    terminal: Tensor
+
+
+class Memory:
+    """Every step of the run, in the order in which it was taken."""
+
+    def __init__(self, capacity: int, body: Body, device: torch.device) -> None:
+        widths = (body.num_observed, body.num_actions, 1, body.num_observed, 1)
+        self.columns = Steps(*(torch.zeros(capacity, width, device=device) for width in widths))
+        self.number = 0
+
+    def add_(self, seen: np.ndarray, action: Tensor, motion: Motion) -> None:
+        row = (seen, action, [motion.reward], motion.observation, [float(motion.terminal)])
+        for column, value in zip(self.columns, row, strict=True):
+            column[self.number] = torch.as_tensor(value)
+        self.number += 1
+
+    def sample(self, size: int, draws: torch.Generator) -> Steps:
+        chosen = torch.randint(self.number, (size,), generator=draws).to(self.columns.x.device)
+        return Steps(*(column[chosen] for column in self.columns))
+
+    def state(self) -> list[Tensor]:
+        return [column[: self.number].clone() for column in self.columns]
+
+    def restore_(self, state: list[Tensor]) -> None:
+        self.number = len(state[0])
+        for column, kept in zip(self.columns, state, strict=True):
+            column[: self.number] = kept
+
+
+@dataclass
+class StepCursor:
+    """All of it counts from the start of the run, but for the scores, which are of the stage."""
+
+    stage: int = 0
+    segment: int = 0
+    num_steps: int = 0
+    scores: list[float] = field(default_factory=list)
+
+
+class Agent:
+    """Actor and critics in training, each with its optimizer and the method, and the networks that targets are of."""
+
+    def __init__(self, spec: RunSpec, problem: OffPolicy, device: torch.device) -> None:
+        body = body_of(problem.task)
+        self.spec, self.problem, self.largest = spec, problem, body.largest
+        self.numerics = Numerics.choose(device, spec.precision)
+        width = body.num_actions * (2 if problem.algorithm == "sac" else 1)
+        both = body.num_observed + body.num_actions
+
+        def network(num_inputs: int, num_outputs: int) -> nn.Module:
+            shape = (1, 1, num_inputs)
+            model = spec.model.build(spec.method.activation, image_shape=shape, num_classes=num_outputs)
+            give_widths_(model, torch.zeros(2, num_inputs))
+            return model
+
+        with kept_default_generators():
+            torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
+            actor, critics = network(body.num_observed, width), Critics(network(both, 1), network(both, 1))
+        self.actor = self._attached(actor, body.num_observed, "method", loss=None)
+        self.critics = self._attached(critics, both, "method of critics", loss=F.mse_loss)
+        self.targets = {"actor": copy.deepcopy(self.actor.learner.model)} if problem.algorithm == "td3" else {}
+        self.targets["critics"] = copy.deepcopy(self.critics.learner.model)
+        for target in self.targets.values():
+            target.train(problem.target_mode == "train")
+        self.log_temperature = torch.zeros(1, device=device, requires_grad=True)
+        self.temperature_adam = spec.optimizer.build([self.log_temperature])  # type: ignore[list-item]
+        self.least_entropy = -float(body.num_actions)
+        self.memory, self.num_updates = Memory(problem.num_steps, body, device), 0
+
+    def _attached(self, model: nn.Module, num_inputs: int, purpose: str, *, loss: Any) -> Plasticity:
+        model = self.numerics.place(model)
+        optimizer, seed = self.spec.optimizer.build(model.parameters()), stream_seed(self.spec.seed, purpose)
+        example = torch.zeros(2, num_inputs, device=self.numerics.device)
+        learner = Learner(model, optimizer, example_input=example, loss=loss, seed=seed)
+        learner.is_advised = False
+        with ONE_CAPTURE, kept_default_generators():
+            try:
+                return Plasticity(learner, methods_in(self.spec.method), clip_norm=None)
+            except ValueError as error:
+                raise Unsuitable(str(error)) from error
+
+    def drawn(self, output: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """SAC's action by this noise, and its log-probability."""
+        mean, log_std = output.chunk(2, dim=1)
+        log_std = LEAST + (log_std.tanh() + 1.0) * (MOST - LEAST) / 2
+        raw = mean + log_std.exp() * noise
+        log_prob = -0.5 * noise.square() - log_std - 0.9189385332046727  # the logarithm of the root of 2 pi
+        squashed = raw.tanh()
+        return squashed, (log_prob - (1 - squashed.square() + 1e-6).log()).sum(dim=1, keepdim=True)
+
+    @torch.no_grad()
+    def act(self, seen: np.ndarray, chance: torch.Generator | None) -> Tensor:
+        """An action from -1 to 1; without chance, the mean one."""
+        model = self.actor.learner.model.eval()
+        x = torch.as_tensor(seen, dtype=torch.float, device=self.numerics.device)[None]
+        with self.numerics.forward():
+            output = model(x).float()
+        is_sac = self.problem.algorithm == "sac"
+        shape = (1, output.shape[1] // 2) if is_sac else output.shape
+        noise = torch.zeros(shape) if chance is None else torch.randn(shape, generator=chance)
+        noise = noise.to(output.device)
+        if is_sac:
+            return self.drawn(output, noise)[0][0]
+        return (output.tanh() + self.problem.noise * noise).clamp(-1.0, 1.0)[0]
+
+    def worth(self, steps: Steps, draws: torch.Generator) -> Tensor:
+        """What the critics are to say of the steps."""
+        problem = self.problem
+        noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
+        with torch.no_grad(), self.numerics.forward():
+            if problem.algorithm == "sac":
+                action, log_prob = self.drawn(self.actor.learner.model(steps.later).float(), noise)
+                bonus = -self.log_temperature.exp() * log_prob
+            else:
+                nudge = (problem.target_noise * noise).clamp(-problem.largest_noise, problem.largest_noise)
+                action = (self.targets["actor"](steps.later).float().tanh() + nudge).clamp(-1.0, 1.0)
+                bonus = torch.zeros_like(steps.reward)
+            values = self.targets["critics"](torch.cat((steps.later, action), dim=1)).float()
+        later = values.amin(dim=1, keepdim=True) + bonus
+        return steps.reward + problem.discount * (1.0 - steps.terminal) * later
+
+    def learn_(self, draws: torch.Generator) -> Tensor:
+        """One update; the critics' loss."""
+        problem, actor, critics = self.problem, self.actor.learner.model.train(), self.critics.learner.model.train()
+        steps = self.memory.sample(problem.batch_size, draws)
+        worth = self.worth(steps, draws)
+        with self.numerics.forward():
+            values = critics(torch.cat((steps.x, steps.action), dim=1))
+        loss = F.mse_loss(values.float(), worth.expand(-1, 2))
+        step_(self.critics, loss)
+        self.num_updates += 1
+        if problem.algorithm == "sac" or self.num_updates % problem.policy_delay == 0:
+            noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
+            with self.numerics.forward():
+                output = actor(steps.x).float()
+                action, log_prob = (
+                    self.drawn(output, noise) if problem.algorithm == "sac" else (output.tanh(), torch.zeros(1))
+                )
+                both = critics(torch.cat((steps.x, action), dim=1)).float()
+            if problem.algorithm == "sac":
+                step_(self.actor, (self.log_temperature.detach().exp() * log_prob - both.amin(1, keepdim=True)).mean())
+                surplus = log_prob.detach().mean() + self.least_entropy
+                self.temperature_adam.zero_grad(set_to_none=True)
+                (-self.log_temperature.exp() * surplus).sum().backward()
+                self.temperature_adam.step()
+            else:
+                step_(self.actor, -both[:, 0].mean())
+            for name, target in self.targets.items():
+                own = (self.actor if name == "actor" else self.critics).learner.model
+                with torch.no_grad():
+                    torch._foreach_lerp_(list(target.parameters()), list(own.parameters()), problem.target_rate)
+        return loss.detach()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "targets": {name: target.state_dict() for name, target in self.targets.items()},
+            "log_temperature": self.log_temperature.detach(),
+            "temperature_adam": self.temperature_adam.state_dict(),
+            "memory": self.memory.state(),
+            "num_updates": self.num_updates,
+        }
+
+    def restore_(self, state: dict[str, Any]) -> None:
+        for name, target in self.targets.items():
+            target.load_state_dict(state["targets"][name])
+        with torch.no_grad():
+            self.log_temperature.copy_(state["log_temperature"])
+        self.temperature_adam.load_state_dict(state["temperature_adam"])
+        self.memory.restore_(state["memory"])
+        self.num_updates = state["num_updates"]
+
+
+def step_(plasticity: Plasticity, loss: Tensor) -> None:
+    """Train by a loss; the method acts in the optimizer's step."""
+    plasticity.optimizer.zero_grad(set_to_none=True)
+    plasticity.learner.see_loss(loss)
+    loss.backward()
+    plasticity.optimizer.step()
+
+
+def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
+    """Whole episodes by the mean action; changes nothing that training depends on."""
+    body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
+    for _ in range(agent.problem.num_evaluated):
+        seen, score, over = body.reset(), 0.0, False
+        while not over:
+            motion = body.step(agent.largest * agent.act(seen, None).double().cpu().numpy())
+            seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
+        scores.append(score)
+    return {"score": float(np.mean(scores))}
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a method is shown between two stages: steps from the replay, for the actor or for the critics."""
+
+    agent: Agent
+    part: str
+    stage: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        agent, size = self.agent, self.agent.problem.batch_size
+        draws = stream(agent.spec.seed, "boundary", self.stage)
+        for _ in range(-(-NUM_AT_BOUNDARY // size)):
+            steps = agent.memory.sample(size, draws)
+            if self.part == "actor":
+                yield steps.x, steps.action
+            else:
+                yield torch.cat((steps.x, steps.action), dim=1), agent.worth(steps, draws).expand(-1, 2)
+
+
+def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Generator) -> None:
+    """From the start or the last checkpoint to the end, recording each segment and each stage."""
+    agent, cursor, checkpoint = Agent(spec, problem, journal.device), StepCursor(), journal.resume()
+    parts = {"actor": agent.actor, "critics": agent.critics}
+    if checkpoint is not None:
+        with journal.restoring():
+            for name, plasticity in parts.items():
+                restore_snapshot_(plasticity, masks, checkpoint[name])
+            agent.restore_(checkpoint["agent"])
+            cursor = StepCursor(**checkpoint["cursor"])
+
+    def snapshot() -> dict[str, Any]:
+        own = {name: take_snapshot(plasticity, masks) for name, plasticity in parts.items()}
+        return {**own, "agent": agent.state(), "cursor": vars(cursor)}
+
+    try:
+        while cursor.stage < problem.num_stages:
+            task = problem.task.at(cursor.stage, spec.seed)
+            loss = play_segment(agent, task, cursor, journal)
+            check_finite(loss, f"in segment {cursor.segment} (stage {cursor.stage})")
+            score = {"train_score": float(np.mean(cursor.scores))} if cursor.scores else {}  # of the stage so far
+            journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, loss=loss, **score)
+            cursor.segment += 1
+            if cursor.segment % problem.segments_per_stage == 0:
+                with agent.actor.evaluation(), agent.critics.evaluation():
+                    values = {**score, **evaluate(agent, task, seed=spec.seed, stage=cursor.stage)}
+                steps = {"num_steps": cursor.num_steps, "friction": task.friction}
+                journal.record_stage(stage=cursor.stage, **steps, **values)
+                cursor.stage, cursor.scores = cursor.stage + 1, []
+                for name, plasticity in parts.items() if cursor.stage < problem.num_stages else ():
+                    data = Remembered(agent, name, cursor.stage)
+                    plasticity.end_stage(data)
+                    plasticity.begin_stage(data)
+                journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
+            journal.checkpoint_if_due(snapshot)
+        journal.checkpoint(snapshot)
+    finally:
+        for plasticity in parts.values():
+            plasticity.pause()  # its hooks make a cycle, which would keep the memory of model and optimizer
+
+
+def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal) -> float:
+    """Steps by a new body, an update each; the mean loss of the critics."""
+    problem, seed = agent.problem, agent.spec.seed
+    body = task.start(stream_seed(seed, "body", cursor.segment))
+    chance, draws = stream(seed, "actions", cursor.segment), stream(seed, "replay", cursor.segment)
+    seen, earned = body.reset(), 0.0
+    total, num_updates = torch.zeros((), dtype=torch.float64, device=agent.numerics.device), 0
+    for _ in range(problem.steps_per_segment):
+        if cursor.num_steps < problem.num_random_steps:
+            action = 2 * torch.rand(body.num_actions, generator=chance) - 1
+        else:
+            action = agent.act(seen, chance)
+        motion = body.step(agent.largest * action.double().cpu().numpy())
+        agent.memory.add_(seen, action, motion)
+        seen, earned, cursor.num_steps = motion.observation, earned + motion.reward, cursor.num_steps + 1
+        if motion.terminal or motion.truncated:
+            cursor.scores.append(earned)
+            seen, earned = body.reset(), 0.0
+        if cursor.num_steps > problem.num_random_steps:
+            total += agent.learn_(draws)
+            num_updates += 1
+        journal.write_progress(progress=cursor.num_steps / problem.num_steps, stage=cursor.stage)
+    return float(total) / max(num_updates, 1)

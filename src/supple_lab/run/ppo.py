@@ -1,0 +1,327 @@
+"""The PPO loop: segments of rollouts and updates, an evaluation after each stage, and where a run is."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple.attach import Plasticity
+from supple.layers import give_widths_
+from supple.learner import Batch, Learner
+from supple.random import held_masks, kept_default_generators
+from supple_lab.precision import Numerics
+from supple_lab.rl.control import Body, Motion, Task
+from supple_lab.rl.ppo_problem import PPO
+from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.check import body_of
+from supple_lab.run.network import methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.recorder import Journal
+from supple_lab.run.supervised import check_finite
+from supple_lab.scenarios.base import Unsuitable
+from supple_lab.spec import RunSpec
+from supple_lab.streams import stream, stream_seed
+
+LARGEST = 10.0  # normalised observations and rewards beyond are clipped, as CleanRL does
+
+
+class Running:
+    """Mean and variance of all that was seen, by Chan's rule for batches."""
+
+    def __init__(self, size: int) -> None:
+        self.mean, self.variance, self.count = np.zeros(size), np.ones(size), 1e-4
+
+    def see_(self, rows: np.ndarray) -> None:
+        mean, variance, number = rows.mean(axis=0), rows.var(axis=0), len(rows)
+        shift, total = mean - self.mean, self.count + number
+        spread = self.variance * self.count + variance * number + shift**2 * self.count * number / total
+        self.mean, self.variance, self.count = self.mean + shift * number / total, spread / total, total
+
+    def normalised(self, rows: np.ndarray) -> Tensor:
+        scaled = (rows - self.mean) / np.sqrt(self.variance + 1e-8)
+        return torch.from_numpy(np.clip(scaled, -LARGEST, LARGEST)).float()
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self.mean.tolist(), "variance": self.variance.tolist(), "count": self.count}
+
+    def restore_(self, state: dict[str, Any]) -> None:
+        self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
+        self.count = state["count"]
+
+
+class ActorCritic(nn.Module):
+    """Two networks of one make: observations to the mean action and to the value; the spread of actions is trained."""
+
+    def __init__(self, spec: RunSpec, body: Body) -> None:
+        super().__init__()
+        shape = (1, 1, body.num_observed)
+        self.actor = spec.model.build(spec.method.activation, image_shape=shape, num_classes=body.num_actions)
+        self.critic = spec.model.build(spec.method.activation, image_shape=shape, num_classes=1)
+        self.log_std = nn.Parameter(torch.zeros(body.num_actions))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.actor(x), self.critic(x).squeeze(1)
+
+
+@dataclass
+class PPOCursor:
+    """All of it counts from the start of the run, but for the scores, which are of the stage."""
+
+    stage: int = 0
+    segment: int = 0
+    num_samples: int = 0
+    scores: list[float] = field(default_factory=list)
+
+
+class Agent:
+    """The networks in training, and the running statistics that they depend on."""
+
+    def __init__(self, spec: RunSpec, problem: PPO, device: torch.device) -> None:
+        body = body_of(problem.task)
+        self.spec, self.problem = spec, problem
+        self.numerics = Numerics.choose(device, spec.precision)
+        with kept_default_generators():
+            torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
+            network: nn.Module = ActorCritic(spec, body)
+            give_widths_(network, torch.zeros(2, body.num_observed))
+        network = self.numerics.place(network)
+        optimizer, seed = spec.optimizer.build(network.parameters()), stream_seed(spec.seed, "method")
+        example = torch.zeros(2, body.num_observed, device=device)
+        learner = Learner(network, optimizer, example_input=example, loss=loss_on_returns, seed=seed)
+        learner.is_advised = False
+        with ONE_CAPTURE, kept_default_generators():
+            try:
+                self.plasticity = Plasticity(learner, methods_in(spec.method), clip_norm=problem.clip_norm)
+            except ValueError as error:
+                raise Unsuitable(str(error)) from error
+        self.observed, self.returns = Running(body.num_observed), Running(1)
+        self.largest = body.largest
+
+    @property
+    def network(self) -> ActorCritic:
+        network = self.plasticity.learner.model
+        assert isinstance(network, ActorCritic)
+        return network
+
+    def forward(self, x: Tensor, samples: Tensor) -> tuple[torch.distributions.Normal, Tensor]:
+        """The policy and the values of normalised observations, in the mode that the network is in."""
+        with self.numerics.forward():
+            if self.problem.masks == "held":
+                with held_masks(samples, seed=stream_seed(self.spec.seed, "held masks")):
+                    mean, value = self.network(x)
+            else:
+                mean, value = self.network(x)
+        return torch.distributions.Normal(mean.float(), self.network.log_std.exp()), value.float()
+
+    def clipped(self, action: Tensor) -> np.ndarray:
+        return np.clip(action.double().cpu().numpy(), -self.largest, self.largest)
+
+
+def loss_on_returns(outputs: Any, returns: Tensor) -> Tensor:
+    """The learner's loss, for methods that take gradients of their own: the critic's."""
+    return F.mse_loss(outputs[1], returns)
+
+
+class Rollout(NamedTuple):
+    """Samples of all bodies, step after step: a row each."""
+
+    x: Tensor
+    samples: Tensor  # their numbers, by which masks are held
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    worth: Tensor  # what the critic is to say
+
+
+class Bodies:
+    """Those of a segment, with what they show now and what they have earned."""
+
+    def __init__(self, agent: Agent, task: Task, *, seed: int, segment: int) -> None:
+        number = agent.problem.num_bodies
+        self.agent = agent
+        self.all = [task.start(stream_seed(seed, "body", segment, each)) for each in range(number)]
+        self.chance = stream(seed, "actions", segment)
+        self.seen = np.stack([body.reset() for body in self.all])
+        self.earned, self.discounted = np.zeros(number), np.zeros(number)
+        agent.observed.see_(self.seen)
+
+    def play(self, cursor: PPOCursor) -> Rollout:
+        """A rollout, by the network as it is."""
+        agent, problem = self.agent, self.agent.problem
+        agent.network.train(problem.masks == "held")
+        rows: list[tuple[Tensor, ...]] = []
+        after = torch.zeros(problem.steps_per_rollout, problem.num_bodies)  # the values that follow steps
+        ends = torch.zeros(problem.steps_per_rollout, problem.num_bodies)
+        for step in range(problem.steps_per_rollout):
+            x = agent.observed.normalised(self.seen).to(agent.numerics.device)
+            samples = cursor.num_samples + torch.arange(problem.num_bodies)
+            cursor.num_samples += problem.num_bodies
+            with torch.no_grad():
+                policy, value = agent.forward(x, samples)
+                noise = torch.randn(policy.mean.shape, generator=self.chance).to(x.device)
+                action = policy.mean + policy.stddev * noise
+                log_prob = policy.log_prob(action).sum(1)
+            motions = [body.step(each) for body, each in zip(self.all, agent.clipped(action), strict=True)]
+            reward = self.pay(motions, cursor)
+            over = [motion.terminal or motion.truncated for motion in motions]
+            cut = [at for at, motion in enumerate(motions) if motion.truncated and not motion.terminal]
+            if cut:  # their values go on, from what they saw last
+                after[step, cut] = self.values_of(np.stack([motions[at].observation for at in cut]))
+            ends[step] = torch.tensor(over, dtype=torch.float)
+            rows.append((x, samples, action, log_prob, value, reward))
+            self.seen = np.stack(
+                [
+                    body.reset() if ended else motion.observation
+                    for body, motion, ended in zip(self.all, motions, over, strict=True)
+                ]
+            )
+            agent.observed.see_(self.seen)
+        xs, samples_TB, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
+        values, rewards = values.cpu(), rewards.cpu()
+        following = torch.cat((values[1:], self.values_of(self.seen)[None]))
+        surprises = rewards + problem.discount * torch.where(ends.bool(), after, following) - values
+        advantages = discounted_sums(surprises, ends, problem.discount * problem.decay)
+        columns = (xs, samples_TB, actions, log_probs, advantages.to(xs.device), (advantages + values).to(xs.device))
+        return Rollout(*(column.flatten(0, 1) for column in columns))
+
+    def pay(self, motions: list[Motion], cursor: PPOCursor) -> Tensor:
+        """Rewards by the deviation of discounted returns; scores of episodes that ended are noted."""
+        rewards = np.array([motion.reward for motion in motions])
+        over = np.array([motion.terminal or motion.truncated for motion in motions])
+        self.earned += rewards
+        self.discounted = self.discounted * self.agent.problem.discount + rewards
+        self.agent.returns.see_(self.discounted[:, None])
+        cursor.scores += self.earned[over].tolist()
+        self.earned[over] = self.discounted[over] = 0.0
+        scale = math.sqrt(self.agent.returns.variance[0] + 1e-8)
+        return torch.from_numpy(np.clip(rewards / scale, -LARGEST, LARGEST)).float()
+
+    @torch.no_grad()
+    def values_of(self, observations: np.ndarray) -> Tensor:
+        """By the mean: what is only read draws no masks."""
+        agent = self.agent
+        agent.network.eval()
+        with agent.numerics.forward():
+            values = agent.network(agent.observed.normalised(observations).to(agent.numerics.device))[1]
+        agent.network.train(agent.problem.masks == "held")
+        return values.float().cpu()
+
+
+def discounted_sums(values_TB: Tensor, ends_TB: Tensor, factor: float) -> Tensor:
+    """Each value and those that follow it in its episode, each step's times the factor."""
+    sums, running = torch.zeros_like(values_TB), torch.zeros_like(values_TB[0])
+    for step in reversed(range(len(values_TB))):
+        running = values_TB[step] + factor * (1 - ends_TB[step]) * running
+        sums[step] = running
+    return sums
+
+
+def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, float]:
+    """One update: several passes over the rollout in minibatches; the mean losses."""
+    problem, optimizer, learner = agent.problem, agent.plasticity.optimizer, agent.plasticity.learner
+    agent.network.train()
+    sums, num_steps = torch.zeros(2, dtype=torch.float64), 0
+    for _ in range(problem.epochs):
+        for part in torch.randperm(len(rollout.x), generator=draws).split(problem.batch_size):
+            if len(part) < 2:  # an advantage alone cannot be normalised
+                continue
+            x, samples, action, log_prob, gain, worth = (column[part.to(column.device)] for column in rollout)
+            policy, value = agent.forward(x, samples)
+            ratio = (policy.log_prob(action).sum(1) - log_prob).exp()
+            gain = (gain - gain.mean()) / (gain.std() + 1e-8)
+            near = ratio.clamp(1.0 - problem.clip, 1.0 + problem.clip)
+            policy_loss, value_loss = -torch.min(gain * ratio, gain * near).mean(), F.mse_loss(value, worth)
+            loss = policy_loss + problem.value_weight * value_loss
+            optimizer.zero_grad(set_to_none=True)
+            learner.see_loss(loss)
+            loss.backward()
+            optimizer.step()  # in which the method acts, and gradients are clipped
+            sums += torch.stack((policy_loss, value_loss)).detach().double().cpu()
+            num_steps += 1
+    policy_loss, value_loss = (sums / num_steps).tolist()
+    return {"policy_loss": policy_loss, "value_loss": value_loss}
+
+
+def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
+    """Whole episodes by the mean action in evaluation mode; changes nothing that training depends on."""
+    body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
+    agent.network.eval()
+    for _ in range(agent.problem.num_evaluated):
+        seen, score, over = body.reset(), 0.0, False
+        while not over:
+            x = agent.observed.normalised(seen[None]).to(agent.numerics.device)
+            with torch.no_grad(), agent.numerics.forward():
+                action = agent.network(x)[0].float()
+            motion = body.step(agent.clipped(action)[0])
+            seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
+        scores.append(score)
+    return {"score": float(np.mean(scores))}
+
+
+@dataclass(frozen=True)
+class LastRollout:
+    """What a method is shown between two stages: observations, and what the critic was to say of them."""
+
+    rollout: Rollout
+    batch_size: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        yield from zip(self.rollout.x.split(self.batch_size), self.rollout.worth.split(self.batch_size), strict=True)
+
+
+def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator) -> None:
+    """From the start or the last checkpoint to the end, recording each segment and each stage."""
+    agent, cursor = Agent(spec, problem, journal.device), PPOCursor()
+    plasticity, checkpoint = agent.plasticity, journal.resume()
+    if checkpoint is not None:
+        with journal.restoring():
+            restore_snapshot_(plasticity, masks, checkpoint)
+            agent.observed.restore_(checkpoint["observed"])
+            agent.returns.restore_(checkpoint["returns"])
+            cursor = PPOCursor(**checkpoint["cursor"])
+
+    def snapshot() -> dict[str, Any]:
+        statistics = {"observed": agent.observed.state(), "returns": agent.returns.state()}
+        return {**take_snapshot(plasticity, masks), **statistics, "cursor": vars(cursor)}
+
+    num_segments = problem.num_stages * problem.segments_per_stage
+    try:
+        while cursor.stage < problem.num_stages:
+            task = problem.task.at(cursor.stage, spec.seed)
+            bodies = Bodies(agent, task, seed=spec.seed, segment=cursor.segment)
+            draws, num_before = stream(spec.seed, "minibatches", cursor.segment), len(cursor.scores)
+            for number in range(problem.rollouts_per_segment):
+                rollout = bodies.play(cursor)
+                losses = learn(agent, rollout, draws)
+                check_finite(losses["value_loss"], f"in segment {cursor.segment} (stage {cursor.stage})")
+                done = cursor.segment + (number + 1) / problem.rollouts_per_segment
+                journal.write_progress(progress=done / num_segments, stage=cursor.stage)
+            scores = cursor.scores[num_before:]
+            values = {"train_score": float(np.mean(scores))} if scores else {}
+            journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, **values, **losses)
+            cursor.segment += 1
+            if cursor.segment % problem.segments_per_stage == 0:
+                end_stage(agent, cursor, task, journal, LastRollout(rollout, problem.batch_size))
+                journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
+            journal.checkpoint_if_due(snapshot)
+        journal.checkpoint(snapshot)
+    finally:
+        plasticity.pause()  # its hooks make a cycle, which would keep the memory of model and optimizer
+
+
+def end_stage(agent: Agent, cursor: PPOCursor, task: Task, journal: Journal, data: LastRollout) -> None:
+    """Evaluate and record, then let the method do what it does between two stages; the optimizer goes on."""
+    seed, problem = agent.spec.seed, agent.problem
+    with agent.plasticity.evaluation():
+        values = evaluate(agent, task, seed=seed, stage=cursor.stage)
+    if cursor.scores:
+        values |= {"train_score": float(np.mean(cursor.scores)), "num_episodes": len(cursor.scores)}
+    journal.record_stage(stage=cursor.stage, num_steps=cursor.num_samples, friction=task.friction, **values)
+    cursor.stage, cursor.scores = cursor.stage + 1, []
+    if cursor.stage < problem.num_stages:
+        agent.plasticity.end_stage(data)
+        agent.plasticity.begin_stage(data)

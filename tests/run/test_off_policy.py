@@ -1,0 +1,127 @@
+"""The runs of SAC and TD3: they learn a task, and a resume changes nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from test_ppo import records_of
+
+from supple.methods import CBP, FullReset, L2Init, ReDo
+from supple.methods.activations import UseAID
+from supple.methods.base import Method
+from supple.methods.vanilla import Vanilla
+from supple_lab.errors import Terminated
+from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import Adam
+from supple_lab.rl.control import Slide
+from supple_lab.rl.off_policy_problem import OffPolicy
+from supple_lab.run import off_policy
+from supple_lab.run.recorder import CheckpointInterval
+from supple_lab.run.run import execute
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
+
+SMALL = OffPolicy(
+    task=Slide(num_steps=20),
+    num_stages=2,
+    segments_per_stage=2,
+    steps_per_segment=50,  # so that a segment cuts an episode off
+    num_random_steps=30,
+    batch_size=32,
+    num_evaluated=2,
+)
+ALGORITHMS = pytest.mark.parametrize("algorithm", ["sac", "td3"])
+
+
+def small_spec(method: Method | None = None, **changed) -> RunSpec:
+    return RunSpec(
+        problem=replace(SMALL, **changed),
+        model=MLP(width=32, num_hidden=2),
+        method=method or Vanilla(),
+        optimizer=Adam(learning_rate=1e-3),
+        seed=0,
+    )
+
+
+@ALGORITHMS
+def test_run_learns_the_task(tmp_path, algorithm):
+    longer = {"num_stages": 1, "steps_per_segment": 1_300, "num_random_steps": 200, "num_evaluated": 20}
+    shorter = {"discount": 0.9, "target_rate": 0.05}  # what follows an action in a few steps, and spreads fast
+    record, first, _ = records_of(tmp_path, small_spec(algorithm=algorithm, **longer, **shorter))
+    assert record["score"] > 14  # of 20
+    assert first["train_score"] < 13  # while it explores and begins to learn
+
+
+METHODS = [UseAID(relu_prob=0.9), CBP(replacement_rate=0.05, maturity=3), L2Init(), ReDo(threshold=0.5), FullReset()]
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, algorithm):
+    spec, play = small_spec(method, algorithm=algorithm, target_mode="train"), off_policy.play_segment
+    unbroken = records_of(tmp_path / "unbroken", spec)
+    for num_segments in (1, 2):
+        num_left = iter(range(num_segments))
+
+        def stopping(*args, num_left=num_left):
+            if next(num_left, None) is None:
+                raise Terminated("stopped")
+            return play(*args)
+
+        monkeypatch.setattr(off_policy, "play_segment", stopping)
+        with pytest.raises(Terminated):
+            execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
+    monkeypatch.setattr(off_policy, "play_segment", play)
+    resumed, restore = [], off_policy.Agent.restore_
+    monkeypatch.setattr(off_policy.Agent, "restore_", lambda agent, state: resumed.append(restore(agent, state)))
+    assert records_of(tmp_path / "broken", spec) == unbroken
+    assert resumed == [None]
+
+
+def agent_of(**changed):
+    spec = small_spec(UseAID(relu_prob=0.7), **changed)
+    agent = off_policy.Agent(spec, spec.problem, torch.device("cpu"))
+    body, chance = SMALL.task.start(0), np.random.default_rng(0)
+    seen = body.reset()
+    for _ in range(15):
+        action = torch.tensor(chance.uniform(-1, 1, 1)).float()
+        motion = body.step(action.double().numpy())
+        agent.memory.add_(seen, action, motion)
+        seen = motion.observation
+    return agent
+
+
+@pytest.mark.parametrize(("mode", "is_noisy"), [("eval", False), ("train", True)])
+def test_targets_draw_masks_only_if_asked_to(mode, is_noisy):
+    agent = agent_of(algorithm="td3", target_mode=mode)
+    steps = agent.memory.sample(8, torch.Generator().manual_seed(0))
+    worths = [agent.worth(steps, torch.Generator().manual_seed(1)) for _ in range(2)]
+    assert torch.equal(*worths) != is_noisy
+
+
+def test_worth_of_sac_is_that_of_its_definition():
+    agent = agent_of(algorithm="sac")
+    agent.actor.learner.model.eval()
+    steps = agent.memory.sample(8, torch.Generator().manual_seed(0))
+    worth = agent.worth(steps, torch.Generator().manual_seed(1))
+    noise = torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
+    mean, raw = agent.actor.learner.model(steps.later).chunk(2, dim=1)
+    std = (-5.0 + 3.5 * (raw.tanh() + 1)).exp()
+    normal = torch.distributions.TransformedDistribution(
+        torch.distributions.Normal(mean, std), [torch.distributions.TanhTransform(cache_size=1)]
+    )
+    action = (mean + std * noise).tanh()
+    values = agent.targets["critics"](torch.cat((steps.later, action), 1)).amin(1, keepdim=True)
+    expected = steps.reward + 0.99 * (values - normal.log_prob(action))  # no step ended, and the temperature is 1
+    torch.testing.assert_close(worth, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_cut_off_episode_is_not_the_end_of_its_value():
+    agent = agent_of()
+    body = Slide(num_steps=1).start(0)
+    seen = body.reset()
+    motion = body.step(np.zeros(1))
+    assert motion.truncated
+    agent.memory.add_(seen, torch.zeros(1), motion)
+    assert agent.memory.columns.terminal[15] == 0.0

@@ -1,0 +1,190 @@
+"""The PPO run: it learns a task, changes its friction, and a resume changes nothing."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+from supple.methods import CBP, FullReset, L2Init, ReDo, ShrinkPerturb
+from supple.methods.activations import UseAID, UseAIDGauss
+from supple.methods.base import Method
+from supple.methods.vanilla import Vanilla
+from supple_lab.errors import Terminated
+from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
+from supple_lab.optimizer import Adam
+from supple_lab.rl.control import MuJoCo, Slide
+from supple_lab.rl.ppo_problem import PPO
+from supple_lab.run import ppo
+from supple_lab.run.check import check_suitable
+from supple_lab.run.recorder import CheckpointInterval, Journal
+from supple_lab.run.run import execute
+from supple_lab.scenarios.base import Unsuitable
+from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
+
+SMALL = PPO(
+    task=Slide(num_steps=20),
+    num_stages=3,
+    segments_per_stage=2,
+    rollouts_per_segment=2,
+    num_bodies=4,
+    steps_per_rollout=25,  # so that episodes end within a rollout and are cut off by a segment
+    epochs=2,
+    batch_size=32,
+    num_evaluated=2,
+)
+needs_mujoco = pytest.mark.skipif(
+    not all(map(find_spec, ("mujoco", "gymnasium"))),
+    reason="mujoco is missing: pip install -e '.[control]' in a checkout",
+)
+
+
+def small_spec(method: Method | None = None, **changed) -> RunSpec:
+    return RunSpec(
+        problem=replace(SMALL, **changed),
+        model=MLP(width=16, num_hidden=2),
+        method=method or Vanilla(),
+        optimizer=Adam(learning_rate=3e-3),
+        seed=0,
+    )
+
+
+def records_of(folder, spec, **options) -> list[dict]:
+    store = Store.create(folder)
+    assert execute(spec, store, **options) == "done", store.folder(spec).status().get("reason")
+    return [*store.folder(spec).records(), *store.folder(spec).epochs()]
+
+
+def test_run_learns_the_task(tmp_path):
+    longer = {"num_stages": 1, "segments_per_stage": 7, "rollouts_per_segment": 4, "num_evaluated": 20}
+    spec = small_spec(**longer, num_bodies=8, steps_per_rollout=50, epochs=5)
+    record, *epochs = records_of(tmp_path, spec)
+    assert epochs[0]["train_score"] < 14
+    assert record["score"] > 16  # of 20; it starts at distance 0.5 on average
+
+
+METHODS = [Vanilla(), UseAID(relu_prob=0.9), CBP(replacement_rate=0.05, maturity=3), L2Init(strength=1e-3)]
+METHODS += [ReDo(threshold=0.5), ShrinkPerturb(), FullReset()]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method):
+    spec = small_spec(method)
+    unbroken = records_of(tmp_path / "unbroken", spec)
+    at_every_segment, learn = CheckpointInterval(seconds=0.0), ppo.learn
+    for num_updates in (3, 4, 5):  # in the midst of segments 2 and 3, and of what was done again
+        num_left = iter(range(num_updates))
+
+        def stopping(*args, num_left=num_left):
+            if next(num_left, None) is None:
+                raise Terminated("stopped")
+            return learn(*args)
+
+        monkeypatch.setattr(ppo, "learn", stopping)
+        with pytest.raises(Terminated):
+            execute(spec, Store.create(tmp_path / "broken"), interval=at_every_segment)
+        monkeypatch.setattr(ppo, "learn", learn)
+    resumed = []
+    restoring = Journal.restoring
+    monkeypatch.setattr(Journal, "restoring", lambda journal: resumed.append(True) or restoring(journal))
+    assert records_of(tmp_path / "broken", spec) == unbroken
+    assert resumed
+
+
+def test_friction_changes_with_the_stage_alike_for_all_methods(tmp_path):
+    frictions = [
+        [record["friction"] for record in records_of(tmp_path / method.name, small_spec(method))[:3]]
+        for method in (Vanilla(), UseAID())
+    ]
+    assert frictions[0] == frictions[1]
+    assert frictions[0][0] == 1.0
+    assert len(set(frictions[0])) == 3
+    assert all(0.1 <= friction <= 2.0 for friction in frictions[0])
+
+
+@pytest.mark.parametrize("masks", ["held", "fresh"])
+def test_ratio_starts_at_one_if_masks_are_held(masks):
+    agent = ppo.Agent(small_spec(UseAID(relu_prob=0.7), masks=masks), replace(SMALL, masks=masks), torch.device("cpu"))
+    cursor = ppo.PPOCursor()
+    rollout = ppo.Bodies(agent, SMALL.task, seed=0, segment=0).play(cursor)
+    agent.network.train()
+    order = torch.randperm(len(rollout.x))
+    policy, _ = agent.forward(rollout.x[order], rollout.samples[order])
+    ratio = (policy.log_prob(rollout.action[order]).sum(1) - rollout.log_prob[order]).exp()
+    if masks == "held":
+        torch.testing.assert_close(ratio, torch.ones(100), rtol=0, atol=1e-5)
+    else:
+        assert ratio.std() > 0.01
+    assert cursor.num_samples == 100
+
+
+def test_advantages_are_those_computed_one_by_one():
+    agent = ppo.Agent(small_spec(), SMALL, torch.device("cpu"))
+    bodies, rewards = ppo.Bodies(agent, SMALL.task, seed=0, segment=0), []
+    pay = bodies.pay
+    bodies.pay = lambda motions, cursor: rewards.append(pay(motions, cursor)) or rewards[-1]
+    rollout = bodies.play(ppo.PPOCursor())
+    advantage, worth, reward = rollout.advantage.view(25, 4), rollout.worth.view(25, 4), torch.stack(rewards)
+    values = worth - advantage
+    discount, decay = SMALL.discount, SMALL.decay
+    for step in (*range(19), *range(20, 24)):  # the 20th step ends the episode
+        surprise = reward[step] + discount * values[step + 1] - values[step]
+        later = advantage[step + 1]
+        torch.testing.assert_close(advantage[step], surprise + discount * decay * later)
+    assert not torch.allclose(advantage[19], reward[19] - values[19])  # cut off: its value goes on
+
+
+def test_running_statistics_are_those_of_all_rows():
+    rows = np.random.default_rng(0).normal(3.0, 2.0, size=(500, 3))
+    running = ppo.Running(3)
+    for part in np.split(rows, 10):
+        running.see_(part)
+    np.testing.assert_allclose(running.mean, rows.mean(axis=0), atol=1e-4)
+    np.testing.assert_allclose(running.variance, rows.var(axis=0), rtol=1e-4)
+
+
+def test_what_cannot_be_run_is_refused():
+    with pytest.raises(Unsuitable, match="AIDGauss draws cannot be held per sample"):
+        check_suitable(small_spec(UseAIDGauss()), device="cpu")
+    with pytest.raises(Unsuitable, match="cnn reads images"):
+        check_suitable(replace(small_spec(), model=CNN()), device="cpu")
+    with pytest.raises(ValueError, match=r"positive factors, least <= most; got 1\.0, 3\.0 and 2\.0"):
+        Slide(least=3.0)
+
+
+def test_spec_round_trips():
+    spec = small_spec(UseAID(), task=MuJoCo(title="Ant", least=0.02))
+    assert RunSpec.from_json(spec.to_json()) == spec
+
+
+@needs_mujoco
+def test_friction_of_mujoco_is_that_of_the_simulator(tmp_path):
+    slippery, usual = MuJoCo(friction=0.5).start(0), MuJoCo().start(0)
+    models = [body.environment.unwrapped.model for body in (slippery, usual)]
+    np.testing.assert_allclose(models[0].geom_friction[:, 0], 0.5 * models[1].geom_friction[:, 0])
+    assert np.array_equal(models[0].geom_friction[:, 1:], models[1].geom_friction[:, 1:])
+    for body in (slippery, usual):
+        body.reset()
+    push = np.full(usual.num_actions, usual.largest)
+    paths = [np.stack([body.step(push).observation for _ in range(30)]) for body in (slippery, usual)]
+    assert not np.allclose(*paths)
+
+
+@needs_mujoco
+def test_run_on_mujoco_resumes_bit_for_bit(tmp_path, monkeypatch):
+    spec = small_spec(UseAID(), task=MuJoCo(), num_stages=2, segments_per_stage=1, num_evaluated=1)
+    unbroken, learn, num_left = records_of(tmp_path / "unbroken", spec), ppo.learn, iter(range(3))
+
+    def stopping(*args):
+        if next(num_left, None) is None:
+            raise Terminated("stopped")
+        return learn(*args)
+
+    monkeypatch.setattr(ppo, "learn", stopping)
+    with pytest.raises(Terminated):
+        execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
+    monkeypatch.setattr(ppo, "learn", learn)
+    assert records_of(tmp_path / "broken", spec) == unbroken
