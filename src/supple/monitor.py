@@ -93,7 +93,7 @@ class Monitor:
         self.gap_options, self.gaps = dict(gap_options or {}), dict[int, PlasticityGap]()
         self.sites = sites if sites is None or isinstance(sites, UnitGraph) else tuple(sites)
         self.metrics = [m for m in every_metric() if m.watched] if metrics is None else list(metrics)
-        self.num_steps = 0
+        self.num_steps = self.num_readings = 0
         self.rows: deque[Row] = deque(maxlen=history)
         self.readings: dict[str, Reading] = {}  # the latest of each source
         self.early: dict[str, list[Reading]] = {
@@ -129,7 +129,7 @@ class Monitor:
         alarms = [alarm for found in self.alarms.values() for alarm in found]
         if self.gaps and (latest := max(self.gaps)) and self.gaps[latest].verdict == "plasticity lost":
             return f"plasticity lost: value {self.gaps[latest].value:.2f} at step {latest}. Next: supple.diagnose"
-        return headline(alarms, self.early["train"] or self.early["probe"], num_readings=len(self.rows))
+        return headline(alarms, self.early["train"] or self.early["probe"], num_readings=self.num_readings)
 
     def report(self) -> str:
         """Return the verdict, the numbers of each layer from start to now, warnings, and what could not be seen."""
@@ -143,7 +143,8 @@ class Monitor:
                 for alarm in alarms[reading.source]
             )
             parts.append("\n".join((*(wrapped(text, indent=6) for text in warned), silent_note(reading))).strip())
-        gaps = "\n".join(f"gap at step {step}: {str(gap).partition(chr(10))[0]}" for step, gap in self.gaps.items())
+        found = {step: gap.headline() for step, gap in self.gaps.items()}  # of each the warnings, and the verdict
+        gaps = "\n".join("\n  ".join((f"gap at step {at}: {lines[-1]}", *lines[:-1])) for at, lines in found.items())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
         steps = ", ".join(dict.fromkeys(str(early.step) for found in self.early.values() for early in found))
         basis = BASIS.format(steps=steps) if readings and steps else ""
@@ -200,6 +201,7 @@ class Monitor:
         return [read(seen, self.metrics, source="probe", step=self.num_steps)]
 
     def _record(self, readings: list[Reading]) -> None:
+        self.num_readings += 1
         for reading in readings:
             early = self.early[reading.source]
             self.readings[reading.source] = reading
