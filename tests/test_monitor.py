@@ -594,6 +594,7 @@ def test_copies_and_saved_models_take_no_monitor_along():
         ),
         ({"model": MLP(), "gap_every": 5}, TypeError, "Monitor.gap_every needs fresh="),
         ({"model": MLP(), "fresh": MLP, "data": [1]}, TypeError, "Monitor.gap_every needs fresh="),
+        ({"model": MLP(), "data": torch.zeros(2, 6)}, TypeError, "Monitor.gap_every needs fresh="),
         ({"model": MLP(), "gap_every": 0, "fresh": MLP, "data": [1]}, ValueError, "Monitor.gap_every is a number of"),
         ({"model": MLP(), "gap_every": 5, "fresh": MLP, "data": iter([1])}, TypeError, "a generator can be read once"),
         ({"model": MLP(), "writer": 3}, TypeError, "writer must have add_scalar.* or be a function .* got int"),

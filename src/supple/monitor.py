@@ -84,7 +84,7 @@ class Monitor:
         for metric in metrics or ():
             if not isinstance(metric, Metric):
                 raise TypeError(f"Monitor.metrics must hold metrics, e.g. [DormantRatio()]; got {shown(metric)}.")
-        if asks != (fresh is not None and data is not None) or (not asks and (fresh or data or loss or gap_options)):
+        if asks != (fresh is not None and data is not None) or (not asks and is_given(fresh, data, loss, gap_options)):
             raise TypeError(NO_GAP)
         if isinstance(data, Iterator):
             raise TypeError(READ_ONCE)
@@ -231,3 +231,7 @@ class Monitor:
         norms = [module for module in eager(self.model).modules() if isinstance(module, _BatchNorm)]
         tracked = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
         return reading.source == "train" or all(int(number) >= SETTLED for number in tracked)
+
+
+def is_given(*values: Any) -> bool:
+    return any(value is not None for value in values)
