@@ -24,7 +24,7 @@ def test_readme_code_runs_as_written(capsys):
 def weights_after(method: str) -> torch.Tensor:
     """All weights after the README's loop with another method, in stages of 5 steps."""
     use, gap, loop = BLOCKS
-    short = loop.replace("* 200", "* 5").replace("CBP(replacement_rate=1e-4)", method)
+    short = loop.replace("* 200", "* 5").replace("CBP()", method)
     assert short.count("* 5") == short.count(method) == 1
     namespace: dict[str, object] = {}
     torch.manual_seed(0)

@@ -271,10 +271,9 @@ class Learner:
     def _take(self, site: str) -> Tensor:
         if site not in self.features:
             raise RuntimeError(
-                f"no training forward has passed the activation '{site}' since it was last asked for. Call "
-                "method.init(learner) before the first step (of a compiled model, before its first forward), and "
-                "model(x) in training mode with gradients before each method.after_step(learner, state); after an "
-                "exchange of layers make a new Learner."
+                f"no training forward has passed the activation '{site}' since it was last asked for. Call model(x) in "
+                "training mode with gradients before each step. Attach before a compiled model's first forward "
+                "(torch.compiler.reset() forgets it); after convert() or an exchange of layers, attach again."
             )
         feature = self.features.pop(site)
         if self._versions[site] not in (None, feature._version):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from bisect import bisect
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,6 +38,7 @@ class Kernel(ABC):
     """The operator on one kind of device. Masks follow the device's own generator, or the one passed."""
 
     name: str
+    node: Any = None  # the module of node.cpp, if it is built and of use here
 
     @abstractmethod
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
@@ -49,7 +50,7 @@ class Kernel(ABC):
     def drop_in_node(
         self, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool
     ) -> Tensor | None:
-        """The same, differentiable, in one call of C++; None if that is not built, or does not serve such a tensor."""
+        """The same, differentiable, in one call of the node; None if it does not serve such a tensor."""
         return None
 
     @abstractmethod

@@ -90,7 +90,7 @@ class CpuKernel(Kernel):
     def drop_in_node(
         self, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool
     ) -> Tensor | None:
-        node = None if self.node is None else self.node_of(intervals, x.dtype)
+        node = self.node_of(intervals, x.dtype)
         return None if node is None else node(x, generator, 0, inplace)
 
     def make_node(self, intervals: Intervals, dtype: torch.dtype) -> Any:

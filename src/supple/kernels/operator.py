@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
 from supple import kernels, random
-from supple.kernels.base import Intervals
+from supple.kernels.base import Intervals, Kernel
 from supple.kernels.layout import PLAIN
 from supple.random import HeldMasks, becomes_graph, source_of_masks
 
@@ -30,11 +30,11 @@ def interval_dropout(
         source = source_of_masks(generator)
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
-        if type(x) in PLAIN and not isinstance(source, HeldMasks):
-            y = kernels.kernel_for(x.device).drop_in_node(x, intervals, source, inplace)
-            if y is not None:
-                return y
-        return apply_plainly(x, intervals, source, inplace)
+        kernel = kernels.kernel_for(x.device)
+        y = None
+        if kernel.node is not None and type(x) in PLAIN and not isinstance(source, HeldMasks):
+            y = kernel.drop_in_node(x, intervals, source, inplace)
+        return apply_plainly(x, intervals, source, inplace, kernel) if y is None else y
     if random.NUM_HELD:
         raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
@@ -43,12 +43,12 @@ def interval_dropout(
     return x.copy_(y) if inplace else y
 
 
-def drop(x: Tensor, intervals: Intervals, source: Source, *, inplace: bool) -> Tensor:
+def drop(kernel: Kernel, x: Tensor, intervals: Intervals, source: Source, *, inplace: bool) -> Tensor:
     """On the kernel of x's device; held masks on the reference, which takes the numbers as they are."""
     out = x if inplace else None
     if isinstance(source, HeldMasks):
         return kernels.REFERENCE.drop_by(source.uniform_like(x), x, intervals, out)
-    return kernels.kernel_for(x.device).drop(x, intervals, generator=source, out=out)
+    return kernel.drop(x, intervals, generator=source, out=out)
 
 
 def is_transformed() -> bool:
@@ -100,20 +100,20 @@ class PlainIntervalDropout(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, intervals: Intervals, source: Source, inplace: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, intervals: Intervals, source: Source, inplace: bool, kernel: Kernel) -> Tensor:
         if inplace:
             ctx.mark_dirty(x)
-        ctx.kernel, ctx.slopes = kernels.kernel_for(x.device), (intervals.scale, intervals.slope_at_zero(x.dtype))
-        y = drop(x, intervals, source, inplace=inplace)
+        ctx.kernel, ctx.slopes = kernel, (intervals.scale, intervals.slope_at_zero(x.dtype))
+        y = drop(kernel, x, intervals, source, inplace=inplace)
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         (y,) = ctx.saved_tensors
         if torch.is_grad_enabled() or is_transformed() or torch.compiler.is_compiling():
-            return differentiable_gate(grad, y, *ctx.slopes), None, None, None
-        return ctx.kernel.gate(grad, y, *ctx.slopes), None, None, None
+            return differentiable_gate(grad, y, *ctx.slopes), None, None, None, None
+        return ctx.kernel.gate(grad, y, *ctx.slopes), None, None, None, None
 
 
 # What Function.apply comes down to when no torch.func transform is active; its checks for one cost 20 us between two
@@ -133,7 +133,7 @@ class EagerIntervalDropout(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, intervals: Intervals, source: Source, inplace: bool) -> Tensor:
-        return drop(x, intervals, source, inplace=inplace)
+        return drop(kernels.kernel_for(x.device), x, intervals, source, inplace=inplace)
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Intervals, Any, bool], output: Tensor) -> None:

@@ -121,7 +121,7 @@ def candidates(device: torch.device) -> Mapping[str, Callable[..., Callable[[], 
         "ReLU + Dropout": partial(training_step, lambda: nn.Sequential(nn.ReLU(), nn.Dropout(DROP))),
         "listing": partial(training_step, ListingAID),
     }
-    if getattr(kernels.kernel_for(device), "node", None) is not None:
+    if kernels.kernel_for(device).node is not None:
         steps[NO_NODE] = partial(training_step, AID, context=partial(without_node, device))
     return steps
 
@@ -155,8 +155,8 @@ def training_step(
 def without_node(device: torch.device) -> Iterator[None]:
     """While open, the device's kernel has no autograd node in C++."""
     kernel = kernels.kernel_for(device)
-    node, kernel.node = kernel.node, None  # type: ignore[attr-defined]
+    node, kernel.node = kernel.node, None
     try:
         yield
     finally:
-        kernel.node = node  # type: ignore[attr-defined]
+        kernel.node = node
