@@ -152,12 +152,12 @@ def outcome(line: dict[str, Any]) -> str:
     gaps = [stage["gap"] for stage in line["stages"]]
     if any(gap["verdict"] == "not decided" for gap in gaps):
         return "undecided"
-    is_worn = any(
-        gap[interval][0] is not None and gap[interval][0] > limit
-        for gap in gaps
-        for interval, limit in (("interval", WORN_VALUE), ("level_interval", WORN_LEVEL))
-    )
-    return "worn" if is_worn else "healthy"
+    return "worn" if any(map(is_worn, gaps)) else "healthy"
+
+
+def is_worn(gap: dict[str, Any]) -> bool:
+    lows = (gap["interval"][0], WORN_VALUE), (gap["level_interval"][0], WORN_LEVEL)
+    return any(low is not None and low > limit for low, limit in lows)
 
 
 # The file: one line a training.

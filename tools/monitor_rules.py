@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from monitor_reference import key_of, outcome, read_lines, ruined_at, short
+from monitor_reference import is_worn, key_of, outcome, read_lines, ruined_at, short
 from numpy.typing import NDArray
 from scipy.stats import beta
 
@@ -97,7 +97,7 @@ def changes_by_stage(line: dict[str, Any], key: Key, design: Design) -> list[flo
         for row in stage["training"]:
             lasting = [*lasting[1:], change(key, layers_of(row, "train", units), start, over)]
             largest = max(largest, min(lasting))
-        found.append(largest)
+        found.append(float(f"{largest:.3g}"))  # as published
     return found
 
 
@@ -234,6 +234,37 @@ def rates_of(lines: list[dict[str, Any]], warned: NDArray[np.bool_]) -> dict[str
     return found
 
 
+def is_lost(line: dict[str, Any]) -> bool:
+    return line["outcome"] == "ruined"
+
+
+def tables(result: dict[str, Any]) -> str:
+    """The page's tables."""
+    kinds = ("healthy", "worn", "ruined", "too early", "undecided")
+    lines = ["| half | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
+    for half, counts in result["counts"].items():
+        lines.append(f"| {half} | " + " | ".join(str(counts.get(kind, 0)) for kind in kinds) + " |")
+    heads = ("healthy warned of", "first seeds alone", "ruined noticed", "first seeds alone", "worn warned of")
+    lines += ["", "| level | limits | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+    for level, found in result["levels"].items():
+        report = found["report"]
+        parts = (report[kind] for kind in ("healthy", "ruined"))
+        cells = [cell for part in parts for cell in (in_words(part), in_words(part["first seed"]))]
+        limits = ", ".join(f"{key} {limit:g}" for key, limit in found["limits"].items() if limit is not None)
+        lines.append(f"| {level} | {limits} | " + " | ".join([*cells, in_words(report["worn"])]) + " |")
+    lines += ["", '| at most, of half "choose" | healthy warned of | ruined noticed |', "|---|---|---|"]
+    for most, found in result["trade"].items():
+        report = found["report"]
+        lines.append(f"| {float(most):.0%} | {in_words(report['healthy'])} | {in_words(report['ruined'])} |")
+    return "\n".join(lines)
+
+
+def in_words(found: dict[str, Any]) -> str:
+    low, high = found["interval"]
+    share = found["warned"] / found["of"]
+    return f"{share:.0%} [{low:.0%}, {high:.0%}], {found['warned']} of {found['of']}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("trainings", type=Path)
@@ -269,27 +300,27 @@ def main() -> None:
     result = {
         "counts": counts,
         "design": {"over": design[0], "persistence": design[1]},
+        "gap": rate(np.array([any(is_worn(stage["gap"]) for stage in x["stages"][:-1]) for x in asked if is_lost(x)])),
         "levels": levels,
         "trade": {str(most): judged(most, blind=False) for most in BUDGETS},
         "curves": {over: curves(plain, scores(plain, (over, 1))) for over in OVER_LAYERS},
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "rates.json").write_text(json.dumps(short(result)) + "\n")
-    (options.out / "trainings.json").write_text(json.dumps([compact(line) for line in lines]) + "\n")
-    for level, half, kind in itertools.product(levels, ("choose", "report"), ("healthy", "worn", "ruined")):
-        print(level, half, kind, *(levels[level][half][kind][name] for name in ("warned", "of", "interval")))
+    rows = [json.dumps(compact(line, design), separators=(",", ":")) for line in lines]
+    (options.out / "trainings.json").write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    print(tables(short(result)), short(result["gap"]), sep="\n\n")
 
 
-def compact(line: dict[str, Any]) -> dict[str, Any]:
+def compact(line: dict[str, Any], design: Design) -> dict[str, Any]:
     """A training with each stage's changes and verdict in place of all readings."""
     kept = {name: line[name] for name in ("network", "regime", "variant", "half", "seed", "outcome")}
-    found = {
-        f"{name}, {over}": changes_by_stage(line, key, (over, 1))
-        for (name, key), over in itertools.product(KEYS.items(), OVER_LAYERS)
-    }
     gaps = [[stage["gap"][name] for name in ("verdict", "value", "level")] for stage in line["stages"]]
-    accuracies = [stage["accuracy"] for stage in line["stages"]]
-    return short({**kept, "gaps": gaps, "accuracy": accuracies, "changes": found})
+    of_designs = {
+        f"{over}, {persistence}": [changes_by_stage(line, key, (over, persistence)) for key in KEYS.values()]
+        for over, persistence in sorted({("any layer", 1), ("mean of layers", 1), design})
+    }
+    return short({**kept, "accuracy": [stage["accuracy"] for stage in line["stages"]], "gaps": gaps, **of_designs})
 
 
 if __name__ == "__main__":

@@ -159,6 +159,17 @@ def clone_units_(network: nn.Module, share: float) -> None:
             fed[:, :count] = fed[:, :count].mean(1, keepdim=True)
 
 
+def deciding_layers(network: nn.Module) -> list[nn.Linear | nn.Conv2d | nn.LayerNorm]:
+    """What gives each hidden layer's activation its input: its norm, if it has one."""
+    parts = [part for part in network.modules() if isinstance(part, nn.Linear | nn.Conv2d | nn.LayerNorm)]
+    is_last = {id(last_layer(network))}
+    return [
+        following if isinstance(following, nn.LayerNorm) else layer
+        for layer, following in itertools.pairwise(parts)
+        if not isinstance(layer, nn.LayerNorm) and id(layer) not in is_last
+    ]
+
+
 def damage_(network: nn.Module, kind: str, share: float) -> None:
     """Spoil this share of each hidden layer's units; of growth, all layers once more."""
     if kind == "clones" and share * 16 >= 2:
@@ -167,12 +178,11 @@ def damage_(network: nn.Module, kind: str, share: float) -> None:
         is_normed = isinstance([*network.modules()][-1], nn.LayerNorm)
         for layer in [*hidden_layers(network), *([last_layer(network)] if is_normed else [])]:
             layer.weight.data *= 3.0
-    for layer in hidden_layers(network):
-        bias, count = layer.bias.data, round(share * len(layer.bias))
-        if kind == "dead":
-            bias[:count] = -100.0
-        elif kind == "saturated":
-            bias[:count] = 100.0
+    if kind in ("dead", "saturated"):
+        for layer in deciding_layers(network):
+            count = round(share * len(layer.bias))
+            layer.weight.data[:count] = 0.0
+            layer.bias.data[:count] = -0.1 if kind == "dead" else 6.0  # tanh's slope there is 2e-5
 
 
 # Optimizers.
