@@ -9,11 +9,11 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from by_hand import chain, chain_graph, conv_graph, conv_net, copied_state, three_units, unit_layer
 from supple.units import Consumer, UnitGraph, surgery
-from supple.units.surgery import Chosen
+from supple.units.surgery import UnitSelection
 
 
 def chosen(units, due=None):
-    return Chosen(torch.tensor(units), torch.tensor(due or [True] * len(units)))
+    return UnitSelection(torch.tensor(units), torch.tensor(due or [True] * len(units)))
 
 
 def all_of(model):

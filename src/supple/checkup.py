@@ -92,7 +92,7 @@ class Slopes:
         self.num_values += slopes.numel()
 
 
-class Watch:
+class LayerRecorder:
     """What a SiteRecorder does not keep: slopes of sites, inputs of layers, and which layers feed a norm."""
 
     def __init__(self, recorder: SiteRecorder) -> None:
@@ -148,7 +148,7 @@ def check_up(model: nn.Module, task: BatchLoss, *, sites: Sequence[str] | None =
     args, kwargs = arguments_of(task.inputs)
     parameters = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
     with still(model), torch.enable_grad(), contextlib.closing(SiteRecorder(model, sites)) as recorder:
-        with contextlib.closing(Watch(recorder)) as watch:
+        with contextlib.closing(LayerRecorder(recorder)) as watch:
             loss = task.value(run_batch(recorder, args, kwargs))
         found: Sequence[Tensor | None] = ()
         if loss is not None:

@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback, EvalCallback, EveryNTimesteps  # noqa: E402
 
-from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, Remembered  # noqa: E402
+from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, ReplayBatches  # noqa: E402
 
 PERIOD = 20  # updates between boundaries
 DQN_OPTIONS = {
@@ -61,7 +61,7 @@ class PlainDQN(DQN):
             self.method.after_step(self.learner, self.memory)
             self._n_updates += 1
             if self._n_updates % PERIOD == 0:
-                seen = Remembered(self)
+                seen = ReplayBatches(self)
                 self.method.end_stage(self.learner, self.memory, seen)
                 self.method.begin_stage(self.learner, self.memory, seen, self._n_updates // PERIOD)
 

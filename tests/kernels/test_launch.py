@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import laws
 import pytest
 import torch
+from torch import Tensor
 
 from supple import functional as SF
 from supple import kernels
@@ -91,6 +92,10 @@ def test_types_are_those_of_the_entry():
     assert argument_types(PTX) == ["u64"] * 5 + ["f32", "f64", "u64"]
 
 
+def in_many_intervals(x: Tensor) -> Tensor:
+    return SF.interval_dropout(x, [edge / 8 for edge in range(-9, 10)], [rate / 20 for rate in range(20)])
+
+
 @pytest.mark.parametrize("path", ["in C++", "in Python"])
 @pytest.mark.parametrize("dtype", laws.DTYPES, ids=str)
 @pytest.mark.parametrize("layout", ["flat", "channels_last", "transposed", "unaligned", "strided", "empty"])
@@ -115,7 +120,7 @@ def test_masks_and_gradients_are_those_of_tritons_launcher(layout, dtype, path, 
     def results():
         leaf, outcome = x.detach().requires_grad_(), []
         torch.manual_seed(5)
-        for activation in (SF.aid, SF.drop_relu, lambda x: SF.relu_dropout(x, 0.3)):
+        for activation in (SF.aid, SF.drop_relu, lambda x: SF.relu_dropout(x, 0.3), in_many_intervals):
             y = activation(leaf)
             outcome += [y.detach(), *torch.autograd.grad(y, leaf, torch.full_like(y, 2.0))]
         return outcome, torch.cuda.default_generators[0].get_offset()

@@ -14,7 +14,7 @@ from random_networks import exact
 from supple.learner import Learner
 from supple.methods import CBP, ReDo
 from supple.methods.renewal import clear_
-from supple.units.surgery import Chosen, trained_by, trained_entries
+from supple.units.surgery import UnitSelection, trained_by, trained_entries
 
 UNIT = torch.finfo(torch.float64).eps / 2
 NUM_STEPS = 25
@@ -193,7 +193,7 @@ def test_memory_of_a_unit_is_a_new_optimizers_and_that_of_others_stays(name):
     before = {p: {k: v.clone() for k, v in optimizer.state[p].items() if v is not None} for p in model.parameters()}
     assert name == "sgd" or all(before.values())
     (layer,) = learner.units
-    chosen = Chosen(torch.tensor([1]), torch.tensor([True]))
+    chosen = UnitSelection(torch.tensor([1]), torch.tensor([True]))
     for entries in trained_entries(layer, chosen, trained_by(optimizer)):
         clear_(entries, optimizer)
     is_new = {p: torch.zeros_like(p, dtype=torch.bool) for p in model.parameters()}

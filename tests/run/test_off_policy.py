@@ -7,6 +7,7 @@ import pytest
 import torch
 from test_ppo import records_of
 
+from slowly import slow
 from supple.methods import CBP, FullReset, L2Init, ReDo
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
@@ -53,7 +54,8 @@ def test_run_learns_the_task(tmp_path, algorithm):
     assert first["train_score"] < 13  # while it explores and begins to learn
 
 
-METHODS = [UseAID(relu_prob=0.9), CBP(replacement_rate=0.05, maturity=3), L2Init(), ReDo(threshold=0.5), FullReset()]
+METHODS = [UseAID(relu_prob=0.9), FullReset()]
+METHODS += map(slow, (CBP(replacement_rate=0.05, maturity=3), L2Init(), ReDo(threshold=0.5)))
 
 
 @ALGORITHMS

@@ -152,7 +152,7 @@ class PlasticityCallback(BaseCallback):
         network, watched, optimizer = trained_part(policy, self.part, only_watches=only_watches)
         own = attach(network, optimizer, self.methods, seed=self.seed)
         own.no_example = f"the observations are a {type(policy.observation_space).__name__}, and not one array each."
-        own.recent_data = Remembered(self.model, self.part)
+        own.recent_data = ReplayBatches(self.model, self.part)
         if self._saved:
             self.length.load_into(own, self._saved)
         if self.monitor_every is not None:
@@ -168,7 +168,7 @@ class PlasticityCallback(BaseCallback):
         delay = 1 if self.part else getattr(self.model, "policy_delay", 1)
         if self.monitor is not None and (self.model._n_updates - 1) % delay == 0:
             self.monitor.step()
-        self.length.end_if_due(self.plasticity, Remembered(self.model, self.part))
+        self.length.end_if_due(self.plasticity, ReplayBatches(self.model, self.part))
 
     def _write(self, row: Row) -> None:
         prefix = f"plasticity/{self.part}/" if self.part else "plasticity/"
@@ -238,7 +238,7 @@ class MasksPerSample:
         return draw
 
 
-class Remembered:
+class ReplayBatches:
     """What a method is shown at a boundary: observations from the buffer, in batches, with the actions taken."""
 
     def __init__(self, model: Any, part: str = "") -> None:

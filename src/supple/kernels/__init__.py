@@ -36,10 +36,10 @@ def choose_cuda_kernel(forced: str) -> tuple[Kernel, str]:
     if forced == "reference":
         return REFERENCE, "SUPPLE_KERNEL asks for it"
     try:
-        from supple.kernels.triton import TritonKernel, obstacle
+        from supple.kernels.triton import TritonKernel, why_not
     except ImportError as error:
         return REFERENCE, f"plain torch; the fused kernel needs Triton 3.4 or newer: {error}"
-    reason = obstacle(torch.device("cuda", torch.cuda.current_device()))
+    reason = why_not(torch.device("cuda", torch.cuda.current_device()))
     if reason is not None:
         return REFERENCE, f"plain torch; {reason}"
     kernel = TritonKernel()

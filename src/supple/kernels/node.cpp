@@ -13,10 +13,10 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <array>
 #include <map>
 #include <mutex>
 
@@ -107,8 +107,6 @@ struct CpuProgram final : Program {
 };
 
 struct CudaProgram final : Program {
-  static constexpr size_t kOwn = 5, kMost = 32;  // arguments: those of a call, and as many as there may be
-
   CudaProgram(double scale, uintptr_t launch, uintptr_t function, unsigned threads, unsigned shared, int64_t elements,
               std::vector<uint64_t> constants)
       : Program(kept_gate(scale, nullptr, "")),
@@ -117,9 +115,7 @@ struct CudaProgram final : Program {
         threads(threads),
         shared(shared),
         elements(elements),
-        constants(std::move(constants)) {
-    TORCH_CHECK(this->constants.size() + kOwn <= kMost, "too many arguments for a program");
-  }
+        constants(std::move(constants)) {}
 
   bool serves(const Tensor& x) const override {
     return is_plain(x) && x.numel() > 0 && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
@@ -134,12 +130,12 @@ struct CudaProgram final : Program {
       offset = source.get_offset();
       source.set_offset(offset + 4);  // OFFSET_STEP of cuda_seed.py
     }
-    std::array<uint64_t, kMost> words{reinterpret_cast<uint64_t>(x.const_data_ptr()),
-                                      reinterpret_cast<uint64_t>(y.mutable_data_ptr()),
-                                      static_cast<uint64_t>(x.numel()), seed, offset};
-    std::copy(constants.begin(), constants.end(), words.begin() + kOwn);
-    std::array<void*, kMost> arguments;
-    for (size_t i = 0; i < kMost; ++i) arguments[i] = &words[i];
+    c10::SmallVector<uint64_t, 16> words{reinterpret_cast<uint64_t>(x.const_data_ptr()),
+                                         reinterpret_cast<uint64_t>(y.mutable_data_ptr()),
+                                         static_cast<uint64_t>(x.numel()), seed, offset};
+    words.append(constants.begin(), constants.end());
+    c10::SmallVector<void*, 16> arguments;
+    for (uint64_t& word : words) arguments.push_back(&word);
     auto programs = static_cast<unsigned>((x.numel() + elements - 1) / elements);
     int failed = launch(function, programs, 1, 1, threads, 1, 1, shared, reinterpret_cast<void*>(stream),
                         arguments.data(), nullptr);

@@ -184,7 +184,7 @@ def plan(intervals: Intervals, dtype: torch.dtype) -> tuple[tuple[float, ...], t
     return edges, tuple(rates), intervals.scale != 1.0, intervals.slope_at_zero(dtype) != 0.0
 
 
-def obstacle(device: torch.device) -> str | None:
+def why_not(device: torch.device) -> str | None:
     """Why Triton cannot serve this device, or None: asked once, by running its programs there."""
     if torch.version.hip is not None:
         return "AMD GPUs are not served by it"

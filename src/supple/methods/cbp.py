@@ -25,7 +25,7 @@ from supple.methods.renewal import (
 )
 from supple.units import UnitLayer, in_dim, out_dim
 from supple.units.residual import consecutive_layers
-from supple.units.surgery import Chosen, Entries, producers_of, renewable_layers, warn_of_others
+from supple.units.surgery import Entries, UnitSelection, producers_of, renewable_layers, warn_of_others
 
 UTILITIES = ("contribution", "adaptable_contribution")
 RESIDUALS = ("one_consumer", "all")
@@ -113,7 +113,7 @@ class CBP(Renewing):
         """The most that a step renews: the budget is below 1 before it. If rounding asks for more, later steps pay."""
         return min(1 + math.floor(self.replacement_rate * num_units), num_units)
 
-    def choose_units_(self, learner: Learner, layer: UnitLayer, record: State) -> Chosen | None:
+    def choose_units_(self, learner: Learner, layer: UnitLayer, record: State) -> UnitSelection | None:
         """Add the step's values to the utilities, and take the lowest of the mature units, as many as the budget pays.
 
         They are new in the record. Always the same number of units, most not due; None if it is known that none is.
@@ -125,7 +125,7 @@ class CBP(Renewing):
             factors = activity_of(learner, layer, h), outgoing_magnitude(layer)
             picked = kernels.choose_units_(record, factors, *told)
             if picked is not None:
-                return Chosen(*picked)
+                return UnitSelection(*picked)
         else:
             record["age"] += 1
             factors = (Mean(self.adaptable_contribution(learner, layer, record, h), 1.0),)
@@ -136,7 +136,7 @@ class CBP(Renewing):
             return None
         ranked_U = (record["utility"] / self.correction(record)).masked_fill(record["age"] <= self.maturity, math.inf)
         units_K = ranked_U.topk(num_slots, largest=False).indices
-        chosen = Chosen(units_K, torch.arange(num_slots, device=units_K.device) < num_due)
+        chosen = UnitSelection(units_K, torch.arange(num_slots, device=units_K.device) < num_due)
         for key in ("age", *self.running_means):
             Entries(record[key], 0, chosen.units_K, chosen.due_K).write_(0)
         return chosen

@@ -21,7 +21,7 @@ from supple.methods.renewal import (
 )
 from supple.random import undisturbed_reading
 from supple.units import Inputs, Layer
-from supple.units.surgery import Chosen, warn_of_others
+from supple.units.surgery import UnitSelection, warn_of_others
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
 EPSILON = 1e-9  # a layer that gives nothing has mean 0; its scores are 0, not 0/0
@@ -77,7 +77,7 @@ class ReDo(Renewing):
         with undisturbed_reading(data, learner.device):
             magnitudes = mean_magnitudes(learner, layers, first_inputs(data, self.num_examples))
         for layer in layers:
-            chosen = Chosen.all_of(self.dormant(magnitudes[layer.name]))
+            chosen = UnitSelection.all_of(self.dormant(magnitudes[layer.name]))
             if len(chosen.units_K):
                 renew_units_(learner, state, layer, chosen, new_bias=draw_bias, moments=self.moments)
 

@@ -21,7 +21,7 @@ from supple.methods.renewal import (
     take_own_steps_,
     warn_of_optimizer,
 )
-from supple.units.surgery import Chosen, warn_of_others
+from supple.units.surgery import UnitSelection, warn_of_others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +79,11 @@ class ReGraMa(Renewing):
             if score_U is not None and len((chosen := self.chosen(score_U)).units_K):
                 renew_units_(learner, state, layer, chosen, new_bias=draw_bias, moments=self.moments)
 
-    def chosen(self, score_U: Tensor) -> Chosen:
+    def chosen(self, score_U: Tensor) -> UnitSelection:
         """The inactive units, the lowest first if they are too many."""
         inactive_U = score_U <= self.threshold
         most = math.floor(self.max_share * len(score_U) + 1e-9)
         if most < len(score_U):
             ranks_U = score_U.argsort(stable=True).argsort()
             inactive_U = inactive_U & (ranks_U < most)
-        return Chosen.all_of(inactive_U)
+        return UnitSelection.all_of(inactive_U)

@@ -25,9 +25,9 @@ from supple.learner import Learner
 from supple.methods.base import Method, State
 from supple.units import Layer, UnitLayer, out_dim
 from supple.units.surgery import (
-    Chosen,
     Entries,
     Fresh,
+    UnitSelection,
     producers_of,
     reasons_left,
     renewable_layers,
@@ -93,7 +93,7 @@ def renew_units_(
     learner: Learner,
     state: State,
     layer: UnitLayer,
-    chosen: Chosen,
+    chosen: UnitSelection,
     *,
     new_bias: Callable[[Learner, Layer, int], Tensor | float],
     moments: Moments,
@@ -187,7 +187,7 @@ def first_value(optimizer: torch.optim.Optimizer, key: str, entries: Entries) ->
 def first_clocks(learner: Learner, layers: Iterable[UnitLayer], moments: Moments) -> State:
     """What is remembered from the start of all that may be renewed: the tensor's last step, and its entries' births."""
     state: State = {}
-    nobody = Chosen.all_of(torch.zeros(1, dtype=torch.bool, device=learner.device))
+    nobody = UnitSelection.all_of(torch.zeros(1, dtype=torch.bool, device=learner.device))
     if moments == "per_entry" and type(learner.optimizer) in COUNT_STEPS:
         for layer in layers:
             for entries in trained_entries(layer, nobody, trained_by(learner.optimizer)):

@@ -20,7 +20,7 @@ from supple.methods.renewal import (
     warn_of_optimizer,
 )
 from supple.units import UnitLayer
-from supple.units.surgery import Chosen, Entries, warn_of_others
+from supple.units.surgery import Entries, UnitSelection, warn_of_others
 
 SLOTS = 16  # one in so many units of a layer can be renewed in a step; the others wait
 
@@ -102,7 +102,7 @@ class SNR(Renewing):
             age_U.copy_(torch.where(fired_U, 0, age_U + 1).clamp_(max=self.max_silence + 1))
             excess_U = age_U - state[f"threshold.{layer.name}"]
             excess_K, units_K = excess_U.topk(max(1, layer.num_units // SLOTS))
-            chosen = Chosen(units_K, excess_K >= 0 if self.reference else excess_K > 0)
+            chosen = UnitSelection(units_K, excess_K >= 0 if self.reference else excess_K > 0)
             if kernels.can_look(chosen.due_K) and not chosen.due_K.any():
                 pass_over_draws(learner, layer, len(units_K))
                 continue

@@ -21,14 +21,14 @@ MAX_REASONS = 3  # what a warning can hold; trace_units(model, x) shows all
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class UnitSelection:
     """K units of a layer, of which only those that are due are touched."""
 
     units_K: Tensor
     due_K: Tensor
 
     @classmethod
-    def all_of(cls, mask_U: Tensor) -> "Chosen":
+    def all_of(cls, mask_U: Tensor) -> "UnitSelection":
         """Every unit under the mask."""
         units_K = mask_U.nonzero().flatten()
         return cls(units_K, torch.ones_like(units_K, dtype=torch.bool))
@@ -107,7 +107,7 @@ def hindrance(layer: UnitLayer, trained: set[int]) -> str:
 
 
 def renewed(
-    layer: UnitLayer, chosen: Chosen, fresh: Sequence[Fresh], trained: set[int]
+    layer: UnitLayer, chosen: UnitSelection, fresh: Sequence[Fresh], trained: set[int]
 ) -> Iterator[tuple[Entries, Value]]:
     """What is written of the chosen units to make them new: fresh weights in, a fresh norm and slope, no weights out.
 
@@ -130,7 +130,7 @@ def renewed(
         yield entries, 0.0
 
 
-def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+def trained_entries(layer: UnitLayer, chosen: UnitSelection, trained: set[int]) -> Iterator[Entries]:
     """All that belongs to the units and that the optimizer trains."""
     for producer in producers_of(layer):
         yield from rows(producer, chosen, trained)
@@ -140,7 +140,7 @@ def trained_entries(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iter
     yield from outgoing(layer, chosen)
 
 
-def rows(producer: Layer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+def rows(producer: Layer, chosen: UnitSelection, trained: set[int]) -> Iterator[Entries]:
     """The units' rows of the weight, then their biases if there are any that are trained."""
     yield Entries(producer.weight, out_dim(producer), chosen.units_K, chosen.due_K)
     if producer.bias is not None and id(producer.bias) in trained:
@@ -153,20 +153,20 @@ def producers_of(layer: UnitLayer) -> tuple[Layer, ...]:
     return layer.producer, *layer.partners
 
 
-def norm_entries(layer: UnitLayer, chosen: Chosen, name: str, trained: set[int]) -> Iterator[Entries]:
+def norm_entries(layer: UnitLayer, chosen: UnitSelection, name: str, trained: set[int]) -> Iterator[Entries]:
     """The units' part of a parameter of the norm, if there is a norm and it trains that parameter."""
     parameter = getattr(layer.norm, name, None)
     if parameter is not None and id(parameter) in trained:
         yield Entries(parameter, 0, chosen.units_K, chosen.due_K)
 
 
-def slopes(layer: UnitLayer, chosen: Chosen, trained: set[int]) -> Iterator[Entries]:
+def slopes(layer: UnitLayer, chosen: UnitSelection, trained: set[int]) -> Iterator[Entries]:
     """The units' slopes, if their activation has one for each and trains it."""
     if isinstance(layer.activation, PReLU) and id(layer.activation.weight) in trained:
         yield Entries(layer.activation.weight, 0, chosen.units_K, chosen.due_K)
 
 
-def outgoing(layer: UnitLayer, chosen: Chosen) -> Iterator[Entries]:
+def outgoing(layer: UnitLayer, chosen: UnitSelection) -> Iterator[Entries]:
     """The units' columns in the weight of every consumer."""
     for consumer in layer.consumers:
         columns, due = chosen.units_K, chosen.due_K

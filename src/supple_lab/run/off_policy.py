@@ -242,7 +242,7 @@ def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, fl
 
 
 @dataclass(frozen=True)
-class Remembered:
+class ReplayBatches:
     """What a method is shown between two stages: steps from the replay, for the actor or for the critics."""
 
     agent: Agent
@@ -290,7 +290,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
                 journal.record_stage(stage=cursor.stage, **steps, **values)
                 cursor.stage, cursor.scores = cursor.stage + 1, []
                 for name, plasticity in parts.items() if cursor.stage < problem.num_stages else ():
-                    data = Remembered(agent, name, cursor.stage)
+                    data = ReplayBatches(agent, name, cursor.stage)
                     plasticity.end_stage(data)
                     plasticity.begin_stage(data)
                 journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
