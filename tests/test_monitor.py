@@ -430,7 +430,7 @@ def asking(network, *, biases=0.0, **options):
     data = [(inputs, torch.randint(3, (64,)))]
     network[0].bias.data += biases
     options = {"gap_options": {"steps": 60, "lr": 0.03}, "loss": F.cross_entropy, "data": data} | options
-    return watched(network, inputs, num_steps=7, every=2, gap_every=3, fresh=make_layer, **options)
+    return watched(network, inputs, num_steps=7, gap_every=3, fresh=make_layer, **({"every": 2} | options))
 
 
 def test_gap_is_measured_now_and_then_and_written():
@@ -450,6 +450,25 @@ def test_gap_that_is_lost_is_the_verdict():
     monitor = asking(make_layer(), biases=-100.0)  # so it was at the start: no change to warn of
     assert monitor.gaps[6].value > 0.9  # the last bias still learns
     assert monitor.verdict() == f"plasticity lost: value {monitor.gaps[6].value:.2f} at step 6. Next: supple.diagnose"
+
+
+def test_a_gap_is_no_reading_that_could_be_compared():
+    monitor = asking(make_layer(), every=100)
+    assert len(monitor.rows) == 3  # of step 1, and two gaps
+    assert monitor.verdict().startswith("no verdict yet")
+
+
+def test_one_row_of_history_suffices_for_a_verdict():
+    network = make_layer()
+    assert watched(network, torch.randn(64, 6), num_steps=7, every=2, history=1).verdict().startswith("healthy")
+
+
+def test_report_has_the_verdict_of_a_gap_before_its_warnings():
+    torch.manual_seed(0)
+    monitor = asking(make_layer(), biases=-100.0, gap_options={"steps": 60, "lr": 1e-5})
+    *warnings, verdict = monitor.gaps[6].headline()
+    assert warnings  # in such a budget fresh networks hardly learn
+    assert f"gap at step 6: {verdict}\n  {warnings[0]}" in monitor.report()
 
 
 def test_data_of_the_gap_may_be_what_comes_next():

@@ -93,16 +93,21 @@ class PlasticityGap:
     lr: Rates
     targets: Targets
 
-    def __str__(self) -> str:
-        steps, num_seeds = self.curves["steps"].tolist(), len(self.curves["model"])
+    @property
+    def is_worse(self) -> bool:
+        """Whether it ends above the loss with which fresh networks start, by the interval, and still falls."""
+        return self.verdict == "plastic" and self.level_interval[0] > 1.0
+
+    def headline(self) -> list[str]:
+        """Return the warnings, then the verdict with its numbers."""
         numbers = [named("value", self.value, self.interval), named("level", self.level, self.level_interval)]
-        is_worse = self.verdict == "plastic" and self.level_interval[0] > 1.0
         start, end = (counted(self.curves["fresh"])[:, place].mean() for place in (0, -1))
         is_slow = self.verdict != "not decided" and bool(start - end < HARDLY * start.abs())
-        lines = [SLOW] * is_slow + [WORSE] * is_worse
-        lines.append(
-            f"{': '.join(filter(None, (self.verdict, ', '.join(filter(None, numbers)))))} (95%, {num_seeds} seeds)"
-        )
+        found = ": ".join(filter(None, (self.verdict, ", ".join(filter(None, numbers)))))
+        return [SLOW] * is_slow + [WORSE] * self.is_worse + [f"{found} (95%, {len(self.curves['model'])} seeds)"]
+
+    def __str__(self) -> str:
+        steps, num_seeds, lines = self.curves["steps"].tolist(), len(self.curves["model"]), self.headline()
         for who, rate in zip(("model", "fresh"), self.lr, strict=True):
             curves = self.curves[who]
             lines.append(f"{who}: loss {curves[:, 0].mean():.4g} -> {curves[:, -1].nanmean():.4g} in {steps[-1]} steps")
@@ -114,7 +119,7 @@ class PlasticityGap:
         lines += [RANDOM] if self.targets == "random" else []
         advice = ADVICE[self.verdict]
         if self.verdict == "plastic" and self.level_interval[0] > 0.0:
-            advice = ADVICE["plasticity lost"] if is_worse else BEHIND
+            advice = ADVICE["plasticity lost"] if self.is_worse else BEHIND
         if self.verdict == "plastic" and self.interval[1] > 0.5:
             advice = UNSURE
         return "\n  ".join((*lines, advice))

@@ -145,7 +145,8 @@ class Monitor:
                 for alarm in alarms.get(reading.source, ())
             )
             parts.append("\n".join((*(wrapped(text, indent=6) for text in warned), silent_note(reading))).strip())
-        gaps = "\n".join(f"gap at step {step}: {str(gap).partition(chr(10))[0]}" for step, gap in self.gaps.items())
+        found = {step: gap.headline() for step, gap in self.gaps.items()}  # of each the warnings, and the verdict
+        gaps = "\n".join("\n  ".join((f"gap at step {at}: {lines[-1]}", *lines[:-1])) for at, lines in found.items())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
         steps = ", ".join(dict.fromkeys(str(first.step) for first in self.first.values()))
         basis = wrapped(BASIS.format(step=steps), indent=0) if readings and steps else ""

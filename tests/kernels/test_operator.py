@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from supple import kernels
 from supple.kernels.base import Intervals
@@ -166,3 +168,22 @@ def test_a_generator_cannot_be_compiled_and_the_error_says_so():
 def test_cpu_has_a_kernel_and_the_description_names_it():
     assert isinstance(kernels.REFERENCE, ReferenceKernel)
     assert f"cpu: {kernels.kernel_for(torch.device('cpu')).name}" in kernels.describe()
+
+
+def trace_by_jit(function, x):
+    return torch.jit.trace(function, (x,), check_trace=False)
+
+
+@pytest.mark.parametrize("trace", [trace_by_jit, lambda function, x: make_fx(function)(x)], ids=["jit", "make_fx"])
+def test_a_trace_draws_and_does_not_hand_out_memory_as_it_was(trace):
+    intervals, x = Intervals((0.0,), (1.0, 0.0)), torch.randn(1000)  # a ReLU
+    traced = trace(lambda t: interval_dropout(t * 1.0, intervals), x)
+    other = torch.randn(1000)
+    assert torch.equal(traced(other), other.relu())
+
+
+def test_a_plain_tensor_under_a_mode_of_fake_ones_gives_a_fake_one():
+    x = torch.ones(3)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        y = interval_dropout(x, Intervals((0.0,), (0.9, 0.1)))
+    assert isinstance(y, FakeTensor)  # and no library wrote where a fake tensor has no memory

@@ -28,6 +28,9 @@ def interval_dropout(
         if inplace:
             require_not_leaf(x)
         source = source_of_masks(generator)
+        if source is None and is_recorded():
+            y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
+            return x.copy_(y) if inplace else y
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
         kernel = kernels.kernel_for(x.device)
@@ -54,6 +57,11 @@ def drop(kernel: Kernel, x: Tensor, intervals: Intervals, source: Source, *, inp
 def is_transformed() -> bool:
     """Whether torch.func transforms what runs now, or torch.autograd.forward_ad pushes tangents through it."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def is_recorded() -> bool:
+    """Whether torch.jit.trace or a dispatch mode watches torch's operations, where a call of a library goes unseen."""
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
 
 
 def require_not_leaf(x: Tensor) -> None:
