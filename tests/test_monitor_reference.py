@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from supple import alarms
+
 sys.path.append(str(Path(__file__).parent.parent / "tools"))
 reference, rules, trainings = map(importlib.import_module, ("monitor_reference", "monitor_rules", "monitor_trainings"))
 
@@ -69,42 +71,93 @@ def test_training_writes_a_line_that_json_holds(network, regime, monkeypatch):
         assert all(map(math.isfinite, changes))
 
 
-def units_of(network, kind):
-    """Outputs of each hidden layer's units on a batch."""
-    torch.manual_seed(0)
-    model = trainings.make_network(network, trainings.Setting(lr=1.0, activation="tanh", norm=kind == "growth"))
-    trainings.damage_(model, kind, 1.0)
-    return model, trainings.hidden_layers(model)
-
-
 @pytest.mark.parametrize("network", ["mlp", "cnn", "dqn"])
 def test_clones_stay_clones_in_training(network):
-    model, layers = units_of(network, "clones")
+    model = trainings.make_network(network, trainings.Setting(lr=1.0, activation="tanh"))
+    trainings.damage_(model, "clones", 1.0)
     stage = trainings.stage_of(network, trainings.Setting(lr=1.0), 0, seed=0)
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     for loss in itertools.islice(stage.losses(model), 5):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    for layer in layers:
+    for layer in trainings.hidden_layers(model):
         assert torch.allclose(layer.weight, layer.weight[:1].expand_as(layer.weight), atol=1e-5)
 
 
-@pytest.mark.parametrize("network", reference.NETWORKS)
+@pytest.mark.parametrize("network", ["mlp", "cnn", "dqn", "ppo"])  # a ViT's residual stream grows
 def test_growth_leaves_what_normed_networks_compute(network):
-    model, _ = units_of(network, "growth")
-    torch.manual_seed(0)
-    same = trainings.make_network(network, trainings.Setting(lr=1.0, activation="tanh", norm=True))
-    x = trainings.stage_of(network, trainings.Setting(lr=1.0), 0, seed=0).data[0][0]
-    if network != "vit":  # its residual stream grows
-        for part in same.modules():
-            if hasattr(part, "bias") and isinstance(part, nn.Linear | nn.Conv2d):
-                nn.init.zeros_(part.bias)
-        for part in model.modules():
-            if hasattr(part, "bias") and isinstance(part, nn.Linear | nn.Conv2d):
-                nn.init.zeros_(part.bias)
-        assert torch.allclose(model(x), same(x), atol=1e-3)
-    assert model(x).isfinite().all()
+    setting = trainings.Setting(lr=1.0, activation="tanh", norm=True)
+    model = trainings.make_network(network, setting)
+    for part in model.modules():
+        if isinstance(part, nn.Linear | nn.Conv2d):
+            nn.init.zeros_(part.bias)
+    x = trainings.stage_of(network, setting, 0, seed=0).data[0][0]
+    before = model(x)
+    trainings.damage_(model, "growth", 1.0)
+    assert torch.allclose(model(x), before, atol=1e-3)
+
+
+@pytest.mark.parametrize("regime", ["dead", "growth"])
+def test_rules_on_rows_say_what_the_monitor_said(regime, monkeypatch):
+    monkeypatch.setattr(reference, "STAGE_STEPS", 6)
+    monkeypatch.setattr(reference, "GAP", {"steps": 12, "seeds": 2, "lr": 1e-6})
+    monkeypatch.setattr(reference, "ruined_at", lambda line: None)
+    line = reference.train(reference.Configuration(network="mlp", regime=regime, variant=1), seed=0)
+    names = {"dormant": "dormant", "dead_gradient": "dead_gradient", "srank": "srank", "weight_growth": "weight_norm"}
+    for level in (alarms.WATCH, alarms.LIKELY):
+        said = [max((warning[1] for warning in stage["warnings"]), default=0) >= level for stage in line["stages"]]
+        found = [False] * len(line["stages"])
+        for key, name in names.items():
+            limit = min(alarms.LIMITS[name][level - 1 :])
+            limit = math.log10(limit) if name == "weight_norm" else limit
+            changes = rules.changes_by_stage(line, rules.KEYS[key], DESIGN)
+            found = [before or change >= limit for before, change in zip(found, changes, strict=True)]
+        assert said == found
+        assert any(said)
+        assert not said[0]
+
+
+PUBLISHED = Path(__file__).parent.parent / "docs" / "results" / "monitor_reference"
+RATES = json.loads((PUBLISHED / "rates.json").read_text())
+DESIGN = ("any layer", alarms.LASTING)
+
+
+def test_monitor_has_the_limits_that_were_chosen_and_cites_the_rates_that_were_counted():
+    assert RATES["design"] == {"over": DESIGN[0], "persistence": DESIGN[1]}
+    names = {"weight_growth": "weight_norm"}
+    for own, blind in ((alarms.LIMITS, ""), (alarms.WITHOUT_GRADIENTS, ", no gradients")):
+        for place, level in enumerate(("watch", "likely")):
+            found = {
+                names.get(key, key): x for key, x in RATES["levels"][level + blind]["limits"].items() if x is not None
+            }
+            found |= {"weight_norm": 10 ** found["weight_norm"]}
+            assert {key: limits[place] for key, limits in own.items() if limits[place] < math.inf} == pytest.approx(
+                found
+            )
+    for level, name in ((alarms.WATCH, "watch"), (alarms.LIKELY, "likely")):
+        report = RATES["levels"][name]["report"]
+        shares = [100.0 * report[kind]["warned"] / report[kind]["of"] for kind in ("healthy", "ruined")]
+        assert alarms.RATES[level] == tuple(map(round, shares))
+
+
+def test_published_rates_follow_from_the_published_trainings():
+    lines = json.loads((PUBLISHED / "trainings.json").read_text())
+    for level, half, kind in itertools.product(RATES["levels"], ("choose", "report"), ("healthy", "ruined")):
+        limits = [math.inf if x is None else x for x in RATES["levels"][level]["limits"].values()]
+        chosen = [line for line in lines if (line["half"], line["outcome"]) == (half, kind)]
+        assert RATES["counts"][half][kind] == len(chosen)
+        num_warned = 0
+        for line in chosen:
+            end = next((n for n, gap in enumerate(line["gaps"]) if gap[0] == L), None)
+            by_key = line[f"{DESIGN[0]}, {DESIGN[1]}"]
+            largest = [max(math.inf if x is None else x for x in changes[:end]) for changes in by_key]
+            num_warned += any(map(float.__ge__, map(float, largest), limits))
+        assert RATES["levels"][level][half][kind]["warned"] == num_warned
+
+
+def test_page_has_the_published_tables():
+    assert rules.tables(RATES) in (PUBLISHED.parent / "monitor_reference.md").read_text()
 
 
 def test_file_goes_on_behind_a_torn_line(tmp_path):

@@ -95,7 +95,8 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         for key in ("score", "ratio_std", "outside"):
             if key in found[0]:
                 values = [row[key] for row in found]
-                parts.append(f"{key} {statistics.mean(values):.4g} ± {statistics.stdev(values):.3g}")
+                spread = statistics.stdev(values) if len(values) > 1 else float("nan")
+                parts.append(f"{key} {statistics.mean(values):.4g} ± {spread:.3g}")
         yield " | ".join(parts)
 
 
@@ -103,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["ppo", "sac", "td3", "table"])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     if given.what == "table":
         print("\n".join(table(rows_of(given.out))))

@@ -282,7 +282,7 @@ def main() -> None:
         print(*design, f"{noticed:.3f}", limits)
         found.append((noticed, design))
     _, design = max(found, key=lambda one: one[0])  # of equal ones the first
-    tables = {half: scores(half_lines, design) for half, half_lines in (("choose", choose), ("report", report))}
+    of_halves = {half: scores(half_lines, design) for half, half_lines in (("choose", choose), ("report", report))}
     of_decided = scores(decided, design)
     seen = np.array([key not in OF_GRADIENTS for key in KEYS])
 
@@ -291,7 +291,7 @@ def main() -> None:
         limits, _ = chosen_limits(np.where(seen | (not blind), of_decided, -math.inf), is_ruined, most)
         limits = np.where(seen | (not blind), limits, math.inf)
         halves = {"choose": choose, "report": report}
-        rates = {half: rates_of(halves[half], (tables[half] >= limits).any(1)) for half in halves}
+        rates = {half: rates_of(halves[half], (of_halves[half] >= limits).any(1)) for half in halves}
         return {"limits": dict(zip(KEYS, (None if math.isinf(x) else x for x in limits), strict=True)), **rates}
 
     levels = {level: judged(most, blind=False) for level, most in MOST_WARNED.items()}

@@ -8,6 +8,7 @@ import gap_picture
 import hook_picture
 import p_picture
 import quickstart_picture
+import roc_picture
 import run_picture
 import tree_picture
 import unit_picture
@@ -21,6 +22,7 @@ PICTURES = {
     "hooks": hook_picture.draw,
     "inside": quickstart_picture.draw_inside,
     "quickstart": quickstart_picture.draw_accuracy,
+    "roc": roc_picture.draw,
     "run": run_picture.draw,
     "tree": tree_picture.draw,
     "units": unit_picture.draw,

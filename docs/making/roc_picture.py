@@ -3,13 +3,13 @@
 import json
 
 from matplotlib.figure import Figure
-from shade import IMAGES, Shade, titled_
+from shade import IMAGES, Shade
 
 RATES = IMAGES.parent / "results" / "monitor_reference" / "rates.json"
 TITLES = {
-    "dormant": "units that never fire",
+    "dormant": "silent units",
     "saturated": "units of one sign",
-    "dead_gradient": "rows without gradient",
+    "dead_gradient": "units without gradient",
     "srank": "directions lost",
     "sign_entropy": "sign entropy lost",
     "weight_growth": "weights grown",
@@ -22,7 +22,7 @@ LAYERS = {"any layer": ("-", "aid"), "mean of layers": ("--", "dropout")}
 def draw(shade: Shade) -> Figure:
     """A panel for each number: share of ruined trainings noticed in time over share of healthy ones warned of."""
     curves = json.loads(RATES.read_text())["curves"]
-    figure = Figure(figsize=(7.6, 4.6), layout="constrained")
+    figure = Figure(figsize=(8.4, 4.8), layout="constrained")
     for axes, (key, title) in zip(figure.subplots(2, 4, sharex=True, sharey=True).flat, TITLES.items(), strict=True):
         axes.plot([0, 1], [0, 1], color=shade.rule, linewidth=1)
         for place, (over, (dashes, colour)) in enumerate(LAYERS.items()):
@@ -32,9 +32,8 @@ def draw(shade: Shade) -> Figure:
             low, high = curve["interval"]
             text = f"{curve['area']:.2f} [{low:.2f}, {high:.2f}]"
             axes.text(0.98, 0.14 - 0.11 * place, text, color=colour, ha="right", va="bottom", fontsize=8.5)
-        titled_(axes, title)
-        axes.title.set_fontsize(9)
-        axes.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], xlim=(0, 1), ylim=(0, 1.02))
+        axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
+        axes.set(xticks=[0, 0.5, 1], xticklabels=["0", "0.5", "1"], yticks=[0, 0.5, 1], xlim=(0, 1), ylim=(0, 1.02))
         axes.tick_params(length=0)
         axes.spines[["top", "right"]].set_visible(False)
     handles, labels = figure.axes[0].get_legend_handles_labels()

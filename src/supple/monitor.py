@@ -9,7 +9,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from supple.alarms import BASIS, NUM_EARLY, Alarm, alarms_of, headline, is_near
+from supple.alarms import BASIS, LASTING, Alarm, changes_since, divergences, headline, is_comparable
 from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.gap import PlasticityGap, plasticity_gap
@@ -93,14 +93,11 @@ class Monitor:
         self.gap_options, self.gaps = dict(gap_options or {}), dict[int, PlasticityGap]()
         self.sites = sites if sites is None or isinstance(sites, UnitGraph) else tuple(sites)
         self.metrics = [m for m in every_metric() if m.watched] if metrics is None else list(metrics)
-        self.num_steps = self.num_readings = 0
+        self.num_steps = 0
         self.rows: deque[Row] = deque(maxlen=history)
         self.readings: dict[str, Reading] = {}  # the latest of each source
-        self.early: dict[str, list[Reading]] = {
-            "train": [],
-            "probe": [],
-        }  # the first ones, which others are compared with
-        self._num_early = dict.fromkeys(self.early, 0)  # readings that were early, near the first or not
+        self.first: dict[str, Reading] = {}  # what others are compared with, by source
+        self._latest: dict[str, deque[Reading]] = {}  # of those that can be compared
         self._write = write_of(writer)
         self._recorder: SiteRecorder | None = None
         if not activation_sites(eager(model), self.sites):
@@ -121,33 +118,38 @@ class Monitor:
 
     @property
     def alarms(self) -> dict[str, list[Alarm]]:
-        """What the latest readings show beside the early ones, by source, the worst first."""
-        return {source: alarms_of(reading, self.early[source]) for source, reading in self.readings.items()}
+        """What the latest readings show beside the first, by source, the worst first."""
+        return {
+            source: divergences(reading) or changes_since(self.first.get(source, reading), self._latest.get(source, ()))
+            for source, reading in self.readings.items()
+        }
 
     def verdict(self) -> str:
         """Return one line: healthy, watch a layer, or plasticity loss likely; with what changed and what to do next."""
         alarms = [alarm for found in self.alarms.values() for alarm in found]
         if self.gaps and (latest := max(self.gaps)) and self.gaps[latest].verdict == "plasticity lost":
             return f"plasticity lost: value {self.gaps[latest].value:.2f} at step {latest}. Next: supple.diagnose"
-        return headline(alarms, self.early["train"] or self.early["probe"], num_readings=self.num_readings)
+        num_compared = max((len(latest) for latest in self._latest.values()), default=0)
+        first = self.first.get("train", self.first.get("probe"))
+        return headline(alarms, first, num_compared=num_compared)
 
     def report(self) -> str:
         """Return the verdict, the numbers of each layer from start to now, warnings, and what could not be seen."""
         readings = [self.readings[source] for source in ("train", "probe") if source in self.readings]
         parts, alarms = [self.verdict()] if readings else [], self.alarms
         for reading in readings:
-            parts.append(table(reading, next(iter(self.early[reading.source]), reading)))
+            parts.append(table(reading, self.first.get(reading.source, reading)))
             batch = "on this batch" if reading.source == "train" else "on the probe"
             warned = (
                 f"warning: layer {alarm.layer}, {batch}: {alarm.change}; {alarm.consequence}"
-                for alarm in alarms[reading.source]
+                for alarm in alarms.get(reading.source, ())
             )
             parts.append("\n".join((*(wrapped(text, indent=6) for text in warned), silent_note(reading))).strip())
         found = {step: gap.headline() for step, gap in self.gaps.items()}  # of each the warnings, and the verdict
         gaps = "\n".join("\n  ".join((f"gap at step {at}: {lines[-1]}", *lines[:-1])) for at, lines in found.items())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
-        steps = ", ".join(dict.fromkeys(str(early.step) for found in self.early.values() for early in found))
-        basis = BASIS.format(steps=steps) if readings and steps else ""
+        steps = ", ".join(dict.fromkeys(str(first.step) for first in self.first.values()))
+        basis = wrapped(BASIS.format(step=steps), indent=0) if readings and steps else ""
         return "\n\n".join(part for part in (*parts, gaps, notes, basis) if part)
 
     def plot(self) -> Any:
@@ -201,14 +203,13 @@ class Monitor:
         return [read(seen, self.metrics, source="probe", step=self.num_steps)]
 
     def _record(self, readings: list[Reading]) -> None:
-        self.num_readings += 1
         for reading in readings:
-            early = self.early[reading.source]
             self.readings[reading.source] = reading
-            if self._num_early[reading.source] < NUM_EARLY and self._is_settled(reading):
-                self._num_early[reading.source] += 1
-                if not early or is_near(reading, early[0]):
-                    early.append(reading)
+            first = self.first.get(reading.source)
+            if first is None and self._is_settled(reading):
+                self.first[reading.source] = reading
+            elif first is not None and is_comparable(reading, first):
+                self._latest.setdefault(reading.source, deque(maxlen=LASTING)).append(reading)
         row: Row = {"step": self.num_steps}
         for reading in readings:
             row |= reading.scalars()

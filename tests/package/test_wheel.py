@@ -18,9 +18,19 @@ LIBRARY_TESTS += tuple(
     f"test_{name}.py" for name in ("attach", "convert", "default_generator", "functional", "learner")
 )
 LIBRARY_TESTS += tuple(f"test_{name}.py" for name in ("mask_stream", "monitor", "surgery", "tracing", "every_method"))
-FOR_TESTS = ("numpy", "pytest", "hypothesis", "onnx", "onnxruntime", "onnxscript")
+FOR_TESTS = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "matplotlib",
+    "pytest",
+    "hypothesis",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+)
 SHARED = ("conftest.py", "timm_shim.py", "by_hand.py", "cut_off.py", "networks.py", "networks_lm.py", "networks_zoo.py")
-SHARED += ("oracles", "property_settings.py", "random_networks.py", "renewal_training.py", "written.py")
+SHARED += ("oracles", "property_settings.py", "random_networks.py", "renewal_training.py", "slowly.py", "written.py")
 
 
 @pytest.fixture(scope="module")
