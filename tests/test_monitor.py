@@ -554,6 +554,18 @@ def test_model_compiled_under_the_monitors_eyes_compiles_whole_and_is_noticed():
     compiled = torch.compile(network, backend="eager", fullgraph=True)
     train(compiled, monitor, inputs, num_steps=3)
     assert "no training forward of the model was seen at step 3" in monitor.report()
+    assert monitor.verdict() == "no verdict: no forward was seen to judge by; report() says why"
+
+
+def test_readings_are_compared_with_the_first_that_saw_a_forward():
+    network, inputs = MLP(), torch.randn(8, 6)
+    monitor = Monitor(network, every=1)
+    train(network.eval(), monitor, inputs, num_steps=5)
+    assert monitor.verdict().startswith("no verdict: no forward")
+    train(network.train(), monitor, inputs, num_steps=3)
+    assert monitor.verdict().startswith("no verdict yet")
+    train(network, monitor, inputs, num_steps=1)
+    assert "at step 6" in monitor.verdict()
 
 
 def test_compiled_part_is_named_and_the_rest_is_read():

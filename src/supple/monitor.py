@@ -131,6 +131,8 @@ class Monitor:
             return f"plasticity lost: value {self.gaps[latest].value:.2f} at step {latest}. Next: supple.diagnose"
         num_compared = max((len(latest) for latest in self._latest.values()), default=0)
         first = self.first.get("train", self.first.get("probe"))
+        if not alarms and self.readings and not any(reading.num_samples for reading in self.readings.values()):
+            return "no verdict: no forward was seen to judge by; report() says why"
         return headline(alarms, first, num_compared=num_compared)
 
     def report(self) -> str:
@@ -206,9 +208,10 @@ class Monitor:
         for reading in readings:
             self.readings[reading.source] = reading
             first = self.first.get(reading.source)
-            if first is None and self._is_settled(reading):
+            # Without samples there is nothing to compare but weights and gradients, which are shown.
+            if (first is None or reading.num_samples > first.num_samples == 0) and self._is_settled(reading):
                 self.first[reading.source] = reading
-            elif first is not None and is_comparable(reading, first):
+            elif first is not None and reading.num_samples and is_comparable(reading, first):
                 self._latest.setdefault(reading.source, deque(maxlen=LASTING)).append(reading)
         row: Row = {"step": self.num_steps}
         for reading in readings:
