@@ -557,6 +557,17 @@ def test_model_compiled_under_the_monitors_eyes_compiles_whole_and_is_noticed():
     assert monitor.verdict() == "no verdict: no forward was seen to judge by; report() says why"
 
 
+def test_report_cites_the_rates_of_readings_without_gradients():
+    network, inputs = MLP(), torch.randn(8, 6)
+    monitor = Monitor(network, every=1)
+    assert "healthy ones" not in monitor.report()
+    network(inputs).sum()
+    monitor.step()
+    assert "'watch' came in 23% of healthy ones" in " ".join(monitor.report().split())
+    train(network, monitor, inputs)
+    assert "'watch' came in 34% of healthy ones" in " ".join(monitor.report().split())
+
+
 def test_readings_are_compared_with_the_first_that_saw_a_forward():
     network, inputs = MLP(), torch.randn(8, 6)
     monitor = Monitor(network, every=1)

@@ -135,10 +135,11 @@ def test_monitor_has_the_limits_that_were_chosen_and_cites_the_rates_that_were_c
             assert {key: limits[place] for key, limits in own.items() if limits[place] < math.inf} == pytest.approx(
                 found
             )
-    for level, name in ((alarms.WATCH, "watch"), (alarms.LIKELY, "likely")):
-        report = RATES["levels"][name]["report"]
-        shares = [100.0 * report[kind]["warned"] / report[kind]["of"] for kind in ("healthy", "ruined")]
-        assert alarms.RATES[level] == tuple(map(round, shares))
+    for own, blind in ((alarms.RATES, ""), (alarms.RATES_WITHOUT_GRADIENTS, ", no gradients")):
+        for level, name in ((alarms.WATCH, "watch"), (alarms.LIKELY, "likely")):
+            report = RATES["levels"][name + blind]["report"]
+            shares = [100.0 * report[kind]["warned"] / report[kind]["of"] for kind in ("healthy", "ruined")]
+            assert own[level] == tuple(map(round, shares))
 
 
 def test_published_rates_follow_from_the_published_trainings():

@@ -30,16 +30,9 @@ WITHOUT_GRADIENTS: Limits = {
 }
 # Of the healthy trainings warned of, and of the ruined ones warned of a stage before, in percent.
 RATES = {WATCH: (34, 75), LIKELY: (3, 45)}
+RATES_WITHOUT_GRADIENTS = {WATCH: (23, 80), LIKELY: (1, 29)}
 NEXT = {WATCH: "Next: supple.diagnose", LIKELY: "Next: supple.plasticity_gap"}
 NAMES = {WATCH: "watch", LIKELY: "plasticity loss likely"}
-BASIS = (
-    "compared with step {step}. In the reference trainings (docs/results/monitor_reference.md) "
-    + "; ".join(
-        f"'{NAMES[level]}' came in {h}% of healthy ones, and in time in {r}% of ruined"
-        for level, (h, r) in RATES.items()
-    )
-    + ". supple.plasticity_gap measures what they only suggest"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +50,8 @@ def changes_since(first: Reading, latest: Sequence[Reading]) -> list[Alarm]:
     if len(latest) < LASTING:
         return []
     now = latest[-1]
-    has_gradients = any(row.dead_gradient is not None for row in now.layers)
     found = []
-    for key, limits in (LIMITS if has_gradients else WITHOUT_GRADIENTS).items():
+    for key, limits in (LIMITS if has_gradients(now) else WITHOUT_GRADIENTS).items():
         changes = [largest_change(key, reading, first) for reading in latest]
         least = min(change for change, _ in changes)
         level = LIKELY if least >= limits[1] else WATCH if least >= limits[0] else 0
@@ -69,6 +61,21 @@ def changes_since(first: Reading, latest: Sequence[Reading]) -> list[Alarm]:
             text = words.format(step=first.step)
             found.append(Alarm(level=level, layer=layer, change=text, consequence=consequence))
     return sorted(found, key=lambda alarm: -alarm.level)
+
+
+def has_gradients(reading: Reading) -> bool:
+    return any(row.dead_gradient is not None for row in reading.layers)
+
+
+def basis(steps: str, *, with_gradients: bool) -> str:
+    """Return what the verdict compares, and how often such verdicts were right."""
+    rates = RATES if with_gradients else RATES_WITHOUT_GRADIENTS
+    counted = "; ".join(
+        f"'{NAMES[level]}' came in {h}% of healthy ones, and in time in {r}% of ruined"
+        for level, (h, r) in rates.items()
+    )
+    where = "In the reference trainings (docs/results/monitor_reference.md) "
+    return f"compared with step {steps}. {where}{counted}. supple.plasticity_gap measures what they only suggest"
 
 
 def is_comparable(reading: Reading, first: Reading) -> bool:
