@@ -53,7 +53,7 @@ def test_evaluation_forwards_without_gradient_and_copies_leave_features_alone():
 
 def test_missing_feature_says_how_to_have_one():
     learner = learner_of(three_units())
-    with pytest.raises(RuntimeError, match=r"activation '1' since .* Call method.init\(learner\) before the first"):
+    with pytest.raises(RuntimeError, match=r"activation '1' since .* Call model\(x\) in training mode"):
         learner.take_feature("1")
 
 

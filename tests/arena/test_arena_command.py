@@ -122,6 +122,7 @@ def test_a_strangers_file_is_run_alone_and_placed_among_the_published(tmp_path):
     assert all(1e-4 <= setting["mine.strength"] <= 1e-2 for setting in contest["settings"])
 
 
+@pytest.mark.slow
 def test_on_a_problem_that_is_not_published_the_reference_is_run_besides(tmp_path):
     assert cli.supple([*SMOKE, "--methods", "aid", "--out", str(tmp_path / "theirs"), "--quiet"]) == 0
     done = run_mine(tmp_path, *SMOKE, "label_noise")
@@ -150,6 +151,7 @@ def test_what_is_missing_is_what_no_published_run_has(tmp_path, monkeypatch):
     assert merged(both, new).results == both.results
 
 
+@pytest.mark.slow
 def test_an_entry_on_one_problem_of_several_has_no_mean_rank(tmp_path):
     both = [*SMOKE, "label_noise"]
     assert cli.supple([*both, "--methods", "aid", "--out", str(tmp_path / "theirs"), "--quiet"]) == 0

@@ -18,7 +18,7 @@ from supple_lab.run import step
 def small(monkeypatch):
     own = {"vanilla": Vanilla(), "l2_init": L2Init(), "fire": FIRE(), "snr": SNR(), "crelu": UseCReLU()}
     cases = (Case("MLP", MLP(width=8), (1, 8, 8), 16), Case("odd", CNN(channels=3), (1, 16, 16), 4))
-    monkeypatch.setattr(bench, "methods_at_defaults", lambda: own)
+    monkeypatch.setattr(bench, "methods_at_defaults", lambda names: own)
     monkeypatch.setattr(bench, "CASES", cases)
 
 

@@ -22,6 +22,7 @@ from supple.kernels.cpu import CpuKernel
 CPU = kernels.kernel_for(torch.device("cpu"))
 if not isinstance(CPU, CpuKernel):
     pytest.skip("needs the fused CPU kernel", allow_module_level=True)
+pytestmark = pytest.mark.slow  # a compiler works for half a minute first
 ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
     "AID": lambda x, **how: SF.aid(x, 0.9, **how),
     "DropReLU": lambda x, **how: SF.drop_relu(x, 0.7, **how),
