@@ -54,7 +54,7 @@ def direct_launch(compiled: Any, constants: Sequence[tuple[str, float]], *, elem
     scratch = taken[len(expected) :]  # pointers to memory that a program may ask for, which these do not
     metadata = compiled.metadata
     asks = any(getattr(metadata, f"{name}_scratch_size", 0) for name in ("global", "profile"))
-    if taken[: len(expected)] != expected or set(scratch) - {"u64"} or asks or metadata.num_ctas != 1:
+    if taken[: len(expected)] != expected or set(scratch) - {"u64"} or asks or getattr(metadata, "num_ctas", 1) != 1:
         return None
     words = [*(word(kind, value) for kind, value in constants), *(0 for _ in scratch)]
     return Launch(compiled, words, elements=elements) if launch_kernel() is not None else None

@@ -129,7 +129,8 @@ SCALE_NOTES = ByScale(
 NOTES = (
     "Score: the mean return of episodes after each stage, by the mean action in evaluation mode. Friction is drawn by "
     "seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
-    "The loops are our own, with CleanRL's settings. In PPO, AID acts with masks and learns from each sample with its "
+    "The loops are our own; rates are CleanRL's, not annealed, and PPO's value loss is not clipped. "
+    "In PPO, AID acts with masks and learns from each sample with its "
     "own (held masks); the others act by its mean, which target networks have, too.",
     "No setting was tuned here. Late: the mean over the second half of the stages.",
 )

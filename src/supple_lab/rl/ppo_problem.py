@@ -12,7 +12,7 @@ Masks = Literal["held", "fresh"]
 
 @dataclass(frozen=True, kw_only=True)
 class PPO(Problem):
-    """Proximal policy optimization (Schulman et al. 2017) with a Gaussian policy; defaults are those of CleanRL.
+    """Proximal policy optimization (Schulman et al. 2017) with a Gaussian policy; rates and sizes after CleanRL.
 
     A stage is so many segments, and its end a change of friction. A segment is played by new bodies that are made from
     the run's seed and the segment's number; a run can stop and go on between two of them. Episodes that a segment's end
