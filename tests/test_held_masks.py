@@ -89,6 +89,12 @@ def test_default_generator_is_not_moved_and_another_thread_draws_its_own():
     assert torch.equal(SF.aid(x, 0.5), seen[0])
 
 
+@pytest.mark.parametrize("samples", [[0, 1], torch.zeros(2), torch.zeros(2, 1, dtype=torch.long)])
+def test_samples_that_are_no_vector_of_integers_are_refused(samples):
+    with pytest.raises(TypeError, match="a vector of integers; got"), held_masks(samples):
+        pass
+
+
 def test_wrong_number_of_samples_is_refused():
     with pytest.raises(ValueError, match=r"given 3 samples, and an activation sees a tensor of shape \(4, 2\)"):
         held(AID(), torch.zeros(4, 2), torch.arange(3))

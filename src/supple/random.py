@@ -44,6 +44,8 @@ class HeldMasks:
     """Uniform numbers by a seed, the number of a sample, the place of the draw in the forward, and the element."""
 
     def __init__(self, samples: Tensor, seed: int) -> None:
+        if not isinstance(samples, Tensor) or samples.dim() != 1 or samples.is_floating_point():
+            raise TypeError(f"held_masks needs the numbers of the samples, a vector of integers; got {samples!r:.80}.")
         self.samples_B, self.num_drawn = samples.long() * FIRST, 0
         self.place = mix_(torch.tensor(seed)).to(samples.device)
 

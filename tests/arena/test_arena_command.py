@@ -11,6 +11,8 @@ import pytest
 from supple_lab import cli
 from supple_lab.arena.entries import Entry
 from supple_lab.arena.published import from_json, merged, to_json
+from supple_lab.commands.arena import Arena
+from supple_lab.commands.base import BadUsage
 from supple_lab.run.run import execute
 
 SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--jobs", "1"]
@@ -179,3 +181,9 @@ PUBLISHED_THERE = (
     "import sys, pathlib; from supple_lab.arena import published; published.FOLDER = pathlib.Path('{}')\n"
     "from supple_lab.entry import main; main()"
 )
+
+
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan")])
+def test_a_time_limit_that_is_none_is_refused(minutes, tmp_path):
+    with pytest.raises(BadUsage, match="--minutes must be above 0"):
+        Arena(methods=("aid",), minutes=minutes, out=tmp_path).run()

@@ -70,6 +70,8 @@ class Arena(Command):
     """Show no progress."""
 
     def run(self) -> int:
+        if self.minutes is not None and not self.minutes > 0.0:
+            raise BadUsage(f"--minutes must be above 0; got {self.minutes:g}.")
         check_device(self.device)
         if self.data is not None:
             use_folder(self.data)
