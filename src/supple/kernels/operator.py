@@ -27,18 +27,19 @@ def interval_dropout(
     if not becomes_graph(x):
         if inplace:
             require_not_leaf(x)
-        source = source_of_masks(generator)
-        if source is None and is_recorded():
-            y = torch.ops.supple.drop(x, intervals.edges, intervals.drop, intervals.scale)
-            return x.copy_(y) if inplace else y
+        source, kernel = source_of_masks(generator), kernels.kernel_for(x.device)
+        if is_recorded():
+            if source is None:
+                y = torch.ops.supple.drop(x, intervals.edges, intervals.drop, intervals.scale)
+                return x.copy_(y) if inplace else y
+            kernel = kernels.REFERENCE  # in torch's operations, which can be seen and made fake
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
-        kernel = kernels.kernel_for(x.device)
         y = None
         if kernel.node is not None and type(x) in PLAIN and not isinstance(source, HeldMasks):
             y = kernel.drop_in_node(x, intervals, source, inplace)
         return apply_plainly(x, intervals, source, inplace, kernel) if y is None else y
-    if random.NUM_HELD:
+    if random.HELD:
         raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
