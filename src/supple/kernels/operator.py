@@ -150,13 +150,8 @@ class EagerIntervalDropout(torch.autograd.Function):
                 f"interval dropout draws one mask per sample; vmap was called with randomness={info.randomness!r}. "
                 'Call vmap(..., randomness="different").'
             )
-        return EagerIntervalDropout.apply(
-            _batch_first(x, in_dims[0], info.batch_size), intervals, generator, inplace
-        ), 0
-
-
-def _batch_first(t: Tensor, batch_dim: int | None, batch_size: int) -> Tensor:
-    return t.expand(batch_size, *t.shape) if batch_dim is None else t.movedim(batch_dim, 0)
+        batch_first = x.movedim(in_dims[0] or 0, 0)  # x is the one tensor, so it is what has a batch
+        return EagerIntervalDropout.apply(batch_first, intervals, generator, inplace), 0
 
 
 # Compiled code sees the forward as one opaque op, and the backward as operations that it fuses with their neighbours.
