@@ -1,7 +1,8 @@
-"""The operator over the kernels: its gradient, what it keeps, transforms, and the op that compilers see."""
+"""The operator over the kernels: its gradient, what it keeps, transforms, and the ops that compilers see."""
 
 import pytest
 import torch
+from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
@@ -28,7 +29,22 @@ def layouts() -> list[torch.Tensor]:
 def test_registered_interval_dropout_passes_opcheck(intervals, layout):
     x = layouts()[layout].requires_grad_()
     args = (x, list(intervals.edges), list(intervals.drop), intervals.scale)
-    torch.library.opcheck(torch.ops.supple.drop.default, args)
+    torch.library.opcheck(torch.ops.supple.differentiable_drop.default, args)
+
+
+def test_a_compiled_graph_calls_the_op_without_a_gradient_and_torchs_operations_in_the_backward():
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+        return make_boxed_func(graph.forward)
+
+    x = torch.randn(8, requires_grad=True)
+    aot_function(lambda t: interval_dropout(t, TWO), fw_compiler=keep, bw_compiler=keep)(x).sum().backward()
+    forward, backward = graphs
+    assert [name for name in forward if name.startswith("supple")] == ["supple.drop.default"]
+    assert backward
+    assert not [name for name in backward if name.startswith("supple")]
 
 
 INSIDE = Intervals((-1.0, 0.5), (0.2, 0.75, 0.4), 2.0)  # 0 lies in the second: keep rate 1/4, times 2
