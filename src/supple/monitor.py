@@ -119,8 +119,11 @@ class Monitor:
     @property
     def alarms(self) -> dict[str, list[Alarm]]:
         """What the latest readings show beside the first, by source, the worst first."""
+        value = self.gaps[max(self.gaps)].value if self.gaps else 0.0
+        gap = None if self.gap_every is None else value
         return {
-            source: divergences(reading) or changes_since(self.first.get(source, reading), self._latest.get(source, ()))
+            source: divergences(reading)
+            or changes_since(self.first.get(source, reading), self._latest.get(source, ()), gap=gap)
             for source, reading in self.readings.items()
         }
 
