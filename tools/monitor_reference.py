@@ -11,7 +11,6 @@ counts as what: docs/results/monitor_reference.md.
 """
 
 import argparse
-import hashlib
 import itertools
 import json
 import math
@@ -71,10 +70,6 @@ class Configuration:
     def setting(self) -> Setting:
         return (TESTED if self.is_test else REGIMES)[self.regime][self.variant]
 
-    @property
-    def half(self) -> str:
-        return "test" if self.is_test else ("choose", "report")[hashlib.sha256(self.name.encode()).digest()[0] % 2]
-
 
 def configurations(*, is_test: bool = False) -> list[Configuration]:
     """All of them, so ordered that any first part is balanced over networks and regimes."""
@@ -100,7 +95,7 @@ def train(configuration: Configuration, seed: int, *, num_stages: int = NUM_STAG
     if (remedy := make_remedy(setting)) is not None:
         supple.attach(network, optimizer, remedy, example_input=stage_at(0).data[0][0], seed=seed)
     monitor = supple.Monitor(network, every=STAGE_STEPS // READINGS)
-    line: dict[str, Any] = {**asdict(configuration), "half": configuration.half, "seed": seed, "stages": []}
+    line: dict[str, Any] = {**asdict(configuration), "seed": seed, "stages": []}
     for number in range(num_stages):
         stage, after = stage_at(number), stage_at(number + 1)
         if setting.damage and number:
@@ -244,9 +239,7 @@ def main() -> None:
             print(*text, sep="  ", flush=True)
             if spent > 60.0 * options.minutes:
                 break
-    lines = read_lines(options.out)
-    for half in ("choose", "report", "test"):
-        print(half, dict(Counter(line["outcome"] for line in lines if line["half"] == half)))
+    print(dict(Counter(line["outcome"] for line in read_lines(options.out))))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Monitor rules: choose the Monitor's limits on one half of the reference trainings, count on all others.
+"""Monitor rules: choose the Monitor's limits on the reference trainings, count on the set "test".
 
-    python tools/monitor_rules.py TRAININGS.jsonl TEST.jsonl --out docs/results/monitor_reference
+    python tools/monitor_rules.py REFERENCE.jsonl TEST.jsonl --out docs/results/monitor_reference
 
 What is written there was fixed before the trainings were run: docs/results/monitor_reference.md.
 """
@@ -60,15 +60,9 @@ KEYS = {
     "gradient_decay": Key("gradient_norm", lambda now, start: grown(start, now), DECADES * 2.0),
 }
 OVER_LAYERS = {"any layer": max, "mean of layers": lambda values: sum(values) / len(values)}
-MOST_WARNED = {"likely": 0.03, "watch": 0.05}  # of the healthy trainings of the half "choose"
+MOST_WARNED = {"likely": 0.03, "watch": 0.1}  # of the healthy reference trainings
 BUDGETS = (0.0, 0.03, 0.05, 0.1, 0.2, 0.4)  # for the table
-KINDS = {  # whether gradients are seen, and whether the gap is measured at each stage's end
-    "": (True, False),
-    ", no gradients": (False, False),
-    ", gap": (True, True),
-    ", gap, no gradients": (False, True),
-}
-SETS = ("choose", "report", "test")
+KINDS = {"": False, ", gap": True}  # whether the gap is measured at each stage's end
 
 
 def layers_of(row: Numbers, source: str, units: dict[str, int]) -> dict[str, Numbers]:
@@ -103,26 +97,18 @@ def changes_by_stage(line: dict[str, Any], key: Key, over: str) -> list[float]:
     return [float(f"{found:.3g}") for found in largest]  # as published
 
 
-def wear_by_stage(line: dict[str, Any], *, gradients: bool, gap: bool) -> list[float]:
+def wear_by_stage(line: dict[str, Any], *, gap: bool) -> list[float]:
     """The largest wear in each stage that lasts as long as a Monitor asks for, with the latest gap's value or without.
 
     The gap is measured at the end of a stage, on the next stage's data.
     """
     units = {name: num_units for name, num_units in line["units"].items() if num_units >= alarms.FEWEST_UNITS}
-
-    def layers(row: Numbers) -> dict[str, Numbers]:
-        found = layers_of(row, "train", units)
-        return {
-            name: {key: x for key, x in numbers.items() if gradients or key != "dead_gradient"}
-            for name, numbers in found.items()
-        }
-
-    start, lost = layers(line["stages"][0]["training"][0]), 0.0
+    start, lost = layers_of(line["stages"][0]["training"][0], "train", units), 0.0
     lasting, found = [0.0] * alarms.LASTING, []
     for stage in line["stages"]:
         sums = []
         for row in stage["training"]:
-            lasting = [*lasting[1:], alarms.wear_of(layers(row), start)]
+            lasting = [*lasting[1:], alarms.wear_of(layers_of(row, "train", units), start)]
             sums.append(min(lasting) + lost)
         if gap:
             value = stage["gap"]["value"]
@@ -138,8 +124,7 @@ def score(line: dict[str, Any], by_stage: list[float]) -> float:
 
 
 def wears(lines: list[dict[str, Any]], kind: str) -> NDArray[np.float64]:
-    gradients, gap = KINDS[kind]
-    return np.array([score(line, wear_by_stage(line, gradients=gradients, gap=gap)) for line in lines])
+    return np.array([score(line, wear_by_stage(line, gap=KINDS[kind])) for line in lines])
 
 
 # Choosing.
@@ -229,7 +214,7 @@ def diagnoses(lines: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     groups = {regime: [line for line in lines if line["regime"] == regime] for regime in PLANTED}
     groups["nothing"] = [line for line in lines if line["regime"] in UNSPOILT and line["outcome"] == "healthy"]
-    for group, members in groups.items():
+    for group, members in {group: members for group, members in groups.items() if members}.items():
         planted, first = PLANTED.get(group), [next(iter(line["found"]), None) for line in members]
         found[group] = {
             "right": rate(np.array([name == planted for name in first], dtype=bool)),
@@ -250,11 +235,11 @@ def tables(result: dict[str, Any]) -> list[str]:
     heads = ("limit", "trainings", "healthy warned of", "ruined noticed", "worn warned of")
     levels = ["| level | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for level, found in result["levels"].items():
-        for part in ("report", "test"):
+        for part in result["counts"]:
             cells = [in_words(found[part][kind]) for kind in ("healthy", "ruined", "worn")]
             levels.append(f"| {level} | {found['limit']:.2f} | {part} | " + " | ".join(cells) + " |")
     trade = [
-        '| at most, of "choose" | healthy warned of | ruined noticed | with the gap: healthy | ruined |',
+        '| at most, of "reference" | healthy warned of | ruined noticed | with the gap: healthy | ruined |',
         "|---" * 5 + "|",
     ]
     for most in map(str, BUDGETS):
@@ -275,25 +260,30 @@ def in_words(found: dict[str, Any]) -> str:
     return f"{found['warned'] / found['of']:.0%} [{low:.0%}, {high:.0%}], {found['warned']} of {found['of']}"
 
 
+def part_of(line: dict[str, Any]) -> str:
+    return "test" if line.get("is_test") else "reference"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("trainings", type=Path)
-    parser.add_argument("test", type=Path)
+    parser.add_argument("trainings", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    lines = [{**x, "outcome": outcome(x)} for path in (options.trainings, options.test) for x in read_lines(path)]
-    counts = {part: dict(Counter(x["outcome"] for x in lines if x["half"] == part)) for part in SETS}
+    lines = [{**x, "outcome": outcome(x)} for path in options.trainings for x in read_lines(path)]
+    parts_of = dict.fromkeys(map(part_of, lines))
+    counts = {part: dict(Counter(x["outcome"] for x in lines if part_of(x) == part)) for part in parts_of}
     asked = [line for line in lines if line["outcome"] in ("healthy", "worn", "ruined")]
-    parts = {part: [line for line in asked if line["half"] == part] for part in SETS}
+    parts = {part: [line for line in asked if part_of(line) == part] for part in counts}
+    last = [*parts][-1]
     of_parts = {kind: {part: wears(members, kind) for part, members in parts.items()} for kind in KINDS}
-    is_healthy = np.array([line["outcome"] == "healthy" for line in parts["choose"]])
+    is_healthy = np.array([line["outcome"] == "healthy" for line in parts["reference"]])
 
     def judged(kind: str, most: float) -> dict[str, Any]:
-        limit = chosen_limit(of_parts[kind]["choose"][is_healthy], most)
+        limit = chosen_limit(of_parts[kind]["reference"][is_healthy], most)
         rates = {part: rates_of(members, of_parts[kind][part] >= limit) for part, members in parts.items()}
         return {"limit": limit, **rates}
 
-    plain = [line for line in parts["test"] if line["outcome"] != "worn"]
+    plain = [line for line in parts[last] if line["outcome"] != "worn"]
     of_test = {
         over: {
             key: np.array([score(line, changes_by_stage(line, one, over)) for line in plain])
@@ -307,9 +297,9 @@ def main() -> None:
         "counts": counts,
         "gap": rate(np.array([any(is_worn(stage["gap"]) for stage in line["stages"][:-1]) for line in lost])),
         "levels": {level + kind: judged(kind, most) for kind in KINDS for level, most in MOST_WARNED.items()},
-        "trade": {kind: {str(most): judged(kind, most)["test"] for most in BUDGETS} for kind in ("", ", gap")},
+        "trade": {kind: {str(most): judged(kind, most)[last] for most in BUDGETS} for kind in ("", ", gap")},
         "curves": {over: curves(plain, found | both) for over, found in of_test.items()},
-        "diagnoses": diagnoses([line for line in lines if line["half"] == "test"]),
+        "diagnoses": diagnoses([line for line in lines if "found" in line]),
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "rates.json").write_text(json.dumps(short(result)) + "\n")
@@ -320,11 +310,11 @@ def main() -> None:
 
 def compact(line: dict[str, Any]) -> dict[str, Any]:
     """A training with each stage's changes, wear and verdict in place of all readings."""
-    kept = {name: line[name] for name in ("network", "regime", "variant", "half", "seed", "outcome")}
+    kept = {name: line[name] for name in ("network", "regime", "variant", "seed", "outcome")} | {"set": part_of(line)}
     kept |= {"found": line["found"]} if "found" in line else {}
     gaps = [[stage["gap"][name] for name in ("verdict", "value", "level")] for stage in line["stages"]]
     changes = {over: [changes_by_stage(line, key, over) for key in KEYS.values()] for over in OVER_LAYERS}
-    wear = {f"wear{k}": wear_by_stage(line, gradients=seen, gap=gap) for k, (seen, gap) in KINDS.items()}
+    wear = {f"wear{kind}": wear_by_stage(line, gap=gap) for kind, gap in KINDS.items()}
     accuracy = [stage["accuracy"] for stage in line["stages"]]
     return short({**kept, "accuracy": accuracy, "gaps": gaps, **changes, **wear})
 

@@ -1,12 +1,12 @@
 """Alarms: what has changed for the worse since the first reading of a run, and what that means for learning.
 
 The wear of a hidden layer is the sum of what it lost, each from 0, as at the first reading, to 1: the share of its
-directions, the share of its units that got a gradient, and its weights' growth, of which a hundredfold is 1. A network
-is as worn as the mean of its hidden layers. That warns if it reaches a limit in each of the latest three readings. If
-the plasticity gap was measured, its latest value is added, of which 0.5, where plasticity counts as lost, is 1.
+directions, the share of its units that fired, and its weights' growth, of which a hundredfold is 1. A network is as
+worn as the mean of its hidden layers. That warns if it reaches a limit in each of the latest three readings. If the
+plasticity gap is measured, its latest value is added, of which 0.5, where plasticity counts as lost, is 1.
 
-The limits were chosen on one half of a set of small trainings; what they notice and where they are wrong was counted
-on others: docs/results/monitor_reference.md, which a test compares with this file.
+The limits were chosen on a set of small trainings; what they notice and where they are wrong was counted on others:
+docs/results/monitor_reference.md, which a test compares with this file.
 """
 
 import math
@@ -21,16 +21,10 @@ FEWEST = 0.5  # of the first reading's samples: fewer are not compared, because 
 FEWEST_UNITS = 8  # chance alone moves the shares of smaller layers
 DECADES, VALUE = 2.0, 0.5  # of weight growth, and of the gap, that count as much as all directions lost
 Layers = Mapping[str, Mapping[str, float]]  # the numbers of each hidden layer
-# Wear to watch, and from which on a loss is likely; by whether gradients are seen, and whether the gap is measured.
-LIMITS = {
-    (True, False): (0.63, 0.96),
-    (False, False): (0.78, 0.96),
-    (True, True): (1.03, 1.42),
-    (False, True): (1.09, 1.42),
-}
-# Of the healthy trainings warned of, and of the ruined ones warned of a stage before, in percent.
-RATES = {WATCH: (34, 75), LIKELY: (3, 45)}
-RATES_WITHOUT_GRADIENTS = {WATCH: (23, 80), LIKELY: (1, 29)}
+# Wear to watch, and from which on a loss is likely; and of the healthy trainings warned of, and of the ruined ones
+# warned of a stage before, in percent, with each. By whether the gap is measured.
+LIMITS = {False: (0.69, 0.93), True: (0.93, 1.35)}
+RATES = {False: {WATCH: (10, 71), LIKELY: (3, 58)}, True: {WATCH: (10, 93), LIKELY: (3, 75)}}
 NEXT = {WATCH: "Next: supple.diagnose", LIKELY: "Next: supple.plasticity_gap"}
 NAMES = {WATCH: "watch", LIKELY: "plasticity loss likely"}
 
@@ -53,12 +47,11 @@ def wear_of(now: Layers, start: Layers) -> float:
 
 def lost_by(now: Mapping[str, float], start: Mapping[str, float]) -> dict[str, float]:
     """Return how much of each number a layer has lost; all of it if it is no longer there."""
-    silent = "dead_gradient" if "dead_gradient" in start else "dormant"
     lost = {}
     if start.get("srank", 0.0) > 0.0:
         lost["srank"] = 1.0 - now.get("srank", 0.0) / start["srank"]
-    if start.get(silent, 1.0) < 1.0:
-        lost[silent] = (now.get(silent, 1.0) - start[silent]) / (1.0 - start[silent])
+    if start.get("dormant", 1.0) < 1.0:
+        lost["dormant"] = (now.get("dormant", 1.0) - start["dormant"]) / (1.0 - start["dormant"])
     if start.get("weight_norm", 0.0) > 0.0:
         growth = now.get("weight_norm", math.inf) / start["weight_norm"]
         lost["weight_norm"] = math.log10(growth) / DECADES if growth > 0.0 else 0.0
@@ -80,33 +73,29 @@ def changes_since(first: Reading, latest: Sequence[Reading], gap: float | None =
     """
     if len(latest) < LASTING:
         return []
-    is_blind = not has_gradients(latest[-1])
-    start, now = hidden(first, is_blind=is_blind), hidden(latest[-1], is_blind=is_blind)
-    wear = min(wear_of(hidden(reading, is_blind=is_blind), start) for reading in latest)
-    watch, likely = LIMITS[not is_blind, gap is not None]
-    wear += 0.0 if gap is None else lost_by_gap(gap)
-    level = LIKELY if wear >= likely else WATCH if wear >= watch else 0
-    if not level:
+    start, now = hidden(first), hidden(latest[-1])
+    wear = min(wear_of(hidden(reading), start) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
+    watch, likely = LIMITS[gap is not None]
+    if wear < watch:
         return []
     lost = {name: lost_by(now[name], begun) for name, begun in start.items() if name in now}
+    totals = {name: sum(parts.values()) for name, parts in lost.items()}
     found = []
-    for name in sorted(lost, key=lambda name: -sum(lost[name].values())):
-        worst = max(lost[name], key=lost[name].__getitem__)
-        words, consequence = in_words(worst, now[name][worst], start[name][worst])
-        found.append(Alarm(level=level, layer=name, change=words.format(step=first.step), consequence=consequence))
+    for name in sorted(totals, key=lambda name: -totals[name]):
+        if totals[name] >= wear_of(now, start):  # the others are less worn than the network
+            worst = max(lost[name], key=lost[name].__getitem__)
+            words, consequence = in_words(worst, now[name][worst], start[name][worst])
+            change = words.format(step=first.step)
+            level = LIKELY if wear >= likely else WATCH
+            found.append(Alarm(level=level, layer=name, change=change, consequence=consequence))
     return found
 
 
-def has_gradients(reading: Reading) -> bool:
-    return any(row.dead_gradient is not None for row in reading.layers)
-
-
-def basis(steps: str, *, with_gradients: bool) -> str:
+def basis(steps: str, *, with_gap: bool) -> str:
     """Return what the verdict compares, and how often such verdicts were right."""
-    rates = RATES if with_gradients else RATES_WITHOUT_GRADIENTS
     counted = "; ".join(
         f"'{NAMES[level]}' came in {h}% of healthy ones, and in time in {r}% of ruined"
-        for level, (h, r) in rates.items()
+        for level, (h, r) in RATES[with_gap].items()
     )
     where = "In the reference trainings (docs/results/monitor_reference.md) "
     return f"compared with step {steps}. {where}{counted}. supple.plasticity_gap measures what they only suggest"
@@ -131,10 +120,10 @@ def divergences(reading: Reading) -> list[Alarm]:
     return found
 
 
-def hidden(reading: Reading, *, is_blind: bool = False) -> Layers:
-    """Return the numbers of the layers that feed enough units; blind: without their gradients."""
+def hidden(reading: Reading) -> Layers:
+    """Return the numbers of the layers that feed enough units."""
     return {
-        row.name: {key: value for key, value in row.scalars().items() if not (is_blind and key == "dead_gradient")}
+        row.name: row.scalars()
         for row in reading.layers
         if row.units is not None and row.units.num_units >= FEWEST_UNITS
     }
@@ -145,8 +134,6 @@ def in_words(key: str, now: float, start: float) -> tuple[str, str]:
     shares = f"{now:.0%} of its {{what}}, {start:.0%} at step {{{{step}}}}"
     if key == "dormant":
         return shares.format(what="units never fire"), "units that never fire do not learn"
-    if key == "dead_gradient":
-        return shares.format(what="units get no gradient"), "such units do not learn"
     if key == "srank":
         text = f"its activations have {now:.0f} directions, {start:.0f} at step {{step}}"
         return text, "the layers behind it can tell fewer inputs apart"
