@@ -18,6 +18,7 @@ from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.rl.chain import Chain, Renamed
 from supple_lab.rl.control import MuJoCo, Play, Slide
+from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run import ppo
 from supple_lab.run.check import check_suitable
@@ -173,6 +174,8 @@ def test_what_cannot_be_run_is_refused():
         check_suitable(small_spec(UseAIDGauss()), device="cpu")
     with pytest.raises(Unsuitable, match="cnn reads images"):
         check_suitable(replace(small_spec(), model=CNN()), device="cpu")
+    with pytest.raises(Unsuitable, match="sac gives forces, and a game takes one of its actions"):
+        check_suitable(replace(small_spec(), problem=OffPolicy(task=CHAIN)), device="cpu")
     with pytest.raises(ValueError, match=r"positive factors, least <= most; got 1\.0, 3\.0 and 2\.0"):
         Slide(least=3.0)
 
@@ -180,6 +183,17 @@ def test_what_cannot_be_run_is_refused():
 def test_spec_round_trips():
     spec = small_spec(UseAID(), task=MuJoCo(title="Ant", least=0.02))
     assert RunSpec.from_json(spec.to_json()) == spec
+
+
+@needs_mujoco
+def test_warnings_are_heard_again_if_a_task_cannot_be_made(monkeypatch):
+    import mujoco
+
+    handlers = []
+    monkeypatch.setattr(mujoco, "set_mju_user_warning", handlers.append)
+    with pytest.raises(Exception, match="Unicycle"):
+        MuJoCo(title="Unicycle").start(0)
+    assert handlers[-1] is None
 
 
 @needs_mujoco

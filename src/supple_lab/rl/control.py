@@ -59,6 +59,10 @@ class Task(Checked, ABC):
     def at(self, stage: int, seed: int) -> Self:
         """The task as a run of that seed has it in a stage."""
 
+    @abstractmethod
+    def facts(self) -> dict[str, float]:
+        """What the record of a stage says of it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Slippery(Task):
@@ -74,6 +78,9 @@ class Slippery(Task):
                 f"{type(self).__name__}: friction, least and most are positive factors, least <= most; "
                 f"got {self.friction}, {self.least} and {self.most}."
             )
+
+    def facts(self) -> dict[str, float]:
+        return {"friction": self.friction}
 
     def at(self, stage: int, seed: int) -> Self:
         if stage == 0:
@@ -173,6 +180,9 @@ class Play(Task):
 
     def at(self, stage: int, seed: int) -> Self:
         return replace(self, game=self.game.at(stage, seed))
+
+    def facts(self) -> dict[str, float]:
+        return {}
 
 
 class PlayBody(Body):

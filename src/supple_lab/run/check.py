@@ -230,6 +230,8 @@ def check_controllable(spec: RunSpec, problem: PPO | OffPolicy) -> None:
     if spec.model.smallest_image > min(body.image_shape[1:]):
         raise Unsuitable(f"{spec.model.name} reads images, and a task of control shows numbers. Choose mlp.")
     blank_network(spec.model, spec.method, image_shape=body.image_shape, num_classes=body.num_actions)
+    if isinstance(problem, OffPolicy) and body.chooses:
+        raise Unsuitable(f"{problem.algorithm} gives forces, and a game takes one of its actions. Choose ppo or dqn.")
     can_be_held = isinstance(activation, AID | DropReLU | IntervalDropout | ReLUDropout)
     if isinstance(problem, PPO) and problem.masks == "held" and draws(activation) and not can_be_held:
         raise Unsuitable(

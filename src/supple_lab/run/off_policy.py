@@ -15,7 +15,7 @@ from supple.layers import give_widths_
 from supple.learner import Batch, Learner
 from supple.random import kept_default_generators
 from supple_lab.precision import Numerics
-from supple_lab.rl.control import Body, Motion, Slippery
+from supple_lab.rl.control import Body, Motion, Task
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.check import body_of
@@ -231,7 +231,7 @@ def step_(plasticity: Plasticity, loss: Tensor) -> None:
     plasticity.optimizer.step()
 
 
-def evaluate(agent: Agent, task: Slippery, *, seed: int, stage: int) -> dict[str, float]:
+def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean action; changes nothing that training depends on."""
     body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
     for _ in range(agent.problem.num_evaluated):
@@ -288,8 +288,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
             if cursor.segment % problem.segments_per_stage == 0:
                 with agent.actor.evaluation(), agent.critics.evaluation():
                     values = {**score, **evaluate(agent, task, seed=spec.seed, stage=cursor.stage)}
-                steps = {"num_steps": cursor.num_steps, "friction": task.friction}
-                journal.record_stage(stage=cursor.stage, **steps, **values)
+                journal.record_stage(stage=cursor.stage, num_steps=cursor.num_steps, **task.facts(), **values)
                 cursor.stage, cursor.scores = cursor.stage + 1, []
                 for name, plasticity in parts.items() if cursor.stage < problem.num_stages else ():
                     data = ReplayBatches(agent, name, cursor.stage)
@@ -303,7 +302,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
             plasticity.pause()  # its hooks make a cycle, which would keep the memory of model and optimizer
 
 
-def play_segment(agent: Agent, task: Slippery, cursor: StepCursor, journal: Journal) -> float:
+def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal) -> float:
     """Steps by a new body, an update each; the mean loss of the critics."""
     problem, seed = agent.problem, agent.spec.seed
     body = task.start(stream_seed(seed, "body", cursor.segment))

@@ -16,7 +16,7 @@ from supple.layers import give_widths_
 from supple.learner import Batch, Learner
 from supple.random import held_masks, kept_default_generators
 from supple_lab.precision import Numerics
-from supple_lab.rl.control import Body, Motion, Slippery, Task
+from supple_lab.rl.control import Body, Motion, Task
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.check import body_of
@@ -355,9 +355,7 @@ def end_stage(agent: Agent, cursor: PPOCursor, task: Task, journal: Journal, dat
         values = evaluate(agent, task, seed=seed, stage=cursor.stage)
     if cursor.scores:
         values |= {"train_score": float(np.mean(cursor.scores)), "num_episodes": len(cursor.scores)}
-    if isinstance(task, Slippery):
-        values["friction"] = task.friction
-    journal.record_stage(stage=cursor.stage, num_steps=cursor.num_samples, **values)
+    journal.record_stage(stage=cursor.stage, num_steps=cursor.num_samples, **task.facts(), **values)
     cursor.stage, cursor.scores = cursor.stage + 1, []
     if cursor.stage < problem.num_stages:
         agent.plasticity.end_stage(data)
