@@ -9,7 +9,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, has_gradients, headline, is_comparable
+from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, headline, is_comparable
 from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.gap import PlasticityGap, plasticity_gap
@@ -119,8 +119,11 @@ class Monitor:
     @property
     def alarms(self) -> dict[str, list[Alarm]]:
         """What the latest readings show beside the first, by source, the worst first."""
+        value = self.gaps[max(self.gaps)].value if self.gaps else 0.0
+        gap = None if self.gap_every is None else value
         return {
-            source: divergences(reading) or changes_since(self.first.get(source, reading), self._latest.get(source, ()))
+            source: divergences(reading)
+            or changes_since(self.first.get(source, reading), self._latest.get(source, ()), gap=gap)
             for source, reading in self.readings.items()
         }
 
@@ -151,8 +154,7 @@ class Monitor:
         gaps = "\n".join("\n  ".join((f"gap at step {at}: {lines[-1]}", *lines[:-1])) for at, lines in found.items())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
         steps = ", ".join(dict.fromkeys(str(first.step) for first in self.first.values()))
-        with_gradients = any(map(has_gradients, readings))
-        told = wrapped(basis(steps, with_gradients=with_gradients), indent=0) if readings and steps else ""
+        told = wrapped(basis(steps, with_gap=self.gap_every is not None), indent=0) if readings and steps else ""
         return "\n\n".join(part for part in (*parts, gaps, notes, told) if part)
 
     def plot(self) -> Any:

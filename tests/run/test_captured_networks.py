@@ -12,7 +12,6 @@ import torch
 from small_runs import small_spec
 from small_training import needs_gpu, training_of, weights
 from supple import functional as SF
-from supple import kernels
 from supple.kernels.cuda_seed import CudaSeeds, Draw, Start
 from supple.methods import FullReset, ReDo, ShrinkPerturb, UseAID, UseDropout, Vanilla
 from supple.random import mask_stream
@@ -37,9 +36,7 @@ class SameMasks:
     def __init__(self, monkeypatch):
         self.num_layers = 0
         SF.aid(torch.ones(1, device="cuda"), 0.5)  # the choice of a kernel tries it out: not among the layers' draws
-        kernel = kernels.kernel_for(torch.device("cuda"))
-        monkeypatch.setattr(kernel, "launches", {})  # through the driver, they would read the generator by themselves
-        monkeypatch.setattr(kernel, "_note_launch", lambda *_: None)
+        monkeypatch.setattr("supple.kernels.triton.is_eager_on", lambda index: False)  # direct launches ask for none
         monkeypatch.setattr(CudaSeeds, "start", lambda seeds, generator: self.start(seeds, generator))
         monkeypatch.setattr(CudaSeeds, "_draw", lambda seeds, generator: Draw(seeds.slots[:1].fill_(SEED), generator))
 
