@@ -27,22 +27,23 @@ def interval_dropout(
     if not becomes_graph(x):
         if inplace:
             require_not_leaf(x)
-        source = source_of_masks(generator)
-        if source is None and is_recorded():
-            y = torch.ops.supple.drop(x, intervals.edges, intervals.drop, intervals.scale)
-            return x.copy_(y) if inplace else y
+        source, kernel = source_of_masks(generator), kernels.kernel_for(x.device)
+        if is_recorded():
+            if source is None:
+                y = torch.ops.supple.differentiable_drop(x, intervals.edges, intervals.drop, intervals.scale)
+                return x.copy_(y) if inplace else y
+            kernel = kernels.REFERENCE  # in torch's operations, which can be seen and made fake
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
-        kernel = kernels.kernel_for(x.device)
         y = None
         if kernel.node is not None and type(x) in PLAIN and not isinstance(source, HeldMasks):
             y = kernel.drop_in_node(x, intervals, source, inplace)
         return apply_plainly(x, intervals, source, inplace, kernel) if y is None else y
-    if random.NUM_HELD:
+    if random.HELD:
         raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
-    y = torch.ops.supple.drop(x, intervals.edges, intervals.drop, intervals.scale)
+    y = torch.ops.supple.differentiable_drop(x, intervals.edges, intervals.drop, intervals.scale)
     return x.copy_(y) if inplace else y
 
 
@@ -149,42 +150,45 @@ class EagerIntervalDropout(torch.autograd.Function):
                 f"interval dropout draws one mask per sample; vmap was called with randomness={info.randomness!r}. "
                 'Call vmap(..., randomness="different").'
             )
-        return EagerIntervalDropout.apply(
-            _batch_first(x, in_dims[0], info.batch_size), intervals, generator, inplace
-        ), 0
+        batch_first = x.movedim(in_dims[0] or 0, 0)  # x is the one tensor, so it is what has a batch
+        return EagerIntervalDropout.apply(batch_first, intervals, generator, inplace), 0
 
 
-def _batch_first(t: Tensor, batch_dim: int | None, batch_size: int) -> Tensor:
-    return t.expand(batch_size, *t.shape) if batch_dim is None else t.movedim(batch_dim, 0)
-
-
-# Compiled code sees the forward as one opaque op, and the backward as operations that it fuses with their neighbours.
-# The tag tells the compiler that equal inputs need not give equal outputs, so that it neither merges two calls nor
-# recomputes one.
+# Compiled code calls the forward as one opaque op, and fuses the backward with its neighbours. Tracing goes through an
+# op with the gradient, and leaves one without in the graph: else torch's dispatcher asks Python for the gradient at
+# every call, a third of what the op costs in a small network. The tag tells the compiler that equal inputs need not
+# give equal outputs, so that it neither merges two calls nor recomputes one.
 LIBRARY = torch.library.Library("supple", "DEF")
-TAGS = (torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag)
-LIBRARY.define("drop(Tensor x, float[] edges, float[] drop, float scale) -> Tensor", tags=TAGS)
 
 
-@torch.library.impl(LIBRARY, "drop", "CompositeExplicitAutograd")
 def registered_drop(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
     intervals = Intervals(tuple(edges), tuple(drop), scale)
     return kernels.kernel_for(x.device).drop(x, intervals, generator=None, out=None)
 
 
-@torch.library.register_fake("supple::drop", lib=LIBRARY)
-def _(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+def fake_drop(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
     return torch.empty_like(x)
 
 
-def _keep_output(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(output)
-    _, edges, drop, scale = inputs
-    ctx.slopes = (scale, Intervals(tuple(edges), tuple(drop), scale).slope_at_zero(output.dtype))
+class DifferentiableDrop(torch.autograd.Function):
+    """The op with the gradient, by the one without."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+        with torch._C._AutoDispatchBelowAutograd():
+            y: Tensor = torch.ops.supple.drop(x, edges, drop, scale)
+        ctx.save_for_backward(y)
+        ctx.slopes = (scale, Intervals(tuple(edges), tuple(drop), scale).slope_at_zero(y.dtype))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        return differentiable_gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
 
-def _drop_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-    return differentiable_gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
-
-
-torch.library.register_autograd("supple::drop", _drop_backward, setup_context=_keep_output, lib=LIBRARY)
+for op in ("drop", "differentiable_drop"):
+    tags = (torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag)
+    LIBRARY.define(f"{op}(Tensor x, float[] edges, float[] drop, float scale) -> Tensor", tags=tags)
+    LIBRARY.impl(op, registered_drop, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"supple::{op}", fake_drop, lib=LIBRARY)
+LIBRARY.impl("differentiable_drop", DifferentiableDrop.apply, "Autograd")
