@@ -39,6 +39,10 @@ class Alarm:
     consequence: str
 
 
+def wear_since(first: Reading, reading: Reading) -> float:
+    return wear_of(hidden(reading), hidden(first))
+
+
 def wear_of(now: Layers, start: Layers) -> float:
     """Return the mean of the hidden layers' wear."""
     wears = [sum(lost_by(now.get(name, {}), begun).values()) for name, begun in start.items()]
@@ -48,10 +52,10 @@ def wear_of(now: Layers, start: Layers) -> float:
 def lost_by(now: Mapping[str, float], start: Mapping[str, float]) -> dict[str, float]:
     """Return how much of each number a layer has lost; all of it if it is no longer there."""
     lost = {}
+    if start.get("dormant", 1.0) < 1.0:  # first, because dead units are the cause if directions are lost as well
+        lost["dormant"] = (now.get("dormant", 1.0) - start["dormant"]) / (1.0 - start["dormant"])
     if start.get("srank", 0.0) > 0.0:
         lost["srank"] = 1.0 - now.get("srank", 0.0) / start["srank"]
-    if start.get("dormant", 1.0) < 1.0:
-        lost["dormant"] = (now.get("dormant", 1.0) - start["dormant"]) / (1.0 - start["dormant"])
     if start.get("weight_norm", 0.0) > 0.0:
         growth = now.get("weight_norm", math.inf) / start["weight_norm"]
         lost["weight_norm"] = math.log10(growth) / DECADES if growth > 0.0 else 0.0
@@ -74,7 +78,7 @@ def changes_since(first: Reading, latest: Sequence[Reading], gap: float | None =
     if len(latest) < LASTING:
         return []
     start, now = hidden(first), hidden(latest[-1])
-    wear = min(wear_of(hidden(reading), start) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
+    wear = min(wear_since(first, reading) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
     watch, likely = LIMITS[gap is not None]
     if wear < watch:
         return []

@@ -9,7 +9,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, headline, is_comparable
+from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, headline, is_comparable, wear_since
 from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.gap import PlasticityGap, plasticity_gap
@@ -219,6 +219,8 @@ class Monitor:
         row: Row = {"step": self.num_steps}
         for reading in readings:
             row |= reading.scalars()
+            if reading.num_samples and (first := self.first.get(reading.source)) is not None:
+                row[f"{reading.source}/wear"] = wear_since(first, reading)
         self.rows.append(row)
         self._write(row)
 
