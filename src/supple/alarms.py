@@ -43,6 +43,11 @@ def wear_since(first: Reading, reading: Reading) -> float:
     return wear_of(hidden(reading), hidden(first))
 
 
+def lasting_wear(first: Reading, latest: Sequence[Reading], gap: float | None) -> float:
+    """Return the least wear of the latest readings, with what the gap's latest value adds, if it is measured."""
+    return min(wear_since(first, reading) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
+
+
 def wear_of(now: Layers, start: Layers) -> float:
     """Return the mean of the hidden layers' wear."""
     wears = [sum(lost_by(now.get(name, {}), begun).values()) for name, begun in start.items()]
@@ -71,14 +76,11 @@ def share(value: float) -> float:
 
 
 def changes_since(first: Reading, latest: Sequence[Reading], gap: float | None = None) -> list[Alarm]:
-    """Return what is wrong in the latest readings beside the first one, layer by layer, the worst first.
-
-    gap: the latest value of the plasticity gap, if it was measured.
-    """
+    """Return what is wrong in the latest readings beside the first one, layer by layer, the worst first."""
     if len(latest) < LASTING:
         return []
     start, now = hidden(first), hidden(latest[-1])
-    wear = min(wear_since(first, reading) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
+    wear = lasting_wear(first, latest, gap)
     watch, likely = LIMITS[gap is not None]
     if wear < watch:
         return []
@@ -145,13 +147,13 @@ def in_words(key: str, now: float, start: float) -> tuple[str, str]:
     return grown, "the larger they are, the less a step changes"
 
 
-def headline(alarms: Sequence[Alarm], first: Reading | None, *, num_compared: int) -> str:
+def headline(alarms: Sequence[Alarm], first: Reading | None, latest: Sequence[Reading], gap: float | None) -> str:
     """Return one line that a person can act on."""
     if alarms:
         worst = max(alarms, key=lambda alarm: alarm.level)
         start = f"watch layer {worst.layer}" if worst.level == WATCH else f"plasticity loss likely: layer {worst.layer}"
         return f"{start}: {worst.change}. {NEXT[worst.level]}"
-    if first is None or num_compared < LASTING:
+    if first is None or len(latest) < LASTING:
         return f"no verdict yet: it takes {LASTING} readings after the first"
-    start = f"healthy: no layer is far from where it was at step {first.step}"
-    return f"{start}; if it was bad then, supple.diagnose shows it"
+    wear = f"healthy: wear {lasting_wear(first, latest, gap):.2f} since step {first.step}"
+    return f"{wear}, watch from {LIMITS[gap is not None][0]:g} on; if it was bad then, supple.diagnose shows it"
