@@ -9,7 +9,7 @@ RATES = IMAGES.parent / "results" / "monitor_reference" / "rates.json"
 TITLES = {
     "dormant": "silent units",
     "saturated": "units of one sign",
-    "dead_gradient": "units without gradient",
+    "dead_gradient": "no gradient",
     "srank": "directions lost",
     "sign_entropy": "sign entropy lost",
     "weight_growth": "weights grown",
