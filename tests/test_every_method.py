@@ -187,7 +187,7 @@ def test_folder_holds_every_method_of_the_paper():
 
 @ALL
 def test_class_is_a_frozen_keyword_only_dataclass_of_the_package_whose_activations_can_be_watched(cls):
-    assert vars(supple.methods)[cls.__name__] is cls
+    assert getattr(supple.methods, cls.__name__) is cls
     assert cls.__dataclass_params__.frozen
     assert all(field.kw_only and field.default is not dataclasses.MISSING for field in dataclasses.fields(cls))
     assert cls() == cls()

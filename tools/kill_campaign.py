@@ -254,9 +254,8 @@ class Campaign:
             shutil.rmtree(folder)
         except AssertionError as error:
             said = case.log.read_text()[-1500:] if case.log.exists() else ""
-            self.failures.append(
-                f"seed {self.seed}, case {index}, {way.__name__}, {specs[0].method.name}: {error}\n{said}"
-            )
+            self.failures.append(f"seed {self.seed}, case {index}, {way.__name__}, {specs[0].method.name}: {error}")
+            print(f"{self.failures[-1]}\n{said}", flush=True)
         self.num_cases += 1
         self.kills[way.__name__] += case.num_kills
         self.methods[specs[0].method.name] += case.num_kills
@@ -285,7 +284,7 @@ class Campaign:
         by_way = ", ".join(f"{number} {way}" for way, number in sorted(self.kills.items()))
         return (
             f"seed {self.seed}: {self.kills.total()} kills in {self.num_cases} cases ({by_way}), "
-            f"{len(self.methods)} methods, {len(self.failures)} failures"
+            f"{len(+self.methods)} of {len(registry.known(Method))} methods, {len(self.failures)} failures"
         )
 
 
@@ -306,7 +305,8 @@ def main() -> int:
         for number in range(50, asked.kills + 50, 50) if asked.only is None else []:
             campaign.run(num_kills=min(number, asked.kills))
             print(campaign.summary(), flush=True)
-    print("\n".join([*campaign.failures, campaign.summary()]))
+    by_method = ", ".join(f"{number} {method}" for method, number in sorted(campaign.methods.items()))
+    print("\n".join([*campaign.failures, by_method, campaign.summary()]))
     return 1 if campaign.failures else 0
 
 

@@ -116,8 +116,9 @@ def test_each_distribution_installs_into_a_fresh_environment_and_runs_the_readme
 @pytest.mark.slow
 def test_tests_of_the_library_pass_against_the_installed_wheel(environment, tmp_path):
     copied = [f"tests/{name}" for name in (*LIBRARY_TESTS, *SHARED)]
-    (tmp_path / "tests").mkdir()
-    for name in (*copied, "examples"):
+    for folder in ("tests", "docs"):
+        (tmp_path / folder).mkdir()
+    for name in (*copied, "examples", "docs/methods.md"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  gpu: needs a CUDA device\n  slow: takes long\n")
     done = environment.run("python", "-m", "pytest", "-q", "-m", "not slow", "tests", cwd=tmp_path)

@@ -7,7 +7,7 @@ from samples import run
 
 from supple.methods import UseAID, Vanilla
 from supple_lab.results.results import Results
-from supple_lab.results.select import select, setting_in_words
+from supple_lab.results.select import distinctions, select, setting_in_words
 
 
 def runs(relu_prob, *series, first_seed=0, state="done"):
@@ -32,6 +32,17 @@ def test_the_rule_decides_which_configuration_is_best():
     chosen = select(results, "accuracy", rule="stage_mean")
     assert chosen.chosen.runs == tuple(EARLY)
     assert chosen.score == pytest.approx(0.7)
+
+
+def test_one_seed_each_is_enough_to_select():
+    assert select(Results((EARLY[0], LATE[0])), "accuracy").chosen.runs == (LATE[0],)
+
+
+def test_runs_are_set_apart_from_others_of_their_method_alone():
+    vanilla = run(Vanilla())
+    said = distinctions(Results((*EARLY, *LATE, vanilla)))
+    assert said[EARLY[1].spec.run_id] == "relu prob 0.8"
+    assert said[vanilla.spec.run_id] == ""
 
 
 def test_selection_tells_what_it_chose_from_how_many_on_which_seeds():

@@ -29,7 +29,7 @@ def interval_dropout(
             require_not_leaf(x)
         source = source_of_masks(generator)
         if source is None and is_recorded():
-            y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
+            y = torch.ops.supple.drop(x, intervals.edges, intervals.drop, intervals.scale)
             return x.copy_(y) if inplace else y
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
@@ -42,7 +42,7 @@ def interval_dropout(
         raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
-    y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
+    y = torch.ops.supple.drop(x, intervals.edges, intervals.drop, intervals.scale)
     return x.copy_(y) if inplace else y
 
 
@@ -69,35 +69,6 @@ def require_not_leaf(x: Tensor) -> None:
     owner = x if x._base is None else x._base
     if torch.is_grad_enabled() and owner.requires_grad and owner.is_leaf:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-
-
-class EagerGate(torch.autograd.Function):
-    """The backward of the operator, linear in the gradient, so that its own derivatives are the same gate again."""
-
-    @staticmethod
-    def forward(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-        return kernels.kernel_for(grad.device).gate(grad, y, scale, at_zero)
-
-    @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, float, float], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
-        ctx.save_for_forward(inputs[1])
-        ctx.slopes = inputs[2:]  # type: ignore[attr-defined]
-
-    @staticmethod
-    def jvp(ctx: Any, grad_tangent: Tensor, *_: None) -> Tensor:
-        return EagerGate.apply(grad_tangent, ctx.saved_tensors[0], *ctx.slopes)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return EagerGate.apply(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], grad: Tensor, y: Tensor, scale: float, at_zero: float
-    ) -> tuple[Tensor, int]:
-        grad, y = (_batch_first(t, dim, info.batch_size) for t, dim in zip((grad, y), in_dims, strict=False))
-        return EagerGate.apply(grad, y, scale, at_zero), 0
 
 
 class PlainIntervalDropout(torch.autograd.Function):
@@ -130,10 +101,13 @@ apply_plainly = super(torch.autograd.Function, PlainIntervalDropout).apply
 
 
 def differentiable_gate(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-    """The gradient of the operator, where somebody will differentiate, map or compile it."""
-    if torch.compiler.is_compiling():
-        return torch.ops.supple.gate(grad, y, scale, at_zero)
-    return EagerGate.apply(grad, y, scale, at_zero)
+    """The gradient of the operator in torch's operations, which can be differentiated, mapped, compiled and fused."""
+    if type(grad) in PLAIN and not torch.compiler.is_compiling():
+        gated = torch.ops.aten.hardshrink_backward(grad, y, 0.0)  # one pass; it does not know symbolic shapes
+    else:
+        gated = torch.where(y == 0, 0.0, grad)
+    gated = gated if scale == 1.0 else gated * scale
+    return gated if at_zero == 0.0 else torch.where((y == 0) & y.signbit(), grad * at_zero, gated)
 
 
 class EagerIntervalDropout(torch.autograd.Function):
@@ -154,12 +128,12 @@ class EagerIntervalDropout(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
-        gated = EagerGate.apply(tangent, ctx.saved_tensors[0], *ctx.slopes)
+        gated = differentiable_gate(tangent, ctx.saved_tensors[0], *ctx.slopes)
         return tangent.copy_(gated) if ctx.inplace else gated  # torch wants an in-place tangent for an in-place value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return EagerGate.apply(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
+        return differentiable_gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
     @staticmethod
     def vmap(
@@ -184,35 +158,23 @@ def _batch_first(t: Tensor, batch_dim: int | None, batch_size: int) -> Tensor:
     return t.expand(batch_size, *t.shape) if batch_dim is None else t.movedim(batch_dim, 0)
 
 
-# Compiled code sees two opaque ops. The tag tells the compiler that equal inputs need not give equal outputs, so that
-# it neither merges two calls nor recomputes one.
+# Compiled code sees the forward as one opaque op, and the backward as operations that it fuses with their neighbours.
+# The tag tells the compiler that equal inputs need not give equal outputs, so that it neither merges two calls nor
+# recomputes one.
 LIBRARY = torch.library.Library("supple", "DEF")
-LIBRARY.define(
-    "interval_dropout(Tensor x, float[] edges, float[] drop, float scale) -> Tensor",
-    tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
-)
-LIBRARY.define("gate(Tensor grad, Tensor y, float scale, float at_zero) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+TAGS = (torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag)
+LIBRARY.define("drop(Tensor x, float[] edges, float[] drop, float scale) -> Tensor", tags=TAGS)
 
 
-@torch.library.impl(LIBRARY, "interval_dropout", "CompositeExplicitAutograd")
-def registered_interval_dropout(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+@torch.library.impl(LIBRARY, "drop", "CompositeExplicitAutograd")
+def registered_drop(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
     intervals = Intervals(tuple(edges), tuple(drop), scale)
     return kernels.kernel_for(x.device).drop(x, intervals, generator=None, out=None)
 
 
-@torch.library.impl(LIBRARY, "gate", "CompositeExplicitAutograd")
-def registered_gate(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-    return kernels.kernel_for(grad.device).gate(grad, y, scale, at_zero)
-
-
-@torch.library.register_fake("supple::interval_dropout", lib=LIBRARY)
+@torch.library.register_fake("supple::drop", lib=LIBRARY)
 def _(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
     return torch.empty_like(x)
-
-
-@torch.library.register_fake("supple::gate", lib=LIBRARY)
-def _(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-    return torch.empty_like(grad)
 
 
 def _keep_output(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -221,20 +183,8 @@ def _keep_output(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.slopes = (scale, Intervals(tuple(edges), tuple(drop), scale).slope_at_zero(output.dtype))
 
 
-def _interval_dropout_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
+def _drop_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    return differentiable_gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
 
-def _keep_gate(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[1])
-    ctx.slopes = inputs[2:]
-
-
-def _gate_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
-
-
-torch.library.register_autograd(
-    "supple::interval_dropout", _interval_dropout_backward, setup_context=_keep_output, lib=LIBRARY
-)
-torch.library.register_autograd("supple::gate", _gate_backward, setup_context=_keep_gate, lib=LIBRARY)
+torch.library.register_autograd("supple::drop", _drop_backward, setup_context=_keep_output, lib=LIBRARY)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from supple_lab.errors import at_least
-from supple_lab.rl.control import Task
+from supple_lab.rl.control import Slippery
 from supple_lab.rl.dqn_problem import Mode
 from supple_lab.spec import Problem
 
@@ -20,7 +20,7 @@ class OffPolicy(Problem):
     """
 
     name = "off_policy"
-    task: Task
+    task: Slippery
     algorithm: Algorithm = "sac"
     num_stages: int = 5
     segments_per_stage: int = 4

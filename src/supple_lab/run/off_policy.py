@@ -15,7 +15,7 @@ from supple.layers import give_widths_
 from supple.learner import Batch, Learner
 from supple.random import kept_default_generators
 from supple_lab.precision import Numerics
-from supple_lab.rl.control import Body, Motion, Task
+from supple_lab.rl.control import Body, Motion, Slippery
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.check import body_of
@@ -55,7 +55,8 @@ class Memory:
     """Every step of the run, in the order in which it was taken."""
 
     def __init__(self, capacity: int, body: Body, device: torch.device) -> None:
-        widths = (body.num_observed, body.num_actions, 1, body.num_observed, 1)
+        (num_observed,) = body.shape
+        widths = (num_observed, body.num_actions, 1, num_observed, 1)
         self.columns = Steps(*(torch.zeros(capacity, width, device=device) for width in widths))
         self.number = 0
 
@@ -96,7 +97,8 @@ class Agent:
         self.spec, self.problem, self.largest = spec, problem, body.largest
         self.numerics = Numerics.choose(device, spec.precision)
         width = body.num_actions * (2 if problem.algorithm == "sac" else 1)
-        both = body.num_observed + body.num_actions
+        (num_observed,) = body.shape
+        both = num_observed + body.num_actions
 
         def network(num_inputs: int, num_outputs: int) -> nn.Module:
             shape = (1, 1, num_inputs)
@@ -106,8 +108,8 @@ class Agent:
 
         with kept_default_generators():
             torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
-            actor, critics = network(body.num_observed, width), Critics(network(both, 1), network(both, 1))
-        self.actor = self._attached(actor, body.num_observed, "method", loss=None)
+            actor, critics = network(num_observed, width), Critics(network(both, 1), network(both, 1))
+        self.actor = self._attached(actor, num_observed, "method", loss=None)
         self.critics = self._attached(critics, both, "method of critics", loss=F.mse_loss)
         self.targets = {"actor": copy.deepcopy(self.actor.learner.model)} if problem.algorithm == "td3" else {}
         self.targets["critics"] = copy.deepcopy(self.critics.learner.model)
@@ -229,7 +231,7 @@ def step_(plasticity: Plasticity, loss: Tensor) -> None:
     plasticity.optimizer.step()
 
 
-def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
+def evaluate(agent: Agent, task: Slippery, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean action; changes nothing that training depends on."""
     body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
     for _ in range(agent.problem.num_evaluated):
@@ -301,7 +303,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
             plasticity.pause()  # its hooks make a cycle, which would keep the memory of model and optimizer
 
 
-def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal) -> float:
+def play_segment(agent: Agent, task: Slippery, cursor: StepCursor, journal: Journal) -> float:
     """Steps by a new body, an update each; the mean loss of the critics."""
     problem, seed = agent.problem, agent.spec.seed
     body = task.start(stream_seed(seed, "body", cursor.segment))
