@@ -99,15 +99,15 @@ def test_gap_is_that_of_the_cpu(kind, breaks):
     fresh = lambda: without_dropout(make())  # noqa: E731
     model = without_dropout(network_of(kind))
     BREAKS[breaks](model)
-    options = {"fresh": fresh, "loss": loss, "steps": 60, "seeds": 3, "lr": 1e-2}
-    on_cpu = supple.plasticity_gap(model, data=batches(0, 200), **options)
-    on_gpu = supple.plasticity_gap(copy.deepcopy(model).to(DEVICE), data=batches(0, 200), **options)
+    options = {"fresh": fresh, "loss": loss, "steps": 36, "seeds": 3, "lr": 1e-2}
+    on_cpu = supple.plasticity_gap(model, data=batches(0, 100), **options)
+    on_gpu = supple.plasticity_gap(copy.deepcopy(model).to(DEVICE), data=batches(0, 100), **options)
     assert on_gpu.verdict == on_cpu.verdict == ("plastic" if breaks == "healthy" else "plasticity lost")
     for who in ("model", "fresh"):
         torch.testing.assert_close(on_gpu.curves[who], on_cpu.curves[who], rtol=0.02, atol=0.0)
     there = supple.plasticity_gap(
         copy.deepcopy(model).to(DEVICE),
-        data=[moved(batch) for batch in batches(0, 200)],
+        data=[moved(batch) for batch in batches(0, 100)],
         **options | {"fresh": lambda: fresh().to(DEVICE)},
     )
     assert there.verdict == on_gpu.verdict

@@ -39,6 +39,15 @@ class Alarm:
     consequence: str
 
 
+def wear_since(first: Reading, reading: Reading) -> float:
+    return wear_of(hidden(reading), hidden(first))
+
+
+def lasting_wear(first: Reading, latest: Sequence[Reading], gap: float | None) -> float:
+    """Return the least wear of the latest readings, with what the gap's latest value adds, if it is measured."""
+    return min(wear_since(first, reading) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
+
+
 def wear_of(now: Layers, start: Layers) -> float:
     """Return the mean of the hidden layers' wear."""
     wears = [sum(lost_by(now.get(name, {}), begun).values()) for name, begun in start.items()]
@@ -48,10 +57,10 @@ def wear_of(now: Layers, start: Layers) -> float:
 def lost_by(now: Mapping[str, float], start: Mapping[str, float]) -> dict[str, float]:
     """Return how much of each number a layer has lost; all of it if it is no longer there."""
     lost = {}
+    if start.get("dormant", 1.0) < 1.0:  # first, because dead units are the cause if directions are lost as well
+        lost["dormant"] = (now.get("dormant", 1.0) - start["dormant"]) / (1.0 - start["dormant"])
     if start.get("srank", 0.0) > 0.0:
         lost["srank"] = 1.0 - now.get("srank", 0.0) / start["srank"]
-    if start.get("dormant", 1.0) < 1.0:
-        lost["dormant"] = (now.get("dormant", 1.0) - start["dormant"]) / (1.0 - start["dormant"])
     if start.get("weight_norm", 0.0) > 0.0:
         growth = now.get("weight_norm", math.inf) / start["weight_norm"]
         lost["weight_norm"] = math.log10(growth) / DECADES if growth > 0.0 else 0.0
@@ -67,14 +76,11 @@ def share(value: float) -> float:
 
 
 def changes_since(first: Reading, latest: Sequence[Reading], gap: float | None = None) -> list[Alarm]:
-    """Return what is wrong in the latest readings beside the first one, layer by layer, the worst first.
-
-    gap: the latest value of the plasticity gap, if it was measured.
-    """
+    """Return what is wrong in the latest readings beside the first one, layer by layer, the worst first."""
     if len(latest) < LASTING:
         return []
     start, now = hidden(first), hidden(latest[-1])
-    wear = min(wear_of(hidden(reading), start) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
+    wear = lasting_wear(first, latest, gap)
     watch, likely = LIMITS[gap is not None]
     if wear < watch:
         return []
@@ -141,13 +147,13 @@ def in_words(key: str, now: float, start: float) -> tuple[str, str]:
     return grown, "the larger they are, the less a step changes"
 
 
-def headline(alarms: Sequence[Alarm], first: Reading | None, *, num_compared: int) -> str:
+def headline(alarms: Sequence[Alarm], first: Reading | None, latest: Sequence[Reading], gap: float | None) -> str:
     """Return one line that a person can act on."""
     if alarms:
         worst = max(alarms, key=lambda alarm: alarm.level)
         start = f"watch layer {worst.layer}" if worst.level == WATCH else f"plasticity loss likely: layer {worst.layer}"
         return f"{start}: {worst.change}. {NEXT[worst.level]}"
-    if first is None or num_compared < LASTING:
+    if first is None or len(latest) < LASTING:
         return f"no verdict yet: it takes {LASTING} readings after the first"
-    start = f"healthy: no layer is far from where it was at step {first.step}"
-    return f"{start}; if it was bad then, supple.diagnose shows it"
+    wear = f"healthy: wear {lasting_wear(first, latest, gap):.2f} since step {first.step}"
+    return f"{wear}, watch from {LIMITS[gap is not None][0]:g} on; if it was bad then, supple.diagnose shows it"
