@@ -30,6 +30,7 @@ GRIDS: Mapping[str, tuple[Axes, ...]] = {
             "weight_decay": (0.0, 1e-4, 1e-3, 1e-2, 1e-1),
         },
     ),
+    # Both act between the stages of a study, where their authors act every 1,000 steps.
     "regrama": ({"threshold": (0.0, 0.005, 0.01, 0.025, 0.1)},),
     "cpr": ({"rate": (0.005, 0.015, 0.05), "sharpness": (4.0, 16.0)},),
     "l2_er": ({"strength": (1e-3, 1e-4, 1e-5), "rank_rate": (1e-2, 1e-3, 1e-4)},),
