@@ -259,3 +259,31 @@ def test_function_held_by_a_part_is_named_by_its_path():
 def test_code_of_a_parametrised_module_is_read():
     network = parametrize.register_parametrization(HeldFunction(), "weight", nn.Identity())
     assert "relu in HeldFunction.forward" in str(conversion_report(convert(network, AID(0.9))))
+
+
+def test_activation_made_and_called_at_once_overwrites_as_it_did():
+    network = convert(network_of("h = x.clone()\nnn.ReLU(inplace=True)(h)\nreturn h")(), AID(1.0))
+    x = torch.tensor([-1.0, 2.0])
+    assert network(x).tolist() == [0.0, 2.0]
+
+
+def test_report_says_which_curve_takes_the_place_of_a_smooth_one():
+    report = conversion_report(convert(nn.Sequential(nn.GELU()), AID(0.75), replace=(nn.GELU,)))
+    assert "a leaky ReLU of slope 0.75 above zero, 0.25 below" in str(report)
+
+
+class CallsAct(nn.Module):
+    def forward(self, x):
+        return self.act(x)
+
+    def act(self, x):
+        return x
+
+
+class Overriding(CallsAct):
+    def act(self, x):
+        return F.relu(x)
+
+
+def test_method_of_the_class_itself_is_read_not_the_one_it_overrides():
+    assert "relu in Overriding.act" in str(conversion_report(convert(Overriding(), AID(0.9))))
