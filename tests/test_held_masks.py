@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 import supple.functional as SF
 from supple import AID, DropReLU, IntervalDropout, ReLUDropout, held_masks
 from supple.layers import AIDGauss, RReLU
-from supple.random import HeldMasks
+from supple.random import HELD, HeldMasks
 
 LAYERS = [AID(0.7), IntervalDropout((-0.5, 0.5), (0.2, 0.5, 0.8)), DropReLU(0.6), ReLUDropout(0.3)]
 
@@ -87,6 +87,22 @@ def test_default_generator_is_not_moved_and_another_thread_draws_its_own():
         thread.join()
     torch.manual_seed(0)
     assert torch.equal(SF.aid(x, 0.5), seen[0])
+
+
+def test_threads_that_open_and_close_at_once_leave_none_held():
+    """A sum that two threads add to at once may lose one where Python has no global lock."""
+
+    def open_and_close():
+        for _ in range(300):
+            with held_masks(torch.arange(1)):
+                assert HELD
+
+    threads = [threading.Thread(target=open_and_close) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not HELD
 
 
 @pytest.mark.parametrize("samples", [[0, 1], torch.zeros(2), torch.zeros(2, 1, dtype=torch.long)])

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from networks import MLP, Encoder, FunctionalNet, ResNet
 from supple import AID, Monitor, ReLUDropout, convert
-from supple.alarms import LASTING
+from supple.alarms import LASTING, LIKELY, RATES, WATCH, changes_since
 from supple.metrics.observe import observe
 from supple.metrics.units import SaturatedShare
 from supple.units import UnitGraph, trace_units
@@ -200,28 +200,34 @@ def biases(*values):
     return lambda network: network[0].bias.copy_(torch.tensor(values))
 
 
-CHANGES = {
-    "dead": (
-        biases(*[DEAD] * 8, *[ALIVE] * 8),
-        "watch layer 0: 50% of its units get no gradient, 0% at step 1. Next: supple.diagnose",
-        ["warning: layer 0, on this batch: 50% of its units get no gradient, 0% at step 1; such units do not learn"],
+CHANGES = {  # biases that kill count as weights that grew, too: by half of what units lose here
+    "a quarter dead": (
+        biases(*[DEAD] * 4, *[ALIVE] * 12),
+        "watch layer 0: 25% of its units never fire, 0% at step 1. Next: supple.diagnose",
+        ["warning: layer 0, on this batch: 25% of its units never fire, 0% at step 1; units that "],
         ["directions"],
     ),
     "all dead": (
         biases(*[DEAD] * 16),
         "plasticity loss likely: layer 0: 100% of its units never fire, 0% at step 1. Next: supple.plasticity_gap",
-        ["its activations have 0 directions, ", "the layers behind it can tell fewer inputs apart"],
+        [],
+        [],
+    ),
+    "of one direction": (
+        lambda network: network[0].weight.copy_(network[0].weight[:1].expand(16, -1)),
+        "watch layer 0: its activations have 2 directions, 16 at step 1. Next: supple.diagnose",
+        ["the layers behind it can tell fewer inputs apart"],
         [],
     ),
     "grown": (
-        lambda network: network[0].weight.mul_(10.0),
-        "watch layer 0: its weights are 10.0 times as large as at step 1. Next: supple.diagnose",
+        lambda network: network[0].weight.mul_(30.0),
+        "watch layer 0: its weights are 29.9 times as large as at step 1. Next: supple.diagnose",
         ["the less a step changes"],
         [],
     ),
-    "a quarter dead": (
-        biases(*[DEAD] * 4, *[ALIVE] * 12),
-        "healthy: no layer is far from where it was at step 1; if it was bad then, supple.diagnose shows it",
+    "an eighth dead": (
+        biases(*[DEAD] * 2, *[ALIVE] * 14),
+        "healthy: wear 0.",
         ["compared with step 1. In the reference trainings (docs/results/monitor_reference.md) 'watch' came in "],
         ["warning"],
     ),
@@ -557,15 +563,36 @@ def test_model_compiled_under_the_monitors_eyes_compiles_whole_and_is_noticed():
     assert monitor.verdict() == "no verdict: no forward was seen to judge by; report() says why"
 
 
-def test_report_cites_the_rates_of_readings_without_gradients():
-    network, inputs = MLP(), torch.randn(8, 6)
-    monitor = Monitor(network, every=1)
+@pytest.mark.parametrize("with_gap", [False, True])
+def test_report_cites_the_rates_that_its_limits_have(with_gap):
+    question = {"gap_every": 9, "fresh": make_layer, "data": [(NORMAL, torch.zeros(256))]} if with_gap else {}
+    monitor = Monitor(MLP(), every=1, **question)
     assert "healthy ones" not in monitor.report()
-    network(inputs).sum()
-    monitor.step()
-    assert "'watch' came in 23% of healthy ones" in " ".join(monitor.report().split())
-    train(network, monitor, inputs)
-    assert "'watch' came in 34% of healthy ones" in " ".join(monitor.report().split())
+    train(monitor.model, monitor, torch.randn(8, 6))
+    assert f"'watch' came in {RATES[with_gap][WATCH][0]}% of healthy ones" in " ".join(monitor.report().split())
+
+
+@pytest.mark.parametrize(("value", "level"), [(0.1, 0), (0.3, WATCH), (0.6, LIKELY), (math.nan, 0)])
+def test_gap_adds_to_the_wear(value, level):
+    monitor = planted(one_layer([ALIVE] * 16), lambda network: network[0].weight.mul_(10.0))  # half a hundredfold
+    alarms = changes_since(monitor.first["train"], monitor._latest["train"], gap=value)
+    assert [alarm.level for alarm in alarms] == [level] * bool(level)
+
+
+def test_wear_is_the_mean_of_layers_and_is_written():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4), nn.Tanh())
+    for layer in network[::2]:
+        nn.init.zeros_(layer.bias)
+
+    def grow(network):
+        network[2].weight.mul_(10.0)
+        network[4].weight.mul_(100.0)  # too few units to count
+
+    rows = planted(network, grow, metrics=[]).rows
+    assert rows[0]["train/wear"] == 0.0
+    assert rows[1]["train/2/srank"] >= rows[0]["train/2/srank"]
+    assert rows[1]["train/wear"] == pytest.approx(0.25, abs=0.01)
 
 
 def test_readings_are_compared_with_the_first_that_saw_a_forward():
@@ -576,7 +603,7 @@ def test_readings_are_compared_with_the_first_that_saw_a_forward():
     train(network.train(), monitor, inputs, num_steps=3)
     assert monitor.verdict().startswith("no verdict yet")
     train(network, monitor, inputs, num_steps=1)
-    assert "at step 6" in monitor.verdict()
+    assert "since step 6" in monitor.verdict()
 
 
 def test_compiled_part_is_named_and_the_rest_is_read():

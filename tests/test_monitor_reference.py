@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from supple import alarms
+from supple.diagnosis import ORDER
 
 sys.path.append(str(Path(__file__).parent.parent / "tools"))
 reference, rules, trainings = map(importlib.import_module, ("monitor_reference", "monitor_rules", "monitor_trainings"))
@@ -46,29 +47,32 @@ def test_warning_counts_in_a_stage_before_the_ruin_only():
     assert rules.score(line_of(P, P, P), changes) == 0.9
 
 
-def test_halves_share_no_configuration_and_hold_every_network_and_regime():
-    for half in ("choose", "report"):
-        chosen = [c for c in reference.configurations() if c.half == half]
-        assert {c.network for c in chosen} == set(reference.NETWORKS)
-        assert {c.regime for c in chosen} == set(reference.REGIMES)
+def test_no_setting_of_the_test_is_in_the_reference_set():
+    assert reference.REGIMES.keys() == reference.TESTED.keys()
+    known = {setting for settings in reference.REGIMES.values() for setting in settings}
+    new = [setting for settings in reference.TESTED.values() for setting in settings]
+    assert len(known & set(new)) == 0
+    assert len(reference.configurations(is_test=True)) == len(reference.NETWORKS) * len(new) - 2 * 4  # no dead ViTs
 
 
+@pytest.mark.parametrize("is_test", [False, True])
 @pytest.mark.parametrize("network", reference.NETWORKS)
 @pytest.mark.parametrize("regime", ["dead", "remedy"])
-def test_training_writes_a_line_that_json_holds(network, regime, monkeypatch):
+def test_training_writes_a_line_that_json_holds(network, regime, is_test, monkeypatch):
     monkeypatch.setattr(reference, "STAGE_STEPS", 6)
     monkeypatch.setattr(reference, "GAP", {"steps": 12, "seeds": 2})
-    configuration = reference.Configuration(network=network, regime=regime, variant=2)
+    configuration = reference.Configuration(network=network, regime=regime, variant=2, is_test=is_test)
     line = reference.train(configuration, seed=0, num_stages=2)
     read = json.loads(json.dumps(reference.short(line), allow_nan=False))
     assert reference.key_of(read) == (configuration.name, 0)
     assert [[row["step"] for row in stage["training"]] for stage in read["stages"]] == [[1, 2, 4, 6], [8, 10, 12]]
     for stage, source in itertools.product(read["stages"], ("probe", "fresh")):
         assert 0.0 <= stage[source]["probe/dormant_ratio"] < 1.0
-    for key, design in itertools.product(rules.KEYS.values(), itertools.product(rules.OVER_LAYERS, rules.PERSISTENCE)):
-        changes = rules.changes_by_stage(read, key, design)
+    for key, over in itertools.product(rules.KEYS.values(), rules.OVER_LAYERS):
+        changes = rules.changes_by_stage(read, key, over)
         assert len(changes) == 2
         assert all(map(math.isfinite, changes))
+    assert set(read["found"]) <= set(ORDER)
 
 
 @pytest.mark.parametrize("network", ["mlp", "cnn", "dqn"])
@@ -104,61 +108,55 @@ def test_rules_on_rows_say_what_the_monitor_said(regime, monkeypatch):
     monkeypatch.setattr(reference, "GAP", {"steps": 12, "seeds": 2, "lr": 1e-6})
     monkeypatch.setattr(reference, "ruined_at", lambda line: None)
     line = reference.train(reference.Configuration(network="mlp", regime=regime, variant=1), seed=0)
-    names = {"dormant": "dormant", "dead_gradient": "dead_gradient", "srank": "srank", "weight_growth": "weight_norm"}
-    for level in (alarms.WATCH, alarms.LIKELY):
+    wear = rules.wear_by_stage(line, gap=False)
+    for level, limit in zip((alarms.WATCH, alarms.LIKELY), alarms.LIMITS[False], strict=True):
         said = [max((warning[1] for warning in stage["warnings"]), default=0) >= level for stage in line["stages"]]
-        found = [False] * len(line["stages"])
-        for key, name in names.items():
-            limit = min(alarms.LIMITS[name][level - 1 :])
-            limit = math.log10(limit) if name == "weight_norm" else limit
-            changes = rules.changes_by_stage(line, rules.KEYS[key], DESIGN)
-            found = [before or change >= limit for before, change in zip(found, changes, strict=True)]
-        assert said == found
+        assert said == [value >= limit for value in wear]
         assert any(said)
         assert not said[0]
 
 
+def test_gap_of_a_stage_counts_from_its_end_on():
+    line = {"stages": [{"training": [row(16.0)], "gap": {"value": 0.25}}], "units": {"0": 16}}
+    line["stages"] += [{"training": [row(8.0)] * 3, "gap": {"value": None}}]
+    assert rules.wear_by_stage(line, gap=False) == [0.0, 0.5]
+    assert rules.wear_by_stage(line, gap=True) == [0.5, 1.0]  # nothing to learn takes the value away again
+
+
+def row(srank):
+    return {"train/0/srank": srank, "train/0/dormant": 0.0, "train/0/weight_norm": 1.0, "train/srank": 1.0}
+
+
 PUBLISHED = Path(__file__).parent.parent / "docs" / "results" / "monitor_reference"
 RATES = json.loads((PUBLISHED / "rates.json").read_text())
-DESIGN = ("any layer", alarms.LASTING)
 
 
 def test_monitor_has_the_limits_that_were_chosen_and_cites_the_rates_that_were_counted():
-    assert RATES["design"] == {"over": DESIGN[0], "persistence": DESIGN[1]}
-    names = {"weight_growth": "weight_norm"}
-    for own, blind in ((alarms.LIMITS, ""), (alarms.WITHOUT_GRADIENTS, ", no gradients")):
-        for place, level in enumerate(("watch", "likely")):
-            found = {
-                names.get(key, key): x for key, x in RATES["levels"][level + blind]["limits"].items() if x is not None
-            }
-            found |= {"weight_norm": 10 ** found["weight_norm"]}
-            assert {key: limits[place] for key, limits in own.items() if limits[place] < math.inf} == pytest.approx(
-                found
-            )
-    for own, blind in ((alarms.RATES, ""), (alarms.RATES_WITHOUT_GRADIENTS, ", no gradients")):
-        for level, name in ((alarms.WATCH, "watch"), (alarms.LIKELY, "likely")):
-            report = RATES["levels"][name + blind]["report"]
-            shares = [100.0 * report[kind]["warned"] / report[kind]["of"] for kind in ("healthy", "ruined")]
-            assert own[level] == tuple(map(round, shares))
+    for kind, with_gap in rules.KINDS.items():
+        found = [RATES["levels"][level + kind] for level in ("watch", "likely")]
+        assert tuple(level["limit"] for level in found) == alarms.LIMITS[with_gap]
+        for level, counted in zip((alarms.WATCH, alarms.LIKELY), found, strict=True):
+            last = counted[[*RATES["counts"]][-1]]
+            shares = [100.0 * last[kind]["warned"] / last[kind]["of"] for kind in ("healthy", "ruined")]
+            assert alarms.RATES[with_gap][level] == tuple(map(round, shares))
 
 
 def test_published_rates_follow_from_the_published_trainings():
     lines = json.loads((PUBLISHED / "trainings.json").read_text())
-    for level, half, kind in itertools.product(RATES["levels"], ("choose", "report"), ("healthy", "ruined")):
-        limits = [math.inf if x is None else x for x in RATES["levels"][level]["limits"].values()]
-        chosen = [line for line in lines if (line["half"], line["outcome"]) == (half, kind)]
-        assert RATES["counts"][half][kind] == len(chosen)
+    for level, part, kind in itertools.product(RATES["levels"], RATES["counts"], ("healthy", "ruined")):
+        chosen = [line for line in lines if (line["set"], line["outcome"]) == (part, kind)]
+        assert RATES["counts"][part][kind] == len(chosen)
         num_warned = 0
         for line in chosen:
             end = next((n for n, gap in enumerate(line["gaps"]) if gap[0] == L), None)
-            by_key = line[f"{DESIGN[0]}, {DESIGN[1]}"]
-            largest = [max(math.inf if x is None else x for x in changes[:end]) for changes in by_key]
-            num_warned += any(map(float.__ge__, map(float, largest), limits))
-        assert RATES["levels"][level][half][kind]["warned"] == num_warned
+            largest = max(line[f"wear{level.removeprefix('watch').removeprefix('likely')}"][:end])
+            num_warned += largest >= RATES["levels"][level]["limit"]
+        assert RATES["levels"][level][part][kind]["warned"] == num_warned
 
 
 def test_page_has_the_published_tables():
-    assert rules.tables(RATES) in (PUBLISHED.parent / "monitor_reference.md").read_text()
+    page = (PUBLISHED.parent / "monitor_reference.md").read_text()
+    assert [table for table in rules.tables(RATES) if table not in page] == []
 
 
 def test_file_goes_on_behind_a_torn_line(tmp_path):
@@ -173,18 +171,26 @@ def test_bounds_of_clopper_and_pearson():
     assert rules.clopper_pearson(3, 60) == pytest.approx((0.0104, 0.1392), abs=1e-4)  # tables
 
 
-def test_limits_notice_what_healthy_trainings_do_not_show():
-    drawn = np.random.default_rng(1)
-    of_all = drawn.uniform(0.0, 0.15, (200, len(rules.KEYS)))
-    is_ruined = np.arange(200) >= 100
-    of_all[100:150, 0] = drawn.uniform(0.5, 0.9, 50)  # half of the ruined by one number, half by another
-    of_all[150:, 3] = drawn.uniform(0.5, 0.9, 50)
-    of_all[:20, 1] = of_all[100:110, 1] = 0.9  # healthy ones show this, too
-    limits, noticed = rules.chosen_limits(of_all, is_ruined, 0.03)
-    assert noticed == 1.0
-    assert (limits[[0, 3]] == 0.5).all()
-    assert limits[1] == math.inf
-    assert not (of_all[~is_ruined] >= limits).any()
+@pytest.mark.parametrize(("most", "limit"), [(0.0, 1.0), (0.1, 0.9), (0.19, 0.9), (0.2, 0.8)])
+def test_limit_warns_of_no_more_than_it_may(most, limit):
+    healthy = np.arange(0.091, 1.0, 0.1)  # 0.991, 0.891, ...
+    assert rules.chosen_limit(healthy, most) == pytest.approx(limit)
+    assert (healthy >= rules.chosen_limit(healthy, most)).mean() <= most
+
+
+def test_diagnosis_is_right_if_it_names_first_what_was_planted():
+    named = {
+        "dead": [["dead units", "rank collapse"], ["rank collapse", "dead units"], []],
+        "healthy": [[], ["saturation"]],
+    }
+    lines = [
+        {"regime": r, "outcome": "healthy", "found": found} for r, all_found in named.items() for found in all_found
+    ]
+    found = rules.diagnoses([*lines, {"regime": "decay", "outcome": "ruined", "found": []}])
+    assert [found["dead"][key]["warned"] for key in ("right", "among")] == [1, 2]
+    assert found["dead"]["first"] == {"dead units": 1, "rank collapse": 1, "nothing found": 1}
+    assert found["nothing"]["right"]["warned"] == 1
+    assert found["ruined"]["something"] == {"warned": 0, "of": 1, "interval": pytest.approx((0.0, 0.975))}
 
 
 def test_area_under_the_curve_is_the_share_of_pairs_in_order():

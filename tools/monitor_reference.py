@@ -1,21 +1,23 @@
 """Monitor reference: small trainings, healthy and ruined, with what a Monitor read and what became of them.
 
     python tools/monitor_reference.py OUT.jsonl --jobs 14 --minutes 8   # a line a training; goes on where it stopped
+    python tools/monitor_reference.py OUT.jsonl --test                  # the new variants that the rule is tested on
 
 A training is a configuration (network, regime, variant) with a seed: up to NUM_STAGES stages, each with new data. At
 the end of each stage it writes what the Monitor read in it and warned of, the same numbers in evaluation mode of the
 network and of a fresh one on the stage's data, and the verdict of `supple.plasticity_gap` on the next stage's data. A
-training ends with the stage at whose end plasticity is lost. What counts as what: docs/results/monitor_reference.md.
+training ends with the stage at whose end plasticity is lost; `supple.diagnose` is asked then, on the same data. What
+counts as what: docs/results/monitor_reference.md.
 """
 
 import argparse
-import hashlib
 import itertools
 import json
 import math
 import multiprocessing
 import os
 import time
+import traceback
 from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -34,6 +36,7 @@ from monitor_trainings import (
     make_remedy,
     stage_of,
 )
+from monitor_variants import TESTED
 from torch import nn
 
 import supple
@@ -49,6 +52,7 @@ LEFT_OUT = {("vit", "dead"), ("vit", "saturated")}
 WORN_VALUE, WORN_LEVEL = 0.25, 0.5  # beyond their intervals
 LOUD = 1000.0  # times the loss, in the first stage, that leaves an optimizer's moments stale
 DIGITS = 4  # of each number
+TEST_SEED = 101  # the first of the new variants: their data are new, too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,7 @@ class Configuration:
     network: str
     regime: str
     variant: int
+    is_test: bool = False  # one of the new variants
 
     @property
     def name(self) -> str:
@@ -63,18 +68,15 @@ class Configuration:
 
     @property
     def setting(self) -> Setting:
-        return REGIMES[self.regime][self.variant]
-
-    @property
-    def half(self) -> str:
-        return ("choose", "report")[hashlib.sha256(self.name.encode()).digest()[0] % 2]
+        return (TESTED if self.is_test else REGIMES)[self.regime][self.variant]
 
 
-def configurations() -> list[Configuration]:
+def configurations(*, is_test: bool = False) -> list[Configuration]:
     """All of them, so ordered that any first part is balanced over networks and regimes."""
+    regimes = TESTED if is_test else REGIMES
     return [
-        Configuration(network=network, regime=regime, variant=variant)
-        for variant, regime, network in itertools.product(range(3), REGIMES, NETWORKS)
+        Configuration(network=network, regime=regime, variant=variant, is_test=is_test)
+        for variant, regime, network in itertools.product(range(len(regimes["healthy"])), regimes, NETWORKS)
         if (network, regime) not in LEFT_OUT
     ]
 
@@ -93,7 +95,7 @@ def train(configuration: Configuration, seed: int, *, num_stages: int = NUM_STAG
     if (remedy := make_remedy(setting)) is not None:
         supple.attach(network, optimizer, remedy, example_input=stage_at(0).data[0][0], seed=seed)
     monitor = supple.Monitor(network, every=STAGE_STEPS // READINGS)
-    line: dict[str, Any] = {**asdict(configuration), "half": configuration.half, "seed": seed, "stages": []}
+    line: dict[str, Any] = {**asdict(configuration), "seed": seed, "stages": []}
     for number in range(num_stages):
         stage, after = stage_at(number), stage_at(number + 1)
         if setting.damage and number:
@@ -122,6 +124,16 @@ def train(configuration: Configuration, seed: int, *, num_stages: int = NUM_STAG
         if gap.verdict == "plasticity lost":
             break
     monitor.close()
+    inputs, *targets = (torch.cat(parts) for parts in zip(*after.data, strict=True))
+    line["found"] = list(
+        supple.diagnose(
+            network,
+            (inputs, tuple(targets)),
+            fresh=make,
+            loss=lambda output, targets: after.loss(output, *targets),
+            optimizer=optimizer,
+        ).evidence
+    )
     line["units"] = {row.name: row.units.num_units for row in monitor.readings["train"].layers if row.units is not None}
     return {**line, "outcome": outcome(line), "seconds": time.monotonic() - began, "supple": supple.__version__}
 
@@ -188,8 +200,13 @@ def key_of(line: dict[str, Any]) -> tuple[str, int]:
     return f"{line['network']} {line['regime']} {line['variant']}", line["seed"]
 
 
-def run(job: tuple[Configuration, int]) -> dict[str, Any]:
-    return train(*job)
+def run(job: tuple[Configuration, int]) -> dict[str, Any] | None:
+    """None of a training that failed, so that others go on."""
+    try:
+        return train(*job)
+    except Exception:
+        print(*job, traceback.format_exc(), flush=True)
+        return None
 
 
 def main() -> None:
@@ -198,16 +215,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seeds", type=int, default=3, help="of each configuration, from 1")
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which no training's end is awaited")
+    parser.add_argument("--test", action="store_true", help="the new variants; seeds from 101")
     parser.add_argument("--only", default="", help="configurations whose name holds this")
     options = parser.parse_args()
     done = set(map(key_of, read_lines(options.out)))
-    wanted = [c for c in configurations() if options.only in c.name]
-    jobs = [
-        (c, seed) for seed, c in itertools.product(range(1, options.seeds + 1), wanted) if (c.name, seed) not in done
-    ]
+    wanted = [c for c in configurations(is_test=options.test) if options.only in c.name]
+    first = TEST_SEED if options.test else 1
+    seeds = range(first, first + options.seeds)
+    jobs = [(c, seed) for seed, c in itertools.product(seeds, wanted) if (c.name, seed) not in done]
     began = time.monotonic()
     with options.out.open("a") as file, multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for number, line in enumerate(pool.imap_unordered(run, jobs), 1):
+            if line is None:
+                continue
             print(json.dumps(short(line), allow_nan=False), file=file, flush=True)
             spent = time.monotonic() - began
             text = (
@@ -219,9 +239,7 @@ def main() -> None:
             print(*text, sep="  ", flush=True)
             if spent > 60.0 * options.minutes:
                 break
-    lines = read_lines(options.out)
-    for half in ("choose", "report"):
-        print(half, dict(Counter(line["outcome"] for line in lines if line["half"] == half)))
+    print(dict(Counter(line["outcome"] for line in read_lines(options.out))))
 
 
 if __name__ == "__main__":

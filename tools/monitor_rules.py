@@ -1,6 +1,6 @@
-"""Monitor rules: choose the Monitor's limits on one half of the reference trainings, report on the other half.
+"""Monitor rules: choose the Monitor's limits on the reference trainings, count on the set "test".
 
-    python tools/monitor_rules.py TRAININGS.jsonl --out docs/results/monitor_reference
+    python tools/monitor_rules.py REFERENCE.jsonl TEST.jsonl --out docs/results/monitor_reference
 
 What is written there was fixed before the trainings were run: docs/results/monitor_reference.md.
 """
@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from monitor_reference import is_worn, key_of, outcome, read_lines, ruined_at, short
+from monitor_reference import TEST_SEED, is_worn, key_of, outcome, read_lines, ruined_at, short
+from monitor_variants import PLANTED, UNSPOILT
 from numpy.typing import NDArray
 from scipy.stats import beta
+
+from supple import alarms
 
 Numbers = dict[str, float]
 SHARES = np.round(np.arange(0.2, 1.0, 0.05), 2)
@@ -57,12 +60,9 @@ KEYS = {
     "gradient_decay": Key("gradient_norm", lambda now, start: grown(start, now), DECADES * 2.0),
 }
 OVER_LAYERS = {"any layer": max, "mean of layers": lambda values: sum(values) / len(values)}
-PERSISTENCE = (1, 2, 3)  # readings in a row
-MOST_WARNED = {"likely": 0.03, "watch": 0.1}  # of the healthy trainings of the half "choose"
-BUDGETS = (0.0, 0.03, 0.05, 0.1, 0.2, 0.4)  # for the picture
-OF_GRADIENTS = ("dead_gradient", "gradient_decay")  # which a probe, or a loop that zeroes them first, has not
-NUM_STARTS = 200  # of the search for limits
-Design = tuple[str, int]  # over layers, persistence
+MOST_WARNED = {"likely": 0.03, "watch": 0.1}  # of the healthy reference trainings
+BUDGETS = (0.0, 0.03, 0.05, 0.1, 0.2, 0.4)  # for the table
+KINDS = {"": False, ", gap": True}  # whether the gap is measured at each stage's end
 
 
 def layers_of(row: Numbers, source: str, units: dict[str, int]) -> dict[str, Numbers]:
@@ -86,18 +86,35 @@ def change(key: Key, now: dict[str, Numbers], start: dict[str, Numbers], over: s
     return OVER_LAYERS[over](found) if found else 0.0
 
 
-def changes_by_stage(line: dict[str, Any], key: Key, design: Design) -> list[float]:
-    """The largest change in each stage that lasts as many readings as the design asks for."""
-    over, persistence = design
+def changes_by_stage(line: dict[str, Any], key: Key, over: str) -> list[float]:
+    """The largest change in each stage."""
     units = line["units"]
     start = layers_of(line["stages"][0]["training"][0], "train", units)
-    lasting, found = [math.inf] * persistence, []
+    largest = (
+        max(change(key, layers_of(row, "train", units), start, over) for row in stage["training"])
+        for stage in line["stages"]
+    )
+    return [float(f"{found:.3g}") for found in largest]  # as published
+
+
+def wear_by_stage(line: dict[str, Any], *, gap: bool) -> list[float]:
+    """The largest wear in each stage that lasts as long as a Monitor asks for, with the latest gap's value or without.
+
+    The gap is measured at the end of a stage, on the next stage's data.
+    """
+    units = {name: num_units for name, num_units in line["units"].items() if num_units >= alarms.FEWEST_UNITS}
+    start, lost = layers_of(line["stages"][0]["training"][0], "train", units), 0.0
+    lasting, found = [0.0] * alarms.LASTING, []
     for stage in line["stages"]:
-        largest = -math.inf
+        sums = []
         for row in stage["training"]:
-            lasting = [*lasting[1:], change(key, layers_of(row, "train", units), start, over)]
-            largest = max(largest, min(lasting))
-        found.append(float(f"{largest:.3g}"))  # as published
+            lasting = [*lasting[1:], alarms.wear_of(layers_of(row, "train", units), start)]
+            sums.append(min(lasting) + lost)
+        if gap:
+            value = stage["gap"]["value"]
+            lost = alarms.lost_by_gap(math.nan if value is None else value)
+            sums.append(min(lasting) + lost)
+        found.append(float(f"{max(sums):.3g}"))  # as published
     return found
 
 
@@ -106,59 +123,17 @@ def score(line: dict[str, Any], by_stage: list[float]) -> float:
     return max(by_stage[: ruined_at(line)])
 
 
-def scores(lines: list[dict[str, Any]], design: Design) -> NDArray[np.float64]:
-    """Trainings x keys."""
-    rows = [[score(line, changes_by_stage(line, key, design)) for key in KEYS.values()] for line in lines]
-    return np.array(rows)
+def wears(lines: list[dict[str, Any]], kind: str) -> NDArray[np.float64]:
+    return np.array([score(line, wear_by_stage(line, gap=KINDS[kind])) for line in lines])
 
 
 # Choosing.
 
 
-def chosen_limits(
-    of_all: NDArray[np.float64], is_ruined: NDArray[np.bool_], most: float
-) -> tuple[NDArray[np.float64], float]:
-    """Return limits by key and the share of the ruined that they notice, at most so many of the healthy warned of.
-
-    From NUM_STARTS random orders of the keys, one key's limit after another is set to what notices most, then warns
-    least, then is highest, until nothing changes.
-    """
-    order_of = np.random.default_rng(0)
-    best: tuple[float, float, float] = (-1.0, 0.0, 0.0)
-    found = np.full(len(KEYS), math.inf)
-    for _ in range(NUM_STARTS):
-        limits, previous = np.full(len(KEYS), math.inf), None
-        while previous is None or not np.array_equal(limits, previous):
-            previous = limits.copy()
-            for number in order_of.permutation(len(KEYS)):
-                tried = [
-                    (quality(of_all, is_ruined, with_limit(limits, number, limit), most), limit)
-                    for limit in grid(number)
-                ]
-                limits[number] = max(tried)[1]
-        if (reached := quality(of_all, is_ruined, limits, most)) > best:
-            best, found = reached, limits
-    return found, best[0]
-
-
-def grid(number: int) -> Iterator[float]:
-    yield from (float(limit) for limit in [*KEYS.values()][number].limits)
-    yield math.inf
-
-
-def with_limit(limits: NDArray[np.float64], number: int, limit: float) -> NDArray[np.float64]:
-    other = limits.copy()
-    other[number] = limit
-    return other
-
-
-def quality(
-    of_all: NDArray[np.float64], is_ruined: NDArray[np.bool_], limits: NDArray[np.float64], most: float
-) -> tuple[float, float, float]:
-    """Share of the ruined noticed, negative if too many healthy are warned of; that share; how high limits are."""
-    warned = (of_all >= limits).any(1)
-    noticed, wrong = warned[is_ruined].mean(), warned[~is_ruined].mean()
-    return (noticed if wrong <= most else -wrong), -wrong, float(np.minimum(limits, 10.0).sum())
+def chosen_limit(healthy: NDArray[np.float64], most: float) -> float:
+    """The lowest limit, in hundredths, at which at most this share of the healthy trainings is warned of."""
+    highest = np.sort(healthy)[::-1][int(most * len(healthy) + 1e-9)]
+    return round(math.floor(100.0 * highest) / 100.0 + 0.01, 2)
 
 
 # Reporting.
@@ -194,13 +169,13 @@ def resampled(lines: list[dict[str, Any]], num_samples: int = 1000) -> Iterator[
         yield np.array(list(itertools.chain(*(members[i] for i in drawn.integers(len(members), size=len(members))))))
 
 
-def curves(lines: list[dict[str, Any]], of_all: NDArray[np.float64]) -> dict[str, Any]:
-    """The ROC curve of each key, with 95% bands and interval of the area by resampling configurations."""
+def curves(lines: list[dict[str, Any]], of_all: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """The ROC curve of each number, with 95% bands and interval of the area by resampling configurations."""
     is_ruined = np.array([line["outcome"] == "ruined" for line in lines])
     at, found = np.linspace(0.0, 1.0, 21), {}
     samples = list(resampled(lines))
-    for number, key in enumerate(KEYS):
-        values, areas, heights = of_all[:, number], [], []
+    for key, values in of_all.items():
+        areas, heights = [], []
         for rows in samples:
             chosen, ruined = values[rows], is_ruined[rows]
             if ruined.any() and not ruined.all():
@@ -225,7 +200,7 @@ def rates_of(lines: list[dict[str, Any]], warned: NDArray[np.bool_]) -> dict[str
     found: dict[str, Any] = {}
     for kind in ("healthy", "worn", "ruined"):
         is_kind = np.array([line["outcome"] == kind for line in lines])
-        first = is_kind & np.array([line["seed"] == 1 for line in lines])
+        first = is_kind & np.array([line["seed"] in (1, TEST_SEED) for line in lines])
         found[kind] = {**rate(warned[is_kind]), "first seed": rate(warned[first])}
         for part in ("network", "regime"):
             groups = sorted({line[part] for line in lines})
@@ -234,93 +209,114 @@ def rates_of(lines: list[dict[str, Any]], warned: NDArray[np.bool_]) -> dict[str
     return found
 
 
-def is_lost(line: dict[str, Any]) -> bool:
-    return line["outcome"] == "ruined"
+def diagnoses(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `supple.diagnose` named, by what was planted: how often it was right, and all that it named first."""
+    found: dict[str, Any] = {}
+    groups = {regime: [line for line in lines if line["regime"] == regime] for regime in PLANTED}
+    groups["nothing"] = [line for line in lines if line["regime"] in UNSPOILT and line["outcome"] == "healthy"]
+    for group, members in {group: members for group, members in groups.items() if members}.items():
+        planted, first = PLANTED.get(group), [next(iter(line["found"]), None) for line in members]
+        found[group] = {
+            "right": rate(np.array([name == planted for name in first], dtype=bool)),
+            "among": rate(np.array([planted in (line["found"] or [None]) for line in members], dtype=bool)),
+            "first": dict(Counter(name or "nothing found" for name in first)),
+        }
+    ruined = [line for line in lines if line["outcome"] in ("ruined", "too early")]
+    found["ruined"] = {"something": rate(np.array([bool(line["found"]) for line in ruined], dtype=bool))}
+    return found
 
 
-def tables(result: dict[str, Any]) -> str:
-    """The page's tables."""
+def tables(result: dict[str, Any]) -> list[str]:
+    """The page's tables: outcomes, rates by level, rates by budget, diagnoses."""
     kinds = ("healthy", "worn", "ruined", "too early", "undecided")
-    lines = ["| half | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
-    for half, counts in result["counts"].items():
-        lines.append(f"| {half} | " + " | ".join(str(counts.get(kind, 0)) for kind in kinds) + " |")
-    heads = ("healthy warned of", "first seeds alone", "ruined noticed", "first seeds alone", "worn warned of")
-    lines += ["", "| level | limits | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+    outcomes = ["| trainings | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
+    for part, counts in result["counts"].items():
+        outcomes.append(f"| {part} | " + " | ".join(str(counts.get(kind, 0)) for kind in kinds) + " |")
+    heads = ("limit", "trainings", "healthy warned of", "ruined noticed", "worn warned of")
+    levels = ["| level | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for level, found in result["levels"].items():
-        report = found["report"]
-        parts = (report[kind] for kind in ("healthy", "ruined"))
-        cells = [cell for part in parts for cell in (in_words(part), in_words(part["first seed"]))]
-        limits = ", ".join(f"{key} {limit:g}" for key, limit in found["limits"].items() if limit is not None)
-        lines.append(f"| {level} | {limits} | " + " | ".join([*cells, in_words(report["worn"])]) + " |")
-    lines += ["", '| at most, of half "choose" | healthy warned of | ruined noticed |', "|---|---|---|"]
-    for most, found in result["trade"].items():
-        report = found["report"]
-        lines.append(f"| {float(most):.0%} | {in_words(report['healthy'])} | {in_words(report['ruined'])} |")
-    return "\n".join(lines)
+        for part in result["counts"]:
+            cells = [in_words(found[part][kind]) for kind in ("healthy", "ruined", "worn")]
+            levels.append(f"| {level} | {found['limit']:.2f} | {part} | " + " | ".join(cells) + " |")
+    trade = [
+        '| at most, of "reference" | healthy warned of | ruined noticed | with the gap: healthy | ruined |',
+        "|---" * 5 + "|",
+    ]
+    for most in map(str, BUDGETS):
+        cells = [in_words(result["trade"][kind][most][of]) for kind in ("", ", gap") for of in ("healthy", "ruined")]
+        trade.append(f"| {float(most):.0%} | " + " | ".join(cells) + " |")
+    named = ["| planted | named first | among those found | what was named first |", "|---" * 4 + "|"]
+    for group, found in result["diagnoses"].items():
+        if group in PLANTED or group == "nothing":
+            most_named = sorted(found["first"].items(), key=lambda item: -item[1])
+            first = ", ".join(f"{name} {num}" for name, num in most_named)
+            planted = PLANTED.get(group, "nothing (healthy trainings)")
+            named.append(f"| {planted} | {in_words(found['right'])} | {in_words(found['among'])} | {first} |")
+    return ["\n".join(table) for table in (outcomes, levels, trade, named)]
 
 
 def in_words(found: dict[str, Any]) -> str:
     low, high = found["interval"]
-    share = found["warned"] / found["of"]
-    return f"{share:.0%} [{low:.0%}, {high:.0%}], {found['warned']} of {found['of']}"
+    return f"{found['warned'] / found['of']:.0%} [{low:.0%}, {high:.0%}], {found['warned']} of {found['of']}"
+
+
+def part_of(line: dict[str, Any]) -> str:
+    return "test" if line.get("is_test") else "reference"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("trainings", type=Path)
+    parser.add_argument("trainings", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    lines = [{**line, "outcome": outcome(line)} for line in read_lines(options.trainings)]
-    counts = {half: dict(Counter(x["outcome"] for x in lines if x["half"] == half)) for half in ("choose", "report")}
+    lines = [{**x, "outcome": outcome(x)} for path in options.trainings for x in read_lines(path)]
+    parts_of = dict.fromkeys(map(part_of, lines))
+    counts = {part: dict(Counter(x["outcome"] for x in lines if part_of(x) == part)) for part in parts_of}
     asked = [line for line in lines if line["outcome"] in ("healthy", "worn", "ruined")]
-    choose, report = ([line for line in asked if line["half"] == half] for half in ("choose", "report"))
-    decided = [line for line in choose if line["outcome"] != "worn"]
-    is_ruined = np.array([line["outcome"] == "ruined" for line in decided])
-    found = []
-    for design in itertools.product(OVER_LAYERS, PERSISTENCE):
-        limits, noticed = chosen_limits(scores(decided, design), is_ruined, MOST_WARNED["likely"])
-        print(*design, f"{noticed:.3f}", limits)
-        found.append((noticed, design))
-    _, design = max(found, key=lambda one: one[0])  # of equal ones the first
-    of_halves = {half: scores(half_lines, design) for half, half_lines in (("choose", choose), ("report", report))}
-    of_decided = scores(decided, design)
-    seen = np.array([key not in OF_GRADIENTS for key in KEYS])
+    parts = {part: [line for line in asked if part_of(line) == part] for part in counts}
+    last = [*parts][-1]
+    of_parts = {kind: {part: wears(members, kind) for part, members in parts.items()} for kind in KINDS}
+    is_healthy = np.array([line["outcome"] == "healthy" for line in parts["reference"]])
 
-    def judged(most: float, *, blind: bool) -> dict[str, Any]:
-        """Limits and rates; blind: without gradients."""
-        limits, _ = chosen_limits(np.where(seen | (not blind), of_decided, -math.inf), is_ruined, most)
-        limits = np.where(seen | (not blind), limits, math.inf)
-        halves = {"choose": choose, "report": report}
-        rates = {half: rates_of(halves[half], (of_halves[half] >= limits).any(1)) for half in halves}
-        return {"limits": dict(zip(KEYS, (None if math.isinf(x) else x for x in limits), strict=True)), **rates}
+    def judged(kind: str, most: float) -> dict[str, Any]:
+        limit = chosen_limit(of_parts[kind]["reference"][is_healthy], most)
+        rates = {part: rates_of(members, of_parts[kind][part] >= limit) for part, members in parts.items()}
+        return {"limit": limit, **rates}
 
-    levels = {level: judged(most, blind=False) for level, most in MOST_WARNED.items()}
-    levels |= {f"{level}, no gradients": judged(most, blind=True) for level, most in MOST_WARNED.items()}
-    plain = [line for line in report if line["outcome"] != "worn"]
+    plain = [line for line in parts[last] if line["outcome"] != "worn"]
+    of_test = {
+        over: {
+            key: np.array([score(line, changes_by_stage(line, one, over)) for line in plain])
+            for key, one in KEYS.items()
+        }
+        for over in OVER_LAYERS
+    }
+    both = {"wear": wears(plain, ""), "wear and gap": wears(plain, ", gap")}
+    lost = [line for line in asked if line["outcome"] == "ruined"]
     result = {
         "counts": counts,
-        "design": {"over": design[0], "persistence": design[1]},
-        "gap": rate(np.array([any(is_worn(stage["gap"]) for stage in x["stages"][:-1]) for x in asked if is_lost(x)])),
-        "levels": levels,
-        "trade": {str(most): judged(most, blind=False) for most in BUDGETS},
-        "curves": {over: curves(plain, scores(plain, (over, 1))) for over in OVER_LAYERS},
+        "gap": rate(np.array([any(is_worn(stage["gap"]) for stage in line["stages"][:-1]) for line in lost])),
+        "levels": {level + kind: judged(kind, most) for kind in KINDS for level, most in MOST_WARNED.items()},
+        "trade": {kind: {str(most): judged(kind, most)[last] for most in BUDGETS} for kind in ("", ", gap")},
+        "curves": {over: curves(plain, found | both) for over, found in of_test.items()},
+        "diagnoses": diagnoses([line for line in lines if "found" in line]),
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "rates.json").write_text(json.dumps(short(result)) + "\n")
-    rows = [json.dumps(compact(line, design), separators=(",", ":")) for line in lines]
+    rows = [json.dumps(compact(line), separators=(",", ":")) for line in lines]
     (options.out / "trainings.json").write_text("[\n" + ",\n".join(rows) + "\n]\n")
-    print(tables(short(result)), short(result["gap"]), sep="\n\n")
+    print(*tables(short(result)), short(result["gap"]), sep="\n\n")
 
 
-def compact(line: dict[str, Any], design: Design) -> dict[str, Any]:
-    """A training with each stage's changes and verdict in place of all readings."""
-    kept = {name: line[name] for name in ("network", "regime", "variant", "half", "seed", "outcome")}
+def compact(line: dict[str, Any]) -> dict[str, Any]:
+    """A training with each stage's changes, wear and verdict in place of all readings."""
+    kept = {name: line[name] for name in ("network", "regime", "variant", "seed", "outcome")} | {"set": part_of(line)}
+    kept |= {"found": line["found"]} if "found" in line else {}
     gaps = [[stage["gap"][name] for name in ("verdict", "value", "level")] for stage in line["stages"]]
-    of_designs = {
-        f"{over}, {persistence}": [changes_by_stage(line, key, (over, persistence)) for key in KEYS.values()]
-        for over, persistence in sorted({("any layer", 1), ("mean of layers", 1), design})
-    }
-    return short({**kept, "accuracy": [stage["accuracy"] for stage in line["stages"]], "gaps": gaps, **of_designs})
+    changes = {over: [changes_by_stage(line, key, over) for key in KEYS.values()] for over in OVER_LAYERS}
+    wear = {f"wear{kind}": wear_by_stage(line, gap=gap) for kind, gap in KINDS.items()}
+    accuracy = [stage["accuracy"] for stage in line["stages"]]
+    return short({**kept, "accuracy": accuracy, "gaps": gaps, **changes, **wear})
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Setting:
 
     lr: float
     stages: Literal["inputs", "labels", "classes"] = "inputs"  # what is new in a stage of a supervised training
-    optimizer: Literal["adam", "sgd", "stale"] = "adam"  # stale: second moments hardly forget, the first stage is loud
+    optimizer: Literal["adam", "adamw", "rmsprop", "sgd", "stale"] = "adam"  # stale: hardly forgets a loud first stage
     reuse: int = 1  # how many times more updates an agent makes of each experience
     decay: float = 0.0  # Adam's coupled L2 penalty
     fast: float = 1.0  # how many times the last layer's learning rate the weights of others have
@@ -42,6 +42,9 @@ class Setting:
     activation: Literal["relu", "tanh", "gelu", "aid"] = "relu"
     norm: bool = False  # a LayerNorm in front of each activation
     remedy: Literal["", "l2_init", "cbp"] = ""
+    width: float = 1.0  # of hidden layers, as a multiple
+    depth: int = 0  # hidden layers more, or blocks
+    images: tuple[int, int] = (0, 1797)  # the first of the digits, and where they end
 
 
 def variants(base: Setting, **values: tuple[float | str, ...]) -> tuple[Setting, ...]:
@@ -96,16 +99,29 @@ class Attention(nn.Module):
         return self.out((weights @ v).transpose(-3, -2).flatten(-2))
 
 
-class Vit(nn.Module):
-    """Four patches of 4x4 pixels and one block."""
-
-    def __init__(self, setting: Setting, width: int = 24) -> None:
+class Block(nn.Module):
+    def __init__(self, width: int, setting: Setting) -> None:
         super().__init__()
+        self.norms, self.attention = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)]), Attention(width)
+        self.mlp = nn.Sequential(*hidden(nn.Linear(width, 4 * width), setting), nn.Linear(4 * width, width))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        tokens = tokens + self.attention(self.norms[0](tokens))
+        return tokens + self.mlp(self.norms[1](tokens))
+
+
+class Vit(nn.Module):
+    """Four patches of 4x4 pixels and one block, or more."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        width = round(12 * setting.width) * 2
         self.embed = nn.Linear(16, width)
         self.place = nn.Parameter(0.02 * torch.randn(4, width))
         self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(3)])
         self.attention = Attention(width)
         self.mlp = nn.Sequential(*hidden(nn.Linear(width, 4 * width), setting), nn.Linear(4 * width, width))
+        self.more = nn.ModuleList([Block(width, setting) for _ in range(setting.depth)])
         self.head = nn.Sequential(nn.Linear(width, 10), *final_norm(10, setting, "vit"))
 
     def forward(self, images: Tensor) -> Tensor:
@@ -113,6 +129,8 @@ class Vit(nn.Module):
         tokens = self.embed(patches) + self.place
         tokens = tokens + self.attention(self.norms[0](tokens))
         tokens = tokens + self.mlp(self.norms[1](tokens))
+        for block in self.more:
+            tokens = block(tokens)
         return self.head(self.norms[2](tokens).mean(1))
 
 
@@ -122,12 +140,14 @@ def make_network(name: str, setting: Setting) -> nn.Module:
     sizes = {"mlp": (64, 10), "dqn": (NUM_INPUTS, NUM_ACTIONS), "ppo": (NUM_INPUTS, NUM_ACTIONS + 1), "cnn": (64, 10)}
     num_inputs, num_outputs = sizes[name]
     parts: list[nn.Module] = []
+    channels, narrow, wide = (round(setting.width * width) for width in (8, 16, 32))
     if name == "cnn":
-        first, second = (nn.Conv2d(*sizes, 3, stride=2, padding=1) for sizes in ((1, 8), (8, 16)))
-        parts = [*hidden(first, setting, shape=(8, 4, 4)), *hidden(second, setting, shape=(16, 2, 2))]
-    widths = (num_inputs, 32, 32, 16) if name == "mlp" else (num_inputs, 32, 16)
+        num_inputs = 4 * narrow
+        first, second = (nn.Conv2d(*sizes, 3, stride=2, padding=1) for sizes in ((1, channels), (channels, narrow)))
+        parts = [*hidden(first, setting, shape=(channels, 4, 4)), *hidden(second, setting, shape=(narrow, 2, 2))]
+    widths = (num_inputs, *[wide] * (setting.depth + (2 if name == "mlp" else 1)), narrow)
     layers = (hidden(nn.Linear(*pair), setting) for pair in itertools.pairwise(widths))
-    head = [nn.Linear(16, num_outputs), *final_norm(num_outputs, setting, name)]
+    head = [nn.Linear(narrow, num_outputs), *final_norm(num_outputs, setting, name)]
     return nn.Sequential(*parts, nn.Flatten(), *itertools.chain(*layers), *head)
 
 
@@ -197,6 +217,10 @@ def make_optimizer(network: nn.Module, setting: Setting) -> torch.optim.Optimize
     groups = [group for group in groups if group["params"]]
     if setting.optimizer == "sgd":
         return torch.optim.SGD(groups, momentum=0.9)
+    if setting.optimizer == "rmsprop":
+        return torch.optim.RMSprop(groups, weight_decay=setting.decay)
+    if setting.optimizer == "adamw":
+        return torch.optim.AdamW(groups, fused=True)
     betas = (0.9, 0.9999) if setting.optimizer == "stale" else (0.9, 0.999)
     return torch.optim.Adam(groups, betas=betas, weight_decay=setting.decay, fused=True)
 
@@ -228,10 +252,10 @@ def digits() -> tuple[Tensor, Tensor]:
     return images.float() / 16.0, labels
 
 
-def supervised_stage(number: int, *, seed: int, new: str, is_flat: bool) -> Stage:
+def supervised_stage(number: int, setting: Setting, *, seed: int, is_flat: bool) -> Stage:
     """Digits with permuted pixels, random labels, or two classes of ten."""
-    generator = torch.Generator().manual_seed(1000 * seed + number)
-    images, labels = digits()
+    generator, new = torch.Generator().manual_seed(1000 * seed + number), setting.stages
+    images, labels = (part[slice(*setting.images)] for part in digits())
     if new == "classes":
         chosen = (labels // 2 == number % 5).nonzero().flatten()
         images, labels = images[chosen], labels[chosen]
@@ -360,4 +384,4 @@ def stage_of(network: str, setting: Setting, number: int, *, seed: int) -> Stage
         return dqn_stage(number, seed=seed, reuse=setting.reuse)
     if network == "ppo":
         return ppo_stage(number, seed=seed, reuse=setting.reuse)
-    return supervised_stage(number, seed=seed, new=setting.stages, is_flat=network == "mlp")
+    return supervised_stage(number, setting, seed=seed, is_flat=network == "mlp")

@@ -117,7 +117,8 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
         before = {run for name in rule["runs"] for run in register["runs"][name]}.intersection(row["runs"])
         date = f"**{rule['date']}, after data**" if before else rule["date"]
         name, numbers = f"{study}: {claim.claim}", f"{len(before)} | {len(row['runs'])}"
-        yield f"| {name} | {date} | `{rule['commit']}` | {numbers} | {row['verdict']} |"
+        scale = f", {published[study]['scale']} scale" if study in OTHERS and row["runs"] else ""
+        yield f"| {name} | {date} | `{rule['commit']}` | {numbers} | {row['verdict']}{scale} |"
     yield from ("", "## Rules that were changed", "", "The one in force comes last.", "")
     for key, every in register["rules"].items():
         if len(every) > 1 and key != SHARED:

@@ -9,23 +9,28 @@ RATES = IMAGES.parent / "results" / "monitor_reference" / "rates.json"
 TITLES = {
     "dormant": "silent units",
     "saturated": "units of one sign",
-    "dead_gradient": "units without gradient",
+    "dead_gradient": "no gradient",
     "srank": "directions lost",
     "sign_entropy": "sign entropy lost",
     "weight_growth": "weights grown",
     "weight_decay": "weights shrunk",
     "gradient_decay": "gradients shrunk",
+    "wear": "wear",
+    "wear and gap": "wear and gap",
 }
 LAYERS = {"any layer": ("-", "aid"), "mean of layers": ("--", "dropout")}
+SUMS = ("wear", "wear and gap")  # means of layers
 
 
 def draw(shade: Shade) -> Figure:
     """A panel for each number: share of ruined trainings noticed in time over share of healthy ones warned of."""
     curves = json.loads(RATES.read_text())["curves"]
-    figure = Figure(figsize=(8.4, 4.8), layout="constrained")
-    for axes, (key, title) in zip(figure.subplots(2, 4, sharex=True, sharey=True).flat, TITLES.items(), strict=True):
+    figure = Figure(figsize=(9.6, 4.8), layout="constrained")
+    for axes, (key, title) in zip(figure.subplots(2, 5, sharex=True, sharey=True).flat, TITLES.items(), strict=True):
         axes.plot([0, 1], [0, 1], color=shade.rule, linewidth=1)
         for place, (over, (dashes, colour)) in enumerate(LAYERS.items()):
+            if key in SUMS and over == "any layer":
+                continue
             curve, colour = curves[over][key], shade.of(colour)
             axes.fill_between(curve["warned"], curve["low"], curve["high"], color=colour, alpha=0.15, linewidth=0)
             axes.plot(curve["warned"], curve["noticed"], dashes, color=colour, linewidth=2, label=over)

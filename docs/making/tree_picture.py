@@ -23,14 +23,20 @@ QUESTIONS = (
         "lr='best' shows\na better one",
     ),
     ("Is it old data\nthat it does badly on?", "yes", "forgetting", "replay, not a remedy\nagainst plasticity loss"),
+    (
+        "Does diagnose find\nstale optimizer state?",
+        "yes",
+        "stale optimizer",
+        "a new optimizer, or\nFreshOptimizer(every=1000)",
+    ),
 )
-LAST = "plastic: the data changed,\nor your optimizer's state is stale"
+LAST = "plastic: the data changed"
 ON = {"no": "yes", "yes": "no"}
 
 
 def draw(shade: Shade) -> Figure:
     """The trunk of questions to the left; to its right what to read off and what to do."""
-    with panels(columns=1, width=7.4, height=7.2) as (figure, (axes,)):
+    with panels(columns=1, width=7.4, height=8.2) as (figure, (axes,)):
         axes.set_axis_off()
         axes.set_xlim(0.0, 10.0)
         axes.set_ylim(-len(QUESTIONS) - 0.35, 0.5)
@@ -44,7 +50,7 @@ def draw(shade: Shade) -> Figure:
             axes.text(4.0, -row + 0.07, leaving, ha="center", va="bottom", fontsize=9)
             arrow_(axes, (1.8, -row - 0.32), (1.8, -row - 0.68), colour=shade.muted)
             axes.text(1.92, -row - 0.5, ON[leaving], va="center", fontsize=9)
-        box_(axes, LAST, left=0.1, width=4.4, row=len(QUESTIONS), edge=shade.muted)
+        box_(axes, LAST, left=0.1, width=3.4, row=len(QUESTIONS), edge=shade.muted)
     return figure
 
 

@@ -1,8 +1,12 @@
 """Alarms: what has changed for the worse since the first reading of a run, and what that means for learning.
 
-A number warns if it has changed by its limit in some hidden layer, in each of the latest three readings. The limits
-were chosen on one half of a set of small trainings; what they notice and where they are wrong was counted on the
-other half: docs/results/monitor_reference.md, which a test compares with this file.
+The wear of a hidden layer is the sum of what it lost, each from 0, as at the first reading, to 1: the share of its
+directions, the share of its units that fired, and its weights' growth, of which a hundredfold is 1. A network is as
+worn as the mean of its hidden layers. That warns if it reaches a limit in each of the latest three readings. If the
+plasticity gap is measured, its latest value is added, of which 0.5, where plasticity counts as lost, is 1.
+
+The limits were chosen on a set of small trainings; what they notice and where they are wrong was counted on others:
+docs/results/monitor_reference.md, which a test compares with this file.
 """
 
 import math
@@ -15,22 +19,12 @@ WATCH, LIKELY = 1, 2
 LASTING = 3  # readings in a row
 FEWEST = 0.5  # of the first reading's samples: fewer are not compared, because a smaller batch changes shares by itself
 FEWEST_UNITS = 8  # chance alone moves the shares of smaller layers
-Limits = Mapping[str, tuple[float, float]]  # to watch, and from which on a loss is likely
-# Shares lost of the units that fired, of rows that got gradients, of directions; weights as multiples.
-LIMITS: Limits = {
-    "dormant": (math.inf, 0.8),
-    "dead_gradient": (0.35, 0.6),
-    "srank": (0.8, math.inf),
-    "weight_norm": (10**0.8, 10**1.5),
-}
-WITHOUT_GRADIENTS: Limits = {
-    "dormant": (0.6, 0.75),
-    "srank": (0.8, math.inf),
-    "weight_norm": (10**0.8, 10**1.5),
-}
-# Of the healthy trainings warned of, and of the ruined ones warned of a stage before, in percent.
-RATES = {WATCH: (34, 75), LIKELY: (3, 45)}
-RATES_WITHOUT_GRADIENTS = {WATCH: (23, 80), LIKELY: (1, 29)}
+DECADES, VALUE = 2.0, 0.5  # of weight growth, and of the gap, that count as much as all directions lost
+Layers = Mapping[str, Mapping[str, float]]  # the numbers of each hidden layer
+# Wear to watch, and from which on a loss is likely; and of the healthy trainings warned of, and of the ruined ones
+# warned of a stage before, in percent, with each. By whether the gap is measured.
+LIMITS = {False: (0.69, 0.93), True: (0.93, 1.35)}
+RATES = {False: {WATCH: (10, 71), LIKELY: (3, 58)}, True: {WATCH: (10, 93), LIKELY: (3, 75)}}
 NEXT = {WATCH: "Next: supple.diagnose", LIKELY: "Next: supple.plasticity_gap"}
 NAMES = {WATCH: "watch", LIKELY: "plasticity loss likely"}
 
@@ -45,34 +39,69 @@ class Alarm:
     consequence: str
 
 
-def changes_since(first: Reading, latest: Sequence[Reading]) -> list[Alarm]:
-    """Return what is wrong in the latest readings beside the first one, the worst first."""
+def wear_since(first: Reading, reading: Reading) -> float:
+    return wear_of(hidden(reading), hidden(first))
+
+
+def lasting_wear(first: Reading, latest: Sequence[Reading], gap: float | None) -> float:
+    """Return the least wear of the latest readings, with what the gap's latest value adds, if it is measured."""
+    return min(wear_since(first, reading) for reading in latest) + (0.0 if gap is None else lost_by_gap(gap))
+
+
+def wear_of(now: Layers, start: Layers) -> float:
+    """Return the mean of the hidden layers' wear."""
+    wears = [sum(lost_by(now.get(name, {}), begun).values()) for name, begun in start.items()]
+    return sum(wears) / len(wears) if wears else 0.0
+
+
+def lost_by(now: Mapping[str, float], start: Mapping[str, float]) -> dict[str, float]:
+    """Return how much of each number a layer has lost; all of it if it is no longer there."""
+    lost = {}
+    if start.get("dormant", 1.0) < 1.0:  # first, because dead units are the cause if directions are lost as well
+        lost["dormant"] = (now.get("dormant", 1.0) - start["dormant"]) / (1.0 - start["dormant"])
+    if start.get("srank", 0.0) > 0.0:
+        lost["srank"] = 1.0 - now.get("srank", 0.0) / start["srank"]
+    if start.get("weight_norm", 0.0) > 0.0:
+        growth = now.get("weight_norm", math.inf) / start["weight_norm"]
+        lost["weight_norm"] = math.log10(growth) / DECADES if growth > 0.0 else 0.0
+    return {key: share(value) for key, value in lost.items()}
+
+
+def lost_by_gap(value: float) -> float:
+    return 0.0 if math.isnan(value) else share(value / VALUE)
+
+
+def share(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
+
+
+def changes_since(first: Reading, latest: Sequence[Reading], gap: float | None = None) -> list[Alarm]:
+    """Return what is wrong in the latest readings beside the first one, layer by layer, the worst first."""
     if len(latest) < LASTING:
         return []
-    now = latest[-1]
+    start, now = hidden(first), hidden(latest[-1])
+    wear = lasting_wear(first, latest, gap)
+    watch, likely = LIMITS[gap is not None]
+    if wear < watch:
+        return []
+    lost = {name: lost_by(now[name], begun) for name, begun in start.items() if name in now}
+    totals = {name: sum(parts.values()) for name, parts in lost.items()}
     found = []
-    for key, limits in (LIMITS if has_gradients(now) else WITHOUT_GRADIENTS).items():
-        changes = [largest_change(key, reading, first) for reading in latest]
-        least = min(change for change, _ in changes)
-        level = LIKELY if least >= limits[1] else WATCH if least >= limits[0] else 0
-        if level:
-            layer = changes[-1][1]
-            words, consequence = in_words(key, hidden(now)[layer][key], hidden(first)[layer][key])
-            text = words.format(step=first.step)
-            found.append(Alarm(level=level, layer=layer, change=text, consequence=consequence))
-    return sorted(found, key=lambda alarm: -alarm.level)
+    for name in sorted(totals, key=lambda name: -totals[name]):
+        if totals[name] >= wear_of(now, start):  # the others are less worn than the network
+            worst = max(lost[name], key=lost[name].__getitem__)
+            words, consequence = in_words(worst, now[name][worst], start[name][worst])
+            change = words.format(step=first.step)
+            level = LIKELY if wear >= likely else WATCH
+            found.append(Alarm(level=level, layer=name, change=change, consequence=consequence))
+    return found
 
 
-def has_gradients(reading: Reading) -> bool:
-    return any(row.dead_gradient is not None for row in reading.layers)
-
-
-def basis(steps: str, *, with_gradients: bool) -> str:
+def basis(steps: str, *, with_gap: bool) -> str:
     """Return what the verdict compares, and how often such verdicts were right."""
-    rates = RATES if with_gradients else RATES_WITHOUT_GRADIENTS
     counted = "; ".join(
         f"'{NAMES[level]}' came in {h}% of healthy ones, and in time in {r}% of ruined"
-        for level, (h, r) in rates.items()
+        for level, (h, r) in RATES[with_gap].items()
     )
     where = "In the reference trainings (docs/results/monitor_reference.md) "
     return f"compared with step {steps}. {where}{counted}. supple.plasticity_gap measures what they only suggest"
@@ -97,7 +126,7 @@ def divergences(reading: Reading) -> list[Alarm]:
     return found
 
 
-def hidden(reading: Reading) -> dict[str, dict[str, float]]:
+def hidden(reading: Reading) -> Layers:
     """Return the numbers of the layers that feed enough units."""
     return {
         row.name: row.scalars()
@@ -106,31 +135,11 @@ def hidden(reading: Reading) -> dict[str, dict[str, float]]:
     }
 
 
-def largest_change(key: str, reading: Reading, first: Reading) -> tuple[float, str]:
-    """Return by how much the number of some hidden layer is worse, and which layer."""
-    now, start = hidden(reading), hidden(first)
-    changes = [
-        (change_of(key, now[name][key], row[key]), name) for name, row in start.items() if key in row and name in now
-    ]
-    return max(changes, default=(-math.inf, ""))
-
-
-def change_of(key: str, now: float, start: float) -> float:
-    """Return how much worse the number is: a share of what was good, or how many times as large."""
-    if key == "srank":
-        return 1.0 - now / start if start > 0.0 else 0.0
-    if key == "weight_norm":
-        return now / start if start > 0.0 else 0.0
-    return (now - start) / (1.0 - start) if start < 1.0 else 0.0
-
-
 def in_words(key: str, now: float, start: float) -> tuple[str, str]:
     """Return what changed, with a place for the first step, and what follows."""
     shares = f"{now:.0%} of its {{what}}, {start:.0%} at step {{{{step}}}}"
     if key == "dormant":
         return shares.format(what="units never fire"), "units that never fire do not learn"
-    if key == "dead_gradient":
-        return shares.format(what="units get no gradient"), "such units do not learn"
     if key == "srank":
         text = f"its activations have {now:.0f} directions, {start:.0f} at step {{step}}"
         return text, "the layers behind it can tell fewer inputs apart"
@@ -138,13 +147,13 @@ def in_words(key: str, now: float, start: float) -> tuple[str, str]:
     return grown, "the larger they are, the less a step changes"
 
 
-def headline(alarms: Sequence[Alarm], first: Reading | None, *, num_compared: int) -> str:
+def headline(alarms: Sequence[Alarm], first: Reading | None, latest: Sequence[Reading], gap: float | None) -> str:
     """Return one line that a person can act on."""
     if alarms:
         worst = max(alarms, key=lambda alarm: alarm.level)
         start = f"watch layer {worst.layer}" if worst.level == WATCH else f"plasticity loss likely: layer {worst.layer}"
         return f"{start}: {worst.change}. {NEXT[worst.level]}"
-    if first is None or num_compared < LASTING:
+    if first is None or len(latest) < LASTING:
         return f"no verdict yet: it takes {LASTING} readings after the first"
-    start = f"healthy: no layer is far from where it was at step {first.step}"
-    return f"{start}; if it was bad then, supple.diagnose shows it"
+    wear = f"healthy: wear {lasting_wear(first, latest, gap):.2f} since step {first.step}"
+    return f"{wear}, watch from {LIMITS[gap is not None][0]:g} on; if it was bad then, supple.diagnose shows it"

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from supple.attach import unwrapped
 from supple.checkup import BatchLoss, Checkup, Loss, Numbers, check_up, losses_along, remembered_gradients, step_of
 from supple.fresh_networks import Fresh, check_same_make, fresh_networks
+from supple.gap_training import moved
 from supple.learner import check_optimizer
 from supple.metrics.observe import eager
 from supple.metrics.sites import NO_SITE
@@ -200,6 +201,7 @@ def diagnose(
     optimizer = unwrapped(optimizer)
     if optimizer is not None:
         check_optimizer(optimizer, model)
+    batch = moved(batch, next(model.parameters()).device)
     task, names = BatchLoss.of(batch, loss), None if sites is None else tuple(sites)
     others: list[Checkup] = []
     trials: list[list[float]] = []

@@ -57,7 +57,7 @@ T = (
 )
 ADVICE: dict[Verdict, str] = {
     "plasticity lost": "It no longer learns what a new network learns. Next: supple.diagnose looks for the cause.",
-    "plastic": "If training goes badly, the reason is another one: learning rate, forgetting, or the data.",
+    "plastic": "If training goes badly, the reason is another one: learning rate, stale optimizer, forgetting, data.",
     "nothing to learn": "It starts where fresh networks end. Ask with data that are new to it, or targets='random'.",
     "not decided": "What fresh networks gain is too little or too uncertain. Try more steps, lr='best', more seeds.",
 }

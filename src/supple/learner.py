@@ -46,8 +46,9 @@ def restore_(
     unlike = [name for name in names if shape_of(tensors, name) != shape_of(saved, name)]
     if unlike:
         raise ValueError(
-            f"the checkpoint is of another network or other settings of the method: '{min(unlike)}' has the shape "
-            f"{shape_of(saved, min(unlike))} in it, and {shape_of(tensors, min(unlike))} here."
+            "the checkpoint is of another network, another version of supple or other settings of the method: "
+            f"'{min(unlike)}' has the shape {shape_of(saved, min(unlike))} in it, and "
+            f"{shape_of(tensors, min(unlike))} here."
         )
     for name, tensor in tensors.items():
         tensor.copy_(saved[name])

@@ -9,7 +9,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, has_gradients, headline, is_comparable
+from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, headline, is_comparable, wear_since
 from supple.convert import is_compiled
 from supple.fields import checked, shown
 from supple.gap import PlasticityGap, plasticity_gap
@@ -120,7 +120,8 @@ class Monitor:
     def alarms(self) -> dict[str, list[Alarm]]:
         """What the latest readings show beside the first, by source, the worst first."""
         return {
-            source: divergences(reading) or changes_since(self.first.get(source, reading), self._latest.get(source, ()))
+            source: divergences(reading)
+            or changes_since(self.first.get(source, reading), self._latest.get(source, ()), self._gap_value())
             for source, reading in self.readings.items()
         }
 
@@ -129,11 +130,12 @@ class Monitor:
         alarms = [alarm for found in self.alarms.values() for alarm in found]
         if self.gaps and (latest := max(self.gaps)) and self.gaps[latest].verdict == "plasticity lost":
             return f"plasticity lost: value {self.gaps[latest].value:.2f} at step {latest}. Next: supple.diagnose"
-        num_compared = max((len(latest) for latest in self._latest.values()), default=0)
-        first = self.first.get("train", self.first.get("probe"))
         if not alarms and self.readings and not any(reading.num_samples for reading in self.readings.values()):
             return "no verdict: no forward was seen to judge by; report() says why"
-        return headline(alarms, first, num_compared=num_compared)
+        source = next(
+            (source for source in ("train", "probe") if len(self._latest.get(source, ())) == LASTING), "train"
+        )
+        return headline(alarms, self.first.get(source), self._latest.get(source, ()), self._gap_value())
 
     def report(self) -> str:
         """Return the verdict, the numbers of each layer from start to now, warnings, and what could not be seen."""
@@ -151,8 +153,7 @@ class Monitor:
         gaps = "\n".join("\n  ".join((f"gap at step {at}: {lines[-1]}", *lines[:-1])) for at, lines in found.items())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
         steps = ", ".join(dict.fromkeys(str(first.step) for first in self.first.values()))
-        with_gradients = any(map(has_gradients, readings))
-        told = wrapped(basis(steps, with_gradients=with_gradients), indent=0) if readings and steps else ""
+        told = wrapped(basis(steps, with_gap=self.gap_every is not None), indent=0) if readings and steps else ""
         return "\n\n".join(part for part in (*parts, gaps, notes, told) if part)
 
     def plot(self) -> Any:
@@ -217,8 +218,16 @@ class Monitor:
         row: Row = {"step": self.num_steps}
         for reading in readings:
             row |= reading.scalars()
+            if reading.num_samples and (first := self.first.get(reading.source)) is not None:
+                row[f"{reading.source}/wear"] = wear_since(first, reading)
         self.rows.append(row)
         self._write(row)
+
+    def _gap_value(self) -> float | None:
+        """Return the latest, 0 before the first; None if it is not measured."""
+        if self.gap_every is None:
+            return None
+        return self.gaps[max(self.gaps)].value if self.gaps else 0.0
 
     def _measure_gap(self) -> None:
         assert self.fresh is not None

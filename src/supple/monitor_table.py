@@ -13,8 +13,7 @@ from supple.metrics.observe import Observation, singular_values
 from supple.metrics.rank import EffectiveRank, srank
 from supple.metrics.sites import Site
 from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, saturated_mask
-from supple.metrics.weights import dead_rows, joint_norm
-from supple.units import is_layer, out_dim
+from supple.metrics.weights import dead_rows, is_trained, joint_norm
 
 WIDTH, NAME_WIDTH = 100, 20
 COLUMNS = {
@@ -111,14 +110,14 @@ def layer_row(observation: Observation, layer: str | None, site: Site | None) ->
     gradients = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None]
     dead = None
     # Rows of an embedding whose token did not occur are no fault.
-    if module is not None and is_layer(module) and module.weight.grad is not None:
-        dead = dead_rows(module.weight.grad.movedim(out_dim(module), 0)).double().mean().item()
+    if module is not None and is_trained(module):
+        dead = dead_rows(module, observation).double().mean().item()
     activation = "" if site is None else f"({site.name})"
     return LayerRow(
         name=activation if layer is None else layer or "(model)",
         units=None if site is None else site_numbers(site),
-        weight_norm=joint_norm(parameters) if parameters else None,
-        gradient_norm=joint_norm(gradients) if gradients else None,
+        weight_norm=joint_norm(parameters, observation.row_norms) if parameters else None,
+        gradient_norm=joint_norm(gradients, observation.row_norms) if gradients else None,
         dead_gradient=dead,
     )
 

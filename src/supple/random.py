@@ -27,7 +27,7 @@ def kept_default_generators(gpus: Iterable[int] = ()) -> Iterator[None]:
 
 
 GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # of splitmix64, as int64
-NUM_HELD = 0  # open held_masks; compiled code reads it, which cannot read what belongs to a thread
+HELD: "list[HeldMasks]" = []  # of all threads, for compiled code, which cannot read what belongs to a thread
 
 
 def mix_(z: Tensor) -> Tensor:
@@ -92,14 +92,14 @@ def held_masks(samples: Tensor, *, seed: int = 0) -> Iterator[None]:
     of a sample. ``samples`` has one integer for each row of the batch. AID, IntervalDropout, DropReLU and ReLUDropout
     are held. A forward compiled by torch.compile is refused.
     """
-    global NUM_HELD
-    before, CURRENT.generator = CURRENT.generator, HeldMasks(samples, seed)
-    NUM_HELD += 1
+    held = HeldMasks(samples, seed)
+    before, CURRENT.generator = CURRENT.generator, held
+    HELD.append(held)
     try:
         yield
     finally:
         CURRENT.generator = before
-        NUM_HELD -= 1
+        HELD.remove(held)
 
 
 def generator_of_masks() -> torch.Generator | None:

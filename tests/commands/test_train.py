@@ -1,6 +1,7 @@
 """supple train as a stranger meets it: any combination by name, every field settable, what makes no sense refused."""
 
 import itertools
+import json
 
 import pytest
 
@@ -167,6 +168,15 @@ def test_size_progress_accuracies_and_folder_are_told_and_a_finished_run_is_told
     assert "finished before" in again
     assert first.partition("accuracy at the end")[2] == again.partition("accuracy at the end")[2]
     assert store.folder(spec).stage_log.path.stat().st_mtime_ns == stamp
+
+
+def test_metrics_that_were_asked_for_are_shown(tmp_path, capsys):
+    assert exit_code(f"{SMALL} --metrics dormant sign_entropy --out {tmp_path}") == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    last = json.loads((run / "records.jsonl").read_text().splitlines()[-1])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("metrics at the end")]
+    name = next(name for name in last if "dormant" in name)
+    assert f"{name} {last[name]:.4g}" in line
 
 
 def test_missing_data_is_named_and_the_run_is_tried_again(tmp_path, capsys, monkeypatch):

@@ -170,6 +170,25 @@ def test_each_round_of_a_loop_calls_its_own_activation_in_every_forward():
     assert seen == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.parametrize("where", ["forward", "helper"])
+def test_a_forward_that_was_cut_short_does_not_shift_the_rounds_of_the_next(where):
+    loop = "    for layer in self.layers:\n        x = F.relu(layer(x))\n    return x\n"
+    forward = "def forward(self, x):\n    return self.helper(x)\n" if where == "helper" else ""
+    layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
+    model = class_of(f"def {where}(self, x):\n{loop}{forward}", layers=layers)()
+    convert(model, AID(p=0.9))
+    assert bool(model._forward_pre_hooks) == (where == "helper")  # a hook makes every call of the model slower
+    seen = []
+    for i, activation in enumerate(model.relu_0):
+        activation.register_forward_hook(lambda *_, i=i: seen.append(i))
+    model.layers[1].register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model(torch.randn(4, 3))
+    model.layers[1]._forward_pre_hooks.clear()
+    model(torch.randn(4, 3))
+    assert seen == [0, 0, 1, 2]
+
+
 SHARED = {
     "while x.sum() > 1:\n    x = F.relu(x) - 1\nreturn x": ({"act", "relu_0"}, 1),
     "self.act(x) if x.sum() > 0 else self.act(-x)": ({"act"}, 1),

@@ -247,6 +247,14 @@ def check_gate_multiplies_by_the_slope_at_zero_where_the_output_is_minus_zero(
             assert gated.stride() == torch.empty_like(g).stride(), "compiled code expects the layout of grad"
 
 
+def check_a_zero_tensor_is_zeros(kernel: Kernel, *, device: torch.device = CPU) -> None:
+    """torch's own tensors of zeros have no memory behind them, and its derivatives hand them around."""
+    zero, y = torch._efficientzerotensor((33,), device=device), torch.ones(33, device=device)
+    assert torch.equal(draw(kernel, zero, AID_90, seed=0), torch.zeros_like(y))
+    for scale, at_zero in ((1.0, 0.0), (2.0, 0.0), (2.0, 0.5)):
+        assert torch.equal(kernel.gate(zero, y, scale, at_zero), torch.zeros_like(y))
+
+
 EVERY_DTYPE = (
     check_keep_rates_per_sign,
     check_keep_rates_per_interval,
@@ -267,4 +275,5 @@ ONE_DTYPE = (
     check_layout_is_that_of_relu,
     check_out_may_be_the_input,
     check_empty_and_scalar_tensors_pass,
+    check_a_zero_tensor_is_zeros,
 )

@@ -110,6 +110,13 @@ def test_nan_stays_and_a_gradient_is_selected_not_multiplied(path):
     assert not grad.isnan().any()
 
 
+def test_the_gradient_of_a_zero_tensor_is_zero(path):
+    x = torch.randn(4096, requires_grad=True)
+    SF.aid(x).backward(torch._efficientzerotensor((4096,)))
+    assert torch.equal(x.grad, torch.zeros(4096))
+    assert not SF.aid(torch._efficientzerotensor((4096,))).any()
+
+
 def test_backward_keeps_the_output_alone(path):
     kept = []
     x = torch.randn(4096, requires_grad=True)

@@ -1,7 +1,8 @@
-"""The operator over the kernels: its gradient, what it keeps, transforms, and the two ops that compilers see."""
+"""The operator over the kernels: its gradient, what it keeps, transforms, and the ops that compilers see."""
 
 import pytest
 import torch
+from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
@@ -11,6 +12,7 @@ from supple import kernels
 from supple.kernels.base import Intervals
 from supple.kernels.operator import interval_dropout
 from supple.kernels.reference import ReferenceKernel
+from supple.random import mask_stream
 
 TWO = Intervals((0.0,), (0.6, 0.3), 1.0 / 0.7)
 FOUR = Intervals((-1.0, 0.0, 1.0), (0.2, 0.7, 0.5, 0.4))
@@ -27,14 +29,22 @@ def layouts() -> list[torch.Tensor]:
 def test_registered_interval_dropout_passes_opcheck(intervals, layout):
     x = layouts()[layout].requires_grad_()
     args = (x, list(intervals.edges), list(intervals.drop), intervals.scale)
-    torch.library.opcheck(torch.ops.supple.interval_dropout.default, args)
+    torch.library.opcheck(torch.ops.supple.differentiable_drop.default, args)
 
 
-@pytest.mark.parametrize("layout", range(5))
-def test_registered_gate_passes_opcheck(layout):
-    y = layouts()[layout]
-    for grad in (torch.randn_like(y), torch.randn(y.shape)):
-        torch.library.opcheck(torch.ops.supple.gate.default, (grad.requires_grad_(), y, 2.0, 0.5))
+def test_a_compiled_graph_calls_the_op_without_a_gradient_and_torchs_operations_in_the_backward():
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+        return make_boxed_func(graph.forward)
+
+    x = torch.randn(8, requires_grad=True)
+    aot_function(lambda t: interval_dropout(t, TWO), fw_compiler=keep, bw_compiler=keep)(x).sum().backward()
+    forward, backward = graphs
+    assert [name for name in forward if name.startswith("supple")] == ["supple.drop.default"]
+    assert backward
+    assert not [name for name in backward if name.startswith("supple")]
 
 
 INSIDE = Intervals((-1.0, 0.5), (0.2, 0.75, 0.4), 2.0)  # 0 lies in the second: keep rate 1/4, times 2
@@ -182,8 +192,27 @@ def test_a_trace_draws_and_does_not_hand_out_memory_as_it_was(trace):
     assert torch.equal(traced(other), other.relu())
 
 
-def test_a_plain_tensor_under_a_mode_of_fake_ones_gives_a_fake_one():
-    x = torch.ones(3)
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        y = interval_dropout(x, Intervals((0.0,), (0.9, 0.1)))
+SOURCES = {"default": None, "generator": torch.Generator()}
+BY_SOURCE = pytest.mark.parametrize("generator", SOURCES.values(), ids=SOURCES)
+
+
+@BY_SOURCE
+def test_a_plain_tensor_under_a_mode_of_fake_ones_gives_a_fake_one(generator):
+    with FakeTensorMode(allow_non_fake_inputs=True), mask_stream(generator):
+        y = interval_dropout(torch.ones(3), Intervals((0.0,), (0.9, 0.1)))
     assert isinstance(y, FakeTensor)  # and no library wrote where a fake tensor has no memory
+
+
+@BY_SOURCE
+def test_a_recorded_graph_draws_by_the_law(generator):
+    graph = make_fx(lambda x: interval_dropout(x, FOUR, generator=generator))(torch.randn(4000))
+    first, second = graph(torch.full((4000,), 0.5)), graph(torch.full((4000,), 0.5))
+    assert first.unique().tolist() == [0.0, 0.5]
+    assert abs((first != 0).double().mean() - 0.5) < 5 * 0.5 / 4000**0.5
+    assert not torch.equal(first, second)
+
+
+def test_the_gradient_of_a_zero_tensor_is_zero():
+    x = torch.randn(33, requires_grad=True)
+    interval_dropout(x, TWO).backward(torch._efficientzerotensor((33,)))
+    assert torch.equal(x.grad, torch.zeros(33))

@@ -76,6 +76,7 @@ DROPS = {
 GATES = {
     "ungated scale": lambda gate, grad, y, scale, at_zero: gate(grad, y, 1.0, at_zero),
     "multiplied gate": lambda gate, grad, y, scale, at_zero: grad * scale * (y != 0),
+    "what is in no memory": lambda gate, grad, y, *slopes: gate(grad + float(grad._is_zerotensor()), y, *slopes),
     "gate of any zero": lambda gate, grad, y, scale, at_zero: torch.where(y == 0, grad * at_zero, grad * scale),
 }
 
@@ -111,6 +112,7 @@ SEEN = {
     laws.check_output_is_the_scaled_input_or_zero: ("shared by pairs",),
     laws.check_gate_passes_where_the_output_is_not_zero: ("ungated scale", "multiplied gate"),
     laws.check_empty_and_scalar_tensors_pass: ("ungated scale",),
+    laws.check_a_zero_tensor_is_zeros: ("what is in no memory",),
     laws.check_an_element_equal_to_zero_gives_minus_zero_if_zero_lies_inside_an_interval: (
         *("unmarked zero", "marked underflow"),
     ),

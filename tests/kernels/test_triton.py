@@ -110,8 +110,10 @@ def test_more_than_2_31_elements_are_all_served():
 
 
 def test_a_generator_of_another_device_is_refused():
-    with pytest.raises(ValueError, match="generator= must be of the input's device, cuda:0; got one of cpu"):
-        KERNEL.drop(torch.ones(3, device=GPU), HALF, generator=torch.Generator(), out=None)
+    others = ["cpu", *(f"cuda:{i}" for i in range(1, torch.cuda.device_count()))]
+    for other in others:
+        with pytest.raises(ValueError, match=f"generator= must be of the input's device, cuda:0; got one of {other}"):
+            SF.aid(torch.ones(3, device=GPU), generator=torch.Generator(other))
 
 
 # Graphs, compilers, checkpoints.

@@ -1,17 +1,17 @@
-"""Random labels on 800 digits, one stage after the other: what keeps learning, and what does not.
+"""Random labels on 800 digits, one stage after the other: the table of the newer methods' specification.
 
-ReLU 2x100, Adam at 3e-3, 18 stages of 400 steps on all images at once; the mean accuracy at the end of the last five
-stages. Measured with seed 0: vanilla 11.9, FIRE 99.8 (moments kept 83.6), SNR 99.9, ReGraMa 100.0, spectral 96.0, AdamO
-88.6, CPR 75.0. Chance is a tenth, and the bounds leave room for other processors, not for a method that does nothing.
+It says: ReLU 2x100, Adam at 3e-3, 18 stages of 400 steps, two seeds, the mean accuracy in percent at the end of the
+last five stages; 91.1 after vanilla's first. It names neither batch nor scaling nor initialisation. Batches of 50
+follow from its ten passes of 160 steps; of the scalings and initialisations tried with them, pixels standardised by one
+mean and deviation and He's normal law agree best with five of its numbers: vanilla, FIRE, FIRE with kept moments, a
+fresh optimizer, and Hare & Tortoise after a stage. All other rows were run after this choice.
 
-The specification of the methods has another table (vanilla 11.6, after its first stage 91.1; FIRE 84.4, with kept
-moments 59.3; SNR 91.8, ReGraMa 88.7, AdamO 71.9, TRAC 74.3) and names neither batch nor scaling nor initialisation.
-Six scalings with torch's initialisation and three with He's, each in batches of 16 to 800, were tried on the first
-stage with two seeds. 91.1 is what raw pixels in batches of 64 give, torch's initialisation: there vanilla ends at
-11.8, but FIRE at 99.0, with kept moments at 92.6. Of the others with 90 to 92 after a stage, FIRE is, after 6 or 12
-stages, at 95 (standardised, 100), 92 (in [-1, 1], 128), 90 (in [0, 1], 320), 75 (in [0, 1], 128, He) and 82 (in [0,
-1], 256 with replacement, Glorot). No setting was found that gives both numbers.
+Three rows of it are not reached: C-CHAIN (beta .01: 44.7; here 12.7 and 12.9, and 12.3 and 14.8 by code written apart
+from the library), ReGraMa at .25 with cleared moments (57.9, here 47.7), and TRAC's reference form (38.6, a mean with a
+seed that stays at its start; here no seed of two did: 73.0).
 """
+
+import functools
 
 import pytest
 import torch
@@ -20,53 +20,67 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from supple import attach
-from supple.methods import CPR, FIRE, SNR, AdamO, ReGraMa, Spectral, Vanilla
+from supple.methods import CPR, FIRE, SNR, TRAC, AdamO, FreshOptimizer, ReGraMa, Spectral, Vanilla
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+NUM_STAGES, NUM_STEPS, BATCH, SEEDS = 18, 400, 50, (0, 1)
+snr = functools.partial(SNR, max_silence=20_000 // BATCH, min_silence=100 // BATCH)
+TABLE = {  # the specification's number; what was measured here, by seed
+    "vanilla": (Vanilla(), 11.6),  # 11.7, 11.9
+    "fresh optimizer": (FreshOptimizer(), 11.6),  # 11.7, 11.9
+    "FIRE": (FIRE(), 84.4),  # 82.3, 83.1
+    "FIRE, moments kept": (FIRE(clear_moments=False), 59.3),  # 57.7, 57.5
+    "SNR": (snr(), 65.2),  # 67.9, 68.3
+    "SNR every 2": (snr(every_stages=2), 91.8),  # 89.8, 89.3
+    "SNR every 2, moments cleared": (snr(every_stages=2, moments="clear"), 88.5),  # 89.1, 86.2
+    "ReGraMa": (ReGraMa(every=1000), 65.1),  # 63.0, 64.0
+    "ReGraMa every 100": (ReGraMa(every=100), 88.7),  # 88.8, 88.6
+    "ReGraMa at .25": (ReGraMa(threshold=0.25, every=100), 81.8),  # 84.5, 80.9
+    "AdamO 1e-4": (AdamO(strength=1e-4), 11.8),  # 11.7, 12.1
+    "AdamO 1e-2": (AdamO(strength=1e-2), 71.9),  # 68.1, 70.0
+    "AdamO 1e-1": (AdamO(strength=1e-1), 64.0),  # 62.1, 59.8
+    "spectral": (Spectral(strength=1e-3), 67.8),  # 68.5, 68.4; the strength is not said
+    "CPR": (CPR(every=1000), 11.6),  # 11.7, 11.9
+    "CPR .05 every 10": (CPR(rate=0.05, every=10), 38.9),  # 36.9, 38.3
+    "TRAC": (TRAC(), 74.3),  # 79.6, 72.3
+}
+# Two means of two seeds; seeds lie about two points apart, of TRAC seven. A method that does nothing ends at 12.
+TOLERANCE = {"TRAC": 12.0}
 
 
-def last_accuracy(method, *, num_stages=18, num_steps=400):
-    """In percent, the mean over the last five stages."""
-    images = torch.tensor(load_digits().data[:800] / 16, dtype=torch.float32)
-    labels = torch.Generator().manual_seed(100)
-    torch.manual_seed(0)
+def accuracies(method, seed):
+    """In percent, at the end of each stage."""
+    pixels = torch.tensor(load_digits().data[:800], dtype=torch.float32)
+    images = (pixels - pixels.mean()) / pixels.std()
+    draws = torch.Generator().manual_seed(100 + seed)
+    torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10))
+    for layer in model[::2]:
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        nn.init.zeros_(layer.bias)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    plasticity = attach(model, optimizer, method, example_input=images[:4])
-    accuracies = []
-    for stage in range(num_stages):
-        y = torch.randint(10, (800,), generator=labels)
+    plasticity = attach(model, optimizer, method, example_input=images[:4], seed=seed)
+    found = []
+    for stage in range(NUM_STAGES):
+        y = torch.randint(10, (800,), generator=draws)
         if stage:
             plasticity.begin_stage()
-        for _ in range(num_steps):
-            optimizer.zero_grad()
-            F.cross_entropy(model(images), y).backward()
-            optimizer.step()
+        for _ in range(NUM_STEPS * BATCH // 800):
+            for chosen in torch.randperm(800, generator=draws).split(BATCH):
+                optimizer.zero_grad()
+                F.cross_entropy(model(images[chosen]), y[chosen]).backward()
+                optimizer.step()
         with torch.no_grad(), plasticity.evaluation():
-            accuracies.append((model(images).argmax(dim=1) == y).float().mean().item())
+            found.append(100.0 * (model(images).argmax(dim=1) == y).float().mean().item())
         plasticity.end_stage()
-    return 100.0 * sum(accuracies[-5:]) / 5
+    return found
 
 
-def test_relu_alone_falls_to_chance():
-    assert last_accuracy(Vanilla()) < 20.0
-
-
-@pytest.mark.parametrize(
-    ("method", "least"),
-    [
-        (FIRE(), 95.0),
-        (SNR(every_stages=2), 90.0),
-        (ReGraMa(every=100), 90.0),
-        (Spectral(strength=1e-3), 80.0),
-        (AdamO(strength=1e-2), 65.0),
-        (CPR(rate=0.05, every=10), 40.0),
-    ],
-    ids=lambda value: getattr(value, "name", None),
-)
-def test_remedies_keep_the_network_learning(method, least):
-    assert last_accuracy(method) > least
-
-
-def test_fire_needs_an_optimizer_that_forgets():
-    assert last_accuracy(FIRE(clear_moments=False)) < 95.0
+@pytest.mark.parametrize("row", TABLE)
+def test_methods_end_where_the_specification_has_them(row):
+    method, expected = TABLE[row]
+    runs = [accuracies(method, seed) for seed in SEEDS]
+    last = sum(sum(run[-5:]) for run in runs) / (5 * len(SEEDS))
+    assert last == pytest.approx(expected, abs=TOLERANCE.get(row, 6.0))
+    if row == "vanilla":
+        assert sum(run[0] for run in runs) / len(SEEDS) == pytest.approx(91.1, abs=6.0)  # 86.6, 89.0

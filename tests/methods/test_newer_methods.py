@@ -179,6 +179,24 @@ def test_gradient_scores_are_those_of_the_loss_though_a_penalty_follows_in_the_c
     assert scores[0][0] == scores[0].min()
 
 
+@pytest.mark.parametrize("method", [ReGraMa(), CPR()], ids=["regrama", "cpr"])
+def test_a_state_of_before_scores_waited_for_the_step_goes_on_by_hand_and_is_refused_by_attach(method):
+    learner = mlp((2, 6, 2))
+    older = {key: value for key, value in method.init(learner).items() if not key.startswith("next.")}
+    older["score.1"].fill_(0.5)
+    expected = older | {f"next.{key}": value.clone() for key, value in older.items() if key.startswith("score.")}
+    F.cross_entropy(learner.model(torch.ones(4, 2)), torch.zeros(4, dtype=torch.long)).backward()
+    for state in (older, expected):
+        method.after_backward(learner, state)
+        method.after_step(learner, state)
+    assert torch.equal(older["score.1"], expected["score.1"])
+    plasticity = attach(learner.model, learner.optimizer, method, example_input=torch.zeros(1, 2))
+    saved = plasticity.state_dict()
+    del saved["states"][0]["next.score.1"]
+    with pytest.raises(ValueError, match=r"another version of supple or .* 'next\.score\.1' has the shape None in it"):
+        plasticity.load_state_dict(saved)
+
+
 def test_cpr_renews_each_unit_by_its_share():
     method = CPR(rate=0.5)
     shares = method.shares(torch.tensor([1.1, 0.5, 1.0, 1.2])) / 0.5

@@ -10,6 +10,7 @@ from supple_lab.results.results import Results, RunResult
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
+from supple_lab.spec import RunSpec
 
 FULL, STUDY = StudyOptions(scale="full"), Control()
 
@@ -32,10 +33,14 @@ def drawn(order=FULL, **scores):
 
 def test_full_scale_has_three_seeds_of_two_million_steps():
     specs = STUDY.specs(FULL)
-    assert Counter(spec.seed for spec in specs) == dict.fromkeys(range(3), 25)  # five methods, five conditions
+    assert Counter(spec.seed for spec in specs) == dict.fromkeys(range(3), 30)  # five methods, six conditions
     problems = {spec.problem for spec in specs}
     tasks = [problem for problem in problems if isinstance(problem, PPO)]
-    assert sorted(problem.task.title for problem in tasks) == ["Ant", "HalfCheetah"]
+    assert sorted(getattr(problem.task, "title", problem.task.name) for problem in tasks) == [
+        "Ant",
+        "HalfCheetah",
+        "play",
+    ]
     assert {problem.num_stages * problem.steps_per_stage for problem in tasks} == {2_048_000}
     assert {problem.steps_per_stage for problem in tasks} == {204_800}
     others = [problem for problem in problems if isinstance(problem, OffPolicy)]
@@ -44,6 +49,12 @@ def test_full_scale_has_three_seeds_of_two_million_steps():
     (games,) = (problem for problem in problems if isinstance(problem, DQN))
     assert games.boundaries == "iterations"  # methods act where the game changes
     assert games.num_iterations == 2 * len(games.game.titles)
+
+
+@pytest.mark.parametrize("scale", STUDY.scales)
+def test_runs_can_be_read_back_by_a_worker(scale):
+    for spec in STUDY.specs(StudyOptions(scale=scale, num_seeds=1)):
+        assert RunSpec.from_json(spec.to_json()) == spec
 
 
 @pytest.mark.parametrize(
@@ -64,5 +75,5 @@ def test_interquartile_means_are_shares_of_a_fresh_networks_score():
     _, table = drawn().tables
     rows = dict(table.rows)
     assert rows["AID"].startswith("-0.200 [")
-    assert rows["AID"].endswith("(n = 15)")
+    assert rows["AID"].endswith("(n = 18)")
     assert "full reset" not in rows

@@ -53,6 +53,13 @@ def test_search_of_a_study_runs_the_grid_with_each_of_its_optimizers(study, per_
     assert len({setting.optimizer for setting in settings}) == per_method
 
 
+def test_search_takes_the_form_of_upgd_that_is_the_authors_with_the_optimizer():
+    order = StudyOptions(scale="paper", search=True, methods=("upgd",))
+    conditions = registry.find(Study, "trainability")().conditions(order)
+    forms = {(s.optimizer.name, s.method.adaptive) for one in conditions if not one.given for s in one.settings(order)}
+    assert forms == {("adam", True), ("sgd", False)}
+
+
 def test_without_a_search_a_method_runs_at_its_defaults_and_rows_of_the_paper_stay():
     order = StudyOptions(scale="smoke", methods=("regrama", "l2"))
     (condition, *_) = registry.find(Study, "trainability")().conditions(order)

@@ -7,7 +7,8 @@ import pytest
 from matplotlib.colors import to_hex
 from samples import curve, figure, panel
 
-from supple_lab.report.colours import look_of
+from supple_lab.report.colours import LOOKS, look_of
+from supple_lab.report.figure import legend_of
 from supple_lab.report.picture import picture, picture_files, spread
 
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("dropout", "Dropout", seed=2), curve("aid", "AID", seed=3)))
@@ -41,6 +42,13 @@ def test_panels_share_one_legend_without_repeats():
     shown = picture(figure(*(panel(curve("aid", "AID"), curve("cbp", "CBP")) for _ in range(4))))
     assert len(shown.axes) == 4
     assert [text.get_text() for text in shown.legends[0].get_texts()] == ["AID", "CBP"]
+
+
+def test_two_methods_of_one_colour_have_bars_of_their_own():
+    names = ("redo", "layer_norm", "aid")
+    looks = legend_of(figure(panel(*(curve(name, name) for name in names)))).values()
+    assert [look.light == LOOKS["redo"].light for look in looks] == [True, True, False]
+    assert [look.fill for look in looks] == [1.0, 0.3, 1.0]
 
 
 def test_files_are_png_and_pdf_and_do_not_change_between_two_writes():

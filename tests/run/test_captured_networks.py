@@ -36,6 +36,7 @@ class SameMasks:
     def __init__(self, monkeypatch):
         self.num_layers = 0
         SF.aid(torch.ones(1, device="cuda"), 0.5)  # the choice of a kernel tries it out: not among the layers' draws
+        monkeypatch.setattr("supple.kernels.triton.is_eager_on", lambda index: False)  # direct launches ask for none
         monkeypatch.setattr(CudaSeeds, "start", lambda seeds, generator: self.start(seeds, generator))
         monkeypatch.setattr(CudaSeeds, "_draw", lambda seeds, generator: Draw(seeds.slots[:1].fill_(SEED), generator))
 

@@ -16,7 +16,9 @@ from supple_lab.errors import Terminated
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.rl.control import MuJoCo, Slide
+from supple_lab.rl.chain import Chain, Renamed
+from supple_lab.rl.control import MuJoCo, Play, Slide
+from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run import ppo
 from supple_lab.run.check import check_suitable
@@ -67,13 +69,33 @@ def test_run_learns_the_task(tmp_path):
     assert record["score"] > 16  # of 20; it starts at distance 0.5 on average
 
 
+CHAIN = Play(game=Renamed(game=Chain(pay="way")))  # its actions change their names at each stage
+
+
+def test_run_learns_a_game_and_then_another(tmp_path):
+    longer = {"segments_per_stage": 4, "rollouts_per_segment": 4, "num_bodies": 8, "steps_per_rollout": 64}
+    spec = small_spec(task=CHAIN, num_stages=2, epochs=5, entropy_weight=0.01, **longer)
+    *stages, first, _, _, _, _, _, _, _ = records_of(tmp_path, spec)
+    assert first["train_score"] < 0.8
+    assert [record["score"] for record in stages] == pytest.approx([1.0, 1.0])
+    assert "friction" not in stages[0]
+
+
+def test_entropy_is_rewarded(tmp_path):
+    bold, usual = (
+        records_of(tmp_path / str(weight), small_spec(task=CHAIN, entropy_weight=weight)) for weight in (10.0, 0.0)
+    )
+    assert bold[2]["train_score"] < usual[2]["train_score"]  # of actions that are nearly drawn at random
+
+
 METHODS = [UseAID(relu_prob=0.9), CBP(replacement_rate=0.05, maturity=3), FullReset()]
 METHODS += map(slow, (Vanilla(), L2Init(strength=1e-3), ReDo(threshold=0.5), ShrinkPerturb()))
 
 
+@pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method):
-    spec = small_spec(method)
+def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
+    spec = small_spec(method, task=task)
     unbroken = records_of(tmp_path / "unbroken", spec)
     at_every_segment, learn = CheckpointInterval(seconds=0.0), ppo.learn
     for num_updates in (3, 4, 5):  # in the midst of segments 2 and 3, and of what was done again
@@ -140,7 +162,7 @@ def test_advantages_are_those_computed_one_by_one():
 
 def test_running_statistics_are_those_of_all_rows():
     rows = np.random.default_rng(0).normal(3.0, 2.0, size=(500, 3))
-    running = ppo.Running(3)
+    running = ppo.Running((3,))
     for part in np.split(rows, 10):
         running.see_(part)
     np.testing.assert_allclose(running.mean, rows.mean(axis=0), atol=1e-4)
@@ -152,6 +174,8 @@ def test_what_cannot_be_run_is_refused():
         check_suitable(small_spec(UseAIDGauss()), device="cpu")
     with pytest.raises(Unsuitable, match="cnn reads images"):
         check_suitable(replace(small_spec(), model=CNN()), device="cpu")
+    with pytest.raises(Unsuitable, match="sac gives forces, and a game takes one of its actions"):
+        check_suitable(replace(small_spec(), problem=OffPolicy(task=CHAIN)), device="cpu")
     with pytest.raises(ValueError, match=r"positive factors, least <= most; got 1\.0, 3\.0 and 2\.0"):
         Slide(least=3.0)
 
@@ -159,6 +183,17 @@ def test_what_cannot_be_run_is_refused():
 def test_spec_round_trips():
     spec = small_spec(UseAID(), task=MuJoCo(title="Ant", least=0.02))
     assert RunSpec.from_json(spec.to_json()) == spec
+
+
+@needs_mujoco
+def test_warnings_are_heard_again_if_a_task_cannot_be_made(monkeypatch):
+    import mujoco
+
+    handlers = []
+    monkeypatch.setattr(mujoco, "set_mju_user_warning", handlers.append)
+    with pytest.raises(Exception, match="Unicycle"):
+        MuJoCo(title="Unicycle").start(0)
+    assert handlers[-1] is None
 
 
 @needs_mujoco

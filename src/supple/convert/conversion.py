@@ -207,7 +207,9 @@ class Conversion:
         many = 1 if call.nested else call.total or 1
         path, what = join(source.path, name), label(method, call)
         source.module.add_module(name, self.new_activations(many, training=training, in_place=call.noticed))
-        if many > 1:
+        if many > 1 and method.name == "forward":
+            method.actions[f"start:{name}"] = f"restart:{name}"  # a hook would cost as much as two small activations
+        elif many > 1:
             source.module.register_forward_pre_hook(Restart((name,)))
         self.say_swapped(path, what, source.module.get_submodule(name))
         if many == 1 and call.total not in (0, 1):

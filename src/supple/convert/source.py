@@ -95,7 +95,8 @@ class Rewriter(ast.NodeTransformer):
     """Replaces calls by the action planned for their key.
 
     "call:NAME" calls the submodule of that name, "item:I" the I-th activation of the module called before,
-    "method:NAME" another method of self, "average:NAME" a function that averages.
+    "method:NAME" another method of self, "average:NAME" a function that averages. "restart:NAME" has no call: with
+    every call of the method the call sites of that name count from the first again.
     """
 
     def __init__(self, start: Definition, actions: Mapping[str, str], *, self_name: str) -> None:
@@ -122,6 +123,16 @@ class Rewriter(ast.NodeTransformer):
             node.func = ast.Name(name, ast.Load())
         return node
 
+    def restart_sites_(self) -> None:
+        """Put a statement before all others for each of the method's own call sites."""
+        for key, action in self.actions.items():
+            kind, _, name = action.partition(":")
+            if kind == "restart":
+                sites = ast.Subscript(self.attribute("_modules"), ast.Constant(name), ast.Load())
+                call = ast.Call(ast.Attribute(sites, "count_from_", ast.Load()), [ast.Constant(0)], [])
+                self.start.body.insert(0, ast.copy_location(ast.Expr(call), self.start.body[0]))
+                self.done.add(key)
+
     def attribute(self, name: str) -> ast.expr:
         return ast.Attribute(ast.Name(self.self_name, ast.Load()), name, ast.Load())
 
@@ -132,6 +143,7 @@ def rewritten(function: FunctionType, actions: Mapping[str, str]) -> FunctionTyp
     node = copy.deepcopy(definition(inner))
     rewriter = Rewriter(node, actions, self_name="".join(inner.__code__.co_varnames[:1]))
     rewriter.generic_visit(node)
+    rewriter.restart_sites_()
     if rewriter.done != set(actions):
         raise UnwritableError(f"the source of {inner.__qualname__} has changed since the model was converted")
     named = {action.partition(":")[2] for action in actions.values()}

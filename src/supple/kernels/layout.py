@@ -11,13 +11,16 @@ BITS = {torch.float32: torch.int32, torch.float64: torch.int64, torch.bfloat16: 
 
 
 def has_memory(x: Tensor) -> bool:
-    """Whether x has memory of its own to walk over: fake, distributed and batched tensors have none."""
-    return type(x) in PLAIN and torch._C._has_storage(x)
+    """Whether x has memory of its own to walk over: fake, distributed and batched tensors and ZeroTensors have none."""
+    return type(x) in PLAIN and torch._C._has_storage(x) and not x._is_zerotensor()
 
 
 def is_flat(x: Tensor) -> bool:
     """Whether x is a plain row of elements in memory."""
-    return type(x) in PLAIN and x.is_contiguous() and not x.is_neg() and torch._C._has_storage(x)
+    # has_memory written out, since this is asked three times a call.
+    if type(x) not in PLAIN or not x.is_contiguous() or not torch._C._has_storage(x):
+        return False
+    return not x.is_neg() and not x._is_zerotensor()
 
 
 def share_layout(x: Tensor, dense: Tensor) -> bool:

@@ -36,8 +36,8 @@ bool is_subclass(const Tensor& x) { return x.key_set().has_any(c10::python_ks); 
 
 // Whether x fills one stretch of memory of its own, which a program can walk over.
 bool is_plain(const Tensor& x) {
-  return !is_subclass(x) && x.layout() == at::kStrided && !x.is_nested() && x.has_storage() && !x.is_neg() &&
-         x.is_non_overlapping_and_dense();
+  return !is_subclass(x) && x.layout() == at::kStrided && !x.is_nested() && x.has_storage() && !x._is_zerotensor() &&
+         !x.is_neg() && x.is_non_overlapping_and_dense();
 }
 
 // The backward: the gradient times the scale where y is not 0, else 0.

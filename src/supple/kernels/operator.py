@@ -27,22 +27,23 @@ def interval_dropout(
     if not becomes_graph(x):
         if inplace:
             require_not_leaf(x)
-        source = source_of_masks(generator)
-        if source is None and is_recorded():
-            y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
-            return x.copy_(y) if inplace else y
+        source, kernel = source_of_masks(generator), kernels.kernel_for(x.device)
+        if is_recorded():
+            if source is None:
+                y = torch.ops.supple.differentiable_drop(x, intervals.edges, intervals.drop, intervals.scale)
+                return x.copy_(y) if inplace else y
+            kernel = kernels.REFERENCE  # in torch's operations, which can be seen and made fake
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
-        kernel = kernels.kernel_for(x.device)
         y = None
         if kernel.node is not None and type(x) in PLAIN and not isinstance(source, HeldMasks):
             y = kernel.drop_in_node(x, intervals, source, inplace)
         return apply_plainly(x, intervals, source, inplace, kernel) if y is None else y
-    if random.NUM_HELD:
+    if random.HELD:
         raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
-    y = torch.ops.supple.interval_dropout(x, intervals.edges, intervals.drop, intervals.scale)
+    y = torch.ops.supple.differentiable_drop(x, intervals.edges, intervals.drop, intervals.scale)
     return x.copy_(y) if inplace else y
 
 
@@ -69,35 +70,6 @@ def require_not_leaf(x: Tensor) -> None:
     owner = x if x._base is None else x._base
     if torch.is_grad_enabled() and owner.requires_grad and owner.is_leaf:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-
-
-class EagerGate(torch.autograd.Function):
-    """The backward of the operator, linear in the gradient, so that its own derivatives are the same gate again."""
-
-    @staticmethod
-    def forward(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-        return kernels.kernel_for(grad.device).gate(grad, y, scale, at_zero)
-
-    @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, float, float], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
-        ctx.save_for_forward(inputs[1])
-        ctx.slopes = inputs[2:]  # type: ignore[attr-defined]
-
-    @staticmethod
-    def jvp(ctx: Any, grad_tangent: Tensor, *_: None) -> Tensor:
-        return EagerGate.apply(grad_tangent, ctx.saved_tensors[0], *ctx.slopes)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return EagerGate.apply(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], grad: Tensor, y: Tensor, scale: float, at_zero: float
-    ) -> tuple[Tensor, int]:
-        grad, y = (_batch_first(t, dim, info.batch_size) for t, dim in zip((grad, y), in_dims, strict=False))
-        return EagerGate.apply(grad, y, scale, at_zero), 0
 
 
 class PlainIntervalDropout(torch.autograd.Function):
@@ -130,10 +102,13 @@ apply_plainly = super(torch.autograd.Function, PlainIntervalDropout).apply
 
 
 def differentiable_gate(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-    """The gradient of the operator, where somebody will differentiate, map or compile it."""
-    if torch.compiler.is_compiling():
-        return torch.ops.supple.gate(grad, y, scale, at_zero)
-    return EagerGate.apply(grad, y, scale, at_zero)
+    """The gradient of the operator in torch's operations, which can be differentiated, mapped, compiled and fused."""
+    if type(grad) in PLAIN and not torch.compiler.is_compiling():
+        gated = torch.ops.aten.hardshrink_backward(grad, y, 0.0)  # one pass; it does not know symbolic shapes
+    else:
+        gated = torch.where(y == 0, 0.0, grad)
+    gated = gated if scale == 1.0 else gated * scale
+    return gated if at_zero == 0.0 else torch.where((y == 0) & y.signbit(), grad * at_zero, gated)
 
 
 class EagerIntervalDropout(torch.autograd.Function):
@@ -154,12 +129,12 @@ class EagerIntervalDropout(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
-        gated = EagerGate.apply(tangent, ctx.saved_tensors[0], *ctx.slopes)
+        gated = differentiable_gate(tangent, ctx.saved_tensors[0], *ctx.slopes)
         return tangent.copy_(gated) if ctx.inplace else gated  # torch wants an in-place tangent for an in-place value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return EagerGate.apply(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
+        return differentiable_gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
     @staticmethod
     def vmap(
@@ -175,66 +150,45 @@ class EagerIntervalDropout(torch.autograd.Function):
                 f"interval dropout draws one mask per sample; vmap was called with randomness={info.randomness!r}. "
                 'Call vmap(..., randomness="different").'
             )
-        return EagerIntervalDropout.apply(
-            _batch_first(x, in_dims[0], info.batch_size), intervals, generator, inplace
-        ), 0
+        batch_first = x.movedim(in_dims[0] or 0, 0)  # x is the one tensor, so it is what has a batch
+        return EagerIntervalDropout.apply(batch_first, intervals, generator, inplace), 0
 
 
-def _batch_first(t: Tensor, batch_dim: int | None, batch_size: int) -> Tensor:
-    return t.expand(batch_size, *t.shape) if batch_dim is None else t.movedim(batch_dim, 0)
-
-
-# Compiled code sees two opaque ops. The tag tells the compiler that equal inputs need not give equal outputs, so that
-# it neither merges two calls nor recomputes one.
+# Compiled code calls the forward as one opaque op, and fuses the backward with its neighbours. Tracing goes through an
+# op with the gradient, and leaves one without in the graph: else torch's dispatcher asks Python for the gradient at
+# every call, a third of what the op costs in a small network. The tag tells the compiler that equal inputs need not
+# give equal outputs, so that it neither merges two calls nor recomputes one.
 LIBRARY = torch.library.Library("supple", "DEF")
-LIBRARY.define(
-    "interval_dropout(Tensor x, float[] edges, float[] drop, float scale) -> Tensor",
-    tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
-)
-LIBRARY.define("gate(Tensor grad, Tensor y, float scale, float at_zero) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 
 
-@torch.library.impl(LIBRARY, "interval_dropout", "CompositeExplicitAutograd")
-def registered_interval_dropout(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+def registered_drop(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
     intervals = Intervals(tuple(edges), tuple(drop), scale)
     return kernels.kernel_for(x.device).drop(x, intervals, generator=None, out=None)
 
 
-@torch.library.impl(LIBRARY, "gate", "CompositeExplicitAutograd")
-def registered_gate(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-    return kernels.kernel_for(grad.device).gate(grad, y, scale, at_zero)
-
-
-@torch.library.register_fake("supple::interval_dropout", lib=LIBRARY)
-def _(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+def fake_drop(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
     return torch.empty_like(x)
 
 
-@torch.library.register_fake("supple::gate", lib=LIBRARY)
-def _(grad: Tensor, y: Tensor, scale: float, at_zero: float) -> Tensor:
-    return torch.empty_like(grad)
+class DifferentiableDrop(torch.autograd.Function):
+    """The op with the gradient, by the one without."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
+        with torch._C._AutoDispatchBelowAutograd():
+            y: Tensor = torch.ops.supple.drop(x, edges, drop, scale)
+        ctx.save_for_backward(y)
+        ctx.slopes = (scale, Intervals(tuple(edges), tuple(drop), scale).slope_at_zero(y.dtype))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        return differentiable_gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
 
 
-def _keep_output(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(output)
-    _, edges, drop, scale = inputs
-    ctx.slopes = (scale, Intervals(tuple(edges), tuple(drop), scale).slope_at_zero(output.dtype))
-
-
-def _interval_dropout_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
-
-
-def _keep_gate(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[1])
-    ctx.slopes = inputs[2:]
-
-
-def _gate_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-    return torch.ops.supple.gate(grad, ctx.saved_tensors[0], *ctx.slopes), None, None, None
-
-
-torch.library.register_autograd(
-    "supple::interval_dropout", _interval_dropout_backward, setup_context=_keep_output, lib=LIBRARY
-)
-torch.library.register_autograd("supple::gate", _gate_backward, setup_context=_keep_gate, lib=LIBRARY)
+for op in ("drop", "differentiable_drop"):
+    tags = (torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag)
+    LIBRARY.define(f"{op}(Tensor x, float[] edges, float[] drop, float scale) -> Tensor", tags=tags)
+    LIBRARY.impl(op, registered_drop, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"supple::{op}", fake_drop, lib=LIBRARY)
+LIBRARY.impl("differentiable_drop", DifferentiableDrop.apply, "Autograd")

@@ -33,7 +33,7 @@ class ReferenceKernel(Kernel):
         return y if out is None else out.copy_(y)
 
     def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
-        gated = (grad * scale).masked_fill_(y == 0, 0.0)
+        gated = grad.clone().mul_(scale).masked_fill_(y == 0, 0.0)  # a ZeroTensor's product would be one, and immutable
         if at_zero != 0.0:
-            gated += (grad * at_zero).masked_fill_((y != 0) | ~y.signbit(), 0.0)
+            gated += grad.clone().mul_(at_zero).masked_fill_((y != 0) | ~y.signbit(), 0.0)
         return gated

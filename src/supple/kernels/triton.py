@@ -10,6 +10,7 @@ from torch import Tensor
 from supple.kernels.base import Intervals, Kernel
 from supple.kernels.cuda_seed import OFFSET_STEP, CudaSeeds
 from supple.kernels.launch import Launch, direct_launch
+from supple.kernels.layout import has_memory
 from supple.kernels.node import load_node
 from supple.kernels.reference import ReferenceKernel
 from supple.kernels.triton_programs import OWN_BITS, SHARED_BITS, drop_kernel, gate_kernel
@@ -38,10 +39,10 @@ class TritonKernel(Kernel):
         self.reference = ReferenceKernel()
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
-        if generator is not None and generator.device.type != "cuda":
+        if generator is not None and generator.device != x.device:
             raise ValueError(f"generator= must be of the input's device, {x.device}; got one of {generator.device}.")
         y = torch.empty_like(x) if out is None or not is_dense(out) else out
-        if not (x.is_contiguous() and y.is_contiguous()) and y.stride() != x.stride():
+        if (not (x.is_contiguous() and y.is_contiguous()) and y.stride() != x.stride()) or not has_memory(x):
             x = y.copy_(x)
         if not self._launch_directly(x, y, intervals, generator) and x.numel() > 0:
             on_device_of(x, self._launch_drop, x, y, intervals, generator)
@@ -56,7 +57,7 @@ class TritonKernel(Kernel):
             return None
         source = self.seeds[index].generator if generator is None else generator
         stream = torch._C._cuda_getCurrentRawStream(index)
-        return launch.node(x, source, stream, inplace) if source.device.type == "cuda" else None
+        return launch.node(x, source, stream, inplace) if source.device == x.device else None
 
     def _launch_directly(self, x: Tensor, y: Tensor, intervals: Intervals, generator: torch.Generator | None) -> bool:
         """Launch what was compiled for such a call before; whether there is such a program and the driver took it."""
@@ -76,7 +77,7 @@ class TritonKernel(Kernel):
         if at_zero != 0.0:  # rare enough for torch's own launches
             return self.reference.gate(grad, y, scale, at_zero)
         fused = scale != 1.0 or torch.cuda.is_current_stream_capturing()
-        if fused and grad.stride() == y.stride() and y.numel() > 0 and is_dense(y):
+        if fused and grad.stride() == y.stride() and y.numel() > 0 and is_dense(y) and has_memory(grad):
             out = torch.empty_like(grad)
             on_device_of(y, self._launch_gate, grad, y, out, scale)
             return out

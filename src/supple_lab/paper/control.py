@@ -1,9 +1,9 @@
 """Control: do agents lose plasticity if friction or the game changes, and what helps? Not one of the paper's studies.
 
-PPO, SAC and TD3 learn MuJoCo's tasks, whose friction is drawn anew at each stage, and DQN one of MinAtar's games after
-another. The reference is the same network, started from scratch at each stage. The first is a small relative of the
-literature's Slippery Ant (Dohare et al. 2024), which takes 20 million steps and a change every two million. The rules
-below were set before any score was seen; two short runs had been timed.
+PPO, SAC and TD3 learn MuJoCo's tasks, whose friction is drawn anew at each stage, and PPO and DQN one of MinAtar's
+games after another. The reference is the same network, started from scratch at each stage. The first is a small
+relative of the literature's Slippery Ant (Dohare et al. 2024), which takes 20 million steps and a change every two
+million. The rules below were set before any score was seen; short runs had been timed.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from supple_lab.results.results import Results, Sample
 from supple_lab.results.scores import iqm, stratified_bootstrap
 from supple_lab.rl.base import Game
 from supple_lab.rl.chain import Chain, Renamed
-from supple_lab.rl.control import MuJoCo, Slide, Task
+from supple_lab.rl.control import MuJoCo, Play, Slide, Slippery
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.minatar import MinAtar
 from supple_lab.rl.off_policy_problem import Algorithm, OffPolicy
@@ -37,13 +37,15 @@ SCORE = "score"
 FRESH = "full_reset"
 OTHERS = ("l2_init", "cbp")
 SEEDS = ByScale(smoke=1, quick=3, paper=3)
-# Of methods, what language has; CleanRL's rates and epsilons for PPO on MuJoCo and for DQN. Nothing was tuned.
+# Of methods, what language has; CleanRL's rates and epsilons for PPO on MuJoCo, for DQN, and for PPO on Atari. Nothing
+# was tuned.
 METHODS = (
     *(Vanilla(), FullReset(), UseAID(relu_prob=0.99)),
     *(L2Init(strength=1e-4), CBP(replacement_rate=1e-4, maturity=100)),
 )
 ON_TASKS, ON_GAMES = Adam(learning_rate=3e-4, epsilon=1e-5), Adam(learning_rate=2.5e-4, epsilon=1.5e-4)
-TASKS: ByScale[tuple[Task, ...]] = ByScale(
+PPO_ON_GAMES = Adam(learning_rate=2.5e-4, epsilon=1e-5)
+TASKS: ByScale[tuple[Slippery, ...]] = ByScale(
     smoke=(Slide(num_steps=10),), quick=(MuJoCo(),), paper=(MuJoCo(), MuJoCo(title="Ant"))
 )
 LENGTHS: ByScale[dict[str, Any]] = ByScale(
@@ -113,6 +115,19 @@ PLAY: ByScale[dict[str, Any]] = ByScale(
         "capacity": 100_000,
     },
 )
+# CleanRL's for Atari: updates of 4 epochs on 1,024 samples.
+ON_POLICY: dict[str, Any] = {
+    "steps_per_rollout": 128,
+    "epochs": 4,
+    "batch_size": 256,
+    "clip": 0.1,
+    "entropy_weight": 0.01,
+}
+PLAYED: ByScale[dict[str, Any]] = ByScale(
+    smoke=LENGTHS.at("smoke"),
+    quick=ON_POLICY | {"num_stages": 5, "segments_per_stage": 2, "rollouts_per_segment": 10},
+    paper=ON_POLICY | {"rollouts_per_segment": 20},
+)
 NETWORKS: ByScale[Model] = ByScale(smoke=MLP(width=8, num_hidden=2), quick=MinAtarNet(), paper=MinAtarNet())
 MODELS = ByScale(
     smoke=MLP(width=8, num_hidden=2), quick=MLP(width=64, num_hidden=2), paper=MLP(width=256, num_hidden=2)
@@ -121,14 +136,15 @@ SCALE_NOTES = ByScale(
     smoke="Smoke scale: a weight on a line in place of a simulator, two stages of two updates show that everything "
     "runs; the numbers mean nothing.",
     quick="Quick scale: networks of width 64, 4 stages of 20,480 steps (PPO) or 3 of 2,000 (SAC, TD3), 5 games of "
-    "6,000 steps. Agents of so few steps have only begun to learn: no verdict of this scale is evidence on plasticity.",
+    "20,480 steps (PPO) or 6,000 (DQN). Agents of so few steps have only begun to learn: no verdict of this scale is "
+    "evidence on plasticity.",
     paper="Full scale: networks of width 256, 10 stages of 204,800 steps (PPO) or 5 of 20,000 (SAC, TD3), each game "
-    "twice, 200,000 steps each. Smaller than the literature's Slippery Ant, which has 20 million steps and a change "
-    "every two million.",
+    "twice, 204,800 (PPO) or 200,000 steps (DQN) each. Smaller than the literature's Slippery Ant, which has 20 "
+    "million steps and a change every two million.",
 )
 NOTES = (
-    "Score: the mean return of episodes after each stage, by the mean action in evaluation mode. Friction is drawn by "
-    "seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
+    "Score: the mean return of episodes after each stage, by the mean or likeliest action in evaluation mode. Friction "
+    "is drawn by seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
     "The loops are our own; rates are CleanRL's, not annealed, and PPO's value loss is not clipped. "
     "In PPO, AID acts with masks and learns from each sample with its "
     "own (held masks); the others act by its mean, which target networks have, too.",
@@ -143,7 +159,7 @@ def late(method: str) -> Number:
 
 
 def for_each_agent(rule: Rule) -> Rule:
-    return Each("for PPO, SAC and TD3 on tasks and for DQN on games", dict, rule)
+    return Each("for PPO, SAC and TD3 on tasks and for PPO and DQN on games", dict, rule)
 
 
 def other_methods(tasks: Tasks) -> dict[str, Tasks]:
@@ -196,14 +212,23 @@ class Control(Study):
             own = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
             problems[f"{algorithm.upper()}, {title_of(first)}"] = own
         common: dict[str, Any] = {"model": MODELS.at(scale), "given": settings(order, ON_TASKS), "seeds": SEEDS}
-        games = Condition(
-            label="DQN, games in sequence",
-            problem=DQN(game=GAMES.at(scale), **USUAL, **PLAY.at(scale)),
-            model=NETWORKS.at(scale),
-            given=settings(order, ON_GAMES),
-            seeds=SEEDS,
+        game = GAMES.at(scale)
+        network: dict[str, Any] = {"model": NETWORKS.at(scale), "seeds": SEEDS}
+        games = (
+            Condition(
+                label="PPO, games in sequence",
+                problem=PPO(task=Play(game=game), **PLAYED.at(scale)),
+                given=settings(order, PPO_ON_GAMES),
+                **network,
+            ),
+            Condition(
+                label="DQN, games in sequence",
+                problem=DQN(game=game, **USUAL, **PLAY.at(scale)),
+                given=settings(order, ON_GAMES),
+                **network,
+            ),
         )
-        return (*(Condition(label=label, problem=own, **common) for label, own in problems.items()), games)
+        return (*(Condition(label=label, problem=own, **common) for label, own in problems.items()), *games)
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         tasks = {condition.label: runs_of(condition, results, order) for condition in self.conditions(order)}
@@ -230,7 +255,7 @@ def settings(order: StudyOptions, optimizer: Adam) -> tuple[Setting, ...]:
     return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 
-def title_of(task: Task) -> str:
+def title_of(task: Slippery) -> str:
     return getattr(task, "title", task.name)
 
 

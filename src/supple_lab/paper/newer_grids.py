@@ -6,12 +6,14 @@ A method without values has nothing to search but the optimizers. Where its pape
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from supple.methods import Method
+from supple.methods import UPGD, Method
 from supple_lab import registry
-from supple_lab.paper.tables import Setting, crossed
+from supple_lab.optimizer import SGD
+from supple_lab.paper.tables import Setting
 from supple_lab.spec import Problem, Supervised
 
 Axes = Mapping[str, tuple[Any, ...]]  # by field
@@ -28,6 +30,7 @@ GRIDS: Mapping[str, tuple[Axes, ...]] = {
             "weight_decay": (0.0, 1e-4, 1e-3, 1e-2, 1e-1),
         },
     ),
+    # Both act between the stages of a study, where their authors act every 1,000 steps.
     "regrama": ({"threshold": (0.0, 0.005, 0.01, 0.025, 0.1)},),
     "cpr": ({"rate": (0.005, 0.015, 0.05), "sharpness": (4.0, 16.0)},),
     "l2_er": ({"strength": (1e-3, 1e-4, 1e-5), "rank_rate": (1e-2, 1e-3, 1e-4)},),
@@ -58,11 +61,18 @@ GRIDS: Mapping[str, tuple[Axes, ...]] = {
 
 
 def searched(name: str, rows: Sequence[Setting], problem: Problem) -> list[Setting]:
-    """The method's grid with each optimizer of the rows; nothing if it has none, or rows of its own."""
+    """The method's grid with each optimizer of the rows; nothing if it has none, or rows of its own.
+
+    UPGD's plain form is the authors' with SGD, its adaptive form with others.
+    """
     if name not in GRIDS or any(row.method.name == name for row in rows):
         return []
     optimizers = dict.fromkeys(row.optimizer for row in rows)
-    return list(crossed(grid_of(name, steps_per_epoch=last_epoch(problem)), *optimizers))
+    return [
+        Setting(replace(method, adaptive=not isinstance(own, SGD)) if isinstance(method, UPGD) else method, own)
+        for method in grid_of(name, steps_per_epoch=last_epoch(problem))
+        for own in optimizers
+    ]
 
 
 def grid_of(name: str, *, steps_per_epoch: int) -> list[Method]:

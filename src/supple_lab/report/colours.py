@@ -31,11 +31,11 @@ class Look:
     dashes: Dashes
     marker: Marker
     stands_out: bool = False  # a thicker line, drawn last
-    repeat: int = 0  # of the method in the same figure: the second is 1
+    repeat: int = 0  # of the colour in the same figure: the second is 1
 
     @property
     def fill(self) -> float:
-        """How opaque a bar is filled: a method's further bars are paler."""
+        """How opaque a bar is filled: a colour's further bars are paler."""
         return (1.0, 0.3, 0.65)[self.repeat % 3]
 
 

@@ -243,11 +243,14 @@ def key_of(entry: Line | Histogram) -> Key:
 def legend_of(figure: "Figure") -> dict[Key, Look]:
     """A look per entry, in the order of appearance; a method's further entries differ in dashes and marker."""
     repeats: Counter[str] = Counter()
+    colours: Counter[str] = Counter()  # bars have nothing else: two methods of one colour differ in their fill
     looks: dict[Key, Look] = {}
     for key in (key_of(entry) for panel in figure.panels for entry in panel.entries):
         if key not in looks:
-            looks[key] = look_of_repeat(key[0], repeats[key[0]])
+            look = look_of_repeat(key[0], repeats[key[0]])
+            looks[key] = replace(look, repeat=colours[look.light])
             repeats[key[0]] += 1
+            colours[look.light] += 1
     return looks
 
 

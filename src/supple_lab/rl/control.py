@@ -1,4 +1,4 @@
-"""Continuous control: tasks as data, whose friction changes from stage to stage."""
+"""Control: tasks as data, whose friction changes from stage to stage, or which are one game after another."""
 
 import math
 from abc import ABC, abstractmethod
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from supple.fields import Checked
 from supple_lab.errors import at_least
+from supple_lab.rl.base import Environment, Game
 from supple_lab.streams import stream_seed
 
 Observation = npt.NDArray[np.float64]
@@ -27,9 +28,15 @@ class Motion(NamedTuple):
 class Body(ABC):
     """One copy of a task under way. The same seed and the same actions give the same observations and rewards."""
 
-    num_observed: int
+    shape: tuple[int, ...]  # of an observation
     num_actions: int
-    largest: float  # force; actions are clipped to it
+    chooses = False  # whether an action is one of so many, or so many forces
+    largest: float = math.inf  # force; actions are clipped to it
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Of an observation as models read it."""
+        return (1, 1, math.prod(self.shape)) if len(self.shape) < 3 else self.shape  # type: ignore[return-value]
 
     @abstractmethod
     def reset(self) -> Observation:
@@ -39,11 +46,28 @@ class Body(ABC):
     def step(self, action: npt.NDArray[np.float64]) -> Motion: ...
 
 
-@dataclass(frozen=True, kw_only=True)
 class Task(Checked, ABC):
-    """A frozen dataclass in every subclass. From the second stage on, friction is drawn for each."""
+    """A frozen dataclass in every subclass."""
 
     name: ClassVar[str]
+
+    @abstractmethod
+    def start(self, seed: int) -> Body:
+        """A new body that knows nothing of earlier ones: a run that resumes here needs no simulator's state."""
+
+    @abstractmethod
+    def at(self, stage: int, seed: int) -> Self:
+        """The task as a run of that seed has it in a stage."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, float]:
+        """What the record of a stage says of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slippery(Task):
+    """From the second stage on, friction is drawn for each."""
+
     friction: float = 1.0  # what the task's own is multiplied by
     least: float = 0.1  # of the factors that are drawn, evenly in their logarithm
     most: float = 2.0  # likewise
@@ -55,12 +79,10 @@ class Task(Checked, ABC):
                 f"got {self.friction}, {self.least} and {self.most}."
             )
 
-    @abstractmethod
-    def start(self, seed: int) -> Body:
-        """A new body that knows nothing of earlier ones: a run that resumes here needs no simulator's state."""
+    def facts(self) -> dict[str, float]:
+        return {"friction": self.friction}
 
     def at(self, stage: int, seed: int) -> Self:
-        """The task as a run of that seed has it in a stage: the first has the task's own friction."""
         if stage == 0:
             return self
         drawn = np.random.default_rng(stream_seed(seed, "friction", stage)).random()
@@ -68,7 +90,7 @@ class Task(Checked, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slide(Task):
+class Slide(Slippery):
     """A weight on a line, to be pushed to its middle and held there: needs no simulator."""
 
     name = "slide"
@@ -85,7 +107,7 @@ class Slide(Task):
 class SlideBody(Body):
     """Pays 1 in the middle, 0 at distance 1 and beyond."""
 
-    num_observed, num_actions, largest = 2, 1, 1.0
+    shape, num_actions, largest = (2,), 1, 1.0
 
     def __init__(self, task: Slide, chance: np.random.Generator) -> None:
         self.task, self.chance = task, chance
@@ -103,7 +125,7 @@ class SlideBody(Body):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MuJoCo(Task):
+class MuJoCo(Slippery):
     """One of gymnasium's tasks: HalfCheetah, Ant, Hopper, Walker2d. All its surfaces have the friction."""
 
     name = "mujoco"
@@ -116,8 +138,10 @@ class MuJoCo(Task):
 
             # HalfCheetah's file has a word that MuJoCo 4 warns of, on the terminal and in a file, for each body.
             mujoco.set_mju_user_warning(lambda text: None)
-            environment = gymnasium.make(f"{self.title}-v5")
-            mujoco.set_mju_user_warning(None)
+            try:
+                environment = gymnasium.make(f"{self.title}-v5")
+            finally:
+                mujoco.set_mju_user_warning(None)
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 f"tasks of MuJoCo need {error.name}: pip install -e '.[control]' in a checkout."
@@ -132,7 +156,7 @@ class MuJoCoBody(Body):
         self.environment = environment
         self._seed: int | None = seed
         environment.unwrapped.model.geom_friction[:, 0] *= friction  # sliding; the columns after it turn and roll
-        (self.num_observed,), (self.num_actions,) = environment.observation_space.shape, environment.action_space.shape
+        self.shape, (self.num_actions,) = environment.observation_space.shape, environment.action_space.shape
         self.largest = float(environment.action_space.high[0])
 
     def reset(self) -> Observation:
@@ -142,3 +166,37 @@ class MuJoCoBody(Body):
     def step(self, action: npt.NDArray[np.float64]) -> Motion:
         observation, reward, terminal, truncated, _ = self.environment.step(action)
         return Motion(np.asarray(observation, dtype=np.float64), float(reward), bool(terminal), bool(truncated))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play(Task):
+    """A game, or one after another; an action is one of the game's."""
+
+    name = "play"
+    game: Game
+
+    def start(self, seed: int) -> "PlayBody":
+        return PlayBody(self.game.start(seed))
+
+    def at(self, stage: int, seed: int) -> Self:
+        return replace(self, game=self.game.at(stage, seed))
+
+    def facts(self) -> dict[str, float]:
+        return {}
+
+
+class PlayBody(Body):
+    """Shows the game's frames as they are."""
+
+    chooses = True
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment, self.num_actions = environment, environment.num_actions
+        self.shape = (1, *environment.frame_shape)
+
+    def reset(self) -> Observation:
+        return self.environment.reset()[None].astype(np.float64)
+
+    def step(self, action: npt.NDArray[np.float64]) -> Motion:
+        frame, reward, terminal, truncated, _ = self.environment.step(int(action))
+        return Motion(frame[None].astype(np.float64), reward, terminal, truncated)

@@ -1,6 +1,6 @@
-"""PPO as a problem: its settings, with which it learns a task whose friction changes."""
+"""PPO as a problem: its settings, with which it learns a task that changes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from supple_lab.errors import at_least
@@ -12,11 +12,12 @@ Masks = Literal["held", "fresh"]
 
 @dataclass(frozen=True, kw_only=True)
 class PPO(Problem):
-    """Proximal policy optimization (Schulman et al. 2017) with a Gaussian policy; rates and sizes after CleanRL.
+    """Proximal policy optimization (Schulman et al. 2017); rates and sizes after CleanRL.
 
-    A stage is so many segments, and its end a change of friction. A segment is played by new bodies that are made from
-    the run's seed and the segment's number; a run can stop and go on between two of them. Episodes that a segment's end
-    cuts off count as truncated. Observations and rewards are normalised by running statistics.
+    The policy is Gaussian, or categorical in games. A stage is so many segments, and its end a change of friction or of
+    the game. A segment is played by new bodies that are made from the run's seed and the segment's number; a run can
+    stop and go on between two of them. Episodes that a segment's end cuts off count as truncated. Rewards, and
+    observations but for frames, are normalised by running statistics.
     """
 
     name = "ppo"
@@ -35,6 +36,7 @@ class PPO(Problem):
     value_weight: float = 0.5  # of the critic's loss
     masks: Masks = "held"  # held: acts with masks, and learns from a sample with its own. fresh: acts by means
     num_evaluated: int = 10  # episodes after each stage, by the mean action in evaluation mode
+    entropy_weight: float = field(default=0.0, metadata={"later": True})  # of the policy's, which the loss rewards
 
     def __post_init__(self) -> None:
         at_least(1, self, "num_stages", "segments_per_stage", "rollouts_per_segment", "num_bodies", "epochs")
@@ -46,6 +48,7 @@ class PPO(Problem):
         for name in ("clip", "clip_norm", "value_weight"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"PPO.{name} must be positive; got {getattr(self, name)}.")
+        at_least(0, self, "entropy_weight")
 
     @property
     def num_records(self) -> int:

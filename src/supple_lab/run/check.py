@@ -227,10 +227,11 @@ def body_of(task: Task) -> Body:
 def check_controllable(spec: RunSpec, problem: PPO | OffPolicy) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out."""
     body, activation = body_of(problem.task), spec.method.activation()
-    if spec.model.smallest_image > 1:
+    if spec.model.smallest_image > min(body.image_shape[1:]):
         raise Unsuitable(f"{spec.model.name} reads images, and a task of control shows numbers. Choose mlp.")
-    shape = (1, 1, body.num_observed)
-    blank_network(spec.model, spec.method, image_shape=shape, num_classes=body.num_actions)
+    blank_network(spec.model, spec.method, image_shape=body.image_shape, num_classes=body.num_actions)
+    if isinstance(problem, OffPolicy) and body.chooses:
+        raise Unsuitable(f"{problem.algorithm} gives forces, and a game takes one of its actions. Choose ppo or dqn.")
     can_be_held = isinstance(activation, AID | DropReLU | IntervalDropout | ReLUDropout)
     if isinstance(problem, PPO) and problem.masks == "held" and draws(activation) and not can_be_held:
         raise Unsuitable(

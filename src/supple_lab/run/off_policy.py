@@ -55,7 +55,8 @@ class Memory:
     """Every step of the run, in the order in which it was taken."""
 
     def __init__(self, capacity: int, body: Body, device: torch.device) -> None:
-        widths = (body.num_observed, body.num_actions, 1, body.num_observed, 1)
+        (num_observed,) = body.shape
+        widths = (num_observed, body.num_actions, 1, num_observed, 1)
         self.columns = Steps(*(torch.zeros(capacity, width, device=device) for width in widths))
         self.number = 0
 
@@ -96,7 +97,8 @@ class Agent:
         self.spec, self.problem, self.largest = spec, problem, body.largest
         self.numerics = Numerics.choose(device, spec.precision)
         width = body.num_actions * (2 if problem.algorithm == "sac" else 1)
-        both = body.num_observed + body.num_actions
+        (num_observed,) = body.shape
+        both = num_observed + body.num_actions
 
         def network(num_inputs: int, num_outputs: int) -> nn.Module:
             shape = (1, 1, num_inputs)
@@ -106,8 +108,8 @@ class Agent:
 
         with kept_default_generators():
             torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
-            actor, critics = network(body.num_observed, width), Critics(network(both, 1), network(both, 1))
-        self.actor = self._attached(actor, body.num_observed, "method", loss=None)
+            actor, critics = network(num_observed, width), Critics(network(both, 1), network(both, 1))
+        self.actor = self._attached(actor, num_observed, "method", loss=None)
         self.critics = self._attached(critics, both, "method of critics", loss=F.mse_loss)
         self.targets = {"actor": copy.deepcopy(self.actor.learner.model)} if problem.algorithm == "td3" else {}
         self.targets["critics"] = copy.deepcopy(self.critics.learner.model)
@@ -286,8 +288,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
             if cursor.segment % problem.segments_per_stage == 0:
                 with agent.actor.evaluation(), agent.critics.evaluation():
                     values = {**score, **evaluate(agent, task, seed=spec.seed, stage=cursor.stage)}
-                steps = {"num_steps": cursor.num_steps, "friction": task.friction}
-                journal.record_stage(stage=cursor.stage, **steps, **values)
+                journal.record_stage(stage=cursor.stage, num_steps=cursor.num_steps, **task.facts(), **values)
                 cursor.stage, cursor.scores = cursor.stage + 1, []
                 for name, plasticity in parts.items() if cursor.stage < problem.num_stages else ():
                     data = ReplayBatches(agent, name, cursor.stage)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributions import Categorical, Normal
 
 from supple.attach import Plasticity
 from supple.layers import give_widths_
@@ -29,11 +30,14 @@ from supple_lab.streams import stream, stream_seed
 LARGEST = 10.0  # normalised observations and rewards beyond are clipped, as CleanRL does
 
 
+Policy = Normal | Categorical
+
+
 class Running:
     """Mean and variance of all that was seen, by Chan's rule for batches."""
 
-    def __init__(self, size: int) -> None:
-        self.mean, self.variance, self.count = np.zeros(size), np.ones(size), 1e-4
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.mean, self.variance, self.count = np.zeros(shape), np.ones(shape), 1e-4
 
     def see_(self, rows: np.ndarray) -> None:
         mean, variance, number = rows.mean(axis=0), rows.var(axis=0), len(rows)
@@ -54,17 +58,26 @@ class Running:
 
 
 class ActorCritic(nn.Module):
-    """Two networks of one make: observations to the mean action and to the value; the spread of actions is trained."""
+    """Two networks of one make: observations to the policy and to the value.
+
+    The policy's are the mean action, whose spread is trained, or a number for each action that can be chosen.
+    """
 
     def __init__(self, spec: RunSpec, body: Body) -> None:
         super().__init__()
-        shape = (1, 1, body.num_observed)
+        shape = body.image_shape
         self.actor = spec.model.build(spec.method.activation, image_shape=shape, num_classes=body.num_actions)
         self.critic = spec.model.build(spec.method.activation, image_shape=shape, num_classes=1)
-        self.log_std = nn.Parameter(torch.zeros(body.num_actions))
+        self.log_std = None if body.chooses else nn.Parameter(torch.zeros(body.num_actions))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.actor(x), self.critic(x).squeeze(1)
+
+    def policy(self, outputs: Tensor) -> Policy:
+        """Unchecked: what is not finite is noticed by the loss."""
+        if self.log_std is None:
+            return Categorical(logits=outputs, validate_args=False)
+        return Normal(outputs, self.log_std.exp(), validate_args=False)
 
 
 @dataclass
@@ -87,10 +100,10 @@ class Agent:
         with kept_default_generators():
             torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
             network: nn.Module = ActorCritic(spec, body)
-            give_widths_(network, torch.zeros(2, body.num_observed))
+            give_widths_(network, torch.zeros(2, *body.shape))
         network = self.numerics.place(network)
         optimizer, seed = spec.optimizer.build(network.parameters()), stream_seed(spec.seed, "method")
-        example = torch.zeros(2, body.num_observed, device=device)
+        example = torch.zeros(2, *body.shape, device=device)
         learner = Learner(network, optimizer, example_input=example, loss=loss_on_returns, seed=seed)
         learner.is_advised = False
         with ONE_CAPTURE, kept_default_generators():
@@ -98,8 +111,8 @@ class Agent:
                 self.plasticity = Plasticity(learner, methods_in(spec.method), clip_norm=problem.clip_norm)
             except ValueError as error:
                 raise Unsuitable(str(error)) from error
-        self.observed, self.returns = Running(body.num_observed), Running(1)
-        self.largest = body.largest
+        self.observed, self.returns = Running(() if body.chooses else body.shape), Running((1,))
+        self.body = body
 
     @property
     def network(self) -> ActorCritic:
@@ -107,18 +120,40 @@ class Agent:
         assert isinstance(network, ActorCritic)
         return network
 
-    def forward(self, x: Tensor, samples: Tensor) -> tuple[torch.distributions.Normal, Tensor]:
-        """The policy and the values of normalised observations, in the mode that the network is in."""
+    def see_(self, rows: np.ndarray) -> None:
+        if not self.body.chooses:  # frames are not normalised
+            self.observed.see_(rows)
+
+    def read(self, rows: np.ndarray) -> Tensor:
+        """Observations as the networks get them."""
+        x = torch.from_numpy(rows).float() if self.body.chooses else self.observed.normalised(rows)
+        return x.to(self.numerics.device)
+
+    def forward(self, x: Tensor, samples: Tensor) -> tuple[Policy, Tensor]:
+        """The policy and the values of what was read, in the mode that the network is in."""
         with self.numerics.forward():
             if self.problem.masks == "held":
                 with held_masks(samples, seed=stream_seed(self.spec.seed, "held masks")):
-                    mean, value = self.network(x)
+                    outputs, value = self.network(x)
             else:
-                mean, value = self.network(x)
-        return torch.distributions.Normal(mean.float(), self.network.log_std.exp()), value.float()
+                outputs, value = self.network(x)
+        return self.network.policy(outputs.float()), value.float()
 
     def clipped(self, action: Tensor) -> np.ndarray:
-        return np.clip(action.double().cpu().numpy(), -self.largest, self.largest)
+        return np.clip(action.double().cpu().numpy(), -self.body.largest, self.body.largest)
+
+
+def drawn(policy: Policy, chance: torch.Generator) -> Tensor:
+    """An action for each row, by a generator of the host."""
+    if isinstance(policy, Categorical):
+        return torch.multinomial(policy.probs.cpu(), 1, generator=chance).squeeze(1).to(policy.probs.device)
+    noise = torch.randn(policy.mean.shape, generator=chance).to(policy.mean.device)
+    return policy.mean + policy.stddev * noise
+
+
+def log_prob_of(policy: Policy, action: Tensor) -> Tensor:
+    """Of all forces of an action together."""
+    return policy.log_prob(action).reshape(len(action), -1).sum(1)
 
 
 def loss_on_returns(outputs: Any, returns: Tensor) -> Tensor:
@@ -147,7 +182,7 @@ class Bodies:
         self.chance = stream(seed, "actions", segment)
         self.seen = np.stack([body.reset() for body in self.all])
         self.earned, self.discounted = np.zeros(number), np.zeros(number)
-        agent.observed.see_(self.seen)
+        agent.see_(self.seen)
 
     def play(self, cursor: PPOCursor) -> Rollout:
         """A rollout, by the network as it is."""
@@ -157,14 +192,13 @@ class Bodies:
         after = torch.zeros(problem.steps_per_rollout, problem.num_bodies)  # the values that follow steps
         ends = torch.zeros(problem.steps_per_rollout, problem.num_bodies)
         for step in range(problem.steps_per_rollout):
-            x = agent.observed.normalised(self.seen).to(agent.numerics.device)
+            x = agent.read(self.seen)
             samples = cursor.num_samples + torch.arange(problem.num_bodies)
             cursor.num_samples += problem.num_bodies
             with torch.no_grad():
                 policy, value = agent.forward(x, samples)
-                noise = torch.randn(policy.mean.shape, generator=self.chance).to(x.device)
-                action = policy.mean + policy.stddev * noise
-                log_prob = policy.log_prob(action).sum(1)
+                action = drawn(policy, self.chance)
+                log_prob = log_prob_of(policy, action)
             motions = [body.step(each) for body, each in zip(self.all, agent.clipped(action), strict=True)]
             reward = self.pay(motions, cursor)
             over = [motion.terminal or motion.truncated for motion in motions]
@@ -179,7 +213,7 @@ class Bodies:
                     for body, motion, ended in zip(self.all, motions, over, strict=True)
                 ]
             )
-            agent.observed.see_(self.seen)
+            agent.see_(self.seen)
         xs, samples_TB, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
         values, rewards = values.cpu(), rewards.cpu()
         following = torch.cat((values[1:], self.values_of(self.seen)[None]))
@@ -206,7 +240,7 @@ class Bodies:
         agent = self.agent
         agent.network.eval()
         with agent.numerics.forward():
-            values = agent.network(agent.observed.normalised(observations).to(agent.numerics.device))[1]
+            values = agent.network(agent.read(observations))[1]
         agent.network.train(agent.problem.masks == "held")
         return values.float().cpu()
 
@@ -231,11 +265,13 @@ def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, f
                 continue
             x, samples, action, log_prob, gain, worth = (column[part.to(column.device)] for column in rollout)
             policy, value = agent.forward(x, samples)
-            ratio = (policy.log_prob(action).sum(1) - log_prob).exp()
+            ratio = (log_prob_of(policy, action) - log_prob).exp()
             gain = (gain - gain.mean()) / (gain.std() + 1e-8)
             near = ratio.clamp(1.0 - problem.clip, 1.0 + problem.clip)
             policy_loss, value_loss = -torch.min(gain * ratio, gain * near).mean(), F.mse_loss(value, worth)
             loss = policy_loss + problem.value_weight * value_loss
+            if problem.entropy_weight:
+                loss = loss - problem.entropy_weight * policy.entropy().reshape(len(part), -1).sum(1).mean()
             optimizer.zero_grad(set_to_none=True)
             learner.see_loss(loss)
             loss.backward()
@@ -247,16 +283,15 @@ def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, f
 
 
 def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
-    """Whole episodes by the mean action in evaluation mode; changes nothing that training depends on."""
+    """Whole episodes by the mean or likeliest action in evaluation mode; changes nothing that training depends on."""
     body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
     agent.network.eval()
     for _ in range(agent.problem.num_evaluated):
         seen, score, over = body.reset(), 0.0, False
         while not over:
-            x = agent.observed.normalised(seen[None]).to(agent.numerics.device)
             with torch.no_grad(), agent.numerics.forward():
-                action = agent.network(x)[0].float()
-            motion = body.step(agent.clipped(action)[0])
+                outputs = agent.network(agent.read(seen[None]))[0].float()
+            motion = body.step(agent.clipped(outputs.argmax(1) if body.chooses else outputs)[0])
             seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
         scores.append(score)
     return {"score": float(np.mean(scores))}
@@ -320,7 +355,7 @@ def end_stage(agent: Agent, cursor: PPOCursor, task: Task, journal: Journal, dat
         values = evaluate(agent, task, seed=seed, stage=cursor.stage)
     if cursor.scores:
         values |= {"train_score": float(np.mean(cursor.scores)), "num_episodes": len(cursor.scores)}
-    journal.record_stage(stage=cursor.stage, num_steps=cursor.num_samples, friction=task.friction, **values)
+    journal.record_stage(stage=cursor.stage, num_steps=cursor.num_samples, **task.facts(), **values)
     cursor.stage, cursor.scores = cursor.stage + 1, []
     if cursor.stage < problem.num_stages:
         agent.plasticity.end_stage(data)
