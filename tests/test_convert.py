@@ -317,7 +317,9 @@ def test_a_second_conversion_of_the_same_kind_changes_p_of_what_is_there():
     assert "4 x AID(p=0.9) -> AID(p=0.8)" in str(conversion_report(model))
 
 
-@pytest.mark.parametrize("make", [lambda: nn.Sequential(nn.GELU(), nn.GELU()), network_of("F.gelu(F.gelu(x))")])
+@pytest.mark.parametrize(
+    "make", [lambda: nn.Sequential(nn.GELU(), nn.GELU(), nn.Sigmoid()), network_of("F.gelu(F.gelu(x))")]
+)
 def test_a_conversion_that_changes_nothing_warns_and_names_the_class_to_replace(make):
     with pytest.warns(UserWarning, match=r"changed nothing in .* has 2 GELU.*replace=\(nn.GELU,\)"):
         convert(make(), AID(p=0.9))

@@ -195,6 +195,20 @@ def test_class_is_a_frozen_keyword_only_dataclass_of_the_package_whose_activatio
     assert list(activation_sites(mlp(cls().activation)).values()) == ["2", "4"]
 
 
+@ACTING
+def test_layers_that_a_method_reaches_are_those_of_the_network(cls, traced):
+    learner = new_learner(quick(cls), "cnn", traced)
+    served, left = quick(cls).reach(learner)
+    names = dict([*learner.model.named_modules(), *learner.model.named_parameters()]).keys()
+    assert {one.split(" at ")[0] for one in served} <= names
+    assert served
+    assert {sentence.split("'")[1] for sentence in left} <= names
+
+
+def test_methods_that_count_steps_themselves_are_not_called_by_their_period():
+    assert {cls.name for cls in METHODS if cls.counts_steps} == {"hare_tortoise", "l2_er"}
+
+
 @ALL
 @pytest.mark.parametrize(("net", "optimizer"), [("mlp", "sgd"), ("cnn", "adam"), ("resnet", "adam")])
 def test_loop_of_the_documentation_runs_on_every_network(cls, net, optimizer, traced):

@@ -55,6 +55,16 @@ def test_lab_finds_the_same_metrics_by_name():
     assert sorted(registry.known(Metric)) == sorted(metric.name for metric in METRICS)
 
 
+WATCHED = (
+    "dead_gradient distance_from_init dormant effective_rank gradient_norm preactivation_quartiles saturation "
+    "sign_entropy weight_norm"
+)
+
+
+def test_monitor_measures_the_cheap_ones_alone_unless_asked():
+    assert " ".join(metric.name for metric in METRICS if metric.watched) == WATCHED
+
+
 @each_metric
 def test_metric_is_a_frozen_dataclass_with_a_name(metric):
     assert dataclasses.is_dataclass(metric)

@@ -139,7 +139,7 @@ def beside(chance: random.Random, path: Path, _: Path) -> None:
 def renamed(chance: random.Random, path: Path, _: Path) -> None:
     """The whole folder copied, or moved, to another name."""
     place = path.parent.with_name(chance.choice(("copy", "0" * 16, "é")))
-    if not place.exists() and path.parent.name not in ("runs", "out"):
+    if not place.exists() and path.parent.name != "runs" and path.name != "format.json":  # the store itself stays
         with suppress(shutil.Error):  # a pipe is not copied
             chance.choice((shutil.copytree, shutil.move))(path.parent, place)
 

@@ -52,7 +52,15 @@ RENEWAL = "tests/methods/test_renewal_kernels.py"
 MODULES = {
     "layers": Module(("src/supple/layers.py",), ("tests/layers", "tests/test_convert.py")),
     "functional": Module(("src/supple/functional.py",), ("tests/test_functional.py", "tests/layers")),
-    "methods": Module(("src/supple/methods",), ("tests/methods", "tests/test_every_method.py")),
+    "methods": Module(
+        ("src/supple/methods",),
+        (
+            "tests/methods",
+            "tests/test_every_method.py",
+            "tests/test_attach.py",
+            "tests/docs/test_methods_at_a_glance.py",
+        ),
+    ),
     "metrics": Module(
         ("src/supple/metrics",), ("tests/metrics", "tests/test_every_metric.py", "tests/test_monitor.py")
     ),

@@ -5,7 +5,9 @@ import pickle
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 import networks
@@ -217,3 +219,90 @@ def test_a_method_called_twice_gets_activations_for_both_calls():
     """
     model = convert(class_of(body)(), AID(p=0.9))
     assert sum(isinstance(module, AID) for module in model.modules()) == 2
+
+
+LAYERS = {"layers": lambda: nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), "head": lambda: nn.Sequential(nn.ReLU())}
+
+
+@holding(lambda: {name: make() for name, make in LAYERS.items()})
+class Comprehension(nn.Module):
+    def forward(self, x):
+        return sum(F.relu(layer(x)) for layer in self.layers)
+
+
+class HeadOfEach(Comprehension):
+    def forward(self, x):
+        return sum(self.head(layer(x)) for layer in self.layers)
+
+
+class HeadOfSome(Comprehension):
+    def forward(self, x):
+        return sum(self.head(layer(x)) for layer in self.layers for odd in range(2) if odd)
+
+
+def test_a_comprehension_over_layers_counts_its_rounds():
+    assert len(convert(Comprehension(), AID(0.9)).relu_0) == 3
+    shared = "used more than once, with the same activations [head]"
+    assert shared in str(conversion_report(convert(HeadOfEach(), AID(0.9))))
+    assert shared not in str(conversion_report(convert(HeadOfSome(), AID(0.9))))  # how often is not known
+
+
+def same(function):
+    return function
+
+
+class Decorated(nn.Module):
+    @same
+    def forward(self, x):
+        return F.relu(x)
+
+
+def test_rewritten_code_stands_where_it_was_written():
+    converted = convert(Decorated(), AID(0.9))
+    assert type(converted).forward.__code__ is not Decorated.forward.__code__
+    assert type(converted).forward.__code__.co_firstlineno == Decorated.forward.__code__.co_firstlineno
+
+
+@holding(lambda: {"act": F.relu, "weight": nn.Parameter(torch.ones(2))})
+class HeldFunction(nn.Module):
+    def forward(self, x):
+        return F.relu(self.act(x * self.weight))
+
+
+def test_function_held_by_a_part_is_named_by_its_path():
+    assert "-> AID(p=0.9) [block.act]" in str(
+        conversion_report(convert(nn.ModuleDict({"block": HeldFunction()}), AID(0.9)))
+    )
+
+
+def test_code_of_a_parametrised_module_is_read():
+    network = parametrize.register_parametrization(HeldFunction(), "weight", nn.Identity())
+    assert "relu in HeldFunction.forward" in str(conversion_report(convert(network, AID(0.9))))
+
+
+def test_activation_made_and_called_at_once_overwrites_as_it_did():
+    network = convert(network_of("h = x.clone()\nnn.ReLU(inplace=True)(h)\nreturn h")(), AID(1.0))
+    x = torch.tensor([-1.0, 2.0])
+    assert network(x).tolist() == [0.0, 2.0]
+
+
+def test_report_says_which_curve_takes_the_place_of_a_smooth_one():
+    report = conversion_report(convert(nn.Sequential(nn.GELU()), AID(0.75), replace=(nn.GELU,)))
+    assert "a leaky ReLU of slope 0.75 above zero, 0.25 below" in str(report)
+
+
+class CallsAct(nn.Module):
+    def forward(self, x):
+        return self.act(x)
+
+    def act(self, x):
+        return x
+
+
+class Overriding(CallsAct):
+    def act(self, x):
+        return F.relu(x)
+
+
+def test_method_of_the_class_itself_is_read_not_the_one_it_overrides():
+    assert "relu in Overriding.act" in str(conversion_report(convert(Overriding(), AID(0.9))))

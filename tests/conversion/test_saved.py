@@ -84,6 +84,8 @@ def test_a_class_of_ones_own_is_asked_for_by_name():
 def test_what_cannot_be_saved_or_loaded_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"Forgetful has no plain value for its argument 'scale'.*attribute"):
         save_converted(convert(networks.MLP(), Forgetful(2)), io.BytesIO())
+    with pytest.raises(ValueError, match="Scaled has no plain value for its argument 'scale'"):
+        save_converted(convert(networks.MLP(), Scaled((2.0, torch.ones(1)))), io.BytesIO())
     with pytest.raises(ValueError, match="was not converted"):
         save_converted(networks.MLP(), io.BytesIO())
     with pytest.raises(ValueError, match="holds no conversion"):

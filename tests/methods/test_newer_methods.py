@@ -220,6 +220,7 @@ def test_erfi_is_scipys():
     x = torch.tensor([-20.0, -6.001, -6.0, -0.5, 1e-9, 0.3, 2.0, 5.999, 6.001, 25.0], dtype=torch.float64)
     torch.testing.assert_close(erfi(x), torch.from_numpy(scipy.special.erfi(x.numpy())), rtol=1e-11, atol=0.0)
     assert erfi(torch.zeros(1, dtype=torch.float64)) == 0
+    assert erfi(torch.full((1,), 1e3, dtype=torch.float64)).isfinite()
 
 
 def test_trac_begins_a_hair_from_the_start():

@@ -119,11 +119,13 @@ def test_network_and_random_stream_are_left_alone(small, function):
     network, inputs, targets, *_ = small
     network.train()
     before, stream = [p.detach().clone() for p in network.parameters()], torch.get_rng_state()
-    function(network, inputs, targets, loss=F.cross_entropy)
+    found = function(network, inputs, targets, loss=F.cross_entropy)
     assert all(map(torch.equal, network.parameters(), before))
     assert all(p.grad is None for p in network.parameters())
     assert torch.equal(torch.get_rng_state(), stream)
     assert all(module.training for module in network.modules())
+    torch.manual_seed(1)
+    assert function(network, inputs, targets, loss=F.cross_entropy) == found
 
 
 def test_half_precision_and_values_that_are_not_finite(small):

@@ -56,6 +56,10 @@ def all_ranks(features):
     return measure([StableRank(), PCARank(), FeatureRank()], observe(network, features))
 
 
+def test_large_values_do_not_overflow_in_their_squares():
+    assert pca_rank(torch.tensor([1e200, 1e200], dtype=torch.float64), delta=0.01) == 2.0
+
+
 def test_ranks_that_share_their_name_elsewhere_differ_on_singular_values_3_and_1():
     values = torch.tensor([3.0, 1.0], dtype=torch.float64)
     assert stable_rank(values) == pytest.approx(10 / 9)
@@ -96,7 +100,9 @@ def test_ranks_of_features_that_are_nothing_or_one_thing(features, expected):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
+        (lambda: EffectiveRank(delta=0.0), "EffectiveRank.delta is the share of the sum left out"),
         (lambda: PCARank(delta=0.0), "PCARank.delta is the share of the sum left out"),
+        (lambda: PCARank(delta=1.0), "PCARank.delta is the share of the sum left out"),
         (lambda: FeatureRank(threshold=-1.0), "FeatureRank.threshold is a singular value, at least 0; got -1.0"),
     ],
 )

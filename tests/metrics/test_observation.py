@@ -69,8 +69,9 @@ def test_training_masks_of_aid_do_not_enter():
             r"'1' \(Linear\) takes \(\.\.\., 784\); \(3, 64\)",
         ),
         (VGG(), (2, 1, 13, 13), r"'features.0' \(Conv2d\) takes \(batch, 3, H, W\); \(2, 1, 13, 13\)"),
+        (VGG(), (2, 13, 3, 13), r"'features.0' \(Conv2d\) takes \(batch, 3, H, W\); \(2, 13, 3, 13\)"),
     ],
-    ids=["features", "channels"],
+    ids=["features", "channels", "channels elsewhere"],
 )
 def test_probe_of_the_wrong_shape_says_what_the_layer_takes_and_leaves_no_hook(network, shape, takes):
     with pytest.raises(

@@ -10,7 +10,7 @@ from torch import nn
 from networks import ResNet
 from supple import Monitor
 from supple.metrics.observe import observe
-from supple.metrics.sites import SiteRecorder, training_forwards
+from supple.metrics.sites import MAX_ROWS, SiteRecorder, sample_rows, training_forwards
 
 WIDTH = 8  # of every layer, so that no width tells them apart
 
@@ -203,3 +203,8 @@ def test_columns_of_the_features_are_units_and_rows_are_samples_and_positions():
         with closing(SiteRecorder(nn.Sequential(nn.Conv2d(6, 3, 1)))) as recorder:
             recorder.model(x)
         assert torch.equal(recorder.features, x.movedim(-3, -1).reshape(-1, 6))
+
+
+@pytest.mark.parametrize("shape", [(10, 3), (10, 3, 4, 4)])
+def test_no_more_rows_are_kept_than_there_is_room_for(shape):
+    assert len(sample_rows(torch.zeros(shape), 1, first=MAX_ROWS - 4)) == 4

@@ -54,15 +54,15 @@ def test_layer_that_is_zero_everywhere_is_dormant_as_a_whole_with_relu_and_not_w
     assert dormant(inputs, AID(0.9))["dormant_ratio"] == 0.0
 
 
-def test_unit_a_billionth_as_strong_as_its_layer_counts_as_silent():
-    # scores 1.5e-9 and 1.5e-7
-    assert dormant(torch.tensor([[1.0, 1.0, 1e-9]]))["dormant_ratio"] == pytest.approx(1 / 3)
-    assert dormant(torch.tensor([[1.0, 1.0, 1e-7]]))["dormant_ratio"] == 0.0
+def test_unit_a_hundred_millionth_as_strong_as_its_layer_counts_as_silent():
+    # scores 0.9e-8 and 1.5e-8
+    assert dormant(torch.tensor([[1.0, 1.0, 0.6e-8]]))["dormant_ratio"] == pytest.approx(1 / 3)
+    assert dormant(torch.tensor([[1.0, 1.0, 1.0e-8]]))["dormant_ratio"] == 0.0
 
 
 def test_negative_threshold_is_refused():
-    with pytest.raises(ValueError, match=r"DormantRatio.taus are thresholds of a score, at least 0; got \(-0.1,\)"):
-        DormantRatio(taus=(-0.1,))
+    with pytest.raises(ValueError, match=r"DormantRatio.taus are thresholds of a score, at least 0; got \(0.1, -0.1\)"):
+        DormantRatio(taus=(0.1, -0.1))
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU(), nn.ReLU(inplace=True), AID(0.9), nn.Tanh(), CReLU(), Fourier()])

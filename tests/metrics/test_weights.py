@@ -61,7 +61,7 @@ ROWS = [[0.3, 0.1], [0.0, 0.0], [0.2, -0.6]]  # means 0.2, 0 and 0.4: scores 1, 
 
 
 def test_grama_ratio_compares_mean_gradients_with_their_layer():
-    assert grama(ROWS) == pytest.approx(1 / 3)
+    assert grama(ROWS) == grama(ROWS, threshold=0.0) == pytest.approx(1 / 3)
     assert grama(ROWS, threshold=1.0) == pytest.approx(2 / 3)
     assert grama([[1e-30 * entry for entry in row] for row in (ROWS[2], ROWS[0], ROWS[1])]) == pytest.approx(1 / 3)
 

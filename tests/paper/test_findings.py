@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from supple_lab.paper.claims import Above, Agree, All, AtPaperScale, Below, Each, Most, Number, OnlyIf, Some, Within
-from supple_lab.paper.findings import NOT_RUN, counted, in_at_least
+from supple_lab.paper.findings import NOT_RUN, counted, divergence, in_at_least
 from supple_lab.results.results import Sample
 
 NUM_SEEDS = 5
@@ -19,6 +19,11 @@ ABOVE = Above(GIVEN)
 def sample(*values, name="a"):
     seeds = tuple(range(len(values)))
     return Sample(values=np.array(values, dtype=float), seeds=seeds, runs=tuple(f"{name}{seed}" for seed in seeds))
+
+
+def test_divergence_names_how_many_of_how_many_seeds():
+    samples = {"a": sample(np.nan), "b": sample(1.0, np.nan), "c": sample(1.0)}
+    assert divergence(samples) == "diverged and lost there: a in 1 of 1 seed, b in 1 of 2 seeds"
 
 
 def decide(rule, runs, scale="paper"):

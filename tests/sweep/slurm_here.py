@@ -31,10 +31,10 @@ SlurmdParameters=config_overrides
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ReturnToService=2
-KillWait=30
+KillWait=2
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 NodeName=here NodeHostname={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
-PartitionName=low Nodes=here Default=YES PriorityTier=1 GraceTime=20 State=UP
+PartitionName=low Nodes=here Default=YES PriorityTier=1 GraceTime=2 State=UP
 PartitionName=high Nodes=here PriorityTier=2 PreemptMode=OFF State=UP
 """
 

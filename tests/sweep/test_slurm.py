@@ -163,10 +163,11 @@ def test_cluster_without_accounting_is_watched_by_its_queue(tmp_path, cluster):
     write_program(cluster / "sacct", "raise SystemExit('Slurm accounting storage is disabled')")
     assert executor_class() is QueueExecutor
     watcher = QueueWatcher()
-    for job in ("7_0", "7_1", "7_2"):
+    jobs = ("7_0", "7_1", "7_2", "7_3")
+    for job in jobs:
         watcher.register_job(job)
-    write_program(cluster / "squeue", "print('7_0|RUNNING|here\\n7_1|CANCELLED|here')")
-    assert [watcher.is_done(job) for job in ("7_0", "7_1", "7_2")] == [False, True, True]  # squeue forgot the last
+    write_program(cluster / "squeue", "print('7_0|RUNNING|here\\n7_1|SIGNALING|here\\n7_2|CANCELLED|here')")
+    assert [watcher.is_done(job) for job in jobs] == [False, False, True, True]  # squeue forgot the last
 
 
 @pytest.mark.slow
@@ -183,7 +184,7 @@ def test_run_on_a_real_slurm_equals_an_inline_run_whatever_happens_to_its_job(tm
     out = tmp_path / "out"
     printed = run_in_namespace("slurm_faults.py", str(out), fault, why_not=why_not_slurm)
     assert printed.splitlines()[-1] == f"ended: done; restarts: {restarts}"
-    spec = small_spec(num_stages=15, epochs=20)
+    spec = small_spec(num_stages=100, epochs=20)
     assert logs_of(Store.open(out), spec) == unbroken_logs(tmp_path / "inline", spec)
 
 

@@ -39,6 +39,20 @@ class RunsOfAJob:
         return DelayedSubmission(self)
 
 
+# What squeue calls a job that does not go on; others pass, such as SIGNALING while a job is told to make room.
+ENDED = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "FORGOTTEN",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "TIMEOUT",
+)
+
+
 class QueueWatcher(SlurmInfoWatcher):
     """Asks squeue, which forgets a job minutes after its end."""
 
@@ -50,6 +64,9 @@ class QueueWatcher(SlurmInfoWatcher):
         queue = string if isinstance(string, str) else string.decode()
         forgotten = {job: {"State": "FORGOTTEN"} for job in self._registered}
         return forgotten | super().read_info(f"JobID|State|NodeList\n{queue}")
+
+    def is_done(self, job_id: str, mode: str = "standard") -> bool:
+        return self.get_state(job_id, mode=mode) in ENDED
 
 
 class QueuedJob(SlurmJob[Any]):
