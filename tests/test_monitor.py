@@ -608,6 +608,12 @@ def test_layers_that_a_forward_leaves_out_are_not_worn():
     assert monitor.verdict().startswith("healthy: wear 0.00")
 
 
+def test_network_without_layers_that_count_is_not_called_healthy():
+    monitor = planted(one_layer([ALIVE] * 7), lambda network: network[0].weight.mul_(1000.0))
+    assert monitor.verdict() == "no verdict: no hidden layer of 8 units or more is there to judge by"
+    assert planted(one_layer([ALIVE] * 8), lambda network: None).verdict().startswith("healthy")
+
+
 def test_layers_that_are_equally_worn_are_named():
     torch.manual_seed(0)
     layers = [part for _ in range(6) for part in (nn.Linear(16, 16), nn.Tanh())]

@@ -162,5 +162,7 @@ def headline(alarms: Sequence[Alarm], first: Reading | None, latest: Sequence[Re
         return f"{start}: {worst.change}. {NEXT[worst.level]}"
     if first is None or len(latest) < LASTING:
         return f"no verdict yet: it takes {LASTING} readings after the first"
+    if hidden(first).keys().isdisjoint(hidden(latest[-1])):
+        return f"no verdict: no hidden layer of {FEWEST_UNITS} units or more is there to judge by"
     wear = f"healthy: wear {lasting_wear(first, latest, gap):.2f} since step {first.step}"
     return f"{wear}, watch from {LIMITS[gap is not None][0]:g} on; if it was bad then, supple.diagnose shows it"
