@@ -228,7 +228,7 @@ CHANGES = {  # biases that kill count as weights that grew, too: by half of what
     "an eighth dead": (
         biases(*[DEAD] * 2, *[ALIVE] * 14),
         "healthy: wear 0.",
-        ["compared with step 1. In the reference trainings (docs/results/monitor_reference.md) 'watch' came in "],
+        ["compared with step 1. In new trainings (docs/results/monitor_reference.md) 'watch' came in "],
         ["warning"],
     ),
 }

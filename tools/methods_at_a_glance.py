@@ -62,8 +62,9 @@ supple bench methods --device cuda --seconds 12 --json docs/results/methods/cuda
 python tools/methods_at_a_glance.py
 ```
 
-The files hold quartiles, turns, machine and versions, which rows were measured later and how (`again`), and why a method's
-step cannot be captured in a CUDA graph, if it cannot. What each method does, and its equation: [Methods](methods.md).
+The files hold quartiles, turns, machine and versions, which rows were measured later and how (`again`), and why a
+method's step cannot be captured in a CUDA graph, if it cannot. What each method does, and its equation:
+[Methods](methods.md).
 """
 
 

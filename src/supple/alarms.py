@@ -24,7 +24,7 @@ Layers = Mapping[str, Mapping[str, float]]  # the numbers of each hidden layer
 # Wear to watch, and from which on a loss is likely; and of the healthy trainings warned of, and of the ruined ones
 # warned of a stage before, in percent, with each. By whether the gap is measured.
 LIMITS = {False: (0.69, 0.93), True: (0.93, 1.35)}
-RATES = {False: {WATCH: (10, 71), LIKELY: (3, 58)}, True: {WATCH: (10, 93), LIKELY: (3, 75)}}
+RATES = {False: {WATCH: (11, 78), LIKELY: (6, 61)}, True: {WATCH: (10, 100), LIKELY: (2, 79)}}
 NEXT = {WATCH: "Next: supple.diagnose", LIKELY: "Next: supple.plasticity_gap"}
 NAMES = {WATCH: "watch", LIKELY: "plasticity loss likely"}
 
@@ -103,7 +103,7 @@ def basis(steps: str, *, with_gap: bool) -> str:
         f"'{NAMES[level]}' came in {h}% of healthy ones, and in time in {r}% of ruined"
         for level, (h, r) in RATES[with_gap].items()
     )
-    where = "In the reference trainings (docs/results/monitor_reference.md) "
+    where = "In new trainings (docs/results/monitor_reference.md) "
     return f"compared with step {steps}. {where}{counted}. supple.plasticity_gap measures what they only suggest"
 
 
