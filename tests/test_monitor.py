@@ -5,6 +5,7 @@ import io
 import math
 import pickle
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -576,7 +577,60 @@ def test_report_cites_the_rates_that_its_limits_have(with_gap):
 def test_gap_adds_to_the_wear(value, level):
     monitor = planted(one_layer([ALIVE] * 16), lambda network: network[0].weight.mul_(10.0))  # half a hundredfold
     alarms = changes_since(monitor.first["train"], monitor._latest["train"], gap=value)
-    assert [alarm.level for alarm in alarms] == [level] * bool(level)
+    assert {alarm.level for alarm in alarms} == {level} - {0}
+    assert [alarm.layer for alarm in alarms] == ["", "0"] * bool(level)  # the gap is more than half of what is lost
+
+
+@pytest.mark.parametrize("biases", [[ALIVE] * 16, [DEAD] * 16, [ALIVE] * 4])
+def test_gap_warns_even_if_no_layer_has_lost_anything(biases):
+    torch.manual_seed(0)
+    targets = torch.zeros(len(NORMAL), dtype=torch.long)
+    question = {"fresh": lambda: one_layer([ALIVE] * len(biases)), "data": [(NORMAL, targets)], "loss": F.cross_entropy}
+    question |= {"gap_every": LASTING + 1, "gap_options": {"steps": 12, "seeds": 2}}
+    monitor = planted(one_layer(biases), lambda network: None, **question)
+    ((step, gap),) = monitor.gaps.items()
+    monitor.gaps[step] = replace(gap, value=0.48, verdict="not decided")
+    assert monitor.verdict().startswith("watch the network: its plasticity gap is 0.48, where 0.5 counts as lost. ")
+    report = " ".join(monitor.report().split())
+    assert "warning: the network: its plasticity gap is 0.48" in report
+    assert "units never fire, 0% at" not in report
+
+
+def test_layers_that_a_forward_leaves_out_are_not_worn():
+    torch.manual_seed(0)
+    parts = nn.ModuleList(nn.Sequential(nn.Linear(6, 16), nn.ReLU()) for _ in range(2))
+    monitor = Monitor(parts, every=1)
+    for step in range(LASTING + 1):
+        for part in parts if step == 0 else parts[:1]:  # two tasks, then one of them
+            part(NORMAL[:, :6]).sum().backward()
+        monitor.step()
+    assert [row["train/wear"] for row in monitor.rows] == [0.0] * (LASTING + 1)
+    assert monitor.verdict().startswith("healthy: wear 0.00")
+
+
+def test_network_without_layers_that_count_is_not_called_healthy():
+    monitor = planted(one_layer([ALIVE] * 7), lambda network: network[0].weight.mul_(1000.0))
+    assert monitor.verdict() == "no verdict: no hidden layer of 8 units or more is there to judge by"
+    assert planted(one_layer([ALIVE] * 8), lambda network: None).verdict().startswith("healthy")
+
+
+def test_layers_that_are_equally_worn_are_named():
+    torch.manual_seed(0)
+    layers = [part for _ in range(6) for part in (nn.Linear(16, 16), nn.Tanh())]
+    monitor = planted(nn.Sequential(nn.Linear(6, 16), nn.Tanh(), *layers), lambda network: None)
+    first = monitor.first["train"]
+    for growth in torch.linspace(30.0, 90.0, 200).tolist():  # of equal numbers the mean may be rounded up
+        rows = [replace(row, weight_norm=growth * row.weight_norm) for row in first.layers]
+        assert len(changes_since(first, [replace(first, layers=rows)] * LASTING)) > 0, growth
+
+
+def test_small_batches_have_no_wear():
+    network, inputs = one_layer([ALIVE] * 16), NORMAL[:, :6]
+    monitor = Monitor(network, every=1)
+    train(network, monitor, inputs)
+    train(network, monitor, inputs[:8])
+    assert "train/wear" in monitor.rows[0]
+    assert "train/wear" not in monitor.rows[1]
 
 
 def test_wear_is_the_mean_of_layers_and_is_written():

@@ -66,22 +66,21 @@ KINDS = {"": False, ", gap": True}  # whether the gap is measured at each stage'
 
 
 def layers_of(row: Numbers, source: str, units: dict[str, int]) -> dict[str, Numbers]:
-    """The numbers of each hidden layer, by its name."""
+    """The numbers of each hidden layer, by its name; what is not finite is NaN, as JSON holds neither."""
     layers: dict[str, Numbers] = {}
     for tag, value in row.items():
         origin, _, rest = tag.partition("/")
         layer, _, number = rest.rpartition("/")
-        if origin == source and layer in units and value is not None:
-            layers.setdefault(layer, {})[number] = value
+        if origin == source and layer in units:
+            layers.setdefault(layer, {})[number] = math.nan if value is None else value
     return layers
 
 
 def change(key: Key, now: dict[str, Numbers], start: dict[str, Numbers], over: str) -> float:
     """The change of all layers that have the number; what is not finite has changed without limit."""
+    pairs = [(now[layer].get(key.number, math.nan), begun.get(key.number, math.nan)) for layer, begun in start.items()]
     found = [
-        key.change(now[layer][key.number], begun[key.number]) if key.number in now.get(layer, {}) else math.inf
-        for layer, begun in start.items()
-        if key.number in begun
+        math.inf if math.isnan(late) else key.change(late, early) for late, early in pairs if not math.isnan(early)
     ]
     return OVER_LAYERS[over](found) if found else 0.0
 

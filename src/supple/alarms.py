@@ -34,9 +34,13 @@ class Alarm:
     """``change`` says what happened, ``consequence`` what that does to learning."""
 
     level: int
-    layer: str
+    layer: str  # empty: the network
     change: str
     consequence: str
+
+    @property
+    def where(self) -> str:
+        return f"layer {self.layer}" if self.layer else "the network"
 
 
 def wear_since(first: Reading, reading: Reading) -> float:
@@ -49,21 +53,21 @@ def lasting_wear(first: Reading, latest: Sequence[Reading], gap: float | None) -
 
 
 def wear_of(now: Layers, start: Layers) -> float:
-    """Return the mean of the hidden layers' wear."""
-    wears = [sum(lost_by(now.get(name, {}), begun).values()) for name, begun in start.items()]
+    """Return the mean wear of the hidden layers that are in both: a forward may leave some out."""
+    wears = [sum(lost_by(now[name], begun).values()) for name, begun in start.items() if name in now]
     return sum(wears) / len(wears) if wears else 0.0
 
 
 def lost_by(now: Mapping[str, float], start: Mapping[str, float]) -> dict[str, float]:
-    """Return how much of each number a layer has lost; all of it if it is no longer there."""
+    """Return how much of each number a layer has lost; all of it if it is NaN."""
     lost = {}
-    if start.get("dormant", 1.0) < 1.0:  # first, because dead units are the cause if directions are lost as well
-        lost["dormant"] = (now.get("dormant", 1.0) - start["dormant"]) / (1.0 - start["dormant"])
-    if start.get("srank", 0.0) > 0.0:
-        lost["srank"] = 1.0 - now.get("srank", 0.0) / start["srank"]
-    if start.get("weight_norm", 0.0) > 0.0:
-        growth = now.get("weight_norm", math.inf) / start["weight_norm"]
-        lost["weight_norm"] = math.log10(growth) / DECADES if growth > 0.0 else 0.0
+    if start["dormant"] < 1.0:  # first, because dead units are the cause if directions are lost as well
+        lost["dormant"] = (now["dormant"] - start["dormant"]) / (1.0 - start["dormant"])
+    if start["srank"] > 0.0:
+        lost["srank"] = 1.0 - now["srank"] / start["srank"]
+    if "weight_norm" in now and start.get("weight_norm", 0.0) > 0.0:
+        growth = now["weight_norm"] / start["weight_norm"]
+        lost["weight_norm"] = 0.0 if growth == 0.0 else math.log10(growth) / DECADES
     return {key: share(value) for key, value in lost.items()}
 
 
@@ -72,27 +76,30 @@ def lost_by_gap(value: float) -> float:
 
 
 def share(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
+    return 1.0 if math.isnan(value) else min(max(value, 0.0), 1.0)
 
 
 def changes_since(first: Reading, latest: Sequence[Reading], gap: float | None = None) -> list[Alarm]:
-    """Return what is wrong in the latest readings beside the first one, layer by layer, the worst first."""
+    """Return what is wrong in the latest readings beside the first one, the worst first."""
     if len(latest) < LASTING:
         return []
     start, now = hidden(first), hidden(latest[-1])
-    wear = lasting_wear(first, latest, gap)
+    wear, by_gap = lasting_wear(first, latest, gap), 0.0 if gap is None else lost_by_gap(gap)
     watch, likely = LIMITS[gap is not None]
     if wear < watch:
         return []
+    level, found = LIKELY if wear >= likely else WATCH, []
+    if by_gap > wear - by_gap:  # more than the layers show
+        change = f"its plasticity gap is {gap:.2f}, where {VALUE:g} counts as lost"
+        found.append(Alarm(level=level, layer="", change=change, consequence="it learns less than new networks do"))
     lost = {name: lost_by(now[name], begun) for name, begun in start.items() if name in now}
     totals = {name: sum(parts.values()) for name, parts in lost.items()}
-    found = []
+    least = min(wear_of(now, start), max(totals.values(), default=0.0))  # rounded, a mean can be above all
     for name in sorted(totals, key=lambda name: -totals[name]):
-        if totals[name] >= wear_of(now, start):  # the others are less worn than the network
+        if totals[name] >= least and totals[name] > 0.0:  # the others are less worn than the network
             worst = max(lost[name], key=lost[name].__getitem__)
             words, consequence = in_words(worst, now[name][worst], start[name][worst])
             change = words.format(step=first.step)
-            level = LIKELY if wear >= likely else WATCH
             found.append(Alarm(level=level, layer=name, change=change, consequence=consequence))
     return found
 
@@ -151,9 +158,11 @@ def headline(alarms: Sequence[Alarm], first: Reading | None, latest: Sequence[Re
     """Return one line that a person can act on."""
     if alarms:
         worst = max(alarms, key=lambda alarm: alarm.level)
-        start = f"watch layer {worst.layer}" if worst.level == WATCH else f"plasticity loss likely: layer {worst.layer}"
+        start = f"watch {worst.where}" if worst.level == WATCH else f"plasticity loss likely: {worst.where}"
         return f"{start}: {worst.change}. {NEXT[worst.level]}"
     if first is None or len(latest) < LASTING:
         return f"no verdict yet: it takes {LASTING} readings after the first"
+    if hidden(first).keys().isdisjoint(hidden(latest[-1])):
+        return f"no verdict: no hidden layer of {FEWEST_UNITS} units or more is there to judge by"
     wear = f"healthy: wear {lasting_wear(first, latest, gap):.2f} since step {first.step}"
     return f"{wear}, watch from {LIMITS[gap is not None][0]:g} on; if it was bad then, supple.diagnose shows it"

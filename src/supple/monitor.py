@@ -145,7 +145,7 @@ class Monitor:
             parts.append(table(reading, self.first.get(reading.source, reading)))
             batch = "on this batch" if reading.source == "train" else "on the probe"
             warned = (
-                f"warning: layer {alarm.layer}, {batch}: {alarm.change}; {alarm.consequence}"
+                f"warning: {alarm.where}{f', {batch}' if alarm.layer else ''}: {alarm.change}; {alarm.consequence}"
                 for alarm in alarms.get(reading.source, ())
             )
             parts.append("\n".join((*(wrapped(text, indent=6) for text in warned), silent_note(reading))).strip())
@@ -218,7 +218,8 @@ class Monitor:
         row: Row = {"step": self.num_steps}
         for reading in readings:
             row |= reading.scalars()
-            if reading.num_samples and (first := self.first.get(reading.source)) is not None:
+            first = self.first.get(reading.source)
+            if first is not None and reading.num_samples and is_comparable(reading, first):
                 row[f"{reading.source}/wear"] = wear_since(first, reading)
         self.rows.append(row)
         self._write(row)

@@ -88,6 +88,14 @@ def test_entropy_is_rewarded(tmp_path):
     assert bold[2]["train_score"] < usual[2]["train_score"]  # of actions that are nearly drawn at random
 
 
+@pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
+@pytest.mark.parametrize("epochs", [1, 2])  # in the last step before a rollout, or earlier
+def test_run_that_diverges_ends_as_such(tmp_path, task, epochs):
+    spec = replace(small_spec(task=task, epochs=epochs, batch_size=100), optimizer=Adam(learning_rate=1e30))
+    store = Store.create(tmp_path)
+    assert execute(spec, store) == "diverged", store.folder(spec).status().get("reason")
+
+
 METHODS = [UseAID(relu_prob=0.9), CBP(replacement_rate=0.05, maturity=3), FullReset()]
 METHODS += map(slow, (Vanilla(), L2Init(strength=1e-3), ReDo(threshold=0.5), ShrinkPerturb()))
 

@@ -146,7 +146,8 @@ class Agent:
 def drawn(policy: Policy, chance: torch.Generator) -> Tensor:
     """An action for each row, by a generator of the host."""
     if isinstance(policy, Categorical):
-        return torch.multinomial(policy.probs.cpu(), 1, generator=chance).squeeze(1).to(policy.probs.device)
+        probs = policy.probs.nan_to_num(1.0).cpu()  # multinomial would raise before the loss is seen
+        return torch.multinomial(probs, 1, generator=chance).squeeze(1).to(policy.probs.device)
     noise = torch.randn(policy.mean.shape, generator=chance).to(policy.mean.device)
     return policy.mean + policy.stddev * noise
 
