@@ -136,10 +136,19 @@ def test_vmap_maps_the_dimension_it_was_given():
     assert torch.equal(y, x)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("randomness", ["same", "error"])
-def test_vmap_refuses_other_randomness_and_says_what_to_do(randomness):
-    with pytest.raises(RuntimeError, match=rf"randomness='{randomness}'.*randomness=\"different\""):
-        torch.func.vmap(lambda t: interval_dropout(t, TWO), randomness=randomness)(torch.ones(2, 3))
+def test_vmap_refuses_other_randomness_and_says_what_to_do(randomness, compiled):
+    mapped = torch.func.vmap(lambda t: interval_dropout(t, TWO), randomness=randomness)
+    with pytest.raises(RuntimeError, match=rf"(?s)randomness=\W+{randomness}\W.*randomness=\"different\""):
+        (torch.compile(mapped, backend="aot_eager") if compiled else mapped)(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, lambda f: lambda x: torch.func.jvp(f, (x,), (x,))])
+def test_derivatives_by_torch_func_in_compiled_code_are_refused_not_wrong(transform):
+    slopes = transform(lambda t: interval_dropout(t, TWO).sum())
+    with pytest.raises(RuntimeError, match="functorch transforms"):
+        torch.compile(lambda x: slopes(x), backend="aot_eager")(torch.ones(40))
 
 
 def test_functional_gradient_sees_an_inplace_draw():

@@ -145,13 +145,17 @@ class EagerIntervalDropout(torch.autograd.Function):
         generator: torch.Generator | None,
         inplace: bool,
     ) -> tuple[Tensor, int]:
-        if info.randomness != "different":
-            raise RuntimeError(
-                f"interval dropout draws one mask per sample; vmap was called with randomness={info.randomness!r}. "
-                'Call vmap(..., randomness="different").'
-            )
-        batch_first = x.movedim(in_dims[0] or 0, 0)  # x is the one tensor, so it is what has a batch
-        return EagerIntervalDropout.apply(batch_first, intervals, generator, inplace), 0
+        return EagerIntervalDropout.apply(batch_first(info, in_dims, x), intervals, generator, inplace), 0
+
+
+def batch_first(info: Any, in_dims: tuple[int | None, ...], x: Tensor) -> Tensor:
+    """Return x, the one tensor and so what has a batch, as drawing one mask per sample wants it."""
+    if info.randomness != "different":
+        raise RuntimeError(
+            f"interval dropout draws one mask per sample; vmap was called with randomness={info.randomness!r}. "
+            'Call vmap(..., randomness="different").'
+        )
+    return x.movedim(in_dims[0] or 0, 0)
 
 
 # Compiled code calls the forward as one opaque op, and fuses the backward with its neighbours. Tracing goes through an
@@ -168,6 +172,12 @@ def registered_drop(x: Tensor, edges: list[float], drop: list[float], scale: flo
 
 def fake_drop(x: Tensor, edges: list[float], drop: list[float], scale: float) -> Tensor:
     return torch.empty_like(x)
+
+
+def mapped_drop(
+    info: Any, in_dims: tuple[int | None, ...], x: Tensor, edges: list[float], drop: list[float], scale: float
+) -> tuple[Tensor, int]:
+    return torch.ops.supple.differentiable_drop(batch_first(info, in_dims, x), edges, drop, scale), 0
 
 
 class DifferentiableDrop(torch.autograd.Function):
@@ -192,3 +202,4 @@ for op in ("drop", "differentiable_drop"):
     LIBRARY.impl(op, registered_drop, "CompositeExplicitAutograd")
     torch.library.register_fake(f"supple::{op}", fake_drop, lib=LIBRARY)
 LIBRARY.impl("differentiable_drop", DifferentiableDrop.apply, "Autograd")
+torch.library.register_vmap("supple::differentiable_drop", mapped_drop, lib=LIBRARY)
