@@ -110,7 +110,8 @@ def basis(steps: str, *, with_gap: bool) -> str:
         f"'{NAMES[level]}' came in {h}% of healthy ones, and in time in {r}% of ruined"
         for level, (h, r) in RATES[with_gap].items()
     )
-    where = "In new trainings (docs/results/monitor_reference.md) "
+    gap = ", their gap measured as each stage ended on the data that came next," if with_gap else ""
+    where = f"In new trainings{gap} (docs/results/monitor_reference.md) "
     return f"compared with step {steps}. {where}{counted}. supple.plasticity_gap measures what they only suggest"
 
 
