@@ -27,6 +27,7 @@ def code_cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def run_cells_(notebook: dict[str, Any]) -> dict[str, Any]:
     """Run all code cells in order, put their outputs in, and return the namespace."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
+    pyplot.close("all")  # figures that others left open are not the notebook's
     for number, cell in enumerate(code_cells(notebook), 1):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
