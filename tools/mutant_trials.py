@@ -307,7 +307,7 @@ class Trials:
         self.sources = {str(Path(file).resolve()): text for file, text in sources.items()}
         self.records: dict[str, Record]
         self.libraries: list[str]
-        self.log = (out / f"log{share}.txt").resolve()
+        self.log = (out / f"log-{name}{share}.txt").resolve()
         self.kept = out / f"records-{name}.json"
         helpers = [file for file in sorted(Path("tests").rglob("*.py")) if not file.name.startswith("test_")]
         common = digest("".join([*sources.values(), *(file.read_text() for file in helpers)]))
