@@ -18,6 +18,7 @@ from supple.layers import (
     NormReLU,
     PReLU,
     Rational,
+    RReLU,
     SmoothLeaky,
 )
 from supple.random import mask_stream
@@ -162,6 +163,39 @@ def test_noise_comes_from_the_stream_of_masks(layer):
     with mask_stream(torch.Generator().manual_seed(3)):
         layer(x)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("layer", [AIDGauss(), SmoothLeaky(0.1, upper=0.3), AIDPerUnit(), RReLU()], ids=repr)
+def test_noise_of_a_jit_trace_is_drawn_anew_by_torchs_own_generator(layer):
+    x = torch.randn(2, 50)
+    with mask_stream(torch.Generator().manual_seed(3)):
+        traced = torch.jit.trace(layer, (x,), check_trace=False)
+    first, second = traced(x), traced(x)
+    assert not torch.equal(first, second)
+    torch.manual_seed(1)
+    first = traced(x)
+    torch.manual_seed(1)
+    assert torch.equal(traced(x), first)
+
+
+@pytest.mark.parametrize(
+    ("layer", "field", "value"),
+    [
+        (RReLU, "inplace", "no"),
+        (RReLU, "lower", True),
+        (RReLU, "upper", "1"),
+        (NormReLU, "affine", 1),
+        (NormReLU, "eps", True),
+        (SmoothLeaky, "slope", True),
+        (SmoothLeaky, "upper", True),
+        (SmoothLeaky, "sharpness", "1"),
+        (PReLU, "num_units", True),
+        (PReLU, "unit_dim", 1.5),
+    ],
+)
+def test_value_of_a_wrong_type_is_refused_with_the_name_of_its_field(layer, field, value):
+    with pytest.raises(TypeError, match=rf"{layer.__name__}\.{field}"):
+        layer(**{field: value})
 
 
 @pytest.mark.parametrize("shape", [(4, 30), (4, 3, 5, 5)])
