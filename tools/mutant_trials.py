@@ -162,6 +162,7 @@ class Server(Failures):
         self.pipe, self.records, self.log = pipe, records, log
         self.plain: dict[str, bool] = {}  # whether a test passes alone, without a mutant
         self.at_import = Tracer(Planted.sources)
+        self.parent = os.getppid()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -200,6 +201,8 @@ class Server(Failures):
 
     def in_child(self, work: Callable[[Connection], None], limit: Callable[[int], float]) -> list[Record]:
         """What a forked child sends, until it ends or the next message has taken too long."""
+        if os.getppid() != self.parent:
+            os._exit(1)  # nobody waits for the answer
         receiver, sender = multiprocessing.Pipe(duplex=False)
         pid = os.fork()
         if pid == 0:
