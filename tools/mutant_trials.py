@@ -253,7 +253,6 @@ class Server(Failures):
         "is_same" means that it compiles to the same code.
         """
         plain = Planted.sources[path]
-        line = changed_line(plain, text)
         swaps = changed_functions(*(compile(source, path, "exec", dont_inherit=True) for source in (plain, text)))
         if swaps == {}:
             return {"killed_by": "", "num_tests": 0, "is_exact": True, "is_same": True}
@@ -267,6 +266,7 @@ class Server(Failures):
             for function, new in pairs:
                 function.__code__ = new
 
+        line = changed_line(plain, text)
         by, num_tests = self.first_failure(touching(self.records, path, {line}), plant)
         return {"killed_by": by, "num_tests": num_tests, "is_exact": line not in self.at_import.lines[path]}
 
