@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from supple_lab.paper.claims import Above, Agree, All, AtPaperScale, Below, Each, Most, Number, OnlyIf, Some, Within
-from supple_lab.paper.findings import NOT_RUN, counted, divergence, in_at_least
+from supple_lab.paper.findings import NOT_RUN, agreed, counted, divergence, in_at_least
 from supple_lab.results.results import Sample
 
 NUM_SEEDS = 5
@@ -166,6 +166,7 @@ def test_cases_are_counted(verdicts, at_least, verdict):
     found = {f"g{i}": replace(decide(ABOVE, sample(0.5, name=f"g{i}")), verdict=one) for i, one in enumerate(verdicts)}
     whole = counted(found, at_least)
     assert (whole.verdict, set(whole.runs)) == (verdict, {"g00", "g10", "g20"})
+    assert whole.chance == float(verdict == "not decided")
     if verdict != "not run":
         assert whole.measured == f"holds in {verdicts.count('holds')} of 3 (at least {at_least}?)"
         assert [part.verdict for part in whole.parts] == verdicts
@@ -212,6 +213,7 @@ def test_a_verdict_that_may_be_chance_says_so():
     assert (found.verdict, found.chance, found.remark) == ("not decided", 1.0, remark)
     assert found.brief == f"holds in 7 of 8 (at least 8?); {remark}"
     others = ", ".join(f"condition {place}" for place in range(1, 8))
+    assert "(p = 1)" in each(-1.01 * bound(0.05), *[SURE] * 29).remark
     assert found.told == f"holds in 7 of 8 (at least 8?): holds in {others}; fails in condition 0; {remark}"
 
 
@@ -226,6 +228,7 @@ def test_a_group_in_a_group_keeps_its_own_sentence_verdict_and_parts():
     remark = "what decides a may be chance after so many looks, so not decided there"
     assert whole.brief == f"holds in 1 of 2 (at least 2?); {remark}"
     assert each(0.0, SURE).remark == ""
+    assert agreed({"a": inner, "b": sure}).remark == remark
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.01, "fails"), (0.99, "not decided")])
@@ -269,6 +272,7 @@ def test_readings_decide_only_where_they_agree(t_values, verdict):
     found = each(*t_values, kind=Agree)
     assert (found.verdict, len(found.parts)) == (verdict, 2)
     assert (found.chance == 1.0) == (verdict == "not decided")
+    assert found.measured == f"holds by {t_values.count(SURE)} of 2 readings (all or none?)"
 
 
 def test_a_reading_that_has_not_run_leaves_the_other_open():
@@ -310,6 +314,7 @@ def test_of_a_claim_that_is_open_anyway_only_a_precondition_that_fails_is_told()
 
 def test_what_has_not_run_stays_not_run_whatever_its_precondition():
     assert decide(GUARDED, (sample(), at(-SURE))) == NOT_RUN
+    assert (NOT_RUN.n, NOT_RUN.interval) == (0, None)
 
 
 def test_a_number_of_the_paper_decides_at_its_scale_alone():
