@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from supple_lab.paper.claims import Above, Agree, All, AtPaperScale, Below, Each, Most, Number, OnlyIf, Some, Within
-from supple_lab.paper.findings import NOT_RUN, agreed, counted, divergence, in_at_least
+from supple_lab.paper.findings import NOT_RUN, agreed, counted, divergence, in_at_least, known_mean
 from supple_lab.results.results import Sample
 
 NUM_SEEDS = 5
@@ -61,6 +61,11 @@ def test_a_finding_says_what_was_measured_with_how_many_seeds():
     assert found.interval == pytest.approx((0.4516, 0.9484), abs=1e-4)  # 4.303 * 0.1 / sqrt(3)
 
 
+def test_mean_leaves_out_seeds_without_a_value_and_is_farthest_if_none_has_one():
+    assert known_mean(sample(1.0, np.nan, 4.0)) == 2.5
+    assert known_mean(sample(np.nan)) == np.inf
+
+
 def test_two_equal_seeds_say_why_they_decide_nothing():
     found = decide(Within(GIVEN, 0.05), sample(0.0, 0.0))
     assert (found.verdict, found.interval, found.chance) == ("not decided", None, 1.0)
@@ -70,7 +75,7 @@ def test_two_equal_seeds_say_why_they_decide_nothing():
 
 def test_a_diverged_run_leaves_a_claim_undecided_and_is_told():
     found = decide(Above(GIVEN, 0.5), sample(0.9, 0.9, float("nan")))
-    assert (found.verdict, found.n, found.interval) == ("not decided", 3, None)
+    assert (found.verdict, found.n, found.interval, found.chance) == ("not decided", 3, None, 1.0)
     assert found.measured == "0.900 ± 0.000: a number (above 0.5?); 1 of 3 without a value (diverged), so not decided"
 
 
@@ -187,6 +192,7 @@ def test_a_claim_over_cases_has_as_many_seeds_as_the_fewest_of_them_and_parts_na
 def test_a_single_case_is_decided_at_five_percent():
     assert decide(ABOVE, at(1.01 * bound(0.05))).verdict == "holds"
     assert decide(ABOVE, at(0.99 * bound(0.05))).verdict == "not decided"
+    assert in_at_least(1, {"a": replace(decide(ABOVE, at(SURE)), chance=0.05)}).verdict == "holds"
 
 
 def test_where_each_must_hold_each_may_be_decided_at_five_percent():
@@ -291,11 +297,14 @@ GUARDED = OnlyIf({"there is a loss": Above(OTHER)}, Above(ONE))
 
 
 @pytest.mark.parametrize("t_value", [SURE, -SURE])
-@pytest.mark.parametrize("guard", [at(-SURE), at(0.0), sample()], ids=["fails", "not decided", "not run"])
+@pytest.mark.parametrize(
+    "guard", [at(-SURE, name="b"), at(0.0, name="b"), sample()], ids=["fails", "not decided", "not run"]
+)
 def test_a_precondition_that_does_not_hold_leaves_a_claim_open_and_makes_none_fail(t_value, guard):
     found = decide(GUARDED, (at(t_value), guard))
     assert (found.verdict, found.chance) == ("not decided", 1.0)
     assert f"precondition there is a loss: {decide(ABOVE, guard).verdict}" in found.measured
+    assert set(found.runs) == {*at(t_value).runs, *guard.runs}
 
 
 @pytest.mark.parametrize(("t_value", "verdict"), [(SURE, "holds"), (-SURE, "fails"), (0.0, "not decided")])
