@@ -146,9 +146,10 @@ def try_long(path: Path) -> None:
         last, later, less = own[:, -1], later_half(own), later_half(own) - later_half(default)
         low, high = mean_interval(less) or (0.0, 0.0)
         words = ", ".join(f"{field} {value}" for field, value in fields.items())
+        gain = f"{less.mean():+.3f} [{low:+.3f}, {high:+.3f}]" if fields != PAPERS[name] else ""
         print(
             f"| `{name}` {words} | {last.mean():.3f} ± {last.std(ddof=1):.3f} | {later.mean():.3f} ± "
-            f"{later.std(ddof=1):.3f} | {f'{less.mean():+.3f} [{low:+.3f}, {high:+.3f}]' if fields != PAPERS[name] else ''} |"
+            f"{later.std(ddof=1):.3f} | {gain} |"
         )
 
 
