@@ -33,7 +33,7 @@ from supple_lab import registry
 from supple_lab.run.check import check_suitable
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
-from supple_lab.spec import RunSpec
+from supple_lab.spec import RunSpec, in_stages
 from supple_lab.store import lock, run_folder
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.run_folder import RecordLog
@@ -200,7 +200,7 @@ def parent_of(pid: int) -> int:
 
 def chosen_specs(chance: random.Random) -> list[RunSpec]:
     """One run, or two, of any method: supervised, or a game."""
-    method = chance.choice([*(cls() for _, cls in sorted(registry.known(Method).items())), *PERIODIC])
+    method = chance.choice([*(in_stages(cls) for _, cls in sorted(registry.known(Method).items())), *PERIODIC])
     seed = chance.randrange(2)
     if chance.random() < 0.2 and suits(chain_spec(method)):
         spec = chain_spec(method, seed=seed)

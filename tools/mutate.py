@@ -100,12 +100,14 @@ def unchanged_sources(module: Module) -> dict[str, str]:
 def library_in_place(path: Path, text: str) -> dict[str, str]:
     """Compile a C file with an error in it, and have cpu.py load that library as if it came from the files."""
     folder = Path(tempfile.mkdtemp(dir=OUT))
-    sources = [path.with_name(name) for name in ("cpu.c", "pool.h", "renewal.c")]
+    sources = [path.with_name(name) for name in ("cpu.c", "held.c", "pool.h", "renewal.c")]
     for source in sources:
         (folder / source.name).write_text(text if source == path else source.read_text())
     flags = ["-std=c11", "-O1", "-fvisibility=hidden", "-ffp-contract=off", "-Wno-psabi", "-w", "-fPIC", "-shared"]
     named = f'-DSUPPLE_SOURCE="{digest(b"".join(source.read_bytes() for source in sources))}"'
-    subprocess.run(["cc", *flags, named, "cpu.c", "renewal.c", "-o", "libsupple.so", "-lm"], cwd=folder, check=True)
+    subprocess.run(
+        ["cc", *flags, named, "cpu.c", "held.c", "renewal.c", "-o", "libsupple.so", "-lm"], cwd=folder, check=True
+    )
     loader = path.with_name("cpu.py")
     where = 'Path(__file__).with_name("libsupple.so")'
     return {str(loader): loader.read_text().replace(where, f"Path({str(folder.resolve() / 'libsupple.so')!r})")}
