@@ -13,8 +13,10 @@ import gc
 import hashlib
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import linecache
+import math
 import multiprocessing
 import os
 import resource
@@ -247,10 +249,10 @@ class Server(Failures):
         number = sum(line.get("is_passed", False) for line in said)
         return number, said[-1].get("reason", "" if said[-1].get("is_last") else "crashes: ")
 
-    def verdict(self, path: str, text: str) -> Record:
+    def verdict(self, path: str, text: str, seconds: float) -> Record:
         """Which test kills this text of a source, if any; "is_exact" is false if a fresh import may see more.
 
-        "is_same" means that it compiles to the same code.
+        "is_same" means that it compiles to the same code, "is_cut" that tests were left out which would take longer.
         """
         plain = Planted.sources[path]
         swaps = changed_functions(*(compile(source, path, "exec", dont_inherit=True) for source in (plain, text)))
@@ -267,8 +269,12 @@ class Server(Failures):
                 function.__code__ = new
 
         line = changed_line(plain, text)
-        by, num_tests = self.first_failure(touching(self.records, path, {line}), plant)
-        return {"killed_by": by, "num_tests": num_tests, "is_exact": line not in self.at_import.lines[path]}
+        tests = touching(self.records, path, {line})
+        ends = itertools.accumulate(self.records[test]["seconds"] for test in tests)
+        quick = [test for test, end in zip(tests, ends, strict=True) if end <= seconds or test == tests[0]]
+        by, num_tests = self.first_failure(quick, plant)
+        is_exact = line not in self.at_import.lines[path]
+        return {"killed_by": by, "num_tests": num_tests, "is_exact": is_exact, "is_cut": len(quick) < len(tests)}
 
     def first_failure(self, tests: list[str], plant: Callable[[], None]) -> tuple[str, int]:
         tried = 0
@@ -333,8 +339,8 @@ class Trials:
         part.write_text(json.dumps(by_file))
         part.replace(self.kept)
 
-    def verdict(self, path: str, text: str) -> Record:
-        self.pipe.send((str(Path(path).resolve()), text))
+    def verdict(self, path: str, text: str, seconds: float = math.inf) -> Record:
+        self.pipe.send((str(Path(path).resolve()), text, seconds))
         return self.pipe.recv()
 
     def passes(self, test: str) -> bool:
