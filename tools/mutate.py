@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutant_trials import Trials, changed_line, digest, first_failure_afresh, import_all, touching
+from mutant_code import changed_line, digest
+from mutant_trials import Trials, first_failure_afresh, import_all, touching
 from mutants import Mutant, mutants_of, source_of
 
 OUT = Path("out/mutate")
