@@ -126,7 +126,8 @@ answers = [trials.verdict("small.py", plain.replace(*change)) for change in json
 planted = {"small.py": plain.replace("LIMIT = 3", "LIMIT = 4")}
 afresh = m.first_failure_afresh([["tests/test_small.py"]], [], planted, log=trials.log, limit=60)
 trials.close()
-seen = {name.partition("::")[2]: one["lines"].get(str(Path("small.py").resolve()), []) for name, one in trials.records.items()}
+lines = {name.partition("::")[2]: list(one["lines"].values()) for name, one in trials.records.items()}
+seen = {name: found[0] if found else [] for name, found in lines.items()}
 print(json.dumps([answers, afresh["failed"], seen]))
 """
 
