@@ -154,6 +154,20 @@ def test_what_reaches_a_convolution_fits_by_its_dimensions_and_channels():
         assert f"takes (batch, 3, H, W); {shape} reached it" in misfit_at("a", layer, torch.zeros(shape))
 
 
+def test_singular_values_where_a_solver_gives_up_are_the_same(monkeypatch):
+    features, solver, calls = torch.randn(4, 6), torch.linalg.eigvalsh, []
+    expected = singular_values(features)
+
+    def gives_up_once(gram):
+        calls.append(gram)
+        if len(calls) == 1:
+            raise torch.linalg.LinAlgError
+        return solver(gram)
+
+    monkeypatch.setattr(torch.linalg, "eigvalsh", gives_up_once)
+    assert torch.equal(singular_values(features), expected)
+
+
 def test_singular_values_of_what_is_not_finite_are_nan_in_float64():
     values = singular_values(torch.tensor([[1.0, torch.inf]]))
     assert values.isnan().all()
