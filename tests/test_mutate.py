@@ -114,8 +114,8 @@ def test_mutant_is_tried_on_the_passing_tests_that_execute_its_line_and_on_all_a
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     (killed, survived, unseen, at_import), afresh = json.loads(done.stdout.splitlines()[-1])
     below = "tests/test_small.py::test_below"
-    assert killed == {"killed_by": below, "num_tests": 1, "is_exact": True}
-    assert survived == {"killed_by": "", "num_tests": 2, "is_exact": True}
-    assert unseen == {"killed_by": "", "num_tests": 0, "is_exact": True}
+    assert killed == {"killed_by": below, "num_tests": 1, "is_exact": True, "is_cut": False}
+    assert survived == {"killed_by": "", "num_tests": 2, "is_exact": True, "is_cut": False}
+    assert unseen == {"killed_by": "", "num_tests": 0, "is_exact": True, "is_cut": False}
     assert at_import == {"killed_by": "", "num_tests": 0, "is_exact": False}
     assert afresh == ["tests/test_small.py::test_above"]

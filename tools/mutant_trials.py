@@ -13,8 +13,10 @@ import gc
 import hashlib
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import linecache
+import math
 import multiprocessing
 import os
 import resource
@@ -162,6 +164,7 @@ class Server(Failures):
         self.pipe, self.records, self.log = pipe, records, log
         self.plain: dict[str, bool] = {}  # whether a test passes alone, without a mutant
         self.at_import = Tracer(Planted.sources)
+        self.parent = os.getppid()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -200,6 +203,8 @@ class Server(Failures):
 
     def in_child(self, work: Callable[[Connection], None], limit: Callable[[int], float]) -> list[Record]:
         """What a forked child sends, until it ends or the next message has taken too long."""
+        if os.getppid() != self.parent:
+            os._exit(1)  # nobody waits for the answer
         receiver, sender = multiprocessing.Pipe(duplex=False)
         pid = os.fork()
         if pid == 0:
@@ -244,13 +249,12 @@ class Server(Failures):
         number = sum(line.get("is_passed", False) for line in said)
         return number, said[-1].get("reason", "" if said[-1].get("is_last") else "crashes: ")
 
-    def verdict(self, path: str, text: str) -> Record:
+    def verdict(self, path: str, text: str, seconds: float) -> Record:
         """Which test kills this text of a source, if any; "is_exact" is false if a fresh import may see more.
 
-        "is_same" means that it compiles to the same code.
+        "is_same" means that it compiles to the same code, "is_cut" that tests were left out which would take longer.
         """
         plain = Planted.sources[path]
-        line = changed_line(plain, text)
         swaps = changed_functions(*(compile(source, path, "exec", dont_inherit=True) for source in (plain, text)))
         if swaps == {}:
             return {"killed_by": "", "num_tests": 0, "is_exact": True, "is_same": True}
@@ -264,8 +268,13 @@ class Server(Failures):
             for function, new in pairs:
                 function.__code__ = new
 
-        by, num_tests = self.first_failure(touching(self.records, path, {line}), plant)
-        return {"killed_by": by, "num_tests": num_tests, "is_exact": line not in self.at_import.lines[path]}
+        line = changed_line(plain, text)
+        tests = touching(self.records, path, {line})
+        ends = itertools.accumulate(self.records[test]["seconds"] for test in tests)
+        quick = [test for test, end in zip(tests, ends, strict=True) if end <= seconds or test == tests[0]]
+        by, num_tests = self.first_failure(quick, plant)
+        is_exact = line not in self.at_import.lines[path]
+        return {"killed_by": by, "num_tests": num_tests, "is_exact": is_exact, "is_cut": len(quick) < len(tests)}
 
     def first_failure(self, tests: list[str], plant: Callable[[], None]) -> tuple[str, int]:
         tried = 0
@@ -330,8 +339,8 @@ class Trials:
         part.write_text(json.dumps(by_file))
         part.replace(self.kept)
 
-    def verdict(self, path: str, text: str) -> Record:
-        self.pipe.send((str(Path(path).resolve()), text))
+    def verdict(self, path: str, text: str, seconds: float = math.inf) -> Record:
+        self.pipe.send((str(Path(path).resolve()), text, seconds))
         return self.pipe.recv()
 
     def passes(self, test: str) -> bool:
