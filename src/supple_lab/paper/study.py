@@ -180,6 +180,7 @@ class Study(ABC):
     section: ClassVar[str] = ""  # of the paper, number and title, that its claims are from unless they name another
     claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
     scales: ClassVar[tuple[Scale, ...]] = ("smoke", "quick", "paper")
+    measured: ClassVar[tuple[str, ...]] = ()  # files beside the runs that its claims rest on
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
