@@ -46,8 +46,8 @@ defaults are read from the classes; what a method touches is what its hooks chan
   optimizer's memory; data (it reads the stage's batches).
 - **acts**: in the forward, at each step, every so many steps, or between stages.
 - **state**: numbers it keeps, in copies of the network's parameters.
-- **step**: its training step over plain ReLU's, in the same process, the median of turns taken one after the other; GPU is an
-  H200, its steps captured in CUDA graphs ("no": cannot be) or eager.
+- **step**: its training step over plain ReLU's, in the same process, the median of turns taken one after the other.
+  GPU is an H200, its steps captured in CUDA graphs ("no": they cannot be) or eager.
   **boundary**: what it does between two stages of 25 batches, in steps of plain ReLU; what acts every so many steps was
   measured between stages, too.
 

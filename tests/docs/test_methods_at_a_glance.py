@@ -56,7 +56,7 @@ def test_numbers_are_those_of_the_files(tmp_path, monkeypatch):
     folder = tmp_path / "docs/results/methods"
     folder.mkdir(parents=True)
     case = glance.CASES[0].title
-    row = '{{"case": "{}", "method": "aid", "mode": "eager", "ratio": 1.234, "state": 0.5, "boundary_steps": 2.5, "why_not": null}}'
+    row = '{{"case": "{}", "method": "aid", "mode": "eager", "ratio": 1.234, "state": 0.5, "boundary_steps": 2.5}}'
     (folder / "cpu.json").write_text(f'{{"rows": [{row.format(case)}]}}')
     why_not = '{{"case": "{}", "method": "aid", "mode": "captured", "ratio": null, "why_not": "it looks at values"}}'
     (folder / "cuda.json").write_text(f'{{"rows": [{why_not.format(case)}]}}')

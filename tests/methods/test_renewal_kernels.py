@@ -7,6 +7,7 @@ import copy
 import math
 import os
 from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -140,10 +141,8 @@ def test_how_many_units_are_renewed_is_in_no_integer_that_triton_compiles_for(mo
     """ReDo and ReGraMa renew another number each time; a program would be compiled again for 1 and multiples of 16."""
     launches = []
 
-    class Programs:
-        renew_kernel = defaultdict(lambda: lambda parts, block: launches.append(parts))  # by grid
-
-    monkeypatch.setattr(renewal, "triton_programs", lambda tensor: Programs)
+    by_grid = defaultdict(lambda: lambda parts, block: launches.append(parts))
+    monkeypatch.setattr(renewal, "triton_programs", lambda tensor: SimpleNamespace(renew_kernel=by_grid))
     weight, other = torch.zeros(64, 48), torch.zeros(7, 64)
     for num_units in (1, 3, 16, 40):
         chosen = torch.arange(num_units), torch.ones(num_units, dtype=torch.bool)
