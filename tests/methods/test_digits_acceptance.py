@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from supple import attach
-from supple.methods import CPR, FIRE, L2ER, SNR, TRAC, AdamO, CChain, FreshOptimizer, ReGraMa, Spectral, Vanilla
+from supple.methods import CPR, FIRE, L2ER, SNR, TRAC, AdamO, FreshOptimizer, ReGraMa, Spectral, Vanilla
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 NUM_STAGES, NUM_STEPS, BATCH, SEEDS = 18, 400, 50, (0, 1)

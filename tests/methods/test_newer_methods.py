@@ -232,7 +232,7 @@ def test_without_stages_gradient_scores_are_used_every_thousand_steps(method):
             F.cross_entropy(learner.model(x), torch.zeros(4, dtype=torch.long)).backward()
             learner.optimizer.step()
         assert not torch.equal(learner.model[0].weight, start)
-        assert "acts every 1000 optimizer steps" in str(plasticity)
+        assert "acts every 1,000 optimizer steps" in str(plasticity)
 
 
 def test_cpr_renews_each_unit_by_its_share():
