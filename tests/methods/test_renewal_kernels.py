@@ -6,6 +6,8 @@ The Triton programs run here if TRITON_INTERPRET=1 is set, or on a GPU.
 import copy
 import math
 import os
+from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -115,6 +117,7 @@ def test_an_optimizer_started_anew_is_taken_for_new(monkeypatch):
     assert states[0][0].eq(1).all(dim=1).tolist() == [True, False, True]
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ADAMS)
 @pytest.mark.parametrize("rate", [0.02, 0.1])
 def test_triton_programs_do_what_torch_does(name, rate, monkeypatch):
@@ -132,3 +135,19 @@ def test_triton_programs_do_what_torch_does(name, rate, monkeypatch):
     fused = trained(copy.deepcopy(model), ADAMS[name], method, num_steps=12)
     for a, b in zip(fused, plain, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_how_many_units_are_renewed_is_in_no_integer_that_triton_compiles_for(monkeypatch):
+    """ReDo and ReGraMa renew another number each time; a program would be compiled again for 1 and multiples of 16."""
+    launches = []
+
+    by_grid = defaultdict(lambda: lambda parts, block: launches.append(parts))
+    monkeypatch.setattr(renewal, "triton_programs", lambda tensor: SimpleNamespace(renew_kernel=by_grid))
+    weight, other = torch.zeros(64, 48), torch.zeros(7, 64)
+    for num_units in (1, 3, 16, 40):
+        chosen = torch.arange(num_units), torch.ones(num_units, dtype=torch.bool)
+        parts = [renewal.Part(weight, 0, *chosen, 1.0, {}, None), renewal.Part(other, 1, *chosen, 0.0, {}, None)]
+        assert renewal.renew_(parts) == []
+    integers = {tuple(tuple(one for one in part if type(one) is int) for part in parts) for parts in launches}
+    assert len(launches) == 4
+    assert len(integers) == 1
