@@ -40,7 +40,7 @@ from supple_lab.optimizer import Adam
 from supple_lab.results.intervals import mean_interval
 from supple_lab.run.run import execute
 from supple_lab.scenarios.random_label import RandomLabel
-from supple_lab.spec import RunSpec, Supervised
+from supple_lab.spec import RunSpec, Supervised, in_stages
 from supple_lab.store.reading import read_run
 from supple_lab.store.store import Store
 
@@ -174,7 +174,7 @@ def main() -> None:
         print(f"| `{name}` | {own.mean():.2f} ± {own.std(ddof=1):.2f} | | |", flush=True)
     for name, fields in ADVISED:
         cls = registry.find(Method, name)
-        default, advised = scores(store, cls()), scores(store, cls(**fields))
+        default, advised = scores(store, in_stages(cls)), scores(store, in_stages(cls, **fields))
         low, high = mean_interval(advised - default) or (0.0, 0.0)
         words = ", ".join(f"{field} {value}" for field, value in fields.items())
         print(
