@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from supple import functional as SF
-from supple_lab.bench.timing import compare
+from supple_lab.bench.timing import captured, compare
 
 Activation = Callable[[Tensor], Tensor]
 Mode = Literal["forward", "forward + backward"]
@@ -128,21 +128,16 @@ def bytes_kept(activation: Activation, x: Tensor) -> int:
 def bench_graph(device: torch.device, *, seconds: float) -> Iterator[Row]:
     """Forward and backward through several activations of 2^20 elements, captured in one CUDA graph."""
     for dtype in (torch.float32, torch.bfloat16):
-        works = {name: captured(candidates()[name], dtype, device) for name in ("F.relu", "AID p=0.9", "F.dropout")}
+        works = {
+            name: captured_layers(candidates()[name], dtype, device) for name in ("F.relu", "AID p=0.9", "F.dropout")
+        }
         title = f"2^20, {str(dtype).removeprefix('torch.')}, CUDA graph of {GRAPH_LAYERS} layers"
         for name, found in compare(works, base="F.relu", device=device, seconds=seconds).items():
             yield Row(title, name, found.seconds * 1e6, found.ratio, found.quartiles, found.turns, 0)
 
 
-def captured(activation: Activation, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
+def captured_layers(activation: Activation, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
     """A replay of forward and backward through the layers, each on a tensor of its own."""
     leaves = [torch.randn(2**20, device=device).to(dtype).requires_grad_() for _ in range(GRAPH_LAYERS)]
     grads = [torch.ones_like(leaf) for leaf in leaves]
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        torch.autograd.grad([activation(leaf) for leaf in leaves], leaves, grads)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        torch.autograd.grad([activation(leaf) for leaf in leaves], leaves, grads)
-    return graph.replay
+    return captured(lambda: torch.autograd.grad([activation(leaf) for leaf in leaves], leaves, grads))

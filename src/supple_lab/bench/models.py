@@ -2,9 +2,9 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,11 +12,14 @@ from torch import Tensor, nn
 
 from supple import kernels
 from supple.layers import AID
-from supple_lab.bench.timing import compare
+from supple_lab.bench.timing import captured, compare
 from supple_lab.bench.training import ListingAID
-from supple_lab.models.base import Activation
+from supple_lab.models.base import Activation, AveragePool2d
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
+from supple_lab.models.vgg16 import VGG16
+
+Mode = Literal["eager", "compiled", "captured"]
 
 NO_NODE = "AID without the C++ node"
 DROP = 0.1  # of Dropout: as many positive values as AID drops at p = 0.9
@@ -43,6 +46,9 @@ class Case:
     image_shape: tuple[int, int, int]
     batch_size: int
     num_classes: int = 10
+    mixed: bool = False  # autocast to bfloat16, channels last
+    modes: tuple[Mode, ...] = ("eager", "compiled")
+    pooled: bool = False  # with candidates that differ in their pools
 
 
 class ViT(nn.Module):
@@ -73,7 +79,12 @@ def mlp(activation: Activation) -> nn.Module:
     return MLP().build(activation, image_shape=(1, 28, 28), num_classes=10)
 
 
-CASES = {
+def vgg16(activation: Activation) -> nn.Module:
+    return VGG16().build(activation, image_shape=(3, 64, 64), num_classes=200)
+
+
+VGG = Case("VGG-16 of 64 pixels, batch 256", vgg16, (3, 64, 64), 256, 200, modes=("eager", "captured"), pooled=True)
+CASES: dict[str, tuple[Case, ...]] = {
     "cuda": (
         Case("ResNet-18, batch 128", resnet18, (3, 32, 32), 128),
         Case(
@@ -84,6 +95,8 @@ CASES = {
         ),
         Case("MLP 3x2000, batch 64", mlp, (1, 28, 28), 64),
         Case("MLP 3x2000, batch 512", mlp, (1, 28, 28), 512),
+        VGG,
+        replace(VGG, title=f"{VGG.title}, bf16", mixed=True),
     ),
     "cpu": (
         Case("ResNet-18, batch 8", resnet18, (3, 32, 32), 8),
@@ -99,21 +112,24 @@ CASES = {
 
 
 def bench_models(device: torch.device, *, seconds_per_case: float, only: str = "") -> Iterator[ModelRow]:
-    """Time all candidates of each case in turns: eager, and on a GPU compiled as well (minutes, on a CPU)."""
-    for compiled in (False, True) if device.type == "cuda" else (False,):
+    """Time all candidates of each case in turns: eager, and on a GPU compiled or captured (compiling takes minutes)."""
+    modes: tuple[Mode, ...] = ("eager", "captured", "compiled") if device.type == "cuda" else ("eager",)
+    for mode in modes:
         for case in CASES[device.type]:
-            title = f"{case.title}, {'compiled' if compiled else 'eager'}"
-            if only not in title:
+            title = f"{case.title}, {mode}"
+            if mode not in case.modes or only not in title:
                 continue
-            steps = {name: step(case, device, compiled=compiled) for name, step in candidates(device).items()}
-            if compiled:
-                steps.pop(NO_NODE, None)  # which compiled code never meets
+            steps = {
+                name: step(case, device, mode=mode)
+                for name, step in candidates(case, device).items()
+                if mode == "eager" or name != NO_NODE  # compiled code and a replay do without it
+            }
             for name, found in compare(steps, base="ReLU", device=device, seconds=seconds_per_case).items():
                 yield ModelRow(title, name, found.seconds * 1e3, found.ratio, found.quartiles, found.turns)
             torch.compiler.reset()
 
 
-def candidates(device: torch.device) -> Mapping[str, Callable[..., Callable[[], None]]]:
+def candidates(case: Case, device: torch.device) -> Mapping[str, Callable[..., Callable[[], None]]]:
     """What makes the step of each; ReLU first."""
     steps: dict[str, Callable[..., Callable[[], None]]] = {
         "ReLU": partial(training_step, nn.ReLU),
@@ -123,6 +139,14 @@ def candidates(device: torch.device) -> Mapping[str, Callable[..., Callable[[], 
     }
     if kernels.kernel_for(device).node is not None:
         steps[NO_NODE] = partial(training_step, AID, context=partial(without_node, device))
+    if case.pooled:
+        # With ReLU the network has max-pools, with AID the laboratory's average-pools; `convert` brings torch's.
+        steps |= {
+            "ReLU, average-pools": partial(training_step, nn.ReLU, pool=AveragePool2d),
+            "ReLU, torch's average-pools": partial(training_step, nn.ReLU, pool=nn.AvgPool2d),
+            "AID, max-pools": partial(training_step, AID, pool=nn.MaxPool2d),
+            "AID, torch's average-pools": partial(training_step, AID, pool=nn.AvgPool2d),
+        }
     return steps
 
 
@@ -131,24 +155,32 @@ def training_step(
     case: Case,
     device: torch.device,
     *,
-    compiled: bool,
+    mode: Mode,
+    pool: Callable[[int], nn.Module] | None = None,
     context: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Callable[[], None]:
     """One step of Adam as it comes, on one batch."""
     torch.manual_seed(0)
-    model = case.build(activation).to(device)
-    run = torch.compile(model) if compiled else model
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    inputs = torch.randn(case.batch_size, *case.image_shape, device=device)
+    layout = torch.channels_last if case.mixed else torch.contiguous_format
+    model = case.build(activation)
+    if pool is not None:
+        pools = (nn.MaxPool2d, nn.AvgPool2d)
+        model = nn.Sequential(*(pool(2) if isinstance(layer, pools) else layer for layer in model.children()))
+    model = model.to(device, memory_format=layout)  # type: ignore[call-overload]
+    run = torch.compile(model) if mode == "compiled" else model
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, capturable=mode == "captured")
+    inputs = torch.randn(case.batch_size, *case.image_shape, device=device).contiguous(memory_format=layout)
     labels = torch.randint(case.num_classes, (case.batch_size,), device=device)
 
     def step() -> None:
         with context():
             optimizer.zero_grad()
-            F.cross_entropy(run(inputs), labels).backward()
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=case.mixed):
+                loss = F.cross_entropy(run(inputs), labels)
+            loss.backward()
             optimizer.step()
 
-    return step
+    return captured(step) if mode == "captured" else step
 
 
 @contextlib.contextmanager

@@ -68,3 +68,21 @@ def wait_for(device: torch.device) -> None:
     """Let the device finish what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def captured(work: Work) -> Callable[[], None]:
+    """The replay of the work as one CUDA graph, called on a stream of its own before, as torch's documentation asks."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+
+    def replay(held: Work = work) -> None:  # with the work go the tensors that the graph reads and writes
+        graph.replay()
+
+    return replay
