@@ -241,8 +241,18 @@ def test_a_plain_tensor_under_a_mode_of_fake_ones_gives_a_fake_one(generator):
     assert isinstance(y, FakeTensor)  # and no library wrote where a fake tensor has no memory
 
 
+def records_generators():
+    try:
+        make_fx(lambda x: x.bernoulli(generator=torch.Generator()))(torch.rand(3))
+    except NotImplementedError:
+        return False
+    return True
+
+
 @BY_SOURCE
 def test_a_recorded_graph_draws_by_the_law(generator):
+    if generator is not None and not records_generators():
+        pytest.skip("this torch's make_fx takes no generator")
     graph = make_fx(lambda x: interval_dropout(x, FOUR, generator=generator))(torch.randn(4000))
     first, second = graph(torch.full((4000,), 0.5)), graph(torch.full((4000,), 0.5))
     assert first.unique().tolist() == [0.0, 0.5]
