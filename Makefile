@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CONSTRAINTS ?= constraints.txt
-INSTALLED_BY := pyproject.toml constraints.txt setup.py src/supple/version.py src/supple/kernels/cpu.c src/supple/kernels/pool.h src/supple/kernels/renewal.c
+INSTALLED_BY := pyproject.toml constraints.txt setup.py src/supple/version.py src/supple/kernels/cpu.c src/supple/kernels/held.c src/supple/kernels/pool.h src/supple/kernels/renewal.c
 
 .PHONY: demo test test-all mutate check format docs conversion-table dist clean
 

@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-SOURCES = [f"src/supple/kernels/{name}" for name in ("cpu.c", "pool.h", "renewal.c")]
+SOURCES = [f"src/supple/kernels/{name}" for name in ("cpu.c", "held.c", "pool.h", "renewal.c")]
 
 
 class BuildLibrary(build_ext):

@@ -98,6 +98,7 @@ def forked(work: Callable[[], object], log: Path) -> int:
     except BaseException:
         traceback.print_exc()
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 

@@ -7,7 +7,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import supple.functional as SF
-from supple import AID, DropReLU, IntervalDropout, ReLUDropout, held_masks
+from supple import AID, DropReLU, IntervalDropout, ReLUDropout, held_masks, kernels
+from supple.kernels.base import Intervals
+from supple.kernels.cpu import CpuKernel
 from supple.layers import AIDGauss, RReLU
 from supple.random import HELD, HeldMasks
 
@@ -130,3 +132,25 @@ def test_compiled_and_checkpointed_forwards_are_refused():
         held(compiled, x, torch.arange(3))
     with held_masks(torch.arange(3)), pytest.raises(RuntimeError, match=r"cannot be drawn inside torch\.utils\.check"):
         checkpoint(network, x, use_reentrant=False)
+
+
+BY_INTERVALS = [
+    Intervals((0.0,), (0.99, 0.01)),
+    Intervals((0.0,), (0.0001, 0.5)),
+    Intervals((0.0,), (1.0, 0.0), 1 / 0.7),
+    Intervals((-0.5, 0.0, 0.7), (0.1, 0.9, 0.3, 0.5), 1.3),
+]
+
+
+@pytest.mark.skipif(not isinstance(kernels.CPU, CpuKernel), reason="needs the compiled library")
+@pytest.mark.parametrize("intervals", BY_INTERVALS)
+@pytest.mark.parametrize("shape", [(64, 256), (300, 333), (3, 5, 7), (0, 4), (4, 0)], ids=str)
+def test_compiled_kernel_holds_the_reference_s_masks_bit_for_bit(intervals, shape):
+    x = torch.randn(shape)
+    x.view(-1)[:5] = torch.tensor([math.nan, 0.0, -0.0, math.inf, 0.7])[: x.numel()]
+    samples = torch.randint(-(2**62), 2**62, shape[:1])
+    fused, reference = HeldMasks(samples, -3), HeldMasks(samples, -3)
+    for _ in range(3):
+        y = kernels.CPU.drop_held(x, intervals, fused, None)
+        expected = kernels.REFERENCE.drop_by(reference.uniform_like(x), x, intervals, None)
+        assert torch.equal(y.view(torch.int32), expected.view(torch.int32))

@@ -1,6 +1,8 @@
 """tools/mutate.py: what is mutated, and that its lists still speak of the sources as they are."""
 
 import importlib
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,3 +62,60 @@ def test_every_mutant_listed_as_equivalent_exists_and_has_a_reason(tool):
 def test_every_mutated_source_and_every_test_of_it_exists(tool):
     for module in tool.MODULES.values():
         assert all(Path(path).exists() for path in (*module.sources, *module.tests)), module
+
+
+SMALL = """LIMIT = 3
+
+
+def capped(x):
+    if x > LIMIT:
+        return LIMIT
+    return x + 0
+
+
+def unseen(x):
+    return x + 1
+"""
+TESTS_OF_SMALL = """import small
+
+
+def test_above():
+    assert small.capped(5) == 3
+
+
+def test_below():
+    assert small.capped(2) == 2
+
+
+def test_that_always_fails():
+    assert small.capped(1) == 2
+"""
+TRIAL = """import json, sys
+from pathlib import Path
+import mutant_trials as m
+
+plain = Path("small.py").read_text()
+trials = m.Trials({"small.py": plain}, ["tests/test_small.py"], out=Path("."), name="small", share="")
+answers = [trials.verdict("small.py", plain.replace(*change)) for change in json.loads(sys.argv[1])]
+planted = {"small.py": plain.replace("LIMIT = 3", "LIMIT = 4")}
+afresh = m.first_failure_afresh([["tests/test_small.py"]], [], planted, log=trials.log, limit=60)
+trials.close()
+print(json.dumps([answers, afresh["failed"]]))
+"""
+
+
+def test_mutant_is_tried_on_the_passing_tests_that_execute_its_line_and_on_all_afresh_if_it_runs_on_import(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "small.py").write_text(SMALL)
+    (tmp_path / "tests/test_small.py").write_text(TESTS_OF_SMALL)
+    changes = [("x + 0", "x - 1"), ("x > LIMIT", "x >= LIMIT"), ("x + 1", "x - 1"), ("LIMIT = 3", "LIMIT = 4")]
+    command = [sys.executable, "-c", TRIAL, json.dumps(changes)]
+    environment = {"PYTHONPATH": f"{ROOT / 'tools'}:{tmp_path}", "PATH": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    (killed, survived, unseen, at_import), afresh = json.loads(done.stdout.splitlines()[-1])
+    below = "tests/test_small.py::test_below"
+    assert killed == {"killed_by": below, "num_tests": 1, "is_exact": True}
+    assert survived == {"killed_by": "", "num_tests": 2, "is_exact": True}
+    assert unseen == {"killed_by": "", "num_tests": 0, "is_exact": True}
+    assert at_import == {"killed_by": "", "num_tests": 0, "is_exact": False}
+    assert afresh == ["tests/test_small.py::test_above"]

@@ -34,6 +34,7 @@ def tool(name):
 def test_report_is_what_its_runs_say(path, tmp_path):
     published = json.loads(path.read_bytes())
     tool("store_from_report").store_from_reports([published], tmp_path / "out")
+    tool("publish_report").bring(path.stem, path.parent, tmp_path / "out")
     make_report(registry.find(Study, path.stem)(), tmp_path / "out")
     again = json.loads((tmp_path / "out/report" / path.name).read_bytes())
     for part in ("command", "runs", "series", "missing"):
@@ -111,8 +112,9 @@ def numbers_of(claims):
 
 
 def smallest():
-    """The report of the fewest runs."""
-    return json.loads(min(PUBLISHED, key=lambda path: path.stat().st_size).read_bytes())
+    """The report of the fewest runs, and of one at least."""
+    reports = (json.loads(path.read_bytes()) for path in sorted(PUBLISHED, key=lambda path: path.stat().st_size))
+    return next(report for report in reports if report["runs"])
 
 
 def test_runs_that_the_commands_would_not_order_today_are_left_out(tmp_path, monkeypatch, capsys):

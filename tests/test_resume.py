@@ -28,6 +28,7 @@ from supple_lab.files import StorageError
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.scenarios.continual import ContinualFull
+from supple_lab.spec import in_stages
 from supple_lab.store import run_folder
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.store import Store
@@ -58,7 +59,7 @@ def kill_in_the_middle(store, spec, *, after_checkpoint):
 
 @pytest.mark.parametrize("name", [pytest.param("aid", marks=pytest.mark.slow), "cbp"])
 def test_killed_and_resumed_run_equals_unbroken_run(tmp_path, name):
-    spec = small_spec(METHODS[name](), num_stages=6, epochs=10)
+    spec = small_spec(in_stages(METHODS[name]), num_stages=6, epochs=10)
     expected = unbroken_logs(tmp_path / "unbroken", spec)
     store = Store.create(tmp_path / "broken")
     kill_in_the_middle(store, spec, after_checkpoint=23)
@@ -89,7 +90,7 @@ def is_quick(method) -> bool:
             marks=() if is_quick(method) else pytest.mark.slow,
             id=f"{method.name}{'_every' * (method in PERIODIC)}",
         )
-        for method in [*(cls() for cls in METHODS.values()), *PERIODIC]
+        for method in [*(in_stages(cls) for cls in METHODS.values()), *PERIODIC]
     ],
 )
 def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, method):
@@ -106,7 +107,7 @@ def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, method):
     ],
 )
 def test_every_method_resumes_where_each_stage_has_a_new_optimizer(tmp_path, name):
-    spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=64), METHODS[name]())
+    spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=64), in_stages(METHODS[name]))
     assert_resumes(tmp_path, spec, at_step=21)
 
 
@@ -121,7 +122,7 @@ def test_every_scenario_resumes_anywhere(tmp_path, scenario, share):
 
 @pytest.mark.parametrize(("name", "change"), [("aid", "vocabulary"), ("cbp", "package")])
 def test_language_model_resumes_in_the_middle_of_an_epoch(tmp_path, name, change):
-    assert_resumes(tmp_path, small_text_spec(METHODS[name](), change=change), at_step=7)  # of 12
+    assert_resumes(tmp_path, small_text_spec(in_stages(METHODS[name]), change=change), at_step=7)  # of 12
 
 
 @pytest.mark.parametrize("at_step", [4, 8, 12, 20])

@@ -98,6 +98,14 @@ def test_warning_of_layers_left_alone_names_three_and_counts_all(widths, shown):
     assert shown.replace(", ", "; ") in told
 
 
+def test_residual_layer_is_left_alone_by_design_and_warned_of_only_if_unclear():
+    model = chain(2, 3, 4, 1)
+    optimizer = torch.optim.SGD(model.parameters())
+    layers = unit_layer(model, 1, sums_out=True), unit_layer(model, 3, sums_out=True, unclear="a matmul reads it")
+    with pytest.warns(UserWarning, match=r"^CBP leaves 1 .* \('3': a matmul reads it\)"):
+        surgery.warn_of_others(UnitGraph(layers, ()), optimizer, "CBP", served=[])
+
+
 def frozen(model):
     model[0].requires_grad_(False)
     return unit_layer(model, 1)

@@ -21,7 +21,7 @@ from supple_lab.optimizer import SGD
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.provenance import cpu_name
 from supple_lab.run.run import execute
-from supple_lab.spec import RunSpec
+from supple_lab.spec import RunSpec, in_stages
 from supple_lab.store.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,7 +59,7 @@ def small_runs() -> dict[str, RunSpec]:
     study = registry.find(Study, "continual_full")()  # type: ignore[type-abstract]
     images = study.specs(StudyOptions(scale="smoke", methods=ON_IMAGES, only="resnet"))
     return {
-        **{f"random labels {name}": small_spec(cls()) for name, cls in methods.items()},
+        **{f"random labels {name}": small_spec(in_stages(cls)) for name, cls in methods.items()},
         **{f"{scenario.name} aid": small_scenario_spec(scenario, UseAID()) for scenario in SMALL_SCENARIOS},
         **{f"chain {name}": chain_spec(methods[name]()) for name in ON_CHAIN},
         **{f"images {spec.method.name}": spec for spec in images},

@@ -8,6 +8,7 @@ to their end. Processes are forked after the imports, so that a case takes a sec
 """
 
 import argparse
+import importlib
 import itertools
 import os
 import random
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +33,7 @@ from supple_lab import registry
 from supple_lab.run.check import check_suitable
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
-from supple_lab.spec import RunSpec
+from supple_lab.spec import RunSpec, in_stages
 from supple_lab.store import lock, run_folder
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.run_folder import RecordLog
@@ -198,7 +200,7 @@ def parent_of(pid: int) -> int:
 
 def chosen_specs(chance: random.Random) -> list[RunSpec]:
     """One run, or two, of any method: supervised, or a game."""
-    method = chance.choice([*(cls() for _, cls in sorted(registry.known(Method).items())), *PERIODIC])
+    method = chance.choice([*(in_stages(cls) for _, cls in sorted(registry.known(Method).items())), *PERIODIC])
     seed = chance.randrange(2)
     if chance.random() < 0.2 and suits(chain_spec(method)):
         spec = chain_spec(method, seed=seed)
@@ -217,6 +219,24 @@ def suits(spec: RunSpec) -> bool:
     return True
 
 
+def import_what_runs_import(log: Path) -> None:
+    """Import it here, so that no forked process has to. The runs themselves are executed in a process of their own:
+
+    torch starts threads for a GPU with the first backward of a process, and refuses the backward of what it forks.
+    """
+
+    def work() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for spec in (small_spec(registry.find(Method, "cbp")()), chain_spec(registry.find(Method, "redo")())):
+                execute(spec, Store.create(Path(folder)))
+        print(*sys.modules, sep="\n")
+
+    assert ended(forked(work, log)) == 0, log.read_text()
+    for name in log.read_text().split():
+        with suppress(Exception):
+            importlib.import_module(name)
+
+
 class Campaign:
     """Cases one after the other, each with random numbers of its own."""
 
@@ -229,13 +249,11 @@ class Campaign:
         self.methods: Counter[str] = Counter()
         self.num_cases = 0
         self.failures: list[str] = []
-        with tempfile.TemporaryDirectory() as folder:  # what these import, no process imports again
-            for spec in (small_spec(registry.find(Method, "cbp")()), chain_spec(registry.find(Method, "redo")())):
-                execute(spec, Store.create(Path(folder)))
+        import_what_runs_import(out / "modules.txt")
 
     def run(self, *, num_kills: int) -> None:
-        """Go on with further cases until there were so many kills in all."""
-        while self.kills.total() < num_kills:
+        """Go on with further cases until there were so many kills in all, or ten cases failed."""
+        while self.kills.total() < num_kills and len(self.failures) < 10:
             self.run_case(self.num_cases)
 
     def run_case(self, index: int) -> None:
@@ -244,8 +262,9 @@ class Campaign:
         (way,) = chance.choices(WAYS, SHARES)
         folder = self.out / f"case-{index:05d}"
         specs = chosen_specs(chance)
-        case = Case(chance, Store.create(folder), specs, sum(map(self.seconds_of, specs)), folder / "said.txt")
+        case = Case(chance, Store.create(folder), specs, 0.0, folder / "said.txt")
         try:
+            case.seconds = sum(map(self.seconds_of, specs))
             for _ in range(chance.randint(1, 6)):
                 way(case)
             if code := ended(forked(partial(drive, case, Inline, case.options()), case.log)):
@@ -266,7 +285,7 @@ class Campaign:
             started = time.monotonic()
             work = partial(execute, spec, self.unbroken, interval=INTERVALS[0])
             assert ended(forked(lambda: print(work()), self.out / "unbroken.txt")) == 0
-            assert self.unbroken.folder(spec).state() == "done", (spec, self.unbroken.folder(spec).status())
+            assert self.unbroken.folder(spec).state() == "done", f"unbroken: {self.unbroken.folder(spec).status()}"
             self.seconds[spec.run_id] = time.monotonic() - started
         return self.seconds[spec.run_id]
 

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple import Learner
+from supple.attach import period_of
 from supple.methods.base import HOOKS, Method
 from supple_lab.bench.methods import CASES, methods_at_defaults
 from supple_lab.models.mlp import MLP
@@ -43,10 +44,11 @@ defaults are read from the classes; what a method touches is what its hooks chan
 - **paper**: none for controls, and for what the AID paper itself defines.
 - **touches**: the activation; gradients (before the optimizer's step); weights; units (chosen ones are made new); the
   optimizer's memory; data (it reads the stage's batches).
-- **acts**: in the forward, at each step, or between stages.
+- **acts**: in the forward, at each step, every so many steps, or between stages.
 - **state**: numbers it keeps, in copies of the network's parameters.
 - **step**: its training step over plain ReLU's, in the same process, the median of turns taken one after the other.
-  **boundary**: what it does between two stages of 25 batches, in steps of plain ReLU.
+  **boundary**: what it does between two stages of 25 batches, in steps of plain ReLU; what acts every so many steps was
+  measured between stages, too.
 
 <div class="wide" markdown>
 
@@ -143,11 +145,11 @@ def same(one: list[Any], other: list[Any]) -> bool:
 
 def acts(method: Method) -> list[str]:
     """When it does something of its own."""
-    inside, between = HOOKS[:2], HOOKS[2:]
+    inside, between, every = HOOKS[:2], HOOKS[2:], period_of(method)
     own = {
         "forward": not isinstance(method.activation(), nn.ReLU),
         "step": method.acts_in(*inside),
-        "between stages": method.acts_in(*between),
+        f"every {every:,} steps" if every else "between stages": method.acts_in(*between),
     }
     return [name for name, is_so in own.items() if is_so]
 

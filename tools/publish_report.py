@@ -4,7 +4,8 @@
 
 The report is made of the runs that docs/results has of the study and of those that ended in the folders; a run of both
 is the folder's. Runs that are none of the study's any more drop out; without a folder this is all that changes. All
-files of the report are published but tables in Markdown, which would be pages.
+files of the report are published but tables in Markdown, which would be pages. So are the measurements that a study
+without runs rests on.
 """
 
 import re
@@ -58,6 +59,7 @@ def merge(study: str, folders: Sequence[Path], *, results: Path, out: Path) -> s
         known = {run["id"] for run in report["runs"] if run["status"] in ENDED}
         store_from_reports([report], out)
     store = Store.create(out)
+    bring(study, results, out)
     for folder in folders:
         adopt(study, folder, store)
     make_report(registry.find(Study, study)(), out)
@@ -68,6 +70,7 @@ def merge(study: str, folders: Sequence[Path], *, results: Path, out: Path) -> s
 def adopt(study: str, folder: Path, store: Store) -> None:
     """Add the folder's orders of the study, and its runs that ended."""
     source = Store.open(folder)
+    bring(study, folder, store.root)
     for command in read_manifest(folder, study).commands:
         add_order(store.root, ordered_by(command, study))
     for spec in registry.find(Study, study)().specs(read_manifest(store.root, study).order):
@@ -80,9 +83,17 @@ def adopt(study: str, folder: Path, store: Store) -> None:
                     shutil.copyfile(run.path / name, own.path / name)
 
 
+def bring(study: str, source: Path, destination: Path) -> None:
+    """Copy the measurements that the study reads besides runs, if they are there."""
+    for name in registry.find(Study, study).measured:
+        if (source / name).exists():
+            shutil.copyfile(source / name, destination / name)
+
+
 def publish(out: Path, study: str, results: Path) -> None:
     """Copy the report's files; the page names only those that come along."""
     results.mkdir(exist_ok=True)
+    bring(study, out, results)
     for path in files_of(out, study):
         shutil.copyfile(path, results / path.name)
     page = results / f"{study}.html"

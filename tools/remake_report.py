@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from publish_report import RESULTS, publish
+from publish_report import RESULTS, bring, publish
 from store_from_report import read_report, store_from_reports
 
 from supple_lab import registry
@@ -50,6 +50,7 @@ def remake(results: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         store_from_reports([read_report(results / f"{study.name}.json")], out)
+        bring(study.name, results, out)
         make_report(study, out)
         publish(out, study.name, results)
     page.write_text(NO_LOGS.sub(INSTEAD, page.read_text("utf-8")), "utf-8")

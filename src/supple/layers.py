@@ -361,14 +361,14 @@ def normal_like(x: Tensor) -> Tensor:
     """Standard normal numbers in the shape of x, from the stream of masks."""
     if becomes_graph(x) or torch.jit.is_tracing():
         return torch.randn_like(x)
-    return torch.empty_like(x, requires_grad=False).normal_(generator=generator_of_masks())
+    return torch.empty_like(x).normal_(generator=generator_of_masks())
 
 
 def uniform_like(x: Tensor) -> Tensor:
     """Uniform numbers from 0 to 1 in the shape of x, from the stream of masks."""
     if becomes_graph(x) or torch.jit.is_tracing():
         return torch.rand_like(x)
-    return torch.empty_like(x, requires_grad=False).uniform_(generator=generator_of_masks())
+    return torch.empty_like(x).uniform_(generator=generator_of_masks())
 
 
 class CReLU(nn.Module):

@@ -27,6 +27,7 @@ def kept_default_generators(gpus: Iterable[int] = ()) -> Iterator[None]:
 
 
 GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # of splitmix64, as int64
+UINT64 = 2**64 - 1
 HELD: "list[HeldMasks]" = []  # of all threads, for compiled code, which cannot read what belongs to a thread
 
 
@@ -40,27 +41,40 @@ def mix_(z: Tensor) -> Tensor:
     return z
 
 
+def mixed(z: int) -> int:
+    """``mix_`` of one number, as int64 has it."""
+    z &= UINT64
+    z = (z ^ z >> 30) * FIRST & UINT64
+    z = (z ^ z >> 27) * SECOND & UINT64
+    z ^= z >> 31
+    return z - (z >> 63 << 64)
+
+
 class HeldMasks:
     """Uniform numbers by a seed, the number of a sample, the place of the draw in the forward, and the element."""
 
     def __init__(self, samples: Tensor, seed: int) -> None:
         if not isinstance(samples, Tensor) or samples.dim() != 1 or samples.is_floating_point():
             raise TypeError(f"held_masks needs the numbers of the samples, a vector of integers; got {samples!r:.80}.")
-        self.samples_B, self.num_drawn = samples.long() * FIRST, 0
-        self.place = mix_(torch.tensor(seed)).to(samples.device)
+        self.samples_B, self.num_drawn, self.place = samples.long().contiguous(), 0, mixed(seed)
 
-    def uniform_like(self, x: Tensor) -> Tensor:
-        """In float64 and the shape of x, whose first dimension is that of the samples."""
+    def draw(self, x: Tensor) -> tuple[Tensor, int]:
+        """The numbers of the samples on x's device, and that of the next draw's place in the forward."""
         if x.dim() == 0 or len(x) != len(self.samples_B):
             raise ValueError(
                 f"held_masks was given {len(self.samples_B)} samples, and an activation sees a tensor of shape "
                 f"{tuple(x.shape)}: its first dimension must be the samples."
             )
         self.num_drawn += 1
-        self.place = mix_(self.place + self.num_drawn)
-        samples_B = (self.samples_B + self.place).to(x.device)
-        elements = torch.arange(x.numel() // max(len(x), 1), device=x.device) * GOLDEN
-        bits = mix_(samples_B[:, None] + elements).bitwise_right_shift_(11).bitwise_and_(0x1FFFFFFFFFFFFF)
+        self.place = mixed(self.place + self.num_drawn)
+        return self.samples_B.to(x.device), self.place
+
+    def uniform_like(self, x: Tensor) -> Tensor:
+        """In float64 and the shape of x, whose first dimension is that of the samples."""
+        samples_B, place = self.draw(x)
+        elements_E = torch.arange(x.numel() // max(len(x), 1), device=x.device) * GOLDEN
+        bits = mix_((samples_B * FIRST + place)[:, None] + elements_E)
+        bits = bits.bitwise_right_shift_(11).bitwise_and_(0x1FFFFFFFFFFFFF)
         return bits.view(x.shape).double().mul_(2.0**-53)
 
 

@@ -153,6 +153,17 @@ def test_what_is_missing_is_what_no_published_run_has(tmp_path, monkeypatch):
     assert merged(both, new).results == both.results
 
 
+def test_runs_of_problems_that_are_not_asked_for_are_not_repeated(tmp_path, capsys, monkeypatch):
+    assert cli.supple([*SMOKE, "--methods", "vanilla", "--out", str(tmp_path / "theirs"), "--quiet"]) == 0
+    board = from_json((tmp_path / "theirs/report/arena.json").read_text())
+    monkeypatch.setattr("supple_lab.commands.arena.published", lambda scale: board)
+    for problems, number in ((("label_noise",), 12), (("label_noise", "random_labels"), 20)):  # 4 repeated, l2 4
+        out = tmp_path / problems[-1]
+        assert cli.supple([*SMOKE[:-1], *problems, "--methods", "l2", "--out", str(out), "--quiet"]) == 0
+        assert len(list((out / "runs").iterdir())) == number
+        assert ("This machine repeats the published runs: 4 of 4" in capsys.readouterr().out) == (number == 20)
+
+
 @pytest.mark.slow
 def test_an_entry_on_one_problem_of_several_has_no_mean_rank(tmp_path):
     both = [*SMOKE, "label_noise"]

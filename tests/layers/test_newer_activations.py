@@ -4,8 +4,9 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
 
+import networks
 from supple import AID, Learner, convert, load_converted, save_converted
 from supple import functional as SF
 from supple.layers import (
@@ -17,9 +18,42 @@ from supple.layers import (
     NormReLU,
     PReLU,
     Rational,
+    RReLU,
     SmoothLeaky,
 )
 from supple.random import mask_stream
+
+REPRS = {
+    "AIDMean(p=0.9)": AIDMean,
+    "AIDGauss(p=0.9)": AIDGauss,
+    "AIDPerUnit(p=0.9)": AIDPerUnit,
+    "LeakyDropout(slope=0.1, drop=0.1)": LeakyDropout,
+    "NormAID(p=0.9)": NormAID,
+    "NormReLU()": NormReLU,
+    "NormReLU(affine=True)": lambda: NormReLU(affine=True),
+    "SmoothLeaky(slope=0.1)": SmoothLeaky,
+    "SmoothLeaky(slope=0.1, upper=0.3)": lambda: SmoothLeaky(upper=0.3),
+    "PReLU()": PReLU,
+    "PReLU(num_units=8)": lambda: PReLU(8),
+    "Rational()": Rational,
+}
+
+
+@pytest.mark.parametrize("name", REPRS)
+def test_every_layer_shows_what_it_was_made_with_and_is_one_node_of_a_traced_model(name):
+    layer, x = REPRS[name](), torch.randn(networks.VECTOR)
+    assert repr(layer) == name
+    model = convert(networks.MLP(), layer)
+    model(x)  # slopes are made
+    traced = fx.symbolic_trace(model)
+    nodes = [node.target for node in traced.graph.nodes if node.op == "call_module"]
+    assert {path for path, module in model.named_modules() if type(module) is type(layer)} <= set(nodes)
+    for training in (True, False):
+        twins = []
+        for twin in (model, traced):
+            torch.manual_seed(1)
+            twins.append(twin.train(training)(x))
+        assert torch.equal(*twins)
 
 
 def at(layer, *values):
@@ -40,7 +74,14 @@ def test_rational_starts_near_a_leaky_relu_and_is_trained():
     assert at(layer, 0.0, 1.0, -10.0) == pytest.approx([0.0336, 1.0008, -2.27], abs=5e-3)
     layer(torch.randn(9, dtype=torch.float64)).sum().backward()
     assert all(parameter.grad.abs().min() > 0 for parameter in layer.parameters())
-    assert Rational()(torch.ones(3, dtype=torch.bfloat16)).dtype == torch.bfloat16
+    x = torch.randn(50, dtype=torch.float64)
+    above = sum(a * x**n for n, a in enumerate(Rational.NUMERATOR))
+    below = 1.0 + sum(b * x**n for n, b in enumerate(Rational.DENOMINATOR, start=1)).abs()
+    for coefficients, values in ((layer.numerator, Rational.NUMERATOR), (layer.denominator, Rational.DENOMINATOR)):
+        coefficients.data = torch.tensor(values, dtype=torch.float64)
+    torch.testing.assert_close(layer(x), above / below)
+    half = x.bfloat16()
+    assert torch.equal(Rational()(half), Rational()(half.float()).bfloat16())
 
 
 def test_mean_of_aid_is_its_evaluation_in_both_modes():
@@ -62,6 +103,10 @@ def test_gaussian_twin_has_aids_mean_and_variance_and_its_gradient_is_its_factor
     assert abs(y.var().item() - variance) < 5 * variance * math.sqrt(2 / n)
     (gradient,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(gradient, (y / x).detach())
+    with mask_stream(torch.Generator().manual_seed(3)):
+        y = AIDGauss(p)(x)
+    normal = torch.empty_like(x, requires_grad=False).normal_(generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(y, mean + value * math.sqrt(p * (1 - p)) * normal)
 
 
 @pytest.mark.parametrize(("shape", "units"), [((5, 4000), 1), ((3, 4000, 2, 2), 1), ((2, 3, 4000), 2)])
@@ -120,6 +165,39 @@ def test_noise_comes_from_the_stream_of_masks(layer):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.parametrize("layer", [AIDGauss(), SmoothLeaky(0.1, upper=0.3), AIDPerUnit(), RReLU()], ids=repr)
+def test_noise_of_a_jit_trace_is_drawn_anew_by_torchs_own_generator(layer):
+    x = torch.randn(2, 50)
+    with mask_stream(torch.Generator().manual_seed(3)):
+        traced = torch.jit.trace(layer, (x,), check_trace=False)
+    first, second = traced(x), traced(x)
+    assert not torch.equal(first, second)
+    torch.manual_seed(1)
+    first = traced(x)
+    torch.manual_seed(1)
+    assert torch.equal(traced(x), first)
+
+
+@pytest.mark.parametrize(
+    ("layer", "field", "value"),
+    [
+        (RReLU, "inplace", "no"),
+        (RReLU, "lower", True),
+        (RReLU, "upper", "1"),
+        (NormReLU, "affine", 1),
+        (NormReLU, "eps", True),
+        (SmoothLeaky, "slope", True),
+        (SmoothLeaky, "upper", True),
+        (SmoothLeaky, "sharpness", "1"),
+        (PReLU, "num_units", True),
+        (PReLU, "unit_dim", 1.5),
+    ],
+)
+def test_value_of_a_wrong_type_is_refused_with_the_name_of_its_field(layer, field, value):
+    with pytest.raises(TypeError, match=rf"{layer.__name__}\.{field}"):
+        layer(**{field: value})
+
+
 @pytest.mark.parametrize("shape", [(4, 30), (4, 3, 5, 5)])
 def test_norm_relu_normalises_each_example_and_may_scale(shape):
     x = 7.0 + 3.0 * torch.randn(shape)
@@ -127,11 +205,14 @@ def test_norm_relu_normalises_each_example_and_may_scale(shape):
     expected = torch.relu(nn.functional.layer_norm(x, shape[1:]))
     torch.testing.assert_close(plain(x), expected)
     torch.testing.assert_close(affine(x), expected)
+    affine.scale.data.fill_(-2.0)
+    affine.shift.data.fill_(0.5)
+    torch.testing.assert_close(affine(x), torch.relu(0.5 - 2.0 * nn.functional.layer_norm(x, shape[1:])))
     assert [len(list(layer.parameters())) for layer in (plain, affine)] == [0, 2]
 
 
 def test_slopes_and_probabilities_out_of_range_are_refused():
-    newest = (lambda: AIDPerUnit(1.5), lambda: NormAID(-0.1), lambda: LeakyDropout(0.1, 2.0))
+    newest = (lambda: AIDPerUnit(1.5), lambda: NormAID(-0.1), lambda: LeakyDropout(0.1, 2.0), lambda: SmoothLeaky(1.5))
     for make in (lambda: AIDMean(1.5), lambda: AIDGauss(-0.1), lambda: SmoothLeaky(0.5, upper=0.1), *newest):
         with pytest.raises(ValueError, match=r"got"):
             make()
@@ -151,6 +232,8 @@ def test_prelu_has_a_slope_for_each_unit_from_its_first_forward_on(shape, dim, u
     torch.testing.assert_close(layer(x), expected)
     layer(x).sum().backward()
     assert layer.weight.grad.shape == (3,)
+    zero = torch.zeros(shape, requires_grad=True)
+    assert (torch.autograd.grad(layer(zero).sum(), zero)[0] == 1.0).all()  # zero belongs to the right
     assert len(PReLU(num_units=4).weight) == 4
 
 

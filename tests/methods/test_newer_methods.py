@@ -197,6 +197,20 @@ def test_a_state_of_before_scores_waited_for_the_step_goes_on_by_hand_and_is_ref
         plasticity.load_state_dict(saved)
 
 
+@pytest.mark.parametrize("method", [ReGraMa(threshold=0.9), CPR()], ids=["regrama", "cpr"])
+def test_without_stages_gradient_scores_are_used_every_thousand_steps(method):
+    learner, x = mlp((2, 4, 2), lr=0.0), torch.ones(4, 2)  # at which nothing else moves a weight
+    start = learner.model[0].weight.clone()
+    with attach(learner.model, learner.optimizer, method, example_input=x) as plasticity:
+        for step in range(1, 1001):
+            assert torch.equal(learner.model[0].weight, start), step
+            learner.optimizer.zero_grad()
+            F.cross_entropy(learner.model(x), torch.zeros(4, dtype=torch.long)).backward()
+            learner.optimizer.step()
+        assert not torch.equal(learner.model[0].weight, start)
+        assert "acts every 1000 optimizer steps" in str(plasticity)
+
+
 def test_cpr_renews_each_unit_by_its_share():
     method = CPR(rate=0.5)
     shares = method.shares(torch.tensor([1.1, 0.5, 1.0, 1.2])) / 0.5

@@ -6,6 +6,7 @@ import pytest
 
 from supple.methods import Method
 from supple_lab import registry
+from supple_lab.arena.entries import Entry
 from supple_lab.paper.newer_grids import GRIDS, grid_of, searched
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.paper.tables import EXPERIMENTS, search
@@ -39,6 +40,17 @@ def test_grids_have_the_sizes_of_their_papers():
     assert sizes["fire"] == sizes["nap"] == sizes["trac"] == 1
 
 
+@pytest.mark.parametrize("name", ["regrama", "cpr"])
+def test_what_acts_every_thousand_steps_by_default_acts_between_the_stages_of_studies_and_of_the_arena(name):
+    order = StudyOptions(scale="smoke", methods=(name,))
+    (condition, *_) = registry.find(Study, "trainability")().conditions(order)
+    in_studies = [setting.method for setting in condition.settings(order)]
+    in_arena = [Entry(name).setting("random_labels", 0)[0]]
+    for method in [*in_studies, *grid_of(name, steps_per_epoch=25), *in_arena]:
+        assert method.every is None
+    assert KNOWN[name]().every == 1000
+
+
 def test_hare_and_tortoise_meets_after_epochs_of_the_study():
     every = {method.every for method in grid_of("hare_tortoise", steps_per_epoch=25)}
     assert every == {125, 250, 500}
@@ -64,6 +76,6 @@ def test_without_a_search_a_method_runs_at_its_defaults_and_rows_of_the_paper_st
     order = StudyOptions(scale="smoke", methods=("regrama", "l2"))
     (condition, *_) = registry.find(Study, "trainability")().conditions(order)
     first, second = condition.settings(order)
-    assert (first.method, second.method.name) == (KNOWN["regrama"](), "l2")
+    assert (first.method, second.method.name) == (KNOWN["regrama"](every=None), "l2")
     rows = condition.rows(StudyOptions(scale="smoke", search=True))
     assert searched("l2", rows, condition.problem) == []

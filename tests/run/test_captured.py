@@ -17,6 +17,7 @@ from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.run.step import STEPS_AT_ONCE, CapturedSteps, EagerSteps, generators_of, without_trace
 from supple_lab.scenarios.continual import ContinualFull
+from supple_lab.spec import in_stages
 from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
 
@@ -71,7 +72,7 @@ class TestOnAGpu:
     @with_optimizers(METHODS)
     @pytest.mark.usefixtures("certain_fresh_weights")
     def test_captured_steps_equal_eager_ones(self, name, optimizer):
-        spec = small_spec(CERTAIN.get(name, METHODS[name]()), optimizer=optimizer)
+        spec = small_spec(CERTAIN.get(name, in_stages(METHODS[name])), optimizer=optimizer)
         (eager, examples), (replayed, _) = training_of(spec), training_of(spec)
         one, other = EagerSteps(eager), CapturedSteps(replayed, num_examples=len(examples))
         for indices in torch.randperm(len(examples), device="cuda")[:1000].split(96):  # the last batch is shorter
@@ -86,7 +87,7 @@ class TestOnAGpu:
     @pytest.mark.parametrize("name", ["vanilla", "aid", "dropout", "drop_relu", "rrelu", "cbp", "l2_init", "s_ewc"])
     def test_many_steps_in_one_graph_are_those_of_one_graph_after_another(self, name, monkeypatch):
         ahead = torch.arange(1600, device="cuda").split(30)  # 53 of 30 images, one of 10
-        method = CERTAIN["cbp"] if name == "cbp" else METHODS[name]()  # which renews units within these steps
+        method = CERTAIN["cbp"] if name == "cbp" else in_stages(METHODS[name])  # which renews units within these steps
         trainings, shapes = [], []
         for at_once in (STEPS_AT_ONCE, 1):
             monkeypatch.setattr(step, "STEPS_AT_ONCE", at_once)
@@ -108,7 +109,7 @@ class TestOnAGpu:
 
     @pytest.mark.parametrize("name", ["aid", "dropout", "drop_relu", "rrelu"])
     def test_every_step_in_one_graph_draws_new_masks(self, name, monkeypatch):
-        spec = small_spec(METHODS[name](), optimizer=SGD(learning_rate=1e-30))
+        spec = small_spec(in_stages(METHODS[name]), optimizer=SGD(learning_rate=1e-30))
         training, examples = training_of(spec)
         noted = torch.zeros(2 * STEPS_AT_ONCE, dtype=torch.float64, device="cuda")
         training.plasticity.states[0]["count"] = torch.zeros(1, dtype=torch.long, device="cuda")
@@ -154,7 +155,7 @@ class TestOnAGpu:
     @pytest.mark.parametrize("many_at_once", [False, True], ids=["one at once", "many at once"])
     @pytest.mark.parametrize("name", ["aid", "dropout", "rrelu", "cbp", "shrink_perturb", "full_reset", "redo", "dash"])
     def test_packed_runs_equal_the_runs_alone(self, tmp_path, name, many_at_once):
-        specs = [small_spec(METHODS[name](), seed=seed, num_images=1000) for seed in range(4)]
+        specs = [small_spec(in_stages(METHODS[name]), seed=seed, num_images=1000) for seed in range(4)]
         if not many_at_once:
             scenario = ContinualFull(num_stages=3, epochs=2, batch_size=128)
             specs = [dataclasses.replace(small_scenario_spec(scenario, spec.method), seed=spec.seed) for spec in specs]
@@ -197,7 +198,7 @@ class TestOnAGpu:
 
     @pytest.mark.parametrize("name", ["aid", "full_reset"])
     def test_new_stage_with_a_new_optimizer_captures_no_size_of_batch_again(self, tmp_path, monkeypatch, name):
-        spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=128), METHODS[name]())
+        spec = small_scenario_spec(ContinualFull(num_stages=4, epochs=2, batch_size=128), in_stages(METHODS[name]))
         store, sizes, original = Store.create(tmp_path), [], CapturedSteps.capture
 
         def noted(self, batches):
@@ -342,7 +343,7 @@ AT_WORK = [name for name in METHODS if METHODS[name].acts_in("after_backward", "
 @with_optimizers(AT_WORK)
 @pytest.mark.usefixtures("certain_fresh_weights")
 def test_what_a_method_does_in_a_step_would_be_missed(name, optimizer):
-    ends, own = [], CERTAIN.get(name, METHODS[name]())
+    ends, own = [], CERTAIN.get(name, in_stages(METHODS[name]))
     for method in (own, Vanilla()):
         training, examples = training_of(small_spec(own, optimizer=optimizer), device="cpu", method=method)
         steps = EagerSteps(training)
@@ -371,7 +372,7 @@ def test_without_trace_puts_everything_back_in_place():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_no_method_puts_anything_else_in_the_place_of_its_state(name):
-    training, examples = training_of(small_spec(METHODS[name]()), device="cpu")
+    training, examples = training_of(small_spec(in_stages(METHODS[name])), device="cpu")
     eager = EagerSteps(training)
     eager.begin_stage(examples)
     with without_trace(training), mask_stream(training.masks):

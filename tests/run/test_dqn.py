@@ -24,7 +24,7 @@ from supple_lab.run import dqn
 from supple_lab.run.check import GameInfo, check_suitable, game_info
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
-from supple_lab.spec import RunSpec
+from supple_lab.spec import RunSpec, in_stages
 from supple_lab.store.store import Store
 from supple_lab.streams import stream, stream_seed
 
@@ -228,7 +228,7 @@ OFTEN = [method for method in PERIODIC if method.name != "full_reset"]  # which 
             marks=() if type(method).acts_in() or method.name == "aid" else pytest.mark.slow,
             id=f"{method.name}{'_every' * (method in OFTEN)}",
         )
-        for method in [*(cls() for name, cls in sorted(METHODS.items()) if name != "chain"), *OFTEN]
+        for method in [*(in_stages(cls) for name, cls in sorted(METHODS.items()) if name != "chain"), *OFTEN]
     ],
 )
 def test_every_method_runs(tmp_path, method):

@@ -10,6 +10,7 @@ from supple_lab.run import dqn
 from supple_lab.run.capture import Graph
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
+from supple_lab.spec import in_stages
 from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
 
@@ -45,7 +46,7 @@ def assert_equal_ends(one: Store, other: Store, spec) -> None:
 
 @BY_METHOD
 def test_graphs_change_no_number(tmp_path, monkeypatch, name):
-    spec = chain_spec(CERTAIN.get(name, METHODS[name]()), act_mode="train")
+    spec = chain_spec(CERTAIN.get(name, in_stages(METHODS[name])), act_mode="train")
     reasons, original = [], Graph.__call__
 
     def watched(graph):

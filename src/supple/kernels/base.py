@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from supple.random import HeldMasks
+
 
 class Intervals(NamedTuple):  # made and looked up at every call, in a third of a dataclass's time
     """The paper's I_1 .. I_k and p_1 .. p_k (section 4.2): k-1 sorted edges, k drop rates, [l, u) intervals.
@@ -45,6 +47,10 @@ class Kernel(ABC):
 
         If the slope at 0 is not 0, elements equal to 0 give -0 and all other zeros are +0, for the gate to tell apart.
         """
+
+    def drop_held(self, x: Tensor, intervals: Intervals, held: HeldMasks, out: Tensor | None) -> Tensor | None:
+        """The same by held masks, which are alike on all kernels; None if it does not serve such a tensor."""
+        return None
 
     def drop_in_node(
         self, x: Tensor, intervals: Intervals, generator: torch.Generator | None, inplace: bool

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import hashlib
+import math
 import os
 import sys
 import threading
@@ -16,8 +17,9 @@ from supple.kernels.base import Intervals, Kernel
 from supple.kernels.layout import BITS, has_memory, is_dense, is_flat, share_layout
 from supple.kernels.node import load_node
 from supple.kernels.reference import ReferenceKernel
+from supple.random import HeldMasks
 
-SOURCES = [Path(__file__).with_name(name) for name in ("cpu.c", "pool.h", "renewal.c")]
+SOURCES = [Path(__file__).with_name(name) for name in ("cpu.c", "held.c", "pool.h", "renewal.c")]
 LIBRARY = Path(__file__).with_name("libsupple.so")
 
 CODES = {dtype: code for code, dtype in enumerate(BITS)}  # the enum of cpu.c
@@ -35,6 +37,7 @@ SIGNATURES = {
     "supple_prepare": ([POINTER, INT, POINTER, POINTER, INT, DOUBLE, DOUBLE], None),
     "supple_drop": ([POINTER, POINTER, LONG, POINTER, POINTER, INT], None),
     "supple_gate": ([POINTER, POINTER, POINTER, LONG, POINTER, INT, INT], None),
+    "supple_drop_held": ([POINTER] * 2 + [LONG] * 2 + [POINTER, LONG] + [POINTER] * 2 + [INT, DOUBLE, INT], None),
     "supple_pack_squares": ([POINTER] * 2 + [LONG] + [POINTER] * 2, LONG),
     "supple_take_own_steps": ([POINTER] * 2 + [LONG] + [POINTER] * 5 + [LONG, DOUBLE, DOUBLE, INT], None),
     "supple_rate_units": (
@@ -85,6 +88,18 @@ class CpuKernel(Kernel):
             return self.reference.drop(x, intervals, generator=generator, out=out)
         y = torch.empty_like(x) if out is None else out
         self.c_drop(y.data_ptr(), x.data_ptr(), x.numel(), law, self.seed.draw(generator), torch.get_num_threads())
+        return y
+
+    def drop_held(self, x: Tensor, intervals: Intervals, held: HeldMasks, out: Tensor | None) -> Tensor | None:
+        serves = x.dtype == torch.float32 and is_flat(x) and (out is None or out is x)
+        if not serves or intervals.slope_at_zero(x.dtype) != 0.0:
+            return None
+        samples_B, place = held.draw(x)
+        y = torch.empty_like(x) if out is None else out
+        shape = len(x), x.numel() // max(len(x), 1)
+        law = *held_law(intervals.edges, intervals.drop), len(intervals.drop), intervals.scale
+        pointers = y.data_ptr(), x.data_ptr(), *shape, samples_B.data_ptr(), place
+        self.library.supple_drop_held(*pointers, *law, torch.get_num_threads())
         return y
 
     def drop_in_node(
@@ -162,6 +177,12 @@ class CpuKernel(Kernel):
         arrays = (LONG * len(keys))(*keys), (DOUBLE * len(rates))(*rates)
         self.library.supple_prepare(law, CODES[dtype], *arrays, len(rates), scale, at_zero)
         return law
+
+
+@functools.lru_cache(maxsize=256)
+def held_law(edges: tuple[float, ...], rates: tuple[float, ...]) -> tuple[ctypes.Array, ctypes.Array]:
+    """Edges, and the least of 2^53 numbers that keeps an element of each interval."""
+    return (FLOAT * len(edges))(*edges), (LONG * len(rates))(*(math.ceil(rate * 2**53) for rate in rates))
 
 
 def edge_keys(edges: tuple[float, ...], dtype: torch.dtype) -> list[int]:

@@ -57,10 +57,11 @@ def recorded_drop(x: Tensor, intervals: Intervals) -> Tensor:
 
 
 def drop(kernel: Kernel, x: Tensor, intervals: Intervals, source: Source, *, inplace: bool) -> Tensor:
-    """On the kernel of x's device; held masks on the reference, which takes the numbers as they are."""
+    """On the kernel of x's device; by held masks if these are the source."""
     out = x if inplace else None
     if isinstance(source, HeldMasks):
-        return kernels.REFERENCE.drop_by(source.uniform_like(x), x, intervals, out)
+        y = kernel.drop_held(x, intervals, source, out)
+        return kernels.REFERENCE.drop_by(source.uniform_like(x), x, intervals, out) if y is None else y
     return kernel.drop(x, intervals, generator=source, out=out)
 
 

@@ -32,7 +32,7 @@ class CPR(Renewing):
     sharpness: float = 16.0
     centre: float = 1.0
     decay: float = 0.99
-    every: int | None = None  # optimizer steps, the authors' 1,000; None: between stages
+    every: int | None = 1000  # optimizer steps, the authors'; None: between stages
 
     def __post_init__(self) -> None:
         SF.probability(self.rate, "CPR.rate is the largest share of a unit that is made new")

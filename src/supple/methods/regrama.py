@@ -40,7 +40,7 @@ class ReGraMa(Renewing):
     threshold: float = 0.01  # tau; the paper finds up to 0.1 alike
     max_share: float = 1.0
     moments: Moments = "per_entry"
-    every: int | None = None  # optimizer steps, the authors' 1,000; None: between stages
+    every: int | None = 1000  # optimizer steps, the authors'; None: between stages
     signal: Literal["incoming", "activation"] = field(default="incoming", metadata={"later": True})
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from supple.methods.chain import Chain
 from supple_lab import registry
 from supple_lab.arena.spaces import LEARNING_RATE, NOT_ALONE, NOTHING, NUM_DRAWS, SPACES, Space, draw
 from supple_lab.optimizer import Adam, Optimizer
+from supple_lab.spec import in_stages
 
 REFERENCE, BASELINE = "full_reset", "vanilla"
 FIRST = (  # what a reader asks for first, so what is run first
@@ -39,7 +40,7 @@ class Entry:
                 field: draw(within, *names[field], index=index, number=number)
                 for field, within in space_of(cls).items()
             }
-            methods.append(cls(**fields))
+            methods.append(in_stages(cls, **fields))
         rate = draw(LEARNING_RATE, problem, self.name, "learning_rate", index=index, number=number)
         method = methods[0] if len(methods) == 1 else Chain(methods=tuple(methods))
         return method, Adam(learning_rate=rate)

@@ -1,8 +1,10 @@
 """Repeat: a few published runs are run again, so that a machine which does not repeat them is known."""
 
+from collections.abc import Sequence
+
 from supple_lab.arena.contest import ArenaRun, Contest, ContestResult
 from supple_lab.arena.entries import BASELINE, REFERENCE, Entry
-from supple_lab.arena.problems import PROBLEMS
+from supple_lab.arena.problems import ArenaProblem
 from supple_lab.arena.published import Board
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import Executor
@@ -11,15 +13,21 @@ from supple_lab.sweep.sweep import execute_all
 NUM_PROBLEMS, NUM_SEEDS = 2, 2
 
 
-def repeat(board: Board, store: Store, executor: Executor) -> str:
-    """Run the reference's and the baseline's chosen settings again; say whether they come out as published."""
+def repeat(board: Board, problems: Sequence[ArenaProblem], store: Store, executor: Executor) -> str | None:
+    """Run the reference's and the baseline's chosen settings again; say whether they come out as published.
+
+    On the first of the problems that are published; None if none of them is.
+    """
     known = {(result.problem, result.entry): result for result in board.results}
+    both = (REFERENCE, BASELINE)
+    can_repeat = [problem for problem in problems if all((problem.name, name) in known for name in both)]
     wanted = [
         (Contest(problem, Entry(name), board.scale), known[problem.name, name])
-        for problem in PROBLEMS[:NUM_PROBLEMS]
-        for name in (REFERENCE, BASELINE)
-        if (problem.name, name) in known
+        for problem in can_repeat[:NUM_PROBLEMS]
+        for name in both
     ]
+    if not wanted:
+        return None
     specs = [contest.seeds(result.chosen)[seed] for contest, result in wanted for seed in range(NUM_SEEDS)]
     execute_all(specs, executor)
     runs = [

@@ -19,6 +19,7 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.precision import Numerics
 from supple_lab.run.step import EagerSteps, TrainState, choose_steps
+from supple_lab.spec import in_stages
 
 CASES = (
     Case("MLP 3x128, batch 64", MLP(width=128), (1, 28, 28), 64),
@@ -68,7 +69,7 @@ def bench_case(
     case: Case, device: torch.device, mode: Mode, *, seconds: float, names: Sequence[str] = ()
 ) -> Iterator[MethodRow]:
     """The methods of one case."""
-    methods = methods_at_defaults(names)
+    methods = {name: in_stages(type(method)) for name, method in methods_at_defaults(names).items()}
     steps: dict[str, Steps] = {}
     states: dict[str, float] = {}
     why_not: dict[str, str] = {}

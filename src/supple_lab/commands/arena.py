@@ -94,8 +94,10 @@ class Arena(Command):
         self.print_plan(contests, remarks, board)
         store, started = Store.create(self.out), time.monotonic()
         if board is not None and ALL not in names:
-            remarks.append(repeat(board, store, self.executor(store)))
-            print(remarks[-1], flush=True)
+            found = repeat(board, self.chosen_problems(), store, self.executor(store))
+            if found is not None:
+                print(found, flush=True)
+                remarks.append(found)
         num_done = 0
 
         def note(contest: Contest) -> None:

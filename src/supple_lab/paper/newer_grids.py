@@ -14,7 +14,7 @@ from supple.methods import UPGD, Method
 from supple_lab import registry
 from supple_lab.optimizer import SGD
 from supple_lab.paper.tables import Setting
-from supple_lab.spec import Problem, Supervised
+from supple_lab.spec import Problem, Supervised, in_stages
 
 Axes = Mapping[str, tuple[Any, ...]]  # by field
 EPOCHS = "every"  # in the grids below it counts epochs; the method's field counts steps
@@ -82,7 +82,7 @@ def grid_of(name: str, *, steps_per_epoch: int) -> list[Method]:
     for content in fields:
         if EPOCHS in content:
             content[EPOCHS] *= steps_per_epoch
-    return [cls(**content) for content in fields]
+    return [in_stages(cls, **content) for content in fields]
 
 
 def last_epoch(problem: Problem) -> int:

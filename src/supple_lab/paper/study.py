@@ -16,7 +16,7 @@ from supple_lab.precision import Precision
 from supple_lab.registry import UnknownName
 from supple_lab.report.figure import ClaimRow, StudyReport
 from supple_lab.results.results import Results
-from supple_lab.spec import Problem, RunSpec
+from supple_lab.spec import Problem, RunSpec, in_stages
 
 if TYPE_CHECKING:
     from supple_lab.paper.claims import Claim
@@ -168,7 +168,7 @@ def at_defaults(cls: type[Method]) -> Method:
             f"a study runs the method {cls.name} at its defaults, and {cls.__name__}.{needed} has none; give "
             f"it one, or run it by itself: supple train --method {cls.name} --method.{needed.replace('_', '-')}"
         )
-    return cls()
+    return in_stages(cls)
 
 
 class Study(ABC):
@@ -180,6 +180,7 @@ class Study(ABC):
     section: ClassVar[str] = ""  # of the paper, number and title, that its claims are from unless they name another
     claims: ClassVar["tuple[Claim, ...]"] = ()  # in the paper's order
     scales: ClassVar[tuple[Scale, ...]] = ("smoke", "quick", "paper")
+    measured: ClassVar[tuple[str, ...]] = ()  # files beside the runs that its claims rest on
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -301,7 +301,7 @@ LANGUAGE: Table = {
             m.FIRE(),
             m.ReDo(threshold=50.0),
             m.CBP(replacement_rate=1e-4, maturity=100),
-            m.ReGraMa(),
+            m.ReGraMa(every=None),
         ),
         ADAM_HIGH,
     )

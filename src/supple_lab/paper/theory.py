@@ -78,8 +78,10 @@ def excesses_in(rows: list[dict[str, Any]]) -> dict[str, tuple[float, Finding]]:
             high = aid["ratio_quartiles"][1] - 1.0 - dropout["ratio_quartiles"][0]
             verdict: Verdict = "holds" if high <= 0.0 else "fails" if low > 0.0 else "not decided"
             part = replace(NOT_RUN, verdict=verdict, n=aid["turns"], interval=(low, high))
-            part = replace(part, chance=float(verdict == "not decided"))
-            found[f"{aid['case']}, {aid['candidate']}"] = aid["ratio"] - 1.0 - dropout["ratio"], part
+            excess = aid["ratio"] - 1.0 - dropout["ratio"]
+            said = f"{excess:.2f}: AID minus ReLU and Dropout, in times of F.relu (at most 0?)"
+            part = replace(part, chance=float(verdict == "not decided"), measured=said)
+            found[f"{aid['case']}, {aid['candidate']}"] = excess, part
     return found
 
 
@@ -171,6 +173,7 @@ class Theory(Study):
     )
     section = "4.4 Theoretical Analysis"
     claims = CLAIMS
+    measured = (FILE,)
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         return ()
