@@ -135,11 +135,15 @@ def source_of_masks(generator: torch.Generator | None) -> "torch.Generator | Hel
     return source
 
 
+# Whether tensors that are saved for backward pass through hooks now; torch 2.6 cannot say.
+has_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: True)
+
+
 def is_checkpointed() -> bool:
     """Whether torch.utils.checkpoint makes this call, with or without use_reentrant, first or again."""
     # One of the three is true in there and none in a plain training step, which is spared the walk: 7 us at 30 frames.
     no_grad, in_backward = not torch.is_grad_enabled(), torch._C._current_graph_task_id() != -1
-    if not (no_grad or in_backward or torch._C._autograd._top_saved_tensors_default_hooks(True)):
+    if not (no_grad or in_backward or has_hooks(True)):
         return False
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__") != "torch.utils.checkpoint":
