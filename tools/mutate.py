@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutant_trials import Trials, changed_line, digest, first_failure_afresh, import_all, touching
+from mutant_code import changed_line, digest
+from mutant_trials import Trials, first_failure_afresh, import_all, touching
 from mutants import Mutant, mutants_of, source_of
 
 OUT = Path("out/mutate")
@@ -140,9 +141,9 @@ def try_module(
         found: dict[str, Any] = {"killed_by": "", "num_tests": 0, "is_exact": False}
         if mutant.number is not None:
             found = trials.verdict(mutant.file, sources[mutant.file], seconds)
-        if not found["killed_by"] and not found["is_exact"]:
-            found |= tried_afresh(mutant, sources, trials, fail, is_short=seconds < math.inf)
-        if not found["killed_by"] and found.get("is_cut"):
+        if not found["killed_by"] and not found["is_exact"] and seconds == math.inf:
+            found |= tried_afresh(mutant, sources, trials, fail)
+        elif not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
             print(f"{name} {number}/{len(todo)} lives so far in {time.monotonic() - start:.1f} s {mutant}", flush=True)
             continue
         verdict = "killed" if found["killed_by"] else "equivalent" if found.get("is_same") else "survived"
@@ -156,9 +157,7 @@ def try_module(
     trials.close()
 
 
-def tried_afresh(
-    mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str], *, is_short: bool
-) -> dict[str, Any]:
+def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str]) -> dict[str, Any]:
     """Import the mutant in place of the source: first the tests of the class or function it stands in, then all."""
     import_all(trials.libraries)  # once, here, for all children
     seconds: Counter[str] = Counter()
@@ -169,16 +168,13 @@ def tried_afresh(
         path = str(Path(mutant.file).resolve())
         near = lines_around(trials.sources[path], sources[mutant.file])
         groups.append(touching(trials.records, path, near)[:NUM_NEAR])
-    is_cut = is_short and any(groups)
-    if not is_cut:
-        groups += [[file] for file in sorted(seconds, key=lambda file: (stem not in Path(file).name, seconds[file]))]
+    groups += [[file] for file in sorted(seconds, key=lambda file: (stem not in Path(file).name, seconds[file]))]
     limit = 120.0 + 5.0 * seconds.total()
     while True:
         found = first_failure_afresh([g for g in groups if g], fail, sources, log=trials.log, limit=limit)
         wrong = [test for test in found["failed"] if not trials.passes(test)]
         if not wrong:
-            num_tests = found["num_passed"] + len(found["failed"])
-            return {"killed_by": "".join(found["failed"][:1]), "num_tests": num_tests, "is_cut": is_cut}
+            return {"killed_by": "".join(found["failed"][:1]), "num_tests": found["num_passed"] + len(found["failed"])}
         fail += wrong
 
 
