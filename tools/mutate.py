@@ -59,6 +59,7 @@ MODULES = {
     "findings": Module(("src/supple_lab/paper/findings.py",), ("tests/paper/test_findings.py",)),
     "select": Module((RESULTS + "select.py",), ("tests/report/test_select.py", "tests/report/test_tables.py")),
     "cpu.c": Module(("src/supple/kernels/cpu.c",), ("tests/kernels/test_cpu.py",)),
+    "held.c": Module(("src/supple/kernels/held.c",), ("tests/test_held_masks.py",)),
     "renewal.c": Module(("src/supple/kernels/renewal.c",), (RENEWAL,)),
     "renewal in Triton": Module(("src/supple/kernels/renewal_programs.py",), (RENEWAL,)),
     "triton": Module(("src/supple/kernels/triton_programs.py",), ("tests/kernels/test_triton_interpreted.py",)),

@@ -152,7 +152,7 @@ def error_rate(published: dict[str, Json]) -> str:
         "",
         f"To be wrong with any of the {len(rows)} in at most {LEVEL:.0%} of cases, the smallest chance must be below "
         f"{LEVEL} / {len(rows)} = {LEVEL / len(rows):.4f} (Bonferroni), the next below {LEVEL} / {len(rows) - 1}, and "
-        "so on (Holm). Of the decided claims:",
+        "so on (Holm). A chance of 0 is a measurement of time's, whose turns are no seeds. Of the decided claims:",
         "",
         "| claim | verdict | chance | bound | outlasts Holm |",
         "|---|---|--:|--:|---|",
