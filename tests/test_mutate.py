@@ -75,8 +75,34 @@ def capped(x):
 
 def unseen(x):
     return x + 1
+
+
+def once():
+    return 1
+
+
+def twice():
+    return 2
 """
-TESTS_OF_SMALL = """import small
+TESTS_OF_SMALL = """import functools
+
+import pytest
+import small
+
+
+@pytest.fixture(scope="module")
+def fixed():
+    return small.once()
+
+
+@functools.cache
+def remembered():
+    return small.twice()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_fixture_and_memory(fixed, number):
+    assert fixed + remembered() == 3
 
 
 def test_above():
@@ -100,7 +126,9 @@ answers = [trials.verdict("small.py", plain.replace(*change)) for change in json
 planted = {"small.py": plain.replace("LIMIT = 3", "LIMIT = 4")}
 afresh = m.first_failure_afresh([["tests/test_small.py"]], [], planted, log=trials.log, limit=60)
 trials.close()
-print(json.dumps([answers, afresh["failed"]]))
+lines = {name.partition("::")[2]: list(one["lines"].values()) for name, one in trials.records.items()}
+seen = {name: found[0] if found else [] for name, found in lines.items()}
+print(json.dumps([answers, afresh["failed"], seen]))
 """
 
 
@@ -112,10 +140,11 @@ def test_mutant_is_tried_on_the_passing_tests_that_execute_its_line_and_on_all_a
     command = [sys.executable, "-c", TRIAL, json.dumps(changes)]
     environment = {"PYTHONPATH": f"{ROOT / 'tools'}:{tmp_path}", "PATH": ""}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    (killed, survived, unseen, at_import), afresh = json.loads(done.stdout.splitlines()[-1])
+    (killed, survived, unseen, at_import), afresh, seen = json.loads(done.stdout.splitlines()[-1])
     below = "tests/test_small.py::test_below"
-    assert killed == {"killed_by": below, "num_tests": 1, "is_exact": True}
-    assert survived == {"killed_by": "", "num_tests": 2, "is_exact": True}
-    assert unseen == {"killed_by": "", "num_tests": 0, "is_exact": True}
+    assert killed == {"killed_by": below, "num_tests": 1, "is_exact": True, "is_cut": False}
+    assert survived == {"killed_by": "", "num_tests": 2, "is_exact": True, "is_cut": False}
+    assert unseen == {"killed_by": "", "num_tests": 0, "is_exact": True, "is_cut": False}
     assert at_import == {"killed_by": "", "num_tests": 0, "is_exact": False}
     assert afresh == ["tests/test_small.py::test_above"]
+    assert seen["test_fixture_and_memory[1]"] == seen["test_fixture_and_memory[2]"] == [14, 15, 18, 19]

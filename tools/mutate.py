@@ -9,6 +9,7 @@ the source, with the reason. tools/mutant_trials.py runs the tests.
 import argparse
 import ast
 import json
+import math
 import os
 import subprocess
 import tempfile
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutant_trials import Trials, changed_line, digest, first_failure_afresh, import_all, touching
+from mutant_code import changed_line, digest
+from mutant_trials import Trials, first_failure_afresh, import_all, touching
 from mutants import Mutant, mutants_of, source_of
 
 OUT = Path("out/mutate")
@@ -58,6 +60,7 @@ MODULES = {
     "findings": Module(("src/supple_lab/paper/findings.py",), ("tests/paper/test_findings.py",)),
     "select": Module((RESULTS + "select.py",), ("tests/report/test_select.py", "tests/report/test_tables.py")),
     "cpu.c": Module(("src/supple/kernels/cpu.c",), ("tests/kernels/test_cpu.py",)),
+    "held.c": Module(("src/supple/kernels/held.c",), ("tests/test_held_masks.py",)),
     "renewal.c": Module(("src/supple/kernels/renewal.c",), (RENEWAL,)),
     "renewal in Triton": Module(("src/supple/kernels/renewal_programs.py",), (RENEWAL,)),
     "triton": Module(("src/supple/kernels/triton_programs.py",), ("tests/kernels/test_triton_interpreted.py",)),
@@ -117,8 +120,10 @@ def files_of(tests: tuple[str, ...]) -> list[str]:
     return [str(file) for test in tests for file in sorted(Path(test).rglob("test_*.py")) or [Path(test)]]
 
 
-def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict[str, Any]], share: str) -> None:
-    """Try the mutants of a module that have no verdict yet."""
+def try_module(
+    name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict[str, Any]], *, share: str, seconds: float
+) -> None:
+    """Try the mutants of a module that have no verdict yet, each on tests that take so many seconds."""
     module, state = MODULES[name], state_of(MODULES[name])
     todo = [m for m in chosen if not is_equivalent(m) and not is_known(done.get(key_of(m)), m, state)]
     if not todo:
@@ -127,16 +132,20 @@ def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict
     trials = Trials(unchanged_sources(module), files_of(module.tests), out=OUT, name=name, share=share)
     fail = [test for test, one in trials.records.items() if not one["passes"]]
     num_passing = len(trials.records) - len(fail)
-    seconds = time.monotonic() - start
-    print(f"{name}: {num_passing} tests pass, looked at in {seconds:.0f} s; these fail: {fail}", flush=True)
+    print(
+        f"{name}: {num_passing} tests pass, known in {time.monotonic() - start:.0f} s; these fail: {fail}", flush=True
+    )
     for number, mutant in enumerate(todo, start=1):
         start = time.monotonic()
         sources = planted_sources(mutant)
         found: dict[str, Any] = {"killed_by": "", "num_tests": 0, "is_exact": False}
         if mutant.number is not None:
-            found = trials.verdict(mutant.file, sources[mutant.file])
-        if not found["killed_by"] and not found["is_exact"]:
+            found = trials.verdict(mutant.file, sources[mutant.file], seconds)
+        if not found["killed_by"] and not found["is_exact"] and seconds == math.inf:
             found |= tried_afresh(mutant, sources, trials, fail)
+        elif not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
+            print(f"{name} {number}/{len(todo)} lives so far in {time.monotonic() - start:.1f} s {mutant}", flush=True)
+            continue
         verdict = "killed" if found["killed_by"] else "equivalent" if found.get("is_same") else "survived"
         line = {"module": name, **dict(zip(("file", "where", "before", "after"), key_of(mutant), strict=True))}
         line |= {"source": digest(Path(mutant.file).read_bytes()), "state": state, "verdict": verdict}
@@ -215,6 +224,7 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=60, help="mutants a module; 0 for all")
     parser.add_argument("--seed", type=int, default=12, help="of the sample")
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of tests for a mutant; survivors stay open")
     parser.add_argument("--share", default="1/1", help="K/N: of the mutants every N-th, from the K-th on")
     asked = parser.parse_args()
     share, num_shares = map(int, asked.share.split("/"))
@@ -225,7 +235,8 @@ def main() -> None:
     chosen = {name: mutants(MODULES[name], number=asked.number or None, seed=asked.seed) for name in asked.modules}
     for name, some in chosen.items():
         if not asked.table:
-            try_module(name, some[share - 1 :: num_shares], done, f"-{share}-of-{num_shares}" if num_shares > 1 else "")
+            own = f"-{share}-of-{num_shares}" if num_shares > 1 else ""
+            try_module(name, some[share - 1 :: num_shares], done, share=own, seconds=asked.seconds)
     print(table(chosen, done))
     for some in chosen.values():
         for mutant in some:

@@ -2,6 +2,7 @@
 
     python tools/try_settings.py out/settings          # the short trial
     python tools/try_settings.py out/settings long     # the long one; the same command continues
+    python tools/try_settings.py out/settings long 3   # a seed of it alone
 
 Short: random labels of 256 digits, 20 draws of 20 epochs, an MLP of 3 x 256, Adam at torch's 1e-3: another network,
 length and rate than the arena's. ReLU loses little there. Long: what a new user does. README's loop with torch's own
@@ -19,6 +20,7 @@ full scale keeps its default.
 
 import json
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -124,12 +126,12 @@ def loop(method: Method, seed: int) -> list[float]:
     return found
 
 
-def try_long(path: Path) -> None:
-    """A line of the file for each run."""
+def try_long(path: Path, seeds: Sequence[int]) -> None:
+    """A line of the file for each run; the table if all have been run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = path.read_text().splitlines() if path.exists() else []
     done = {(row["method"], json.dumps(row["fields"]), row["seed"]) for row in map(json.loads, lines)}
-    for seed in range(NUM_SEEDS):
+    for seed in seeds:
         for name, fields in LONG:
             if (name, json.dumps(fields), seed) not in done:
                 accuracy = loop(registry.find(Method, name)(**fields), seed)
@@ -137,6 +139,8 @@ def try_long(path: Path) -> None:
                 with path.open("a") as file:
                     print(json.dumps(row), file=file)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
+    if len(rows) < NUM_SEEDS * len(LONG):
+        return
     print("| | last stage | later half | minus the default |\n|---|---|---|---|")
     for name, fields in LONG:
         own, default = (
@@ -161,7 +165,7 @@ def later_half(accuracy: np.ndarray) -> np.ndarray:
 def main() -> None:
     torch.set_num_threads(1)
     if "long" in sys.argv[2:]:
-        try_long(Path(sys.argv[1]) / "long.jsonl")
+        try_long(Path(sys.argv[1]) / "long.jsonl", [int(seed) for seed in sys.argv[3:]] or range(NUM_SEEDS))
         return
     store = Store.create(Path(sys.argv[1]))
     print("| | default | advised | difference |\n|---|---|---|---|", flush=True)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from supple_lab.paper.claims import Above, Agree, All, AtPaperScale, Below, Each, Most, Number, OnlyIf, Some, Within
-from supple_lab.paper.findings import NOT_RUN, counted, divergence, in_at_least
+from supple_lab.paper.findings import NOT_RUN, agreed, counted, divergence, in_at_least, known_mean
 from supple_lab.results.results import Sample
 
 NUM_SEEDS = 5
@@ -61,6 +61,11 @@ def test_a_finding_says_what_was_measured_with_how_many_seeds():
     assert found.interval == pytest.approx((0.4516, 0.9484), abs=1e-4)  # 4.303 * 0.1 / sqrt(3)
 
 
+def test_mean_leaves_out_seeds_without_a_value_and_is_farthest_if_none_has_one():
+    assert known_mean(sample(1.0, np.nan, 4.0)) == 2.5
+    assert known_mean(sample(np.nan)) == np.inf
+
+
 def test_two_equal_seeds_say_why_they_decide_nothing():
     found = decide(Within(GIVEN, 0.05), sample(0.0, 0.0))
     assert (found.verdict, found.interval, found.chance) == ("not decided", None, 1.0)
@@ -70,7 +75,7 @@ def test_two_equal_seeds_say_why_they_decide_nothing():
 
 def test_a_diverged_run_leaves_a_claim_undecided_and_is_told():
     found = decide(Above(GIVEN, 0.5), sample(0.9, 0.9, float("nan")))
-    assert (found.verdict, found.n, found.interval) == ("not decided", 3, None)
+    assert (found.verdict, found.n, found.interval, found.chance) == ("not decided", 3, None, 1.0)
     assert found.measured == "0.900 ± 0.000: a number (above 0.5?); 1 of 3 without a value (diverged), so not decided"
 
 
@@ -166,6 +171,7 @@ def test_cases_are_counted(verdicts, at_least, verdict):
     found = {f"g{i}": replace(decide(ABOVE, sample(0.5, name=f"g{i}")), verdict=one) for i, one in enumerate(verdicts)}
     whole = counted(found, at_least)
     assert (whole.verdict, set(whole.runs)) == (verdict, {"g00", "g10", "g20"})
+    assert whole.chance == float(verdict == "not decided")
     if verdict != "not run":
         assert whole.measured == f"holds in {verdicts.count('holds')} of 3 (at least {at_least}?)"
         assert [part.verdict for part in whole.parts] == verdicts
@@ -186,6 +192,7 @@ def test_a_claim_over_cases_has_as_many_seeds_as_the_fewest_of_them_and_parts_na
 def test_a_single_case_is_decided_at_five_percent():
     assert decide(ABOVE, at(1.01 * bound(0.05))).verdict == "holds"
     assert decide(ABOVE, at(0.99 * bound(0.05))).verdict == "not decided"
+    assert in_at_least(1, {"a": replace(decide(ABOVE, at(SURE)), chance=0.05)}).verdict == "holds"
 
 
 def test_where_each_must_hold_each_may_be_decided_at_five_percent():
@@ -212,6 +219,7 @@ def test_a_verdict_that_may_be_chance_says_so():
     assert (found.verdict, found.chance, found.remark) == ("not decided", 1.0, remark)
     assert found.brief == f"holds in 7 of 8 (at least 8?); {remark}"
     others = ", ".join(f"condition {place}" for place in range(1, 8))
+    assert "(p = 1)" in each(-1.01 * bound(0.05), *[SURE] * 29).remark
     assert found.told == f"holds in 7 of 8 (at least 8?): holds in {others}; fails in condition 0; {remark}"
 
 
@@ -226,6 +234,7 @@ def test_a_group_in_a_group_keeps_its_own_sentence_verdict_and_parts():
     remark = "what decides a may be chance after so many looks, so not decided there"
     assert whole.brief == f"holds in 1 of 2 (at least 2?); {remark}"
     assert each(0.0, SURE).remark == ""
+    assert agreed({"a": inner, "b": sure}).remark == remark
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.01, "fails"), (0.99, "not decided")])
@@ -269,6 +278,7 @@ def test_readings_decide_only_where_they_agree(t_values, verdict):
     found = each(*t_values, kind=Agree)
     assert (found.verdict, len(found.parts)) == (verdict, 2)
     assert (found.chance == 1.0) == (verdict == "not decided")
+    assert found.measured == f"holds by {t_values.count(SURE)} of 2 readings (all or none?)"
 
 
 def test_a_reading_that_has_not_run_leaves_the_other_open():
@@ -287,11 +297,14 @@ GUARDED = OnlyIf({"there is a loss": Above(OTHER)}, Above(ONE))
 
 
 @pytest.mark.parametrize("t_value", [SURE, -SURE])
-@pytest.mark.parametrize("guard", [at(-SURE), at(0.0), sample()], ids=["fails", "not decided", "not run"])
+@pytest.mark.parametrize(
+    "guard", [at(-SURE, name="b"), at(0.0, name="b"), sample()], ids=["fails", "not decided", "not run"]
+)
 def test_a_precondition_that_does_not_hold_leaves_a_claim_open_and_makes_none_fail(t_value, guard):
     found = decide(GUARDED, (at(t_value), guard))
     assert (found.verdict, found.chance) == ("not decided", 1.0)
     assert f"precondition there is a loss: {decide(ABOVE, guard).verdict}" in found.measured
+    assert set(found.runs) == {*at(t_value).runs, *guard.runs}
 
 
 @pytest.mark.parametrize(("t_value", "verdict"), [(SURE, "holds"), (-SURE, "fails"), (0.0, "not decided")])
@@ -310,6 +323,7 @@ def test_of_a_claim_that_is_open_anyway_only_a_precondition_that_fails_is_told()
 
 def test_what_has_not_run_stays_not_run_whatever_its_precondition():
     assert decide(GUARDED, (sample(), at(-SURE))) == NOT_RUN
+    assert (NOT_RUN.n, NOT_RUN.interval) == (0, None)
 
 
 def test_a_number_of_the_paper_decides_at_its_scale_alone():
