@@ -479,6 +479,13 @@ def test_method_that_never_acted_says_so_once_when_it_is_detached_and_not_over_a
     assert "plasticity.end_stage(data), or give it every=N" in str(warning.message)
 
 
+def test_method_whose_period_is_longer_than_the_training_says_both():
+    parts = made(ReDo(every=1000))
+    train(parts, DATA[:3])
+    with pytest.warns(UserWarning, match="ReDo has never acted: acts every 1,000 optimizer steps, and there were 3"):
+        parts[2].detach()
+
+
 def test_detached_methods_act_no_more():
     model, plasticity = attached(CBP())
     plasticity.detach()

@@ -61,6 +61,19 @@ def test_cbp_shares_no_command_with_others(calls):
     assert all(names == {"cbp"} for names in methods if "cbp" in names)
 
 
+def test_smoke_scale_plans_what_it_has_of_a_study(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["gpu_queue", "--study", "why_aid", "--scale", "smoke", "--device", "cpu"])
+    monkeypatch.chdir(tmp_path)  # no store of an earlier call
+    queue.main()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "run why_aid" in line]
+    assert [(" --search " in line, "random labels" in line, "continual full" in line) for line in lines] == [
+        (True, True, False),
+        (True, False, True),
+        (False, True, False),
+        (False, False, True),
+    ]
+
+
 def test_published_runs_are_missing_if_their_ids_have_changed(tmp_path):
     path = ROOT / "docs/results/continual_limited/continual_limited.json"
     report = json.loads(path.read_bytes())

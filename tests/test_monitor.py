@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from networks import MLP, Encoder, FunctionalNet, ResNet
 from supple import AID, Monitor, ReLUDropout, convert
-from supple.alarms import LASTING, LIKELY, RATES, WATCH, changes_since
+from supple.alarms import LASTING, LIKELY, LIMITS, RATES, WATCH, changes_since
 from supple.metrics.observe import observe
 from supple.metrics.units import SaturatedShare
 from supple.units import UnitGraph, trace_units
@@ -564,13 +564,23 @@ def test_model_compiled_under_the_monitors_eyes_compiles_whole_and_is_noticed():
     assert monitor.verdict() == "no verdict: no forward was seen to judge by; report() says why"
 
 
-@pytest.mark.parametrize("with_gap", [False, True])
-def test_report_cites_the_rates_that_its_limits_have(with_gap):
-    question = {"gap_every": 9, "fresh": make_layer, "data": [(NORMAL, torch.zeros(256))]} if with_gap else {}
-    monitor = Monitor(MLP(), every=1, **question)
+def test_report_cites_the_rates_that_its_limits_have():
+    monitor = Monitor(MLP(), every=1)
     assert "healthy ones" not in monitor.report()
     train(monitor.model, monitor, torch.randn(8, 6))
-    assert f"'watch' came in {RATES[with_gap][WATCH][0]}% of healthy ones" in " ".join(monitor.report().split())
+    for watching, measured in ((monitor, False), (asking(make_layer()), True)):
+        cited = f"'watch' came in {RATES[measured][WATCH][0]}% of healthy ones"
+        assert cited in " ".join(watching.report().split())
+
+
+def test_before_the_first_gap_the_limits_and_rates_are_those_without_it():
+    question = {"gap_every": 100, "fresh": make_layer, "data": [(NORMAL, torch.zeros(256))]}
+    for options in ({}, question):
+        monitor = planted(one_layer([ALIVE] * 16), lambda network: network[0].weight.mul_(40.0), **options)
+        (alarm,) = monitor.alarms["train"]
+        assert LIMITS[False][0] < monitor.rows[-1]["train/wear"] < LIMITS[True][0]
+        assert alarm.level == WATCH
+        assert f"{RATES[False][WATCH][1]}% of ruined" in " ".join(monitor.report().split())
 
 
 @pytest.mark.parametrize(("value", "level"), [(0.1, 0), (0.3, WATCH), (0.6, LIKELY), (math.nan, 0)])

@@ -154,6 +154,14 @@ def test_published_rates_follow_from_the_published_trainings():
         assert RATES["levels"][level][part][kind]["warned"] == num_warned
 
 
+def test_limits_without_the_gap_until_it_is_measured_change_no_published_count():
+    lines = json.loads((PUBLISHED / "trainings.json").read_text())
+    for line, level in itertools.product(lines, (0, 1)):
+        end = next((n for n, gap in enumerate(line["gaps"]) if gap[0] == L), None)
+        if line["wear"][:end] and line["wear"][0] >= alarms.LIMITS[False][level]:
+            assert max(line["wear, gap"][:end]) >= alarms.LIMITS[True][level]
+
+
 def test_page_has_the_published_tables():
     page = (PUBLISHED.parent / "monitor_reference.md").read_text()
     assert [table for table in rules.tables(RATES) if table not in page] == []

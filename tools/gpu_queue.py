@@ -53,7 +53,10 @@ class Wanted:
         return registry.find(Study, self.study).scales[-1] if scale == "paper" else scale
 
     def specs(self, scale: Scale, methods: tuple[str, ...] = ()) -> list[RunSpec]:
-        """All of its runs, published or not, or those of some methods; none while its settings are not chosen."""
+        """All of its runs, published or not, or those of some methods.
+
+        None while its settings are not chosen, or if the scale does not have what is asked for.
+        """
         order = StudyOptions(
             scale=self.scale(scale),
             num_seeds=None if self.search else NUM_SEEDS,
@@ -63,7 +66,8 @@ class Wanted:
             search=self.search,
         )
         study = registry.find(Study, self.study)()
-        return [] if study.reason_to_refuse(order) else study.specs(order)
+        here = any(self.only.lower() in condition.label.lower() for condition in study.conditions(order))
+        return study.specs(order) if here and not study.reason_to_refuse(order) else []
 
 
 @cache
@@ -340,6 +344,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1, help="plan so many, each after the ones before")
     parser.add_argument("--engine", default="process", choices=("process", "packed"), help="of the runs on a GPU")
     parser.add_argument("--here", action="store_true", help="only runs whose data are on this machine")
+    parser.add_argument("--study", choices=list(dict.fromkeys(wanted.study for wanted in QUEUE)), help="this one alone")
     parser.add_argument("--list", action="store_true", help="show what is missing, and run nothing")
     parser.add_argument("--scale", default="paper", choices=("smoke", "paper"))
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
@@ -347,6 +352,7 @@ def main() -> None:
     options = parser.parse_args()
     missing = missing_runs(options.results, options.scale, Path(STORE))
     missing = with_data(missing) if options.here else missing
+    missing = {wanted: specs for wanted, specs in missing.items() if options.study in (None, wanted.study)}
     if options.list:
         print(overview(missing, options.scale))
         return

@@ -34,6 +34,7 @@ from mutant_code import Planted, Tracer, changed_functions, changed_line, digest
 NOT_RUN = "not compile and not Compile and not onnx and not export and not command_line and not work_is_done_by"
 OPTIONS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow", "-k", NOT_RUN]
 MEMORY = 2**34  # a wrong size must not take the machine's memory
+CRASHES, TAKES_TOO_LONG = "crashes", "takes too long"  # in place of a test's name
 FORK = multiprocessing.get_context("fork")
 
 Record = dict[str, Any]  # of a test: {"seconds": ..., "lines": {path: [...]}, "passes": ...}
@@ -313,9 +314,9 @@ def first_failure_afresh(
     process = FORK.Process(target=run_afresh, args=(sender, groups, options, sources, log))
     process.start()
     sender.close()
-    outcome: Record = {"failed": ["takes too long"], "num_passed": 0}
+    outcome: Record = {"failed": [TAKES_TOO_LONG], "num_passed": 0}
     if receiver.poll(limit):
-        outcome["failed"] = ["crashes"]
+        outcome["failed"] = [CRASHES]
         with contextlib.suppress(EOFError):
             outcome = receiver.recv()
     with contextlib.suppress(ProcessLookupError):
@@ -332,7 +333,7 @@ def run_afresh(
     failures = Failures()
     for group in groups:  # one by one: to collect all of them takes longer than the test that kills most mutants
         if pytest.main([*options, *group], plugins=[failures]) not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
-            failures.failed += [] if failures.failed else ["crashes"]
+            failures.failed += [] if failures.failed else [CRASHES]
             break
     sender.send({"failed": failures.failed, "num_passed": failures.num_passed})
     os._exit(0)

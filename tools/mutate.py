@@ -8,9 +8,11 @@ the source, with the reason. tools/mutant_trials.py runs the tests.
 
 import argparse
 import ast
+import functools
 import json
 import math
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mutant_code import changed_line, digest
-from mutant_trials import Trials, first_failure_afresh, import_all, touching
+from mutant_trials import CRASHES, TAKES_TOO_LONG, Trials, first_failure_afresh, import_all, touching
 from mutants import Mutant, mutants_of, source_of
 
 OUT = Path("out/mutate")
@@ -144,7 +146,7 @@ def try_module(
             found = trials.verdict(mutant.file, sources[mutant.file], seconds)
         if not found["killed_by"] and not found["is_exact"] and seconds == math.inf:
             found |= tried_afresh(mutant, sources, trials, fail)
-        elif not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
+        if not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
             print(f"{name} {number}/{len(todo)} lives so far in {time.monotonic() - start:.1f} s {mutant}", flush=True)
             continue
         verdict = "killed" if found["killed_by"] else "equivalent" if found.get("is_same") else "survived"
@@ -170,13 +172,19 @@ def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: 
         near = lines_around(trials.sources[path], sources[mutant.file])
         groups.append(touching(trials.records, path, near)[:NUM_NEAR])
     groups += [[file] for file in sorted(seconds, key=lambda file: (stem not in Path(file).name, seconds[file]))]
-    limit = 120.0 + 5.0 * seconds.total()
+    groups = [group for group in groups if group]
+    afresh = functools.partial(first_failure_afresh, log=trials.log, limit=120.0 + 5.0 * seconds.total())
+    left_out = list(fail)
     while True:
-        found = first_failure_afresh([g for g in groups if g], fail, sources, log=trials.log, limit=limit)
-        wrong = [test for test in found["failed"] if not trials.passes(test)]
-        if not wrong:
-            return {"killed_by": "".join(found["failed"][:1]), "num_tests": found["num_passed"] + len(found["failed"])}
-        fail += wrong
+        found = afresh(groups, left_out, sources)
+        name = "".join(found["failed"][:1])
+        answer = {"killed_by": name, "num_tests": found["num_passed"] + len(found["failed"]), "is_exact": True}
+        if name in (CRASHES, TAKES_TOO_LONG) and name in afresh(groups, left_out, trials.sources)["failed"]:
+            return answer | {"killed_by": "", "is_exact": False}  # without the mutant, too
+        if name in ("", CRASHES, TAKES_TOO_LONG) or (trials.passes(name) and afresh([[name]], [], sources)["failed"]):
+            return answer
+        left_out.append(name)  # it fails because of others, or
+        fail += [] if trials.passes(name) else [name]  # without the mutant, too
 
 
 def lines_around(plain: str, text: str) -> set[int]:
@@ -201,10 +209,12 @@ def state_of(module: Module) -> str:
 
 
 def is_known(line: dict[str, Any] | None, mutant: Mutant, state: str) -> bool:
-    """Whether a verdict still counts: the source is the same, and for a survivor the tests are."""
+    """Whether a verdict still counts: the source is the same, for a survivor the tests; what killed is still there."""
     if line is None or line["source"] != digest(Path(mutant.file).read_bytes()):
         return False
-    return line["verdict"] != "survived" or line["state"] == state
+    test = re.search(r"(tests/\S+\.py)::(?:\w+::)*(\w+)", line["by"])
+    is_gone = test and (not Path(test[1]).exists() or f"def {test[2]}(" not in Path(test[1]).read_text())
+    return not is_gone and (line["verdict"] != "survived" or line["state"] == state)
 
 
 def table(chosen: dict[str, list[Mutant]], done: dict[tuple[str, ...], dict[str, Any]]) -> str:

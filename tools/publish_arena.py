@@ -1,15 +1,17 @@
-"""Adds contests of the arena to the published ones, and remakes the pages and tables that show them.
+"""Adds contests of the arena to the published ones, and remakes the pages, tables and sentences that show them.
 
     python tools/publish_arena.py out/arena/report/arena.json
 
 Without a file, pages and tables are made again of what is published. A contest that is published already is replaced.
-Costs are those of docs/results/methods/cpu.json.
+Costs are those of docs/results/methods/cpu.json. In the documents, what stands between two marks is made here.
 """
 
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from arena_texts import agreed_table, aid_table, chosen_table, p_table, readme_sentence
 
 from supple_lab.arena.contest import mean
 from supple_lab.arena.entries import FIRST
@@ -41,10 +43,19 @@ def main() -> None:
     remarks = remarks_on(orders)
     document = (ROOT / "docs/arena.md").read_text()
     for scale, board in boards.items():
-        made = page(orders[scale], board, run_here=(), taken=None, remarks=remarks)
-        atomic_write(ROOT / "docs/results/arena" / PAGES[scale], made.encode())
-        document = with_block(document, scale, summary(board, orders[scale], remarks))
+        shown = page(orders[scale], board, run_here=(), taken=None, remarks=remarks)
+        atomic_write(ROOT / "docs/results/arena" / PAGES[scale], shown.encode())
+        document = with_block(document, scale, f"\n\n{summary(board, orders[scale], remarks)}\n\n")
     atomic_write(ROOT / "docs/arena.md", document.encode())
+    made = {
+        ("README.md", "arena"): readme_sentence(boards),
+        ("docs/which_method.md", "agreed"): f"\n\n{agreed_table(boards)}\n\n",
+        ("docs/which_method.md", "aid"): f"\n\n{aid_table(boards)}\n\n",
+        ("docs/which_method.md", "chosen"): f"\n\n{chosen_table(boards)}\n\n",
+        ("docs/which_p.md", "p"): f"\n\n{p_table(boards)}\n\n",
+    }
+    for (name, mark), text in made.items():
+        atomic_write(ROOT / name, with_block((ROOT / name).read_text(), mark, text).encode())
 
 
 def read_boards() -> dict[Scale, Board]:
@@ -102,11 +113,13 @@ def written(cell: Cell | None) -> str:
     return f"{star}{cell.relative:.2f}{star} [{low:.2f}, {high:.2f}]"
 
 
-def with_block(document: str, scale: str, text: str) -> str:
-    """The document with another text between the marks of the scale."""
-    before, _, rest = document.partition(f"<!-- {scale} -->\n")
-    _, _, after = rest.partition(f"<!-- end of {scale} -->\n")
-    return f"{before}<!-- {scale} -->\n\n{text}\n\n<!-- end of {scale} -->\n{after}"
+def with_block(document: str, mark: str, text: str) -> str:
+    """The document with another text between two marks."""
+    before, begin, rest = document.partition(f"<!-- {mark} -->")
+    _, end, after = rest.partition(f"<!-- end of {mark} -->")
+    if not (begin and end):
+        raise ValueError(f"no marks <!-- {mark} --> and <!-- end of {mark} --> in the document")
+    return f"{before}{begin}{text}{end}{after}"
 
 
 if __name__ == "__main__":

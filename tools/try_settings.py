@@ -2,6 +2,7 @@
 
     python tools/try_settings.py out/settings          # the short trial
     python tools/try_settings.py out/settings long     # the long one; the same command continues
+    python tools/try_settings.py out/settings long 3   # a seed of it alone
 
 Short: random labels of 256 digits, 20 draws of 20 epochs, an MLP of 3 x 256, Adam at torch's 1e-3: another network,
 length and rate than the arena's. ReLU loses little there. Long: what a new user does. README's loop with torch's own
@@ -11,14 +12,15 @@ The score is the arena's, the mean accuracy of the later half of the stages, on 
 runs: an advice stands if the 95% interval of its difference from the default by seed lies above 0, falls if it lies
 below, else nothing is said.
 
-The rule of defaults, set before the runs of the long trial and those of these methods at full scale: a default of the
-library becomes the advice if the advice stands in both trials, and if at full scale at least two of three problems
-chose it, or a value nearer to it than to the default (by ratio; of AID's p, that of 1 - p). A method that is not at
-full scale keeps its default.
+The rule of defaults, set before the runs of the long trial and those of these methods at full scale (two problems of
+AID were known): a default of the library becomes the advice if the advice stands in both trials, and if at full scale
+at least two of three problems chose it, or a value nearer to it than to the default (by ratio; of AID's p, that of
+1 - p). A method that is not at full scale keeps its default.
 """
 
 import json
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -124,12 +126,12 @@ def loop(method: Method, seed: int) -> list[float]:
     return found
 
 
-def try_long(path: Path) -> None:
-    """A line of the file for each run."""
+def try_long(path: Path, seeds: Sequence[int]) -> None:
+    """A line of the file for each run; the table if all have been run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = path.read_text().splitlines() if path.exists() else []
     done = {(row["method"], json.dumps(row["fields"]), row["seed"]) for row in map(json.loads, lines)}
-    for seed in range(NUM_SEEDS):
+    for seed in seeds:
         for name, fields in LONG:
             if (name, json.dumps(fields), seed) not in done:
                 accuracy = loop(registry.find(Method, name)(**fields), seed)
@@ -137,12 +139,11 @@ def try_long(path: Path) -> None:
                 with path.open("a") as file:
                     print(json.dumps(row), file=file)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
+    if len(rows) < NUM_SEEDS * len(LONG):
+        return
     print("| | last stage | later half | minus the default |\n|---|---|---|---|")
     for name, fields in LONG:
-        own, default = (
-            np.array([row["accuracy"] for row in rows if row["method"] == name and row["fields"] == wanted])
-            for wanted in (fields, PAPERS[name])
-        )
+        own, default = (accuracies(rows, name, wanted) for wanted in (fields, PAPERS[name]))
         last, later, less = own[:, -1], later_half(own), later_half(own) - later_half(default)
         low, high = mean_interval(less) or (0.0, 0.0)
         words = ", ".join(f"{field} {value}" for field, value in fields.items())
@@ -153,6 +154,12 @@ def try_long(path: Path) -> None:
         )
 
 
+def accuracies(rows: Sequence[dict[str, Any]], name: str, fields: dict[str, Any]) -> np.ndarray:
+    """A row for each seed, in the order of the seeds: a run that was continued wrote its lines in another."""
+    own = [row for row in rows if row["method"] == name and row["fields"] == fields]
+    return np.array([row["accuracy"] for row in sorted(own, key=lambda row: row["seed"])])
+
+
 def later_half(accuracy: np.ndarray) -> np.ndarray:
     found: np.ndarray = accuracy[:, NUM_STAGES // 2 :].mean(axis=1)
     return found
@@ -161,7 +168,7 @@ def later_half(accuracy: np.ndarray) -> np.ndarray:
 def main() -> None:
     torch.set_num_threads(1)
     if "long" in sys.argv[2:]:
-        try_long(Path(sys.argv[1]) / "long.jsonl")
+        try_long(Path(sys.argv[1]) / "long.jsonl", [int(seed) for seed in sys.argv[3:]] or range(NUM_SEEDS))
         return
     store = Store.create(Path(sys.argv[1]))
     print("| | default | advised | difference |\n|---|---|---|---|", flush=True)

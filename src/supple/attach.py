@@ -221,7 +221,8 @@ class Plasticity:
             self.monitor.close()
         for method, num_acts in zip(self.methods, self.num_acts, strict=True):
             if is_attached and self.num_steps and method.acts_in() and not num_acts:
-                warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}.", stacklevel=2)
+                why = f", and there were {self.num_steps:,}" if period_of(method) else ""
+                warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}{why}.", stacklevel=2)
 
     def __enter__(self) -> Self:
         return self
@@ -259,7 +260,7 @@ class Plasticity:
 
     def _how(self, method: Method) -> str:
         if every := period_of(method):
-            return f"acts every {every} optimizer steps"
+            return f"acts every {every:,} optimizer steps"
         own = [hook for hook in HOOKS if method.acts_in(hook)]
         calls = [f"plasticity.{hook}(data)" for hook in own if hook in BETWEEN_STAGES]
         way_out = f" (call {' and '.join(calls)}, or give it every=N)" if calls else ""

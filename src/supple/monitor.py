@@ -153,7 +153,7 @@ class Monitor:
         gaps = "\n".join("\n  ".join((f"gap at step {at}: {lines[-1]}", *lines[:-1])) for at, lines in found.items())
         notes = "\n".join(wrapped(f"note: {note}", indent=6) for note in self.notes())
         steps = ", ".join(dict.fromkeys(str(first.step) for first in self.first.values()))
-        told = wrapped(basis(steps, with_gap=self.gap_every is not None), indent=0) if readings and steps else ""
+        told = wrapped(basis(steps, with_gap=bool(self.gaps)), indent=0) if readings and steps else ""
         return "\n\n".join(part for part in (*parts, gaps, notes, told) if part)
 
     def plot(self) -> Any:
@@ -225,10 +225,8 @@ class Monitor:
         self._write(row)
 
     def _gap_value(self) -> float | None:
-        """Return the latest, 0 before the first; None if it is not measured."""
-        if self.gap_every is None:
-            return None
-        return self.gaps[max(self.gaps)].value if self.gaps else 0.0
+        """Return the latest; None before the first, where the limits are those of the readings alone."""
+        return self.gaps[max(self.gaps)].value if self.gaps else None
 
     def _measure_gap(self) -> None:
         assert self.fresh is not None

@@ -56,7 +56,8 @@ class HeldMasks:
     def __init__(self, samples: Tensor, seed: int) -> None:
         if not isinstance(samples, Tensor) or samples.dim() != 1 or samples.is_floating_point():
             raise TypeError(f"held_masks needs the numbers of the samples, a vector of integers; got {samples!r:.80}.")
-        self.samples_B, self.num_drawn, self.place = samples.long().contiguous(), 0, mixed(seed)
+        self.samples_B = samples.long().clone(memory_format=torch.contiguous_format)
+        self.num_drawn, self.place = 0, mixed(int(seed))
 
     def draw(self, x: Tensor) -> tuple[Tensor, int]:
         """The numbers of the samples on x's device, and that of the next draw's place in the forward."""
@@ -135,11 +136,15 @@ def source_of_masks(generator: torch.Generator | None) -> "torch.Generator | Hel
     return source
 
 
+# Whether tensors that are saved for backward pass through hooks now; torch 2.6 cannot say.
+has_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: True)
+
+
 def is_checkpointed() -> bool:
     """Whether torch.utils.checkpoint makes this call, with or without use_reentrant, first or again."""
     # One of the three is true in there and none in a plain training step, which is spared the walk: 7 us at 30 frames.
     no_grad, in_backward = not torch.is_grad_enabled(), torch._C._current_graph_task_id() != -1
-    if not (no_grad or in_backward or torch._C._autograd._top_saved_tensors_default_hooks(True)):
+    if not (no_grad or in_backward or has_hooks(True)):
         return False
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__") != "torch.utils.checkpoint":

@@ -29,7 +29,8 @@ def test_published_runs_are_those_of_the_contests_and_of_the_rule(board):
 
 def test_the_documentation_is_what_the_tool_makes(tmp_path, monkeypatch):
     tool = importlib.import_module("publish_arena")
-    shown = [ROOT / "docs/arena.md", ROOT / "docs/results/methods/cpu.json"]
+    shown = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("arena", "which_method", "which_p"))]
+    shown += [ROOT / "docs/results/methods/cpu.json"]
     shown += (ROOT / "docs/results/arena").glob("*.html")
     before = {path: path.read_text() for path in shown}
     for path, text in before.items():

@@ -56,8 +56,10 @@ def test_numbers_are_those_of_the_files(tmp_path, monkeypatch):
     folder = tmp_path / "docs/results/methods"
     folder.mkdir(parents=True)
     case = glance.CASES[0].title
-    row = '{{"case": "{}", "method": "aid", "mode": "eager", "ratio": 1.234, "state": 0.5, "boundary_steps": null}}'
+    row = '{{"case": "{}", "method": "aid", "mode": "eager", "ratio": 1.234, "state": 0.5, "boundary_steps": 2.5}}'
     (folder / "cpu.json").write_text(f'{{"rows": [{row.format(case)}]}}')
+    why_not = '{{"case": "{}", "method": "aid", "mode": "captured", "ratio": null, "why_not": "it looks at values"}}'
+    (folder / "cuda.json").write_text(f'{{"rows": [{why_not.format(case)}]}}')
     page = glance.page()
-    assert f"| state | step: CPU, {case} | boundary |" in page
-    assert "| 0.50 | 1.23 | - |" in page
+    assert f"| state | step: CPU, {case} | step: GPU, {case} | boundary: CPU, {case} |" in page
+    assert "| 0.50 | 1.23 | no | 2.50 |" in page

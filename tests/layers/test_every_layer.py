@@ -180,7 +180,9 @@ def test_autocast_runs_in_bfloat16_and_trains_float32_weights(layer):
 def test_compiled_layers_equal_eager_ones_with_one_seed(training):
     net = SideBySide().train(training)
     compiled = torch.compile(net, fullgraph=True, backend=BACKEND)
-    x = torch.randn(4, 6, 5, 7).to(memory_format=torch.channels_last)
+    # Masks follow the memory, and what torch 2.6 compiles makes an op's input contiguous.
+    keeps_order = hasattr(torch.Tag, "needs_exact_strides")
+    x = torch.randn(4, 6, 5, 7).to(memory_format=torch.channels_last if keeps_order else torch.contiguous_format)
     results = []
     for forward in (net, compiled):
         leaf = x.clone().requires_grad_()

@@ -75,6 +75,19 @@ def test_attached_method_does_what_it_does_by_hand(method):
 
 
 @ALL
+def test_what_says_that_it_edits_no_gradients_edits_none(method):
+    """And needs no word about clipping; what does may be a method whose form edits none."""
+    model, optimizer, plasticity = made(method, example=True)
+    train((model, optimizer, plasticity), DATA[:3])
+    nn.functional.cross_entropy(model(DATA[3][0]), DATA[3][1]).backward()
+    before = [parameter.grad.clone() for parameter in model.parameters()]
+    plasticity.edit_gradients()
+    is_edited = not all(map(torch.equal, before, (parameter.grad for parameter in model.parameters())))
+    assert "gradients" in str(plasticity) or not is_edited
+    assert method.name not in ("adamo", "trac", "decoupled_decay") or "gradients" not in str(plasticity)
+
+
+@ALL
 def test_skipped_step_leaves_no_trace(method):
     """Neither in what the method remembers nor in its draws: the training goes on as if the step had not been tried."""
     weights = []

@@ -9,6 +9,7 @@ from torch import nn
 from supple import Learner, attach
 from supple.layers import AID, CReLU
 from supple.methods import CPR, L2, SNR, TRAC, UPGD, Chain, FullReset, L2Init, ReDo, ReGraMa, UseAID, UseTanh
+from supple.methods.activity import mean_magnitudes
 from supple.methods.gradient_score import gradient_score
 from supple.methods.trac import erfi
 
@@ -150,6 +151,29 @@ def test_regrama_renews_units_whose_incoming_gradients_are_gone():
     assert (learner.model[2].weight == 0).all(dim=0).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_units_that_redo_finds_silent_are_without_gradient_for_regrama_and_not_only_they(seed):
+    torch.manual_seed(seed)
+    x, model = (
+        torch.randn(32, 6),
+        nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3)),
+    )
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=x)
+    with torch.no_grad():
+        learner.model[0].bias[:3] = -20.0
+        learner.model[2].bias[:2] = -20.0
+        learner.model[2].weight[:, 5] = 0.0  # the unit fires, and nothing hears it
+    redo, regrama = ReDo(threshold=0.0), ReGraMa(threshold=0.0)
+    magnitudes = mean_magnitudes(learner, redo.layers(learner), [x])
+    F.cross_entropy(learner.model(x), torch.randint(3, (32,))).backward()
+    for layer in regrama.layers(learner):
+        silent = {*redo.dormant(magnitudes[layer.name]).nonzero().flatten().tolist()}
+        inactive = {*regrama.chosen(gradient_score(layer)).units_K.tolist()}
+        assert silent <= inactive
+        assert {0, 1} <= silent
+        assert layer.name != "1" or 5 in inactive - silent
+
+
 def test_regrama_leaves_a_layer_without_gradients_and_bounds_its_share():
     learner = mlp((4, 8, 2))
     method = ReGraMa(threshold=10.0, max_share=0.25)
@@ -213,7 +237,7 @@ def test_without_stages_gradient_scores_are_used_every_thousand_steps(method):
             F.cross_entropy(learner.model(x), torch.zeros(4, dtype=torch.long)).backward()
             learner.optimizer.step()
         assert not torch.equal(learner.model[0].weight, start)
-        assert "acts every 1000 optimizer steps" in str(plasticity)
+        assert "acts every 1,000 optimizer steps" in str(plasticity)
 
 
 def test_cpr_renews_each_unit_by_its_share():

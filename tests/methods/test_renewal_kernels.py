@@ -6,6 +6,9 @@ The Triton programs run here if TRITON_INTERPRET=1 is set, or on a GPU.
 import copy
 import math
 import os
+import re
+from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -115,6 +118,7 @@ def test_an_optimizer_started_anew_is_taken_for_new(monkeypatch):
     assert states[0][0].eq(1).all(dim=1).tolist() == [True, False, True]
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ADAMS)
 @pytest.mark.parametrize("rate", [0.02, 0.1])
 def test_triton_programs_do_what_torch_does(name, rate, monkeypatch):
@@ -132,3 +136,45 @@ def test_triton_programs_do_what_torch_does(name, rate, monkeypatch):
     fused = trained(copy.deepcopy(model), ADAMS[name], method, num_steps=12)
     for a, b in zip(fused, plain, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_how_many_units_are_renewed_is_in_no_integer_that_triton_compiles_for(monkeypatch):
+    """ReDo and ReGraMa renew another number each time; a program would be compiled again for 1 and multiples of 16."""
+    launches = []
+
+    by_grid = defaultdict(lambda: lambda parts, block: launches.append(parts))
+    monkeypatch.setattr(renewal, "triton_programs", lambda tensor: SimpleNamespace(renew_kernel=by_grid))
+    weight, other = torch.zeros(64, 48), torch.zeros(7, 64)
+    for num_units in (1, 3, 16, 40):
+        chosen = torch.arange(num_units), torch.ones(num_units, dtype=torch.bool)
+        parts = [renewal.Part(weight, 0, *chosen, 1.0, {}, None), renewal.Part(other, 1, *chosen, 0.0, {}, None)]
+        assert renewal.renew_(parts) == []
+    integers = {tuple(tuple(one for one in part if type(one) is int) for part in parts) for parts in launches}
+    assert len(launches) == 4
+    assert len(integers) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("num_units", [20, 48, 300])
+def test_every_thread_reads_the_budget_before_one_writes_it(num_units):
+    """Else a warp that comes late sees what is left, and takes a unit for old whose weights are new."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    programs = pytest.importorskip("supple.kernels.renewal_programs")
+    record = {
+        "age": torch.full((num_units,), 9, device="cuda"),
+        "utility": torch.rand(num_units, device="cuda"),
+        "budget": torch.tensor(0.9, dtype=torch.float64, device="cuda"),
+    }
+    activity, outgoing = torch.rand(2, num_units, device="cuda")
+    chosen = torch.empty(1, dtype=torch.int64, device="cuda"), torch.empty(1, dtype=torch.bool, device="cuda")
+    numbers = num_units, 0.1, 0.1, 4, 0.01, math.log2(0.99), 0.02, 1, 1 << (num_units - 1).bit_length()
+    kernel = programs.choose_kernel[(1,)](*record.values(), activity, outgoing, *chosen, *numbers)
+    assert is_fenced(kernel.asm["ptx"])
+
+
+def is_fenced(ptx):
+    """Whether threads wait for each other between the last load and the first store behind it."""
+    lines = [line for line in ptx.splitlines() if re.search(r"\b(ld|st)\.global|bar\.sync", line)]
+    first_store = next(at for at, line in enumerate(lines) if "st.global" in line)
+    return "bar.sync" in lines[first_store - 1]

@@ -57,6 +57,17 @@ def test_fire_takes_cubic_steps_towards_the_polar_factor():
         torch.testing.assert_close(learner.model[0].weight.data, torch.diag(torch.tensor(expected)), rtol=0, atol=1e-6)
 
 
+def test_ten_steps_of_fire_do_not_finish_small_singular_values():
+    small = torch.tensor([0.05, 0.02, 0.01, 0.001])
+    values = torch.cat([(1.0 - small.square().sum()).sqrt()[None], small])
+    learner = learner_of(linear(torch.diag(values).tolist()), linear(torch.randn(512, 512).tolist()))
+    FIRE().begin_stage(learner, {}, (), 1)
+    expected = torch.tensor([1.0, 0.9995, 0.849, 0.529, 0.058])
+    torch.testing.assert_close(learner.model[0].weight.data.diag(), expected, rtol=0, atol=5e-4)
+    of_noise = torch.linalg.svdvals(learner.model[1].weight.data)
+    assert of_noise.quantile(0.05).item() == pytest.approx(0.19, abs=0.02)
+
+
 def test_fire_orthogonalises_each_kernel_position_by_itself_and_the_shorter_side_of_a_matrix():
     learner = learner_of(nn.Conv2d(1, 4, 2), nn.Conv2d(4, 4, 3, groups=2), nn.Linear(8, 2))
     before = learner.model[1].bias.clone()

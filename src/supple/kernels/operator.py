@@ -30,8 +30,8 @@ def interval_dropout(
         source, kernel = source_of_masks(generator), kernels.kernel_for(x.device)
         if is_recorded():
             if source is None:
-                y = torch.ops.supple.differentiable_drop(x, intervals.edges, intervals.drop, intervals.scale)
-                return x.copy_(y) if inplace else y
+                recorded = recorded_drop(x, intervals)
+                return x.copy_(recorded) if inplace else recorded
             kernel = kernels.REFERENCE  # in torch's operations, which can be seen and made fake
         if is_transformed():
             return EagerIntervalDropout.apply(x, intervals, source, inplace)
@@ -43,8 +43,17 @@ def interval_dropout(
         raise RuntimeError("held_masks cannot be traced by torch.compile or torch.export; call the model as it was.")
     if generator is not None:
         raise ValueError("generator= cannot be traced by torch.compile or torch.export; seed with torch.manual_seed.")
-    y = torch.ops.supple.differentiable_drop(x, intervals.edges, intervals.drop, intervals.scale)
+    y = recorded_drop(x, intervals)
     return x.copy_(y) if inplace else y
+
+
+def recorded_drop(x: Tensor, intervals: Intervals) -> Tensor:
+    """The op that traces see; torch.func's transforms get its gradient from torch's operations, not from a Function."""
+    law = intervals.edges, intervals.drop, intervals.scale
+    if not torch._C._are_functorch_transforms_active():
+        return torch.ops.supple.differentiable_drop(x, *law)
+    y = torch.ops.supple.drop(x.detach(), *law)
+    return differentiable_gate(x, y, intervals.scale, intervals.slope_at_zero(x.dtype))
 
 
 def drop(kernel: Kernel, x: Tensor, intervals: Intervals, source: Source, *, inplace: bool) -> Tensor:
@@ -175,10 +184,9 @@ def fake_drop(x: Tensor, edges: list[float], drop: list[float], scale: float) ->
     return torch.empty_like(x)
 
 
-def mapped_drop(
-    info: Any, in_dims: tuple[int | None, ...], x: Tensor, edges: list[float], drop: list[float], scale: float
-) -> tuple[Tensor, int]:
-    return torch.ops.supple.differentiable_drop(batch_first(info, in_dims, x), edges, drop, scale), 0
+def mapped(op: Any) -> Any:
+    """How vmap calls the op: once for all samples."""
+    return lambda info, in_dims, x, *law: (op(batch_first(info, in_dims, x), *law), 0)
 
 
 class DifferentiableDrop(torch.autograd.Function):
@@ -202,5 +210,5 @@ for op in ("drop", "differentiable_drop"):
     LIBRARY.define(f"{op}(Tensor x, float[] edges, float[] drop, float scale) -> Tensor", tags=tags)
     LIBRARY.impl(op, registered_drop, "CompositeExplicitAutograd")
     torch.library.register_fake(f"supple::{op}", fake_drop, lib=LIBRARY)
+    torch.library.register_vmap(f"supple::{op}", mapped(getattr(torch.ops.supple, op)), lib=LIBRARY)
 LIBRARY.impl("differentiable_drop", DifferentiableDrop.apply, "Autograd")
-torch.library.register_vmap("supple::differentiable_drop", mapped_drop, lib=LIBRARY)

@@ -316,7 +316,7 @@ def launch_renewal_(parts: Sequence[Part]) -> None:
         elif isinstance(value, Tensor):
             new = value.contiguous(), units, 1, 0.0
         tensors = tensor, *[*moments, *[tensor] * 3][:3], len(moments), *clock, units.contiguous(), due.contiguous()
-        told.append((*tensors, *new, length, num_columns * inner, inner, begin, end, blocks, dim))
+        told.append((*tensors, *new, length, num_columns * inner, inner, float(begin), float(end), blocks, dim))
     with torch.cuda.device_of(parts[0].tensor):
         programs.renew_kernel[(end,)](tuple(told), BLOCK)
 

@@ -41,6 +41,7 @@ def choose_kernel(
     mature = real & (ages > maturity)
     num_mature = tl.sum(mature.to(tl.int32), axis=0).to(tl.float64)
     funds = tl.load(budget) + num_mature * tl.full([], RATE, tl.float64)
+    tl.debug_barrier()  # every thread has read the budget before one of them pays
     paid = tl.minimum(tl.floor(funds), tl.full([], NUM_SLOTS, tl.float64))
     tl.store(budget, funds - paid)
     num_due = tl.minimum(paid, num_mature)
@@ -67,10 +68,12 @@ def renew_kernel(parts: tl.tuple, BLOCK: tl.constexpr) -> None:
     counts; units, due; new values, their places, and whether there are values (1), places of values (2) or neither (0),
     then the value; entries of a unit, of a row, of a column in a row; its first program and the one after its last,
     programs a unit; the units' dimension. A tensor that there is not is another one: Triton 3.6 fails at None.
+    The first and last programs follow from how many units there are. They are floats, because Triton compiles once
+    more for an integer in a tuple that is 1 or a multiple of 16.
     """
     for part in tl.static_range(len(parts)):
         if (tl.program_id(0) >= parts[part][17]) & (tl.program_id(0) < parts[part][18]):
-            renew_block(tl.program_id(0) - parts[part][17], parts[part], BLOCK)
+            renew_block((tl.program_id(0) - parts[part][17]).to(tl.int32), parts[part], BLOCK)
 
 
 @triton.jit

@@ -39,7 +39,7 @@ class TritonKernel(Kernel):
         self.reference = ReferenceKernel()
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
-        if generator is not None and generator.device != x.device:
+        if generator is not None and generator.device not in (x.device, torch.device(x.device.type)):  # "cuda" alone
             raise ValueError(f"generator= must be of the input's device, {x.device}; got one of {generator.device}.")
         y = torch.empty_like(x) if out is None or not is_dense(out) else out
         if (not (x.is_contiguous() and y.is_contiguous()) and y.stride() != x.stride()) or not has_memory(x):

@@ -21,6 +21,7 @@ class AdamO(Method):
     """
 
     name = "adamo"
+    follows = ("after_backward",)
     strength: float = 1e-2  # a guess: the best of 1e-4, 1e-2 and 1e-1 on random-label digits
 
     def __post_init__(self) -> None:

@@ -36,6 +36,7 @@ class DecoupledDecay(Method):
     """
 
     name = "decoupled_decay"
+    follows = ("after_backward",)
     strength: float = 1e-2  # torch's AdamW
 
     def __post_init__(self) -> None:

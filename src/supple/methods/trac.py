@@ -27,6 +27,7 @@ class TRAC(Method):
     """
 
     name = "trac"
+    follows = ("after_backward",)
     scale: float = 1e-8  # s_0
     reference: bool = False
 

@@ -120,7 +120,10 @@ class Ray(Executor):
 
     def _replace(self, agent: subprocess.Popen[str]) -> None:
         code = agent.wait()
+        assert agent.stdin is not None
         with self._guard:
+            with suppress(OSError):  # what it did not read any more; left open, Python 3.13 complains as it ends
+                agent.stdin.close()
             self._num_lost += 1
             if not self._connected.is_set():
                 self._why_not, self._num_lost = self._no_cluster(code), NUM_CLUSTERS
