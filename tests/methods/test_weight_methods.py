@@ -307,10 +307,11 @@ def test_head_reset_renews_the_last_layers_and_what_the_optimizer_remembers_of_t
         HeadReset(layers=3).init(learner)
 
 
-def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_not():
+@pytest.mark.parametrize("method", [Parseval(), NaP()], ids=repr)
+def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_not(method):
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     model.extra = nn.Parameter(torch.ones(2, 2))
-    served, left = Parseval().reach(Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)))
+    served, left = method.reach(Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)))
     others = "'extra': not the weight of a linear or convolutional layer", "'2.weight': it is the output layer"
     assert (served, sorted(left)) == (["0.weight"], sorted(others))
 
@@ -339,6 +340,7 @@ def test_a_chain_evaluates_what_its_methods_evaluate_and_looks_at_entries_alone_
     assert Chain(methods=(L2(), WeightClipping())).is_elementwise
 
 
-def test_trac_counts_in_double_precision():
+def test_trac_counts_in_double_precision_and_steps_are_whole_numbers():
     state = TRAC().init(learner_of(linear([[1.0]])))
-    assert {state[name].dtype for name in ("variance", "sigma")} == {torch.float64}
+    assert {state[name].dtype for name in ("variance", "sigma", "distance")} == {torch.float64}
+    assert HareTortoise().init(learner_of(linear([[1.0]])))["steps"].dtype == torch.int64
