@@ -21,6 +21,7 @@ from supple.methods import (
     NaP,
     Parseval,
     Spectral,
+    UseLeakyDropout,
     WassersteinInit,
     WeightClipping,
 )
@@ -317,7 +318,7 @@ def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_
 
 
 @pytest.mark.parametrize(("number", "shown"), [(3, "(a0, a1, a2)"), (4, "(a0, a1, a2, ...)")])
-@pytest.mark.parametrize("method", [NaP(), DASH()], ids=repr)
+@pytest.mark.parametrize("method", [NaP(), DASH(), WeightClipping()], ids=repr)
 def test_weights_that_stay_as_they_are_are_named_up_to_three(method, number, shown):
     model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Linear(3, 2))
     for place in range(number):
@@ -344,3 +345,7 @@ def test_trac_counts_in_double_precision_and_steps_are_whole_numbers():
     state = TRAC().init(learner_of(linear([[1.0]])))
     assert {state[name].dtype for name in ("variance", "sigma", "distance")} == {torch.float64}
     assert HareTortoise().init(learner_of(linear([[1.0]])))["steps"].dtype == torch.int64
+
+
+def test_leaky_dropout_takes_its_slope_for_a_slope():
+    assert repr(UseLeakyDropout(slope=0.2, drop=0.3).activation()) == "LeakyDropout(slope=0.2, drop=0.3)"
