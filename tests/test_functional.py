@@ -1,6 +1,8 @@
 """The functions under the layers: arguments and their errors, generators, the eval forms, p in every guise."""
 
+import sys
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -48,6 +50,25 @@ def test_half_types_round_the_eval_product_once_and_not_the_rate(dtype):
     error = (SF.aid(x, 0.9, False).double() - exact).abs() / exact.abs()
     # Half a unit in the last place; rate and product are float32 inside, hence the little more.
     assert error.max() <= 0.5 * torch.finfo(dtype).eps + 2 * torch.finfo(torch.float32).eps
+
+
+def test_defaults_are_those_of_the_papers_and_a_rate_of_one_drops_all():
+    x = torch.randn(1000)
+    assert torch.equal(SF.aid(x, training=False), SF.aid(x, 0.9, False))
+    assert torch.equal(SF.drop_relu(x, training=False), SF.drop_relu(x, 0.95, False))
+    assert not SF.relu_dropout(x, 1.0).any()
+
+
+@pytest.mark.parametrize("value", [1, Fraction(1, 2), int(sys.float_info.max), np.float32(1), torch.tensor(1)], ids=str)
+def test_what_a_float_can_stand_for_is_a_number(value):
+    assert SF.is_number(value)
+
+
+@pytest.mark.parametrize(
+    "value", [True, 10**400, "1", float, np.bool_(1), torch.tensor(1j), np.ones(1), torch.ones(1), None], ids=str
+)
+def test_what_no_float_can_stand_for_is_no_number(value):
+    assert not SF.is_number(value)
 
 
 def test_modified_leaky_relu_is_the_papers_formula():

@@ -1,6 +1,7 @@
 import math
 import threading
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -39,6 +40,21 @@ def test_masks_do_not_depend_on_the_memory_format():
         y = SF.aid(x)
     with held_masks(samples):
         assert torch.equal(SF.aid(x.contiguous(memory_format=torch.channels_last)), y)
+
+
+@pytest.mark.parametrize("seed", [numpy.int64(3), torch.tensor(3)], ids=["numpy", "tensor"])
+def test_seed_may_be_any_integer_and_is_left_as_it_was(seed):
+    x, samples = torch.ones(4, 50), torch.arange(4)
+    assert torch.equal(held(AID(0.5), x, samples, seed=seed), held(AID(0.5), x, samples, seed=3))
+    assert seed == 3
+
+
+def test_numbers_that_change_while_masks_are_held_change_no_mask():
+    x, samples = torch.ones(4, 50), torch.arange(4)
+    before = held(AID(0.5), x, samples)
+    with held_masks(samples):
+        samples += 1
+        assert torch.equal(AID(0.5)(x), before)
 
 
 def test_draws_of_one_forward_differ_from_each_other():

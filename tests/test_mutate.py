@@ -64,6 +64,22 @@ def test_every_mutated_source_and_every_test_of_it_exists(tool):
         assert all(Path(path).exists() for path in (*module.sources, *module.tests)), module
 
 
+@pytest.mark.parametrize(
+    ("by", "counts"),
+    [
+        ("tests/test_mutate.py::test_verdict_counts_while_the_test_that_killed_is_there[by-1 :: 2: x]", True),
+        ("takes too long: tests/run/test_captured.py::TestOnAGpu::test_captured_steps_equal_eager_ones[a]", True),
+        ("crashes", True),
+        ("tests/test_mutate.py::test_that_is_gone", False),
+        ("crashes: tests/test_gone.py::test_mutants_change_what_runs", False),
+    ],
+)
+def test_verdict_counts_while_the_test_that_killed_is_there(tool, by, counts):
+    mutant = tool.Mutant("tools/mutants.py", "", "a", "b")
+    line = {"source": tool.digest(Path("tools/mutants.py").read_bytes()), "verdict": "killed", "by": by, "state": ""}
+    assert tool.is_known(line, mutant, "another") == counts
+
+
 SMALL = """LIMIT = 3
 
 
@@ -75,8 +91,34 @@ def capped(x):
 
 def unseen(x):
     return x + 1
+
+
+def once():
+    return 1
+
+
+def twice():
+    return 2
 """
-TESTS_OF_SMALL = """import small
+TESTS_OF_SMALL = """import functools
+
+import pytest
+import small
+
+
+@pytest.fixture(scope="module")
+def fixed():
+    return small.once()
+
+
+@functools.cache
+def remembered():
+    return small.twice()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_fixture_and_memory(fixed, number):
+    assert fixed + remembered() == 3
 
 
 def test_above():
@@ -89,18 +131,27 @@ def test_below():
 
 def test_that_always_fails():
     assert small.capped(1) == 2
+
+
+def test_that_fails_behind_others():
+    assert remembered.cache_info().currsize == 0
 """
 TRIAL = """import json, sys
 from pathlib import Path
 import mutant_trials as m
+import mutate
 
 plain = Path("small.py").read_text()
 trials = m.Trials({"small.py": plain}, ["tests/test_small.py"], out=Path("."), name="small", share="")
 answers = [trials.verdict("small.py", plain.replace(*change)) for change in json.loads(sys.argv[1])]
 planted = {"small.py": plain.replace("LIMIT = 3", "LIMIT = 4")}
 afresh = m.first_failure_afresh([["tests/test_small.py"]], [], planted, log=trials.log, limit=60)
+mutant = mutate.Mutant("small.py", "", "LIMIT = 3", "LIMIT = +3")
+lives = mutate.tried_afresh(mutant, {"small.py": plain.replace("LIMIT = 3", "LIMIT = +3")}, trials, [])
 trials.close()
-print(json.dumps([answers, afresh["failed"]]))
+lines = {name.partition("::")[2]: list(one["lines"].values()) for name, one in trials.records.items()}
+seen = {name: found[0] if found else [] for name, found in lines.items()}
+print(json.dumps([answers, afresh["failed"], lives["killed_by"], seen]))
 """
 
 
@@ -108,14 +159,18 @@ def test_mutant_is_tried_on_the_passing_tests_that_execute_its_line_and_on_all_a
     (tmp_path / "tests").mkdir()
     (tmp_path / "small.py").write_text(SMALL)
     (tmp_path / "tests/test_small.py").write_text(TESTS_OF_SMALL)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/mutate.toml").touch()
     changes = [("x + 0", "x - 1"), ("x > LIMIT", "x >= LIMIT"), ("x + 1", "x - 1"), ("LIMIT = 3", "LIMIT = 4")]
     command = [sys.executable, "-c", TRIAL, json.dumps(changes)]
     environment = {"PYTHONPATH": f"{ROOT / 'tools'}:{tmp_path}", "PATH": ""}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    (killed, survived, unseen, at_import), afresh = json.loads(done.stdout.splitlines()[-1])
+    (killed, survived, unseen, at_import), afresh, killed_afresh, seen = json.loads(done.stdout.splitlines()[-1])
     below = "tests/test_small.py::test_below"
     assert killed == {"killed_by": below, "num_tests": 1, "is_exact": True, "is_cut": False}
     assert survived == {"killed_by": "", "num_tests": 2, "is_exact": True, "is_cut": False}
     assert unseen == {"killed_by": "", "num_tests": 0, "is_exact": True, "is_cut": False}
     assert at_import == {"killed_by": "", "num_tests": 0, "is_exact": False}
     assert afresh == ["tests/test_small.py::test_above"]
+    assert killed_afresh == ""  # though a test fails behind others
+    assert seen["test_fixture_and_memory[1]"] == seen["test_fixture_and_memory[2]"] == [14, 15, 18, 19]

@@ -51,13 +51,13 @@ def test_a_reworded_rule_keeps_its_entry(tool, register):
 
 
 def test_holms_bounds_stop_at_the_first_that_is_not_met(tool):
-    def row(claim, verdict, chance):
-        return {"claim": claim, "verdict": verdict, "chance": chance, "parts": []}
+    def row(claim, verdict, chance, runs=("a",)):
+        return {"claim": claim, "verdict": verdict, "chance": chance, "parts": [], "runs": runs}
 
     judged = [("holds", 0.02), ("fails", 0.001), ("holds", 0.03), ("not decided", 1.0), ("not run", 0.0)]
     claims = [row(one.claim, *told) for one, told in zip(Trainability.claims, judged, strict=False)]
-    checks = [row(one.claim, "holds", 0.0) for one in Theory.claims if one.is_check]
-    text = tool.error_rate({"trainability": {"claims": claims}, "theory": {"claims": checks}})
+    times_and_checks = [row(one.claim, "holds", 0.0, runs=()) for one in Theory.claims]
+    text = tool.error_rate({"trainability": {"claims": claims}, "theory": {"claims": times_and_checks}})
     assert "4 of them were tested" in text
     assert "0.2 wrong decisions would be expected" in text
     assert [line.rsplit("| ", 1)[1] for line in text.splitlines()[-3:]] == ["yes |", "no |", "no |"]

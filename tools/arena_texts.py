@@ -11,16 +11,23 @@ from typing import Any
 import numpy as np
 
 from supple_lab.arena.contest import ContestResult
-from supple_lab.arena.entries import FIRST, REFERENCE
+from supple_lab.arena.entries import BASELINE, FIRST, REFERENCE
 from supple_lab.arena.problems import PROBLEMS, Scale
 from supple_lab.arena.published import Board
-from supple_lab.arena.score import BY_NAME, scores_of
+from supple_lab.arena.score import BY_NAME, is_better, scores_of
+from supple_lab.paper.compare import label_of
 from supple_lab.results.intervals import mean_interval
 
 IN_WORDS = ("none", "one", "two", "three", "four", "five", "six")
 SIZES: Mapping[Scale, str] = {"quick": "small", "full": "larger"}
 CONTROLS = ("leaky_relu", "aid_mean", "vanilla")  # AID beside these
 HIGH_P = 0.98
+HARDLY = 0.01  # of what a fresh network learns
+WHERE = {  # problems of both scales
+    "random_labels": "on random labels",
+    "permuted_inputs": "on permuted inputs",
+    "renamed_actions": "in a game",
+}
 Results = Mapping[str, Mapping[str, ContestResult]]  # by problem and entry
 
 
@@ -53,18 +60,72 @@ def differences(board: Board, pair: Sequence[str]) -> dict[str, np.ndarray | Non
 
 
 def readme_sentence(boards: Mapping[Scale, Board]) -> str:
-    """AID beside a leaky ReLU: on how many problems it is ahead, behind or neither."""
+    """What small and larger networks agree on, and AID beside a leaky ReLU."""
     small, larger = (placed(board) for board in boards.values())
-    text = f"All tuned alike, beside a leaky ReLU AID is {small} of what a fresh network learns); {larger})."
+    better = [
+        f"{where} {listed([name_with_gain(boards, problem, entry) for entry in found])}"
+        for problem, where in WHERE.items()
+        if (found := agreed(boards, problem))
+    ]
+    text = f"All tuned alike, small and larger networks agree on what is better than ReLU: {', '.join(better)}. "
+    text += f"Beside a leaky ReLU AID is {small}; {larger}."
     return fill(text, width=145, initial_indent=" " * 52).lstrip()  # behind the link
 
 
+def name_with_gain(boards: Mapping[Scale, Board], problem: str, entry: str) -> str:
+    """The name, and how far ahead it is of ReLU if that is next to nothing at one of the scales."""
+    gains = [differences(board, (entry, BASELINE))[problem] for board in boards.values()]
+    means = [float(gain.mean()) for gain in gains if gain is not None]
+    return label_of(entry) + (f" (by {' and '.join(map(signed, means))})" if min(means) < HARDLY else "")
+
+
+def listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def agreed(boards: Mapping[Scale, Board], problem: str) -> list[str]:
+    """The entries that are better than ReLU on the problem at every scale; the reference is none of them."""
+    found = [
+        {
+            entry
+            for entry, result in by_problem(board).get(problem, {}).items()
+            if is_better(*(scores_of(one, chance) for one in (result, by_problem(board)[problem][BASELINE])))
+        }
+        for board in boards.values()
+        for chance in [BY_NAME[problem].chance(board.scale)]
+    ]
+    return sorted(set.intersection(*found) - {REFERENCE})
+
+
+def agreed_table(boards: Mapping[Scale, Board]) -> str:
+    """Entries minus ReLU where both scales have runs, in bold if both find them better."""
+    lines = ["| minus ReLU: small; larger | " + " | ".join(f"`{problem}`" for problem in WHERE) + " |"]
+    lines.append("|---" * (1 + len(WHERE)) + "|")
+    for entry in FIRST:
+        if entry == BASELINE:
+            continue
+        cells = []
+        for problem in WHERE:
+            own = [differences(board, (entry, BASELINE)).get(problem) for board in boards.values()]
+            star = "**" if entry in agreed(boards, problem) else ""
+            cells.append(star + "; ".join(cell(one).replace("**", "") for one in own) + star)
+        lines.append(f"| `{entry}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def placed(board: Board) -> str:
+    """On how many problems AID is ahead of a leaky ReLU, or behind, and how far."""
     known = [by_seed for by_seed in differences(board, ("aid", "leaky_relu")).values() if by_seed is not None]
-    ends, means = [mean_interval(one) or (0.0, 0.0) for one in known], [float(one.mean()) for one in known]
-    ahead, behind = sum(low > 0.0 for low, _ in ends), sum(high < 0.0 for _, high in ends)
-    where = f"ahead on {IN_WORDS[ahead]} of {IN_WORDS[len(known)]} {SIZES[board.scale]} problems"
-    return f"{where}, behind on {IN_WORDS[behind]} ({signed(min(means))} to {signed(max(means))}"
+    ends = [mean_interval(one) or (0.0, 0.0) for one in known]
+    ahead = [one for one, (low, _) in zip(known, ends, strict=True) if low > 0.0]
+    behind = [one for one, (_, high) in zip(known, ends, strict=True) if high < 0.0]
+    where = f"{number(ahead)} of {IN_WORDS[len(known)]} {SIZES[board.scale]} problems"
+    return f"ahead on {where}, behind on {number(behind)}"
+
+
+def number(found: Sequence[np.ndarray]) -> str:
+    means = ", ".join(signed(float(one.mean())) for one in found)
+    return IN_WORDS[len(found)] + (f" ({means})" if found else "")
 
 
 def signed(value: float) -> str:

@@ -1,6 +1,6 @@
 """The tests of a module, ready to judge mutants: collected once, in a process that forks a child for each mutant.
 
-Of each test, run alone, it is noted how long it takes and which lines of the sources it executes. A mutant is tried on
+Of each test it is noted how long it takes and which lines of the sources it executes. A mutant is tried on
 the tests that execute its line, the quickest first, with the changed function put in the place of the source's. A test
 kills it only if it fails first in a process of its own, and passes there without the mutant.
 
@@ -9,124 +9,35 @@ verdict, and the mutant is tried by `first_failure_afresh`: imported in place of
 """
 
 import contextlib
+import functools
 import gc
-import hashlib
-import importlib.machinery
-import importlib.util
+import importlib
 import itertools
 import json
-import linecache
 import math
 import multiprocessing
 import os
 import resource
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
-from typing import Any, ClassVar
+from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
+from mutant_code import Planted, Tracer, changed_functions, changed_line, digest, show
 
 # Left out: what takes longest and sees least, such as compilers, exporters and programs of their own.
 NOT_RUN = "not compile and not Compile and not onnx and not export and not command_line and not work_is_done_by"
 OPTIONS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow", "-k", NOT_RUN]
 MEMORY = 2**34  # a wrong size must not take the machine's memory
+CRASHES, TAKES_TOO_LONG = "crashes", "takes too long"  # in place of a test's name
 FORK = multiprocessing.get_context("fork")
-IS_FUNCTION = 1  # CO_OPTIMIZED, of a code object's flags
 
 Record = dict[str, Any]  # of a test: {"seconds": ..., "lines": {path: [...]}, "passes": ...}
-
-
-def digest(text: str | bytes) -> str:
-    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()[:16]
-
-
-class Planted(importlib.machinery.SourceFileLoader):
-    """Loads a file's planted text in its place; inspect, and so Triton and TorchScript, sees that text as well."""
-
-    sources: ClassVar[dict[str, str]] = {}
-
-    def get_code(self, fullname: str) -> Any:
-        show(self.path, self.sources[self.path])
-        return compile(self.sources[self.path], self.path, "exec", dont_inherit=True)
-
-    @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.origin not in cls.sources:
-            return None
-        return importlib.util.spec_from_file_location(name, spec.origin, loader=cls(name, spec.origin))
-
-    @classmethod
-    def plant(cls, sources: dict[str, str]) -> None:
-        cls.sources = {str(Path(file).resolve()): text for file, text in sources.items()}
-        sys.meta_path.insert(0, cls)
-
-
-def show(path: str, text: str) -> None:
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-
-
-class Tracer:
-    """Notes the lines of these files that are executed between start and stop."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        self.lines: dict[str, set[int]] = {path: set() for path in paths}
-
-    def enter(self, frame: FrameType, event: str, _: Any) -> Any:
-        lines = self.lines.get(frame.f_code.co_filename)
-        if lines is None:
-            return None
-        add = lines.add
-        add(frame.f_lineno)
-
-        def step(frame: FrameType, event: str, _: Any) -> Any:
-            add(frame.f_lineno)
-            return step
-
-        return step
-
-    def __enter__(self) -> "Tracer":
-        threading.settrace(self.enter)
-        sys.settrace(self.enter)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
-
-
-def changed_functions(old: CodeType, new: CodeType) -> dict[CodeType, CodeType] | None:
-    """The functions that differ, or None where a module's or a class's own code differs, which runs on import."""
-    if old == new:
-        return {}
-    if old.co_flags & IS_FUNCTION:
-        return {old: new}
-    inner_old, inner_new = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new))
-    if bare(old) != bare(new) or len(inner_old) != len(inner_new):
-        return None
-    changes: dict[CodeType, CodeType] = {}
-    for one, other in zip(inner_old, inner_new, strict=True):
-        if (found := changed_functions(one, other)) is None:
-            return None
-        changes |= found
-    return changes
-
-
-def bare(code: CodeType) -> CodeType:
-    """A code without the code in it, and without its columns, which move with a change on the same line."""
-    constants = tuple("code" if isinstance(c, CodeType) else c for c in code.co_consts)
-    return code.replace(co_consts=constants, co_linetable=b"")
-
-
-def changed_line(old: str, new: str) -> int:
-    pairs = enumerate(zip(old.splitlines(), new.splitlines(), strict=True), start=1)
-    return next(number for number, (one, other) in pairs if one != other)
 
 
 class Failures:
@@ -165,35 +76,69 @@ class Server(Failures):
         self.plain: dict[str, bool] = {}  # whether a test passes alone, without a mutant
         self.at_import = Tracer(Planted.sources)
         self.parent = os.getppid()
+        self.tracer: Tracer | None = None
+        self.of_fixtures: dict[Any, dict[str, set[int]]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        self.at_import.__exit__()
         self.items = {item.nodeid: item for item in session.items}
+        import_all({module for name in self.items for module in self.records.get(name, {}).get("modules", ())})
+        self.at_import.__exit__()
+        while missing := [name for name in self.items if name not in self.records]:
+            file = missing[0].partition("::")[0]
+            self.record_([name for name in missing if name.partition("::")[0] == file])
         self.functions: dict[CodeType, list[FunctionType]] = {}
+        gc.unfreeze()  # what is frozen is not found
         for function in gc.get_objects():
             if isinstance(function, FunctionType) and function.__code__.co_filename in Planted.sources:
                 self.functions.setdefault(function.__code__, []).append(function)
-        for number, name in enumerate(self.items):
-            if name not in self.records:
-                self.records[name] = self.record_of(name)
-            if number % 50 == 0:
-                gc.freeze()  # the collector of a child then leaves the pages alone that it shares
+        gc.freeze()
         self.pipe.send(({name: self.records[name] for name in self.items}, libraries()))
         while (mutant := self.pipe.recv()) is not None:
             self.pipe.send(self.plain_passes(mutant) if isinstance(mutant, str) else self.verdict(*mutant))
         return True
 
-    def record_of(self, name: str) -> Record:
-        def work(sender: Connection) -> None:
-            with Tracer(Planted.sources) as tracer:
-                seconds, passes = self.run_item(name, None)
-            lines = {path: sorted(lines) for path, lines in tracer.lines.items() if lines}
-            sender.send({"seconds": seconds, "lines": lines, "passes": passes, "libraries": libraries()})
+    def record_(self, tests: list[str]) -> None:
+        """Run tests of a file one after the other in a child, and note which lines each of them executes."""
+        known = set(sys.modules)
+        gc.unfreeze()
+        memories = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper) and is_ours(one)]
+        gc.freeze()  # the collector of a child then leaves the pages alone that it shares
 
-        found: Record = self.in_child(work, lambda _: 300.0)[-1]
-        import_all(found.pop("libraries", []))  # once, here, for all children
-        return {"seconds": 0.0, "lines": {}, "passes": False} | found
+        def work(sender: Connection) -> None:
+            for name, following in zip(tests, [*tests[1:], None], strict=True):
+                for memory in memories:  # what is remembered, a later test would not execute
+                    memory.cache_clear()
+                self.tracer = Tracer(Planted.sources)
+                with self.tracer:
+                    seconds, passes = self.run_item(name, following)
+                lines = self.lines_of(name, self.tracer.lines)
+                new = sorted(set(sys.modules) - known)
+                record = {"seconds": seconds, "lines": lines, "passes": passes, "modules": new}
+                sender.send({"record": record, "is_last": following is None})
+
+        said = self.in_child(work, lambda _: 300.0)
+        for name, line in zip(tests, said, strict=False):  # one that ended its process is said to fail
+            self.records[name] = line.get("record", {"seconds": 0.0, "lines": {}, "passes": False, "modules": []})
+        with self.at_import:
+            import_all(module for name in tests[: len(said)] for module in self.records[name]["modules"])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Any:
+        """What a fixture of several tests executes, counts for each of them."""
+        if self.tracer is None or fixturedef.scope == "function":
+            return (yield)
+        own, self.tracer.lines = self.tracer.lines, {path: set() for path in Planted.sources}
+        try:
+            return (yield)
+        finally:
+            self.of_fixtures[fixturedef], self.tracer.lines = self.tracer.lines, own
+
+    def lines_of(self, name: str, own: dict[str, set[int]]) -> dict[str, list[int]]:
+        used = [one for known in self.items[name]._fixtureinfo.name2fixturedefs.values() for one in known]
+        parts = [own, *(self.of_fixtures[one] for one in used if one in self.of_fixtures)]
+        whole = {path: set().union(*(part.get(path, ()) for part in parts)) for path in own}
+        return {path: sorted(lines) for path, lines in whole.items() if lines}
 
     def run_item(self, name: str, following: str | None) -> tuple[float, bool]:
         start, item = time.monotonic(), self.items[name]
@@ -295,8 +240,14 @@ def libraries() -> list[str]:
     return [name for name, place in places.items() if "site-packages" in place or "dist-packages" in place]
 
 
-def import_all(names: list[str]) -> None:
-    for name in set(names) - set(sys.modules):
+def is_ours(cached: Any) -> bool:
+    """Whether a function with a memory belongs to the sources or the tests."""
+    code = getattr(cached.__wrapped__, "__code__", None)
+    return code is not None and (code.co_filename in Planted.sources or "/tests/" in code.co_filename)
+
+
+def import_all(names: Iterable[str]) -> None:
+    for name in sorted(set(names) - set(sys.modules)):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
 
@@ -363,9 +314,9 @@ def first_failure_afresh(
     process = FORK.Process(target=run_afresh, args=(sender, groups, options, sources, log))
     process.start()
     sender.close()
-    outcome: Record = {"failed": ["takes too long"], "num_passed": 0}
+    outcome: Record = {"failed": [TAKES_TOO_LONG], "num_passed": 0}
     if receiver.poll(limit):
-        outcome["failed"] = ["crashes"]
+        outcome["failed"] = [CRASHES]
         with contextlib.suppress(EOFError):
             outcome = receiver.recv()
     with contextlib.suppress(ProcessLookupError):
@@ -382,7 +333,7 @@ def run_afresh(
     failures = Failures()
     for group in groups:  # one by one: to collect all of them takes longer than the test that kills most mutants
         if pytest.main([*options, *group], plugins=[failures]) not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
-            failures.failed += [] if failures.failed else ["crashes"]
+            failures.failed += [] if failures.failed else [CRASHES]
             break
     sender.send({"failed": failures.failed, "num_passed": failures.num_passed})
     os._exit(0)

@@ -8,9 +8,11 @@ the source, with the reason. tools/mutant_trials.py runs the tests.
 
 import argparse
 import ast
+import functools
 import json
 import math
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -20,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutant_trials import Trials, changed_line, digest, first_failure_afresh, import_all, touching
+from mutant_code import changed_line, digest
+from mutant_trials import CRASHES, TAKES_TOO_LONG, Trials, first_failure_afresh, import_all, touching
 from mutants import Mutant, mutants_of, source_of
 
 OUT = Path("out/mutate")
@@ -140,9 +143,9 @@ def try_module(
         found: dict[str, Any] = {"killed_by": "", "num_tests": 0, "is_exact": False}
         if mutant.number is not None:
             found = trials.verdict(mutant.file, sources[mutant.file], seconds)
-        if not found["killed_by"] and not found["is_exact"]:
-            found |= tried_afresh(mutant, sources, trials, fail, is_short=seconds < math.inf)
-        if not found["killed_by"] and found.get("is_cut"):
+        if not found["killed_by"] and not found["is_exact"] and seconds == math.inf:
+            found |= tried_afresh(mutant, sources, trials, fail)
+        if not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
             print(f"{name} {number}/{len(todo)} lives so far in {time.monotonic() - start:.1f} s {mutant}", flush=True)
             continue
         verdict = "killed" if found["killed_by"] else "equivalent" if found.get("is_same") else "survived"
@@ -156,9 +159,7 @@ def try_module(
     trials.close()
 
 
-def tried_afresh(
-    mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str], *, is_short: bool
-) -> dict[str, Any]:
+def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str]) -> dict[str, Any]:
     """Import the mutant in place of the source: first the tests of the class or function it stands in, then all."""
     import_all(trials.libraries)  # once, here, for all children
     seconds: Counter[str] = Counter()
@@ -169,17 +170,20 @@ def tried_afresh(
         path = str(Path(mutant.file).resolve())
         near = lines_around(trials.sources[path], sources[mutant.file])
         groups.append(touching(trials.records, path, near)[:NUM_NEAR])
-    is_cut = is_short and any(groups)
-    if not is_cut:
-        groups += [[file] for file in sorted(seconds, key=lambda file: (stem not in Path(file).name, seconds[file]))]
-    limit = 120.0 + 5.0 * seconds.total()
+    groups += [[file] for file in sorted(seconds, key=lambda file: (stem not in Path(file).name, seconds[file]))]
+    groups = [group for group in groups if group]
+    afresh = functools.partial(first_failure_afresh, log=trials.log, limit=120.0 + 5.0 * seconds.total())
+    left_out = list(fail)
     while True:
-        found = first_failure_afresh([g for g in groups if g], fail, sources, log=trials.log, limit=limit)
-        wrong = [test for test in found["failed"] if not trials.passes(test)]
-        if not wrong:
-            num_tests = found["num_passed"] + len(found["failed"])
-            return {"killed_by": "".join(found["failed"][:1]), "num_tests": num_tests, "is_cut": is_cut}
-        fail += wrong
+        found = afresh(groups, left_out, sources)
+        name = "".join(found["failed"][:1])
+        answer = {"killed_by": name, "num_tests": found["num_passed"] + len(found["failed"]), "is_exact": True}
+        if name in (CRASHES, TAKES_TOO_LONG) and name in afresh(groups, left_out, trials.sources)["failed"]:
+            return answer | {"killed_by": "", "is_exact": False}  # without the mutant, too
+        if name in ("", CRASHES, TAKES_TOO_LONG) or (trials.passes(name) and afresh([[name]], [], sources)["failed"]):
+            return answer
+        left_out.append(name)  # it fails because of others, or
+        fail += [] if trials.passes(name) else [name]  # without the mutant, too
 
 
 def lines_around(plain: str, text: str) -> set[int]:
@@ -204,10 +208,12 @@ def state_of(module: Module) -> str:
 
 
 def is_known(line: dict[str, Any] | None, mutant: Mutant, state: str) -> bool:
-    """Whether a verdict still counts: the source is the same, and for a survivor the tests are."""
+    """Whether a verdict still counts: the source is the same, for a survivor the tests; what killed is still there."""
     if line is None or line["source"] != digest(Path(mutant.file).read_bytes()):
         return False
-    return line["verdict"] != "survived" or line["state"] == state
+    test = re.search(r"(tests/\S+\.py)::(?:\w+::)*(\w+)", line["by"])
+    is_gone = test and (not Path(test[1]).exists() or f"def {test[2]}(" not in Path(test[1]).read_text())
+    return not is_gone and (line["verdict"] != "survived" or line["state"] == state)
 
 
 def table(chosen: dict[str, list[Mutant]], done: dict[tuple[str, ...], dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from arena_texts import aid_table, chosen_table, p_table, readme_sentence
+from arena_texts import agreed_table, aid_table, chosen_table, p_table, readme_sentence
 
 from supple_lab.arena.contest import mean
 from supple_lab.arena.entries import FIRST
@@ -49,6 +49,7 @@ def main() -> None:
     atomic_write(ROOT / "docs/arena.md", document.encode())
     made = {
         ("README.md", "arena"): readme_sentence(boards),
+        ("docs/which_method.md", "agreed"): f"\n\n{agreed_table(boards)}\n\n",
         ("docs/which_method.md", "aid"): f"\n\n{aid_table(boards)}\n\n",
         ("docs/which_method.md", "chosen"): f"\n\n{chosen_table(boards)}\n\n",
         ("docs/which_p.md", "p"): f"\n\n{p_table(boards)}\n\n",

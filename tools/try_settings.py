@@ -12,10 +12,10 @@ The score is the arena's, the mean accuracy of the later half of the stages, on 
 runs: an advice stands if the 95% interval of its difference from the default by seed lies above 0, falls if it lies
 below, else nothing is said.
 
-The rule of defaults, set before the runs of the long trial and those of these methods at full scale: a default of the
-library becomes the advice if the advice stands in both trials, and if at full scale at least two of three problems
-chose it, or a value nearer to it than to the default (by ratio; of AID's p, that of 1 - p). A method that is not at
-full scale keeps its default.
+The rule of defaults, set before the runs of the long trial and those of these methods at full scale (two problems of
+AID were known): a default of the library becomes the advice if the advice stands in both trials, and if at full scale
+at least two of three problems chose it, or a value nearer to it than to the default (by ratio; of AID's p, that of
+1 - p). A method that is not at full scale keeps its default.
 """
 
 import json
@@ -143,10 +143,7 @@ def try_long(path: Path, seeds: Sequence[int]) -> None:
         return
     print("| | last stage | later half | minus the default |\n|---|---|---|---|")
     for name, fields in LONG:
-        own, default = (
-            np.array([row["accuracy"] for row in rows if row["method"] == name and row["fields"] == wanted])
-            for wanted in (fields, PAPERS[name])
-        )
+        own, default = (accuracies(rows, name, wanted) for wanted in (fields, PAPERS[name]))
         last, later, less = own[:, -1], later_half(own), later_half(own) - later_half(default)
         low, high = mean_interval(less) or (0.0, 0.0)
         words = ", ".join(f"{field} {value}" for field, value in fields.items())
@@ -155,6 +152,12 @@ def try_long(path: Path, seeds: Sequence[int]) -> None:
             f"| `{name}` {words} | {last.mean():.3f} ± {last.std(ddof=1):.3f} | {later.mean():.3f} ± "
             f"{later.std(ddof=1):.3f} | {gain} |"
         )
+
+
+def accuracies(rows: Sequence[dict[str, Any]], name: str, fields: dict[str, Any]) -> np.ndarray:
+    """A row for each seed, in the order of the seeds: a run that was continued wrote its lines in another."""
+    own = [row for row in rows if row["method"] == name and row["fields"] == fields]
+    return np.array([row["accuracy"] for row in sorted(own, key=lambda row: row["seed"])])
 
 
 def later_half(accuracy: np.ndarray) -> np.ndarray:

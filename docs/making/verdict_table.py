@@ -60,12 +60,23 @@ class Judged:
 
     @property
     def weakest(self) -> Leaf | None:
-        """Of those that ran, the surest to fail; if none fails, the least sure to hold; the first of equals."""
+        """Of those that ran, the surest to fail; if none fails, the least sure to hold; the first of equals.
+
+        Of times, whose chance is 0, it is the one nearest to the threshold, 0.
+        """
         ran = [leaf for leaf in self.leaves if leaf.found["verdict"] != "not run"]
         failing = [leaf for leaf in ran if leaf.found["verdict"] == "fails"]
         if failing:
             return min(failing, key=lambda leaf: float(leaf.found["chance"]))
-        return max(ran, key=lambda leaf: (float(leaf.found["chance"]), leaf.found["n"]), default=None)
+        return max(ran, key=doubt, default=None)
+
+
+def doubt(leaf: Leaf) -> tuple[float, float]:
+    """The greater, the less sure."""
+    chance, value = float(leaf.found["chance"]), MEASURED.match(leaf.found["measured"])
+    if chance or value is None:
+        return chance, leaf.found["n"]
+    return chance, -abs(float(value["value"].partition(" ")[0]))
 
 
 def judged_claims() -> list[Judged]:

@@ -56,7 +56,8 @@ class HeldMasks:
     def __init__(self, samples: Tensor, seed: int) -> None:
         if not isinstance(samples, Tensor) or samples.dim() != 1 or samples.is_floating_point():
             raise TypeError(f"held_masks needs the numbers of the samples, a vector of integers; got {samples!r:.80}.")
-        self.samples_B, self.num_drawn, self.place = samples.long().contiguous(), 0, mixed(seed)
+        self.samples_B = samples.long().clone(memory_format=torch.contiguous_format)
+        self.num_drawn, self.place = 0, mixed(int(seed))
 
     def draw(self, x: Tensor) -> tuple[Tensor, int]:
         """The numbers of the samples on x's device, and that of the next draw's place in the forward."""

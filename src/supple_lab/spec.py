@@ -50,12 +50,12 @@ class Supervised(Problem):
         return self.scenario.num_stages
 
 
-BETWEEN_STAGES = ("cpr", "regrama")  # what acts every 1,000 steps by default
+PERIODIC = ("cpr", "regrama")  # what acts every 1,000 steps by default
 
 
 def in_stages(cls: type[Method], **fields: Any) -> Method:
     """The method as studies and the arena run it: between their stages, even if it acts every N steps by default."""
-    return cls(**({"every": None} if cls.name in BETWEEN_STAGES else {}) | fields)
+    return cls(**({"every": None} if cls.name in PERIODIC else {}) | fields)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,13 @@ def test_row_has_the_verdict_and_counts_and_numbers_of_the_least_sure_comparison
     assert cells == [tool.badge("not decided"), "2 hold, 1 not run", told, "0.02 ± 0.01", "[0.010, 0.030]", "3"]
 
 
+def test_of_times_that_all_hold_the_weakest_is_the_one_nearest_to_the_threshold(tool, tmp_path, monkeypatch):
+    times = [(-0.93, 11), (-0.73, 6), (-1.49, 23)]
+    parts = [part(f"{n} turns", "holds", measured=f"{value}: excess (at most 0?)", n=n) for value, n in times]
+    _, *cells = row_of(tool, tmp_path, monkeypatch, *parts, verdict="holds")
+    assert cells[1:] == ["3 hold", "6 turns: excess: at most 0?", "-0.73", "", "6"]
+
+
 def test_comparison_that_fails_comes_before_one_that_is_open(tool, tmp_path, monkeypatch):
     fails = part("a", "fails", measured="-0.5 ± 0.1: gain (above 0?)", interval=[-0.6, -0.4], n=5, chance=0.001)
     opened = part("b", "not decided", measured="0.1: gain (above 0?)", n=1, chance=1.0)

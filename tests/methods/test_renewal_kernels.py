@@ -6,6 +6,7 @@ The Triton programs run here if TRITON_INTERPRET=1 is set, or on a GPU.
 import copy
 import math
 import os
+import re
 from collections import defaultdict
 from types import SimpleNamespace
 
@@ -151,3 +152,29 @@ def test_how_many_units_are_renewed_is_in_no_integer_that_triton_compiles_for(mo
     integers = {tuple(tuple(one for one in part if type(one) is int) for part in parts) for parts in launches}
     assert len(launches) == 4
     assert len(integers) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("num_units", [20, 48, 300])
+def test_every_thread_reads_the_budget_before_one_writes_it(num_units):
+    """Else a warp that comes late sees what is left, and takes a unit for old whose weights are new."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    programs = pytest.importorskip("supple.kernels.renewal_programs")
+    record = {
+        "age": torch.full((num_units,), 9, device="cuda"),
+        "utility": torch.rand(num_units, device="cuda"),
+        "budget": torch.tensor(0.9, dtype=torch.float64, device="cuda"),
+    }
+    activity, outgoing = torch.rand(2, num_units, device="cuda")
+    chosen = torch.empty(1, dtype=torch.int64, device="cuda"), torch.empty(1, dtype=torch.bool, device="cuda")
+    numbers = num_units, 0.1, 0.1, 4, 0.01, math.log2(0.99), 0.02, 1, 1 << (num_units - 1).bit_length()
+    kernel = programs.choose_kernel[(1,)](*record.values(), activity, outgoing, *chosen, *numbers)
+    assert is_fenced(kernel.asm["ptx"])
+
+
+def is_fenced(ptx):
+    """Whether threads wait for each other between the last load and the first store behind it."""
+    lines = [line for line in ptx.splitlines() if re.search(r"\b(ld|st)\.global|bar\.sync", line)]
+    first_store = next(at for at, line in enumerate(lines) if "st.global" in line)
+    return "bar.sync" in lines[first_store - 1]

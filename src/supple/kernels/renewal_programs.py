@@ -41,6 +41,7 @@ def choose_kernel(
     mature = real & (ages > maturity)
     num_mature = tl.sum(mature.to(tl.int32), axis=0).to(tl.float64)
     funds = tl.load(budget) + num_mature * tl.full([], RATE, tl.float64)
+    tl.debug_barrier()  # every thread has read the budget before one of them pays
     paid = tl.minimum(tl.floor(funds), tl.full([], NUM_SLOTS, tl.float64))
     tl.store(budget, funds - paid)
     num_due = tl.minimum(paid, num_mature)
