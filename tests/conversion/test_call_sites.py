@@ -240,8 +240,16 @@ class HeadOfSome(Comprehension):
         return sum(self.head(layer(x)) for layer in self.layers for odd in range(2) if odd)
 
 
+class FunctionOfEach(Comprehension):
+    def forward(self, x):
+        for layer in self.layers:
+            x = (lambda y, layer=layer: F.relu(layer(y)))(x)
+        return x
+
+
 def test_a_comprehension_over_layers_counts_its_rounds():
     assert len(convert(Comprehension(), AID(0.9)).relu_0) == 3
+    assert isinstance(convert(FunctionOfEach(), AID(0.9)).relu_0, AID)  # it might run more than once a round
     shared = "used more than once, with the same activations [head]"
     assert shared in str(conversion_report(convert(HeadOfEach(), AID(0.9))))
     assert shared not in str(conversion_report(convert(HeadOfSome(), AID(0.9))))  # how often is not known

@@ -79,7 +79,7 @@ def test_rational_starts_near_a_leaky_relu_and_is_trained():
     below = 1.0 + sum(b * x**n for n, b in enumerate(Rational.DENOMINATOR, start=1)).abs()
     for coefficients, values in ((layer.numerator, Rational.NUMERATOR), (layer.denominator, Rational.DENOMINATOR)):
         coefficients.data = torch.tensor(values, dtype=torch.float64)
-    torch.testing.assert_close(layer(x), above / below)
+    torch.testing.assert_close(layer(x), above / below, rtol=1e-12, atol=1e-12)
     half = x.bfloat16()
     assert torch.equal(Rational()(half), Rational()(half.float()).bfloat16())
 
@@ -128,6 +128,8 @@ def test_dropout_after_leaky_relu_keeps_its_mean_and_drops_both_signs_alike():
         assert abs((y == 0).double().mean() - drop) < 5 * math.sqrt(drop * (1 - drop) / n)
     assert torch.equal(LeakyDropout(slope, drop).eval()(x), nn.functional.leaky_relu(x, slope))
     assert not LeakyDropout(slope, 1.0)(x).any()
+    zero = torch.zeros(9, requires_grad=True)
+    assert not torch.autograd.grad(LeakyDropout(slope, drop)(zero).sum(), zero)[0].any()  # as AID's
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -209,6 +211,7 @@ def test_norm_relu_normalises_each_example_and_may_scale(shape):
     affine.shift.data.fill_(0.5)
     torch.testing.assert_close(affine(x), torch.relu(0.5 - 2.0 * nn.functional.layer_norm(x, shape[1:])))
     assert [len(list(layer.parameters())) for layer in (plain, affine)] == [0, 2]
+    torch.testing.assert_close(NormReLU(eps=5.0)(x), torch.relu(nn.functional.layer_norm(x, shape[1:], eps=5.0)))
 
 
 def test_slopes_and_probabilities_out_of_range_are_refused():
@@ -216,6 +219,7 @@ def test_slopes_and_probabilities_out_of_range_are_refused():
     for make in (lambda: AIDMean(1.5), lambda: AIDGauss(-0.1), lambda: SmoothLeaky(0.5, upper=0.1), *newest):
         with pytest.raises(ValueError, match=r"got"):
             make()
+    assert [at(SmoothLeaky(slope), -50.0)[0] for slope in (0.0, 1.0)] == pytest.approx([0.0, -50.0])
 
 
 @pytest.mark.parametrize(
