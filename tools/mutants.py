@@ -124,8 +124,8 @@ def head(statement: ast.AST) -> str:
 
 
 def is_guard(node: ast.AST) -> bool:
-    """Whether this is the `strict=True` of zip, which guards against errors elsewhere."""
-    return isinstance(node, ast.keyword) and node.arg == "strict"
+    """Whether this is `strict=True`, a guard against errors elsewhere, or a device, of which a CPU shows nothing."""
+    return isinstance(node, ast.keyword) and node.arg in ("strict", "device")
 
 
 def is_warning(node: ast.AST) -> bool:

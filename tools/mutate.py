@@ -51,6 +51,7 @@ MODULES = {
             "tests/test_every_method.py",
             "tests/test_attach.py",
             "tests/docs/test_methods_at_a_glance.py",
+            "tests/test_golden.py",
         ),
     ),
     "metrics": Module(

@@ -2,6 +2,7 @@
 
 import copy
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -217,17 +218,27 @@ def test_c_chain_says_how_to_show_it_the_loss_and_a_closure_shows_it():
     optimizer.step(closure)
 
 
-def test_c_chain_in_a_loop_of_hooks_takes_a_shown_loss_for_one_step():
+def test_c_chain_in_a_loop_of_hooks_takes_the_mean_of_a_shown_loss_for_one_step():
     model, (x, y) = mlp(), batch()
-    learner, method = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=x), CChain()
+    learner, method = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=x), CChain(decay=0.5)
     state = method.init(learner)
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    learner.see_loss(loss)
+    losses = F.cross_entropy(model(x), y, reduction="none")
+    losses.mean().backward()
+    learner.see_loss(losses)
     method.after_backward(learner, state)
     method.after_step(learner, state)
+    assert state["loss"].item() == pytest.approx(0.5 * losses.mean().item())
     with pytest.raises(RuntimeError, match=r"learner.see_loss\(loss\) in a loop"):
         method.after_step(learner, state)
+
+
+def test_c_chain_compares_the_logits_or_the_first_tensor_that_a_network_gives():
+    one, other = torch.zeros(1), torch.ones(1)
+    for output in (one, SimpleNamespace(logits=one, loss=other), (None, one, other), ["a", one], {"n": 1, "y": one}):
+        assert c_chain.tensor_in(output) is one
+    for output in ((None, 1.0), "a", SimpleNamespace(logits=None)):
+        with pytest.raises(TypeError, match=f"as tensors; got {type(output).__name__}"):
+            c_chain.tensor_in(output)
 
 
 def test_two_methods_read_the_same_inputs_and_a_chain_of_them_is_the_same():

@@ -131,6 +131,11 @@ def test_upgd_local_divides_by_the_length_of_a_row_and_noise_goes_to_idle_weight
     assert not torch.equal(model.weight.grad, -torch.ones(1, 2))
 
 
+def test_upgd_by_units_reaches_the_layers_that_feed_hidden_units():
+    assert UPGD(per="unit").reach(mlp()) == (["0 at 1"], [])
+    assert UPGD().reach(mlp())[0] == ["0", "2"]
+
+
 def test_regrama_renews_units_whose_incoming_gradients_are_gone():
     method, learner = ReGraMa(threshold=0.01), mlp(lr=0.0)
     state = method.init(learner)
