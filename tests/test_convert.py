@@ -315,6 +315,10 @@ def test_a_second_conversion_of_the_same_kind_changes_p_of_what_is_there():
     assert called(model, torch.randn(networks.VECTOR)) == before
     assert {activation.p for activation in before} == {0.8}
     assert "4 x AID(p=0.9) -> AID(p=0.8)" in str(conversion_report(model))
+    for activation in before:
+        activation.eval().inplace = True
+    convert(model, AID(p=0.7))
+    assert {(activation.p, activation.inplace, activation.training) for activation in before} == {(0.7, True, False)}
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,14 @@ def once():
     return 1
 
 
-def twice():
-    return 2
+def make():
+    def twice():
+        return 2
+
+    return twice
+
+
+twice = make()
 """
 TESTS_OF_SMALL = """import functools
 
@@ -162,15 +168,17 @@ def test_mutant_is_tried_on_the_passing_tests_that_execute_its_line_and_on_all_a
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/mutate.toml").touch()
     changes = [("x + 0", "x - 1"), ("x > LIMIT", "x >= LIMIT"), ("x + 1", "x - 1"), ("LIMIT = 3", "LIMIT = 4")]
+    changes.append(("return 2", "return 3"))  # in a function that was made on import
     command = [sys.executable, "-c", TRIAL, json.dumps(changes)]
     environment = {"PYTHONPATH": f"{ROOT / 'tools'}:{tmp_path}", "PATH": ""}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    (killed, survived, unseen, at_import), afresh, killed_afresh, seen = json.loads(done.stdout.splitlines()[-1])
+    (killed, survived, unseen, at_import, made), afresh, killed_afresh, seen = json.loads(done.stdout.splitlines()[-1])
     below = "tests/test_small.py::test_below"
     assert killed == {"killed_by": below, "num_tests": 1, "is_exact": True, "is_cut": False}
     assert survived == {"killed_by": "", "num_tests": 2, "is_exact": True, "is_cut": False}
     assert unseen == {"killed_by": "", "num_tests": 0, "is_exact": True, "is_cut": False}
     assert at_import == {"killed_by": "", "num_tests": 0, "is_exact": False}
+    assert made["killed_by"].startswith("tests/test_small.py::test_fixture_and_memory")
     assert afresh == ["tests/test_small.py::test_above"]
     assert killed_afresh == ""  # though a test fails behind others
-    assert seen["test_fixture_and_memory[1]"] == seen["test_fixture_and_memory[2]"] == [14, 15, 18, 19]
+    assert seen["test_fixture_and_memory[1]"] == seen["test_fixture_and_memory[2]"] == [14, 15, 19, 20]

@@ -74,15 +74,16 @@ class Tracer:
 
 
 def changed_functions(old: CodeType, new: CodeType) -> dict[CodeType, CodeType] | None:
-    """The functions that differ, or None where a module's or a class's own code differs, which runs on import."""
+    """The functions that differ, those in others too, or None where a module's or a class's own code differs.
+
+    That runs on import. So does, maybe, a function around another: what it made then has the inner function's code.
+    """
     if old == new:
         return {}
-    if old.co_flags & IS_FUNCTION:
-        return {old: new}
     inner_old, inner_new = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new))
-    if bare(old) != bare(new) or len(inner_old) != len(inner_new):
+    changes = {old: new} if old.co_flags & IS_FUNCTION else {}
+    if len(inner_old) != len(inner_new) or (not changes and bare(old) != bare(new)):
         return None
-    changes: dict[CodeType, CodeType] = {}
     for one, other in zip(inner_old, inner_new, strict=True):
         if (found := changed_functions(one, other)) is None:
             return None

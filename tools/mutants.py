@@ -124,7 +124,7 @@ def head(statement: ast.AST) -> str:
 
 
 def is_guard(node: ast.AST) -> bool:
-    """Whether this is the `strict=True` of zip, which guards against errors elsewhere, or a device: CPU tests see none."""
+    """Whether this is `strict=True`, a guard against errors elsewhere, or a device, of which a CPU shows nothing."""
     return isinstance(node, ast.keyword) and node.arg in ("strict", "device")
 
 

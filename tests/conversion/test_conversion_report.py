@@ -71,6 +71,12 @@ def test_relus_inside_fused_kernels_and_torchscript_are_listed():
     assert entries(model, "left") == {("0", "the ReLU of RNN"), ("2", "a TorchScript module")}
 
 
+def test_the_report_names_four_places_and_counts_the_rest():
+    four, five = (nn.Sequential(*(nn.ReLU() for _ in range(number))) for number in (4, 5))
+    assert "4 x ReLU -> AID(p=0.9) [0, 1, 2, 3]" in str(conversion_report(convert(four, AID(p=0.9))))
+    assert "5 x ReLU -> AID(p=0.9) [0, 1, 2, 3 and 1 more]" in str(conversion_report(convert(five, AID(p=0.9))))
+
+
 def test_the_report_prints_counts_places_and_reasons():
     model = nn.Sequential(networks.ResNet(), networks.BranchingNet(), nn.GELU(), networks.MaskedNet())
     text = str(conversion_report(convert(model, AID(p=0.9))))

@@ -71,6 +71,11 @@ class Network(nn.Module):
         return F.relu(x).sum()
 
 
+class Scored(Network):
+    def score(self, x):
+        return F.gelu(x).sum()
+
+
 def entries(model: nn.Module, section: str, **options) -> set[str]:
     """The calls in methods that a section of the report names, without their lines."""
     report = conversion_report(convert(model, AID(0.9), **options))
@@ -98,6 +103,10 @@ RELUS = {
 def test_functions_are_replaced_in_methods_that_forward_does_not_call(options, swapped, left):
     assert entries(nn.Sequential(Agent()), "swapped", **options) == swapped
     assert entries(nn.Sequential(Agent()), "left", **options) == left
+
+
+def test_of_methods_beside_a_forward_only_what_would_be_replaced_is_listed():
+    assert entries(Scored(), "left") == set()
 
 
 def test_methods_of_an_agent_without_forward_run_the_new_activations():

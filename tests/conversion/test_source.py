@@ -29,6 +29,18 @@ class ForwardOnTheInstance(Linear):
         self.forward = lambda x: F.relu(x)
 
 
+class Rectified(Linear):
+    def forward(self, x):
+        return F.relu(self.fc(x))
+
+
+def test_a_forward_wrapped_on_the_instance_is_left_and_reported():
+    model = Rectified()
+    model.forward = functools.partial(model.forward)
+    (left,) = conversion_report(convert(model, AID(p=0.9))).left
+    assert left.how.startswith("forward is an attribute of the instance; ")
+
+
 class Helped(Linear):
     def forward(self, x):
         return rectified(self.fc(x))

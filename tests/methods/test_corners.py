@@ -11,7 +11,8 @@ from torch import nn
 from by_hand import copied_state
 from supple import Learner, attach, inject
 from supple.layers import PReLU
-from supple.methods import CBP, DASH, L2, SEWC, CChain, FullReset, L2Init, ReDo, ShrinkPerturb
+from supple.methods import CBP, DASH, L2, SEWC, UPGD, CChain, FullReset, L2Init, ReDo, ShrinkPerturb
+from supple.methods.activity import sum_of_magnitudes
 from supple.methods.dash import alignment
 from written import holding
 
@@ -136,7 +137,7 @@ def test_learner_refuses_an_optimizer_of_another_model_and_a_model_without_param
         Learner(nn.ReLU(), torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1))
 
 
-@pytest.mark.parametrize("method", [L2(), L2Init(), SEWC()], ids=repr)
+@pytest.mark.parametrize("method", [L2(), L2Init(), SEWC(), UPGD()], ids=repr)
 def test_penalties_without_any_gradient_do_nothing(method):
     model = nn.Linear(4, 5)
     learner = Learner(model, torch.optim.SGD(model.parameters()))
@@ -145,6 +146,18 @@ def test_penalties_without_any_gradient_do_nothing(method):
     method.after_step(learner, state)
     assert model.weight.grad is model.bias.grad is None
     assert not any(tensor.any() for key, tensor in state.items() if key.startswith("step."))
+
+
+class Elsewhere(torch.Tensor):
+    """On no CPU, as far as it says."""
+
+    is_cpu = False
+
+
+def test_sums_of_magnitudes_off_a_cpu_are_those_on_it():
+    x = torch.randn(5, 3, 4)
+    found = sum_of_magnitudes(x.as_subclass(Elsewhere), [0, 2])
+    torch.testing.assert_close(found.as_subclass(torch.Tensor), x.abs().sum((0, 2)))
 
 
 @pytest.mark.parametrize("method", [ShrinkPerturb(clear_moments=True), DASH(), FullReset()], ids=repr)

@@ -8,6 +8,7 @@ from torch import nn
 
 from supple.learner import Learner, forget_, starts_from_zeros
 from supple.methods import FullReset, UseAID
+from supple.methods.full_reset import buffers_beside
 
 
 class Net(nn.Module):
@@ -95,3 +96,7 @@ def test_what_does_not_suit_the_parameter_any_more_is_dropped():
 def test_network_that_is_reset_can_have_another_methods_activation():
     assert isinstance(FullReset().activation(), nn.ReLU)
     assert FullReset(built_with=UseAID(relu_prob=0.7)).activation().p == 0.7
+
+
+def test_buffers_of_a_module_without_parameters_start_anew_though_its_parts_are_frozen():
+    assert [name for name, _ in buffers_beside({}, Net())] == ["calls"]

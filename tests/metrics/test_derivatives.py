@@ -1,6 +1,7 @@
 """Gradient kernel and curvature: by hand, against differences of a loss in numpy, and how they scale."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 from oracles import metrics as oracle
 from supple.metrics import curvature, gradient_kernel
 from supple.metrics.derivatives import Curvature, GradientKernel
-from supple.metrics.observe import observe
+from supple.metrics.observe import Task, observe
 
 
 def linear(weight):
@@ -126,6 +127,28 @@ def test_network_and_random_stream_are_left_alone(small, function):
     assert all(module.training for module in network.modules())
     torch.manual_seed(1)
     assert function(network, inputs, targets, loss=F.cross_entropy) == found
+
+
+def test_parameters_that_the_loss_does_not_reach_change_nothing(small):
+    network, inputs, targets, *_ = small
+    found = [function(network, inputs, targets, loss=F.cross_entropy) for function in (gradient_kernel, curvature)]
+    network.unused = nn.Parameter(torch.ones(2))
+    assert gradient_kernel(network, inputs, targets, loss=F.cross_entropy) == pytest.approx(found[0])
+    assert curvature(network, inputs, targets, loss=F.cross_entropy, iterations=99) == pytest.approx(found[1], rel=0.05)
+
+
+def test_curvature_of_few_iterations_is_no_larger_and_the_metric_takes_its_own_number():
+    inputs, scale = torch.eye(3, dtype=torch.float64), torch.tensor([1.0, -3.0, 2.0], dtype=torch.float64)
+    loss = lambda outputs, targets: (targets * outputs[:, 0] ** 2 / 2).mean()  # noqa: E731
+    network = linear([[0.3, 0.2, 0.1]])
+    first = curvature(network, inputs, scale, loss=loss, iterations=1)
+    assert 0.0 < abs(first) <= 1.0
+    observation = observe(nn.Sequential(network, nn.ReLU()), inputs, task=Task(inputs, scale, loss, None))
+    observation = replace(observation, model=network)
+    assert Curvature(iterations=1).measure(observation) == {"curvature": first}
+    twenty = curvature(network, inputs, scale, loss=loss, iterations=20)
+    assert Curvature().measure(observation) == {"curvature": curvature(network, inputs, scale, loss=loss)}
+    assert curvature(network, inputs, scale, loss=loss) == twenty
 
 
 def test_half_precision_and_values_that_are_not_finite(small):

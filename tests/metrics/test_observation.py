@@ -8,7 +8,7 @@ from torch import nn
 from networks import VGG, Encoder, FunctionalNet, ResNet
 from supple import AID
 from supple.metrics.base import every_metric, measure
-from supple.metrics.observe import observe
+from supple.metrics.observe import misfit_at, observe, singular_values
 from written import holding
 
 
@@ -145,3 +145,30 @@ def test_argument_that_holds_no_samples_goes_whole_into_every_forward(shift):
     for inputs in ((x, shift), {"x": x, "shift": shift}):
         (site,) = observe(model, inputs, batch_size=2).sites
         torch.testing.assert_close(site.magnitude, expected.double())
+
+
+def test_what_reaches_a_convolution_fits_by_its_dimensions_and_channels():
+    layer = nn.Conv2d(3, 4, 1)
+    assert misfit_at("a", layer, torch.zeros(2, 3, 5, 5)) == ""
+    for shape in ((3, 3, 5), (2, 4, 5, 5)):
+        assert f"takes (batch, 3, H, W); {shape} reached it" in misfit_at("a", layer, torch.zeros(shape))
+
+
+def test_singular_values_where_a_solver_gives_up_are_the_same(monkeypatch):
+    features, solver, calls = torch.randn(4, 6), torch.linalg.eigvalsh, []
+    expected = singular_values(features)
+
+    def gives_up_once(gram):
+        calls.append(gram)
+        if len(calls) == 1:
+            raise torch.linalg.LinAlgError
+        return solver(gram)
+
+    monkeypatch.setattr(torch.linalg, "eigvalsh", gives_up_once)
+    assert torch.equal(singular_values(features), expected)
+
+
+def test_singular_values_of_what_is_not_finite_are_nan_in_float64():
+    values = singular_values(torch.tensor([[1.0, torch.inf]]))
+    assert values.isnan().all()
+    assert values.dtype == torch.float64

@@ -1,12 +1,14 @@
 """Quartiles and histogram of the last hidden layer's pre-activations, by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from supple.metrics.base import measure
 from supple.metrics.observe import observe
-from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
+from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles, histogram
 
 
 def test_last_hidden_site_is_measured_before_its_activation_and_an_output_activation_is_not():
@@ -34,6 +36,13 @@ def test_histogram_of_one_value_lies_in_the_first_bin():
     observation = observe(nn.Sequential(nn.ReLU(), nn.Linear(2, 1)), torch.full((3, 2), 0.5))
     got = PreactivationHistogram(num_bins=2).measure(observation)
     assert (got["preactivation_bin_00"], got["preactivation_bin_01"]) == (1.0, 0.0)
+
+
+def test_bins_may_be_narrow_or_one_and_without_preactivations_there_are_none():
+    assert histogram(torch.tensor([0.0, 0.1, 0.4, 0.5]), 2) == (0.0, 0.5, [0.5, 0.5])
+    observation = observe(nn.Sequential(nn.ReLU(), nn.Linear(2, 1)), torch.ones(3, 2))
+    assert PreactivationHistogram(num_bins=1).measure(observation)["preactivation_bin_00"] == 1.0
+    assert PreactivationHistogram().measure(replace(observation, preactivations=None)) == {}
 
 
 def test_histogram_without_bins_is_refused():

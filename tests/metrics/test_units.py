@@ -60,6 +60,10 @@ def test_unit_a_hundred_millionth_as_strong_as_its_layer_counts_as_silent():
     assert dormant(torch.tensor([[1.0, 1.0, 1.0e-8]]))["dormant_ratio"] == 0.0
 
 
+def test_score_of_a_layer_hardly_above_zero_stays_finite():
+    assert dormant_scores(torch.full((3,), 1e-9, dtype=torch.float64)).tolist() == pytest.approx([0.5] * 3)
+
+
 def test_negative_threshold_is_refused():
     with pytest.raises(ValueError, match=r"DormantRatio.taus are thresholds of a score, at least 0; got \(0.1, -0.1\)"):
         DormantRatio(taus=(0.1, -0.1))

@@ -65,6 +65,7 @@ def test_metrics_take_one_step_of_the_optimizer_on_copies():
     # On x = 2: loss 16, gradient 2 * -4 * 2 = -16, w = 3, loss 0.
     expected = ((1 - 2.25 / 4) + 1) / 2
     assert SamplePlasticity().measure(observation) == {"sample_plasticity": pytest.approx(expected)}
+    network[1].weight.grad = torch.full((1, 1), 100.0)  # what a step of the training has left
     assert SamplePlasticity(num_updates=1).measure(observation) == {"sample_plasticity": pytest.approx(1 - 2.25 / 4)}
 
 
