@@ -452,6 +452,19 @@ def test_gap_is_measured_now_and_then_and_written():
     assert "gap at step 6: plastic: value " in monitor.report()
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"steps": 5}, "steps must be at least 12"),
+        ({"seeds": 1}, "seeds must be at least 2"),
+        ({"lr": -1.0}, "lr is a"),
+    ],
+)
+def test_question_that_cannot_be_asked_is_refused_before_the_training(options, told):
+    with pytest.raises(ValueError, match=f"plasticity_gap's {told}"):
+        Monitor(make_layer(), gap_every=3, fresh=make_layer, data=[(NORMAL, torch.zeros(256))], gap_options=options)
+
+
 def test_gap_that_is_lost_is_the_verdict():
     torch.manual_seed(0)
     monitor = asking(make_layer(), biases=-100.0)  # so it was at the start: no change to warn of

@@ -73,6 +73,7 @@ PAPERS: dict[str, dict[str, Any]] = {  # the defaults until 17 November 2026, wh
 LONG: tuple[tuple[str, dict[str, Any]], ...] = (  # methods that a user takes first
     *PAPERS.items(),
     ("aid", {"relu_prob": 0.99}),
+    ("cbp", {"replacement_rate": 1e-4}),  # what diagnose named; added after the others were run
     *((name, fields) for name, fields in ADVISED if name in PAPERS),
 )
 NUM_DIGITS, BATCH, NUM_EPOCHS, NUM_STAGES = 512, 32, 25, 30

@@ -81,7 +81,7 @@ REMEDIES = {
     "dead units": (
         Remedy(method="UseAID", line="supple.convert(model, supple.AID(p=0.9))", ahead=(INPUTS,)),
         attaching("ReDo", "every=1000", ahead=(LABELS, INPUTS), from_start=True),
-        attaching("CBP", "replacement_rate=1e-4", ahead=(LABELS, INPUTS), from_start=True),
+        attaching("CBP", "", ahead=(LABELS, INPUTS), from_start=True),
     ),
     "weight growth": (FIRE_NOW, RESTART),
     "saturation": (FIRE_NOW, RESTART),

@@ -11,7 +11,7 @@ Both compare the two ends, so value = (end - fresh end) / (start - fresh end). I
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -185,12 +185,9 @@ def plasticity_gap(
     lr: a learning rate for both; "best" tries 3e-4, 1e-3 and 3e-3 for each, and takes the one with the lowest end.
     targets: "random" asks another question, about the data's labels dealt out at random.
     """
-    check_arguments(model, {"fresh": fresh, "loss": loss, "optimizer": optimizer}, lr=lr, targets=targets)
-    for name, count, least in (("steps", steps, NUM_INTERVALS), ("seeds", seeds, 2)):
-        if checked(count, int, f"plasticity_gap's {name}") < least:
-            raise ValueError(f"plasticity_gap's {name} must be at least {least}; got {count}.")
-    if targets == "random" and test is not None:
-        raise ValueError("random labels can be learned on the data alone; leave plasticity_gap's test out.")
+    check_arguments(
+        model, fresh=fresh, loss=loss, test=test, steps=steps, seeds=seeds, optimizer=optimizer, lr=lr, targets=targets
+    )
     model = eager(model.module if isinstance(model, DistributedDataParallel) else model)
     points = [round(steps * number / NUM_INTERVALS) for number in range(NUM_INTERVALS + 1)]
     rates = RATES if lr == "best" else (ADAM_RATE if lr is None and optimizer is None else lr,)
@@ -274,13 +271,30 @@ def named(name: str, middle: float, interval: tuple[float, float]) -> str:
     return "" if math.isnan(middle) else f"{name} {middle:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
-def check_arguments(model: Any, functions: Mapping[str, Any], *, lr: Any, targets: Any) -> None:
+def check_arguments(
+    model: Any,
+    *,
+    fresh: Any,
+    loss: Any = None,
+    test: Any = None,
+    steps: Any = NUM_INTERVALS,
+    seeds: Any = 2,
+    optimizer: Any = None,
+    lr: Any = None,
+    targets: Any = "data",
+) -> None:
+    """Refuse what `plasticity_gap` cannot take."""
     if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
         raise TypeError(f"plasticity_gap needs a model with parameters, an nn.Module; got {shown(model)}.")
-    for name, function in functions.items():
+    for name, function in {"fresh": fresh, "loss": loss, "optimizer": optimizer}.items():
         is_made = isinstance(function, torch.optim.Optimizer) or (name == "fresh" and isinstance(function, nn.Module))
         if is_made or not (callable(function) or (function is None and name != "fresh")):
             raise TypeError(f"plasticity_gap's {name} must be a function {EXAMPLES[name]}; got {shown(function)}.")
     checked(targets, Targets, "plasticity_gap's targets")
     if lr not in (None, "best") and checked(lr, float, "plasticity_gap's lr") <= 0.0:
         raise ValueError(f"plasticity_gap's lr is a learning rate above 0, or 'best'; got {lr}.")
+    for name, count, least in (("steps", steps, NUM_INTERVALS), ("seeds", seeds, 2)):
+        if checked(count, int, f"plasticity_gap's {name}") < least:
+            raise ValueError(f"plasticity_gap's {name} must be at least {least}; got {count}.")
+    if targets == "random" and test is not None:
+        raise ValueError("random labels can be learned on the data alone; leave plasticity_gap's test out.")

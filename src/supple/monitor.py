@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, headline, is_comparable, wear_since
 from supple.convert import is_compiled
 from supple.fields import checked, shown
-from supple.gap import PlasticityGap, plasticity_gap
+from supple.gap import PlasticityGap, check_arguments, plasticity_gap
 from supple.gap_training import Loss, MakeNetwork
 from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import Inputs, Observation, eager, observe_sites
@@ -88,6 +88,8 @@ class Monitor:
             raise TypeError(NO_GAP)
         if isinstance(data, Iterator):
             raise TypeError(READ_ONCE)
+        if asks:
+            check_arguments(model, fresh=fresh, loss=loss, **(gap_options or {}))
         self.model, self.probe, self.every, self.initial = model, probe, every, initial
         self.gap_every, self.fresh, self.data, self.loss = gap_every, fresh, data, loss
         self.gap_options, self.gaps = dict(gap_options or {}), dict[int, PlasticityGap]()
