@@ -26,6 +26,7 @@ from supple.methods import (
     c_chain,
 )
 from supple.methods.l2_er import effective_rank
+from supple.methods.recent_inputs import tensors_of
 
 
 def mlp(widths=(3, 6, 2), activation=nn.ReLU):
@@ -251,6 +252,12 @@ def test_two_methods_read_the_same_inputs_and_a_chain_of_them_is_the_same():
         train(model, optimizer, 5)
         weights.append(model[0].weight.data)
     assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("inputs", [(torch.ones(2, 3), torch.ones(4)), (torch.ones(2), torch.tensor(1.0)), ("a",)])
+def test_inputs_without_a_row_for_each_example_are_refused(inputs):
+    with pytest.raises(ValueError, match="whose tensors have a row for each; got the shapes"):
+        tensors_of(inputs)
 
 
 def test_inputs_of_another_shape_and_forwards_that_are_not_seen_are_refused():

@@ -1,6 +1,7 @@
 """Methods on weight matrices: the numbers that their papers and references give, and what they leave alone."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -9,13 +10,18 @@ from torch import nn
 
 from supple import Learner
 from supple.methods import (
+    DASH,
     FIRE,
+    L2,
+    TRAC,
     AdamO,
+    Chain,
     HareTortoise,
     HeadReset,
     NaP,
     Parseval,
     Spectral,
+    UseLeakyDropout,
     WassersteinInit,
     WeightClipping,
 )
@@ -302,9 +308,44 @@ def test_head_reset_renews_the_last_layers_and_what_the_optimizer_remembers_of_t
         HeadReset(layers=3).init(learner)
 
 
-def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_not():
+@pytest.mark.parametrize("method", [Parseval(), NaP()], ids=repr)
+def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_not(method):
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     model.extra = nn.Parameter(torch.ones(2, 2))
-    served, left = Parseval().reach(Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)))
+    served, left = method.reach(Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)))
     others = "'extra': not the weight of a linear or convolutional layer", "'2.weight': it is the output layer"
     assert (served, sorted(left)) == (["0.weight"], sorted(others))
+
+
+@pytest.mark.parametrize(("number", "shown"), [(3, "(a0, a1, a2)"), (4, "(a0, a1, a2, ...)")])
+@pytest.mark.parametrize("method", [NaP(), DASH(), WeightClipping()], ids=repr)
+def test_weights_that_stay_as_they_are_are_named_up_to_three(method, number, shown):
+    model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Linear(3, 2))
+    for place in range(number):
+        setattr(model, f"a{place}", nn.Parameter(torch.ones(2, 2)))
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.warns(UserWarning, match=re.escape(f"{number} others stay as they are {shown}.")):
+        method.init(learner)
+
+
+def test_a_chain_evaluates_what_its_methods_evaluate_and_looks_at_entries_alone_if_all_do():
+    learner, tortoise = learner_of(linear([[1.0]])), HareTortoise()
+    chain = Chain(methods=(L2(), tortoise))
+    state = chain.init(learner)
+    weight = learner.model[0].weight
+    weight.data.fill_(5.0)
+    with chain.evaluation(learner, state):
+        assert weight.item() == 1.0
+    assert weight.item() == 5.0
+    assert not chain.is_elementwise
+    assert Chain(methods=(L2(), WeightClipping())).is_elementwise
+
+
+def test_trac_counts_in_double_precision_and_steps_are_whole_numbers():
+    state = TRAC().init(learner_of(linear([[1.0]])))
+    assert {state[name].dtype for name in ("variance", "sigma", "distance")} == {torch.float64}
+    assert HareTortoise().init(learner_of(linear([[1.0]])))["steps"].dtype == torch.int64
+
+
+def test_leaky_dropout_takes_its_slope_for_a_slope():
+    assert repr(UseLeakyDropout(slope=0.2, drop=0.3).activation()) == "LeakyDropout(slope=0.2, drop=0.3)"
