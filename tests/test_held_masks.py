@@ -161,7 +161,7 @@ BY_INTERVALS = [
 @pytest.mark.skipif(not isinstance(kernels.CPU, CpuKernel), reason="needs the compiled library")
 @pytest.mark.parametrize("intervals", BY_INTERVALS)
 @pytest.mark.parametrize("shape", [(64, 256), (300, 333), (3, 5, 7), (0, 4), (4, 0)], ids=str)
-def test_compiled_kernel_holds_the_reference_s_masks_bit_for_bit(intervals, shape):
+def test_kernel_in_c_holds_the_reference_s_masks_bit_for_bit(intervals, shape):
     x = torch.randn(shape)
     x.view(-1)[:5] = torch.tensor([math.nan, 0.0, -0.0, math.inf, 0.7])[: x.numel()]
     samples = torch.randint(-(2**62), 2**62, shape[:1])
@@ -170,3 +170,11 @@ def test_compiled_kernel_holds_the_reference_s_masks_bit_for_bit(intervals, shap
         y = kernels.CPU.drop_held(x, intervals, fused, None)
         expected = kernels.REFERENCE.drop_by(reference.uniform_like(x), x, intervals, None)
         assert torch.equal(y.view(torch.int32), expected.view(torch.int32))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_number_equal_to_the_rate_keeps_an_element(dtype):
+    x, samples = torch.ones(1, 3, dtype=dtype), torch.tensor([5])
+    number = HeldMasks(samples, 0).uniform_like(x)[0, 1].item()
+    for rate, kept in ((number, 1.0), (math.nextafter(number, 1.0), 0.0)):
+        assert held(IntervalDropout((0.0,), (rate, rate)), x, samples)[0, 1] == kept

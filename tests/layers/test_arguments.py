@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import supple.functional as SF
-from supple import AID, DropReLU, IntervalDropout, ReLUDropout
+from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout
 
 RULES = {
     AID: (SF.aid, "AID.p is the probability of the ReLU branch"),
@@ -34,6 +34,11 @@ RULES = {
 )
 def test_layer_shows_its_arguments_and_defaults(layer, shown):
     assert repr(layer) == shown
+
+
+@pytest.mark.parametrize("layer", [CReLU(), Fourier()], ids=str)
+def test_expansion_is_how_many_times_as_wide_the_output_is(layer):
+    assert layer(torch.randn(2, 5, 3)).shape == (2, 5 * layer.expansion, 3)
 
 
 @pytest.mark.parametrize("half", [np.float32(0.5), np.float64(0.5), torch.tensor(0.5)], ids=["32", "64", "torch"])

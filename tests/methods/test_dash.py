@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from by_hand import copied_state, linear
+from by_hand import copied_state, learner_of, linear, three_units
 from supple.learner import Learner
 from supple.methods import DASH
 
@@ -70,3 +70,9 @@ def test_norms_stay_without_a_word(recwarn):
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.LayerNorm((2, 2, 2)), nn.Flatten(), nn.Linear(8, 2))
     DASH().init(Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy))
     assert not recwarn.list
+
+
+def test_directions_are_remembered_only_between_steps():
+    learner = learner_of(three_units())
+    assert DASH().init(learner) == {}
+    assert list(DASH(every=7).init(learner)) == [f"direction.{name}" for name, _ in learner.model.named_parameters()]

@@ -1,16 +1,19 @@
 """Newer methods on units and steps: the numbers that their papers and references give."""
 
+from types import SimpleNamespace
+
 import pytest
 import scipy.special
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from by_hand import three_units, unit_layer
 from supple import Learner, attach
 from supple.layers import AID, CReLU
 from supple.methods import CPR, L2, SNR, TRAC, UPGD, Chain, FullReset, L2Init, ReDo, ReGraMa, UseAID, UseTanh
 from supple.methods.activity import mean_magnitudes
-from supple.methods.gradient_score import gradient_score
+from supple.methods.gradient_score import activation_score, gradient_score
 from supple.methods.trac import erfi
 
 
@@ -172,6 +175,13 @@ def test_units_that_redo_finds_silent_are_without_gradient_for_regrama_and_not_o
         assert silent <= inactive
         assert {0, 1} <= silent
         assert layer.name != "1" or 5 in inactive - silent
+
+
+def test_gradients_at_activations_are_averaged_over_processes_before_they_are_compared():
+    learner = SimpleNamespace(gradients={"1": torch.ones(4, 3)})
+    learner.mean_over_ranks_ = lambda size_U: size_U.mul_(torch.tensor([3.0, 1.0, 1.0]))
+    found = activation_score(learner, unit_layer(three_units(), 1))
+    torch.testing.assert_close(found, torch.tensor([1.8, 0.6, 0.6]))
 
 
 def test_regrama_leaves_a_layer_without_gradients_and_bounds_its_share():

@@ -300,3 +300,11 @@ def test_head_reset_renews_the_last_layers_and_what_the_optimizer_remembers_of_t
     assert steps == [2, 0, 0]
     with pytest.raises(ValueError, match="HeadReset.layers is 3, and this network has 2 trained layers"):
         HeadReset(layers=3).init(learner)
+
+
+def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_not():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+    model.extra = nn.Parameter(torch.ones(2, 2))
+    served, left = Parseval().reach(Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)))
+    others = "'extra': not the weight of a linear or convolutional layer", "'2.weight': it is the output layer"
+    assert (served, sorted(left)) == (["0.weight"], sorted(others))

@@ -21,7 +21,8 @@ def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
     buffer = io.BytesIO()
     torch.save(content, buffer)
     serial = max((serial_of(path) for path in checkpoint_files(folder)), default=0) + 1
-    write_sealed(folder / f"checkpoint-{serial:06d}.pt", buffer.getbuffer(), kind=KIND, run=folder.name)
+    with buffer.getbuffer() as payload:  # let go of even if writing fails: Python 3.13 complains if both end in a cycle
+        write_sealed(folder / f"checkpoint-{serial:06d}.pt", payload, kind=KIND, run=folder.name)
     for old in checkpoint_files(folder)[:-NUM_KEPT]:
         old.unlink(missing_ok=True)
 
