@@ -29,7 +29,7 @@ INTERVAL = CheckpointInterval(seconds=0.2)
 
 def suffer(store: Store, fault: str) -> None:
     """Submit a run, do that to its job once there is a checkpoint, and print how it ended."""
-    spec = small_spec(num_stages=100, epochs=20)
+    spec = small_spec(num_stages=400, epochs=20)
     with Slurm(store, device="cpu", jobs=1, options=SweepOptions(interval=INTERVAL)) as engine:
         future = engine.submit(spec)
         job = engine._jobs[0][0].job_id

@@ -184,7 +184,7 @@ def test_run_on_a_real_slurm_equals_an_inline_run_whatever_happens_to_its_job(tm
     out = tmp_path / "out"
     printed = run_in_namespace("slurm_faults.py", str(out), fault, why_not=why_not_slurm)
     assert printed.splitlines()[-1] == f"ended: done; restarts: {restarts}"
-    spec = small_spec(num_stages=100, epochs=20)
+    spec = small_spec(num_stages=400, epochs=20)
     assert logs_of(Store.open(out), spec) == unbroken_logs(tmp_path / "inline", spec)
 
 
