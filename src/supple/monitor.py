@@ -38,6 +38,7 @@ READ_ONCE = (
     "next; a generator can be read once only."
 )
 NO_GAP = "Monitor.gap_every needs fresh=, a function that makes a new network, and data=, batches that come next."
+OPTIONS = ("test", "steps", "seeds", "optimizer", "lr", "targets")  # plasticity_gap's other arguments
 NO_GRADIENT = "no gradient was there to read at step {step}; call monitor.step() before optimizer.zero_grad()."
 
 
@@ -88,6 +89,8 @@ class Monitor:
             raise TypeError(NO_GAP)
         if isinstance(data, Iterator):
             raise TypeError(READ_ONCE)
+        if unknown := set(gap_options or ()).difference(OPTIONS):
+            raise TypeError(f"Monitor.gap_options may have {', '.join(OPTIONS)}; got {', '.join(map(repr, unknown))}.")
         if asks:
             check_arguments(model, fresh=fresh, loss=loss, **(gap_options or {}))
         self.model, self.probe, self.every, self.initial = model, probe, every, initial
