@@ -87,13 +87,14 @@ class Server(Failures):
         while missing := [name for name in self.items if name not in self.records]:
             file = missing[0].partition("::")[0]
             self.record_([name for name in missing if name.partition("::")[0] == file])
+        self.records = {name: self.records[name] for name in self.items}  # another machine may know more of a file's
         self.functions: dict[CodeType, list[FunctionType]] = {}
         gc.unfreeze()  # what is frozen is not found
         for function in gc.get_objects():
             if isinstance(function, FunctionType) and function.__code__.co_filename in Planted.sources:
                 self.functions.setdefault(function.__code__, []).append(function)
         gc.freeze()
-        self.pipe.send(({name: self.records[name] for name in self.items}, libraries()))
+        self.pipe.send((self.records, libraries()))
         while (mutant := self.pipe.recv()) is not None:
             self.pipe.send(self.plain_passes(mutant) if isinstance(mutant, str) else self.verdict(*mutant))
         return True
