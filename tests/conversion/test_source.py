@@ -320,10 +320,13 @@ def test_a_function_attribute_called_with_options_is_replaced_in_the_forward():
 def test_a_decorator_stays_around_a_rewritten_forward():
     calls = []
 
+    def note(function):
+        calls.append(function)
+
     def counted(function):
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
-            calls.append(function)
+            note(function)
             return function(*args, **kwargs)
 
         return wrapper
