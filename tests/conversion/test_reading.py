@@ -28,18 +28,22 @@ def block():
     return nn.Sequential(nn.ReLU())
 
 
+def swapped(what, *places):
+    return [(SWAPPED, place, what, "AID") for place in places]
+
+
 # A forward, what its instance holds, and what the report says: section, place, thing and fate (or how that begins).
 READ = {
     "a block in a function, which may run never or twice": (
         "return (lambda y: self.block(self.block(y)))(x)",
         lambda: {"block": block()},
-        [(SWAPPED, "block.0", "ReLU", "AID")],
+        swapped("ReLU", "block.0"),
     ),
     "a method that is passed on": (
         "return torch.utils.checkpoint.checkpoint(self.block, F.relu(x), use_reentrant=False)\n"
         "def block(self, x):\n    return F.gelu(x)",
         dict,
-        [(SWAPPED, "relu_0", "relu", "AID"), (LEFT, "", "gelu", GELU)],
+        [*swapped("relu", "relu_0"), (LEFT, "", "gelu", GELU)],
     ),
     "the first by a negative index": (
         "return self.acts[-2](self.acts[-2](self.acts[1](x)))",
@@ -53,7 +57,7 @@ READ = {
     "a loop of a length that only the run knows": (
         "for i in range(0, len(x)):\n        x = F.relu(x - i)\n    return x",
         dict,
-        [(SWAPPED, "relu_0", "relu", "AID"), (NOTE, "relu_0", "relu", ONCE)],
+        [*swapped("relu", "relu_0"), (NOTE, "relu_0", "relu", ONCE)],
     ),
     "an activation made in one place and called in another": (
         "act = nn.ReLU()\n    return act(x)",
@@ -68,27 +72,27 @@ READ = {
     "activations in a plain list": (
         "return self.acts[0](x)",
         lambda: {"acts": [nn.ReLU()]},
-        [(SWAPPED, "relu_0", "ReLU in acts", "AID")],
+        swapped("ReLU in acts", "relu_0"),
     ),
     "a pool held as a function": (
         "return self.act(self.pool(x, 2))",
         lambda: {"act": nn.ReLU(), "pool": F.max_pool1d},
-        [(SWAPPED, "pool", "pool, a function", "average_pool1d"), (SWAPPED, "act", "ReLU", "AID")],
+        [(SWAPPED, "pool", "pool, a function", "average_pool1d"), *swapped("ReLU", "act")],
     ),
     "two rounds": (
         "for layer in self.layers:\n        x = F.relu(layer(x))\n    return x",
         lambda: {"layers": layers(2)},
-        [(SWAPPED, "relu_0.0", "relu", "AID"), (SWAPPED, "relu_0.1", "relu", "AID")],
+        swapped("relu", "relu_0.0", "relu_0.1"),
     ),
     "no round at all": (
         "for layer in self.layers:\n        x = F.relu(layer(x))\n    return x",
         lambda: {"layers": layers(0)},
-        [(SWAPPED, "relu_0", "relu", "AID")],
+        swapped("relu", "relu_0"),
     ),
     "an import of a package, by its first name": (
         "import torch.nn.functional\n    return torch.nn.functional.relu(x)",
         dict,
-        [(SWAPPED, "relu_0", "relu", "AID")],
+        swapped("relu", "relu_0"),
     ),
 }
 
@@ -127,7 +131,3 @@ def test_adaptive_pools_asked_for_indices_in_the_run_are_max_pools(dimension):
     x, maximum = torch.randn(2, *[6] * dimension), getattr(F, f"adaptive_max_pool{dimension}d")
     for ours, theirs in zip(pools.AVERAGE_FUNCTIONS[maximum](x, 3, True), maximum(x, 3, True), strict=True):
         assert torch.equal(ours, theirs)
-
-
-def test_a_printed_model_says_what_call_sites_are():
-    assert "one activation for each call" in str(convert(network_of("self.act(self.act(x))", act=nn.ReLU())(), AID()))
