@@ -50,6 +50,7 @@ MODULES = {
             "tests/methods",
             "tests/test_every_method.py",
             "tests/test_attach.py",
+            "tests/test_attach_processes.py",
             "tests/docs/test_methods_at_a_glance.py",
             "tests/test_golden.py",
         ),

@@ -147,11 +147,12 @@ def test_argument_that_holds_no_samples_goes_whole_into_every_forward(shift):
         torch.testing.assert_close(site.magnitude, expected.double())
 
 
-def test_what_reaches_a_convolution_fits_by_its_dimensions_and_channels():
+def test_what_reaches_a_layer_fits_by_its_dimensions_and_channels():
     layer = nn.Conv2d(3, 4, 1)
     assert misfit_at("a", layer, torch.zeros(2, 3, 5, 5)) == ""
     for shape in ((3, 3, 5), (2, 4, 5, 5)):
         assert f"takes (batch, 3, H, W); {shape} reached it" in misfit_at("a", layer, torch.zeros(shape))
+    assert misfit_at("a", nn.Linear(5, 2), torch.zeros(2, 3, 5)) == ""
 
 
 def test_singular_values_where_a_solver_gives_up_are_the_same(monkeypatch):
