@@ -44,7 +44,7 @@ METHODS = {
     "shrink_perturb": ShrinkPerturb(),
     "full_reset": FullReset(),
     "l2_er": L2ER(every=5, num_examples=40, rank_rate=0.1),
-    "c_chain": CChain(strength=1.0),
+    "c_chain": CChain(beta=1.0),
     "regrama": ReGraMa(threshold=0.8, signal="activation", every=15),
     "snr": SNR(max_silence=2, every=15),
     "upgd": UPGD(per="unit", sigma=0.1),
@@ -89,7 +89,9 @@ def train_copies(rank, world_size, num_steps, names=tuple(METHODS)):
                 num_renewals += has_new_unit(model)
                 plasticity.begin_stage(data[step : step + 20 - rank])
             optimizer.zero_grad()
-            loss_of(wrapped(x), y).backward()
+            loss = loss_of(wrapped(x), y)
+            loss.backward()
+            plasticity.see_loss(loss)
             optimizer.step()
             num_renewals += has_new_unit(model)
         tensors = {n: p.detach() for n, p in model.named_parameters()} | plasticity.states[0]
