@@ -21,7 +21,7 @@ RECTIFY = (
     "F.relu({})",
     "F.relu({}, True)",
 )
-VIEW = ("{}", "{}", "{}.view(-1).view(3, 3)", "{}.t()", "{}[:]", "({} - 0.5)")
+VIEW = ("{}", "{}", "{}.view(-1).view(3, 3)", "{}.t()", "{}[:]", "{}.float()", "{}.contiguous()", "({} - 0.5)")
 
 
 @holding(lambda: {"inplace": False})

@@ -79,6 +79,25 @@ READ = {
         lambda: {"act": nn.ReLU(), "pool": F.max_pool1d},
         [(SWAPPED, "pool", "pool, a function", "average_pool1d"), *swapped("ReLU", "act")],
     ),
+    "pools as functions, and as modules made where they are called": (
+        "return F.max_pool1d(nn.MaxPool1d(2)(F.relu(x)), 2)",
+        dict,
+        [
+            *swapped("relu", "relu_0"),
+            (SWAPPED, "", "MaxPool1d", "AvgPool1d"),
+            (SWAPPED, "", "max_pool1d", "average_pool1d"),
+        ],
+    ),
+    "branches of a forward that is rewritten for its pool": (
+        "x = F.max_pool1d(x, 1)\n    return self.act(x) if x.sum() > 0 else self.act(-x)",
+        lambda: {"act": nn.ReLU()},
+        [(SWAPPED, "", "max_pool1d", "average_pool1d"), *swapped("ReLU", "act.0", "act.1")],
+    ),
+    "a function held by a module of torch": (
+        "return self.act(self.layer(x))",
+        lambda: {"act": nn.ReLU(), "layer": nn.TransformerEncoderLayer(4, 2, 4, activation=F.gelu)},
+        [*swapped("ReLU", "act"), (LEFT, "layer.activation", "activation, a function", GELU)],
+    ),
     "two rounds": (
         "for layer in self.layers:\n        x = F.relu(layer(x))\n    return x",
         lambda: {"layers": layers(2)},
@@ -131,3 +150,9 @@ def test_adaptive_pools_asked_for_indices_in_the_run_are_max_pools(dimension):
     x, maximum = torch.randn(2, *[6] * dimension), getattr(F, f"adaptive_max_pool{dimension}d")
     for ours, theirs in zip(pools.AVERAGE_FUNCTIONS[maximum](x, 3, True), maximum(x, 3, True), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_what_is_made_for_the_call_alone_may_be_overwritten_or_not():
+    model = network_of("self.seen.append(F.relu(x + 1, inplace=True))\nreturn self.seen.pop()", seen=[])()
+    x = torch.randn(3)
+    assert torch.equal(convert(model, nn.Softplus())(x), F.softplus(x + 1))

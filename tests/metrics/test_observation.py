@@ -8,8 +8,12 @@ from torch import nn
 from networks import VGG, Encoder, FunctionalNet, ResNet
 from supple import AID
 from supple.metrics.base import every_metric, measure
-from supple.metrics.observe import misfit_at, observe, singular_values
-from written import holding
+from supple.metrics.observe import misfit_at, observe, observe_sites, singular_values
+from supple.metrics.sites import mean_output
+from supple.metrics.units import ActiveFraction
+from supple.metrics.weights import GramaRatio
+from supple.units import trace_units
+from written import holding, network_of
 
 
 @holding(lambda: {"fc1": nn.Linear(6, 8), "act": nn.ReLU(), "fc2": nn.Linear(8, 3)})
@@ -173,3 +177,30 @@ def test_singular_values_of_what_is_not_finite_are_nan_in_float64():
     values = singular_values(torch.tensor([[1.0, torch.inf]]))
     assert values.isnan().all()
     assert values.dtype == torch.float64
+
+
+def test_every_metric_has_an_answer_for_a_network_without_activations():
+    observation = observe_sites(nn.Linear(3, 2), torch.randn(4, 3), sites=(), batch_size=4, initial=None)
+    for metric in (*every_metric(), ActiveFraction()):
+        assert isinstance(metric.measure(observation), dict)
+
+
+def test_a_mask_in_place_leaves_the_preactivations():
+    z = torch.tensor([[-1.0, 2.0]])
+    torch.testing.assert_close(mean_output(AID(0.9, inplace=True), z, z), AID(0.9).eval()(z))
+    assert z.tolist() == [[-1.0, 2.0]]
+
+
+def test_a_traced_graph_knows_which_of_two_layers_feeds_an_activation():
+    parts = {"one": nn.Linear(3, 4), "two": nn.Linear(3, 4), "act": nn.ReLU(), "out": nn.Linear(4, 2)}
+    model = network_of("a, b = self.one(x), self.two(x)\nreturn self.out(self.act(b * 1.0)) + a[:, :2]", **parts)()
+    x = torch.randn(5, 3)
+    (site,) = observe(model, x, sites=trace_units(model, x)).sites
+    assert site.layer == "two"
+
+
+def test_gradient_scores_are_those_of_linear_and_convolutional_layers():
+    model = nn.Sequential(nn.Embedding(5, 4), nn.ReLU(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    model(torch.arange(5)).sum().backward()
+    model[2].weight.grad = torch.tensor([[0.0], [1.0], [1.0]]).expand(3, 4).clone()
+    assert GramaRatio().measure(observe(model, torch.arange(5))) == {"grama_ratio": pytest.approx(1 / 3)}

@@ -31,6 +31,7 @@ def test_sample_plasticity_by_hand():
     # Three quarters gone; twice as much, which counts as 0; a loss of 0 that stays; half gone; more than all.
     before, after = torch.tensor([4.0, 1.0, 0.0, 2.0, 1.0]), torch.tensor([1.0, 2.0, 0.0, 1.0, -1.0])
     assert sample_plasticity(before, after) == pytest.approx((0.75 + 0.0 + 1.0 + 0.5 + 1.0) / 5)
+    assert sample_plasticity(torch.tensor([1.5e-8]), torch.tensor([0.5e-8])) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 10.0])
