@@ -254,6 +254,15 @@ def test_learners_of_tracs_distance_count_in_double_precision():
         assert variance.item() == pytest.approx(beta**2 + 1.0, rel=1e-14)
 
 
+def test_the_reference_of_trac_reads_the_sum_of_steps_off_the_weights():
+    learner, method = learner_of(chain(1, 1), lr=0.0), TRAC(reference=True)
+    state = method.init(learner)
+    state["distance"].fill_(3e-8)
+    learner.model[0].weight.data += 8.0
+    step(learner, method, state, torch.ones(1, 1))
+    assert state["sum.0.weight"].item() == pytest.approx(8.0 / (3e-8 + 1e-8))
+
+
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_upgd_decays_weights_at_the_rate_of_their_group_and_no_slopes(adaptive):
     model = nn.Sequential(nn.Linear(2, 3), PReLU(), nn.Linear(3, 2))
