@@ -225,9 +225,10 @@ class Reader:
     def bind(self, targets: list[ast.expr], value: ast.expr) -> None:
         """Give a value to names: the same tensor under two names is kept, a new one is not."""
         names = set().union(*map(names_in, targets))
-        call = self.calls.get(key_of(value, self.node))
-        overwritten = viewed(input_of(value)) if call and call.in_place else ()  # and given back
-        shared = {*viewed(value), *(name for name in overwritten if name not in names)}
+        calls = (part for part in ast.walk(value) if isinstance(part, ast.Call))
+        writing = [part for part in calls if getattr(self.calls.get(key_of(part, self.node)), "in_place", False)]
+        given_back = {name for part in writing for name in viewed(input_of(part))}
+        shared = {*viewed(value), *(given_back - names)}
         if shared or len(targets) > 1 or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
             self.kept |= names | shared
         elif not self.conditional:
