@@ -182,6 +182,7 @@ ACTING = pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.acts_in()
 
 
 def test_folder_holds_every_method_of_the_paper():
+    assert {cls.__name__ for cls in METHODS} <= set(dir(supple.methods))
     paper = "vanilla aid dropout drop_relu rrelu crelu fourier l2 l2_init s_ewc shrink_perturb dash redo cbp full_reset"
     assert {*paper.split(), "identity", "sigmoid", "tanh"} <= {cls.name for cls in METHODS}
 

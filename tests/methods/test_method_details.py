@@ -23,6 +23,7 @@ from supple.methods import (
     HareTortoise,
     NaP,
     ReDo,
+    ReGraMa,
     ShrinkPerturb,
 )
 from supple.methods.dash import alignment
@@ -75,12 +76,18 @@ def test_a_chain_keeps_what_its_methods_begin_to_remember_later():
     assert torch.equal(state["1.slow.2.weight"], learner.model[2].weight)
 
 
-def test_cpr_names_layers_that_it_leaves_and_renews_one_that_it_has_not_seen():
+@pytest.mark.parametrize("method", [CPR(), ReGraMa(), SNR(), UPGD(per="unit")], ids=lambda method: method.name)
+def test_hidden_layers_that_are_left_are_named(method):
+    model = chain(2, 3, 3, 2)
+    model[0].requires_grad_(False)
+    with pytest.warns(UserWarning, match=f"{type(method).__name__} leaves 1 of the network's hidden layers alone"):
+        method.init(learner_of(model, x=torch.ones(2, 2)))
+
+
+def test_cpr_renews_a_layer_that_it_has_not_seen():
     model = chain(2, 3, 3, 2)
     model[0].requires_grad_(False)
     learner = learner_of(model, x=torch.ones(2, 2))
-    with pytest.warns(UserWarning, match=r"CPR leaves 1 of the network's hidden layers alone"):
-        CPR().init(learner)
     before, state = model[2].weight.clone(), {}
     CPR(rate=1.0).end_stage(learner, state, ())
     assert not torch.equal(model[2].weight, before)
@@ -153,6 +160,7 @@ def test_effective_rank_of_identities_and_of_other_scales():
     matrix = torch.diag(torch.tensor([1.0, 1e-3, 1e-7], dtype=torch.float64))
     for scale in (1e-4, 1e4):
         torch.testing.assert_close(effective_rank(scale * matrix), effective_rank(matrix), rtol=1e-12, atol=0.0)
+    assert effective_rank(matrix).item() == effective_rank(matrix[:2]).item()  # 1e-7 is a rounding error
     rank_one = torch.ones(3, 2, dtype=torch.float64)
     assert effective_rank(rank_one).item() == pytest.approx(1.0, abs=1e-7)
 
@@ -190,7 +198,7 @@ def test_a_count_of_steps_is_no_moment():
     weight = learner.model[0].weight
     learner.optimizer.state[weight] = {"step": torch.ones(())}
     assert not ShrinkPerturb().is_remembered(learner)
-    learner.optimizer.state[weight]["buffer"] = torch.ones(2, 2)
+    learner.optimizer.state[weight]["buffer"] = torch.ones(2)
     assert ShrinkPerturb().is_remembered(learner)
 
 
@@ -223,6 +231,7 @@ def after_snr(num_silent, make=torch.optim.SGD, num_steps=2):
 def test_snr_renews_at_most_a_sixteenth_of_a_layer_and_draws_for_it_in_any_case():
     found = [after_snr(num_silent) for num_silent in (0, 1, 3)]
     assert [(outgoing[-1] == 0).all(dim=0).sum().item() for _, outgoing in found] == [0, 1, 2]
+    assert (found[1][0].model[0].bias == 0).tolist() == [True] + [False] * 31
     streams = [learner.generator.get_state().tolist() for learner, _ in found]
     assert streams[0] == streams[1] == streams[2]
 
