@@ -268,7 +268,8 @@ class Decorated(nn.Module):
 def test_rewritten_code_stands_where_it_was_written():
     converted = convert(Decorated(), AID(0.9))
     assert type(converted).forward.__code__ is not Decorated.forward.__code__
-    assert type(converted).forward.__code__.co_firstlineno == Decorated.forward.__code__.co_firstlineno
+    for place in ("co_firstlineno", "co_qualname", "co_filename"):
+        assert getattr(type(converted).forward.__code__, place) == getattr(Decorated.forward.__code__, place)
 
 
 @holding(lambda: {"act": F.relu, "weight": nn.Parameter(torch.ones(2))})

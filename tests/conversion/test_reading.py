@@ -7,6 +7,7 @@ from torch import nn
 
 from supple import AID, conversion_report, convert
 from supple.convert import pools
+from supple.convert.call_sites import CallSites
 from written import class_of, network_of
 
 SWAPPED, LEFT, NOTE = "swapped", "left", "notes"
@@ -98,6 +99,42 @@ READ = {
         lambda: {"act": nn.ReLU(), "layer": nn.TransformerEncoderLayer(4, 2, 4, activation=F.gelu)},
         [*swapped("ReLU", "act"), (LEFT, "layer.activation", "activation, a function", GELU)],
     ),
+    "a block that runs once, and one that runs while something holds": (
+        "x = self.once(x)\n    while x.sum() > 1:\n        x = self.block(x) - 1\n    return x",
+        lambda: {"once": block(), "block": block()},
+        [*swapped("ReLU", "once.0", "block.0"), (NOTE, "block", "Sequential", TWICE)],
+    ),
+    "a method that is passed on three times": (
+        "for _ in range(3):\n        x = torch.utils.checkpoint.checkpoint(self.block, x, use_reentrant=False)\n"
+        "    return x\ndef block(self, x):\n    return F.relu(x)",
+        dict,
+        [*swapped("relu", "relu_0"), (NOTE, "relu_0", "relu", ONCE)],
+    ),
+    "an index beyond the last": (
+        "return self.acts[1](x) if len(self.acts) > 1 else self.acts[0](x)",
+        lambda: {"acts": nn.ModuleList([nn.ReLU()])},
+        swapped("ReLU", "acts.0"),
+    ),
+    "a module called in another method, too": (
+        "return self.act(x)\ndef score(self, x):\n    return self.act(self.act(x))",
+        lambda: {"act": nn.ReLU()},
+        swapped("ReLU", "act"),
+    ),
+    "a module called by itself and in a function": (
+        "return self.act((lambda y: self.act(y))(x))",
+        lambda: {"act": nn.ReLU()},
+        [*swapped("ReLU", "act"), (NOTE, "act", "ReLU", ONCE)],
+    ),
+    "a module called once, and in no round at all": (
+        "for layer in self.layers:\n        x = self.act(layer(x))\n    return self.act(x)",
+        lambda: {"act": nn.ReLU(), "layers": layers(0)},
+        [*swapped("ReLU", "act"), (NOTE, "act", "ReLU", ONCE)],
+    ),
+    "what a loop goes over, and what follows it": (
+        "for part in F.relu(x):\n        y = part\n    else:\n        y = F.relu(y)\n    return y",
+        dict,
+        swapped("relu", "relu_0", "relu_1"),
+    ),
     "two rounds": (
         "for layer in self.layers:\n        x = F.relu(layer(x))\n    return x",
         lambda: {"layers": layers(2)},
@@ -152,7 +189,12 @@ def test_adaptive_pools_asked_for_indices_in_the_run_are_max_pools(dimension):
         assert torch.equal(ours, theirs)
 
 
-def test_what_is_made_for_the_call_alone_may_be_overwritten_or_not():
-    model = network_of("self.seen.append(F.relu(x + 1, inplace=True))\nreturn self.seen.pop()", seen=[])()
-    x = torch.randn(3)
-    assert torch.equal(convert(model, nn.Softplus())(x), F.softplus(x + 1))
+def test_a_gate_is_noted_to_have_lost_its_bounds_and_an_unknown_class_to_have_lost_its_curve():
+    model = nn.Sequential(nn.Sigmoid(), Leaky())
+    report = conversion_report(convert(model, AID(p=0.9), replace=(nn.Sigmoid, Leaky)))
+    assert [note.how.partition(":")[0] for note in report.notes if note.where == "0"] == ["its bounds are gone"]
+
+
+def test_the_first_call_goes_to_the_first_of_call_sites():
+    sites = CallSites([nn.Identity(), nn.ReLU()])
+    assert [sites(torch.tensor([-1.0])).item() for _ in range(3)] == [-1.0, 0.0, -1.0]

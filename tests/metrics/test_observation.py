@@ -8,7 +8,7 @@ from torch import nn
 from networks import VGG, Encoder, FunctionalNet, ResNet
 from supple import AID
 from supple.metrics.base import every_metric, measure
-from supple.metrics.observe import misfit_at, observe, observe_sites, singular_values
+from supple.metrics.observe import joined, misfit_at, observe, observe_sites, row_norms, singular_values
 from supple.metrics.sites import mean_output
 from supple.metrics.units import ActiveFraction
 from supple.metrics.weights import GramaRatio
@@ -183,6 +183,11 @@ def test_every_metric_has_an_answer_for_a_network_without_activations():
     observation = observe_sites(nn.Linear(3, 2), torch.randn(4, 3), sites=(), batch_size=4, initial=None)
     for metric in (*every_metric(), ActiveFraction()):
         assert isinstance(metric.measure(observation), dict)
+
+
+def test_norms_of_rows_and_values_that_a_batch_lacks():
+    assert row_norms(torch.tensor([3.0, 4.0])).tolist() == row_norms(torch.tensor([[3.0, 4.0]])).tolist() == [5.0]
+    assert joined([torch.ones(1), None]) is joined([None]) is joined([]) is None
 
 
 def test_a_mask_in_place_leaves_the_preactivations():
