@@ -26,7 +26,8 @@ from supple.methods import (
     ReGraMa,
     ShrinkPerturb,
 )
-from supple.methods.dash import alignment
+from supple.methods.activity import mean_magnitudes
+from supple.methods.gradient_score import gradient_score
 from supple.methods.l2_er import as_matrix, effective_rank
 from supple.methods.spectral import power_step
 from supple.methods.upgd import unit_gain
@@ -104,14 +105,6 @@ def test_dash_follows_what_comes_later_and_leaves_vectors_without_a_word(recwarn
     served, left = method.reach(learner)
     assert served == ["0.weight", "0.bias", "2.weight", "2.bias"]
     assert left == ["'1.weight': not the weight of a linear or convolutional layer"]
-
-
-def test_dash_takes_each_kernel_of_a_convolution_over_time_for_a_vector():
-    direction, weight = torch.randn(2, 4, 3, 5)
-    assert alignment(direction, weight).shape == (4, 3, 1)
-    torch.testing.assert_close(
-        alignment(direction, weight)[1, 2, 0], F.cosine_similarity(direction[1, 2], weight[1, 2], 0)
-    )
 
 
 def test_weights_that_a_loss_or_the_churn_does_not_reach_stay():
@@ -320,3 +313,22 @@ def test_gains_of_units_are_summed_in_single_precision():
     model[2].weight.data.fill_(1.0)
     model[2].weight.grad = -torch.ones_like(model[2].weight)
     assert unit_gain(layer).tolist() == [257.0] * 3  # bfloat16 has no number between 256 and 258
+
+
+def test_utilities_of_upgd_are_kept_in_single_precision_at_least():
+    state = UPGD().init(learner_of(chain(2, 3, 2).bfloat16()))
+    assert {tensor.dtype for key, tensor in state.items() if "utility." in key} == {torch.float32}
+
+
+def test_a_gated_unit_is_scored_by_all_weights_that_feed_it():
+    parts = {"gate": nn.Linear(2, 3), "act": nn.SiLU(), "up": nn.Linear(4, 3), "down": nn.Linear(3, 2)}
+    model = network_of("self.down(self.act(self.gate(x[:, :2])) * self.up(x))", **parts)()
+    x = torch.randn(5, 4)
+    learner = learner_of(model, x=x)
+    (layer,) = ReGraMa().layers(learner)
+    model(x).square().sum().backward()
+    size = torch.cat([model.gate.weight.grad, model.up.weight.grad], dim=1).abs().mean(dim=1)
+    torch.testing.assert_close(gradient_score(layer), size / size.mean())
+    h = model.act(model.gate(x[:, :2])) * model.up(x)
+    (magnitude,) = mean_magnitudes(learner, [layer], [x[:2], x[2:]]).values()
+    torch.testing.assert_close(magnitude, h.abs().mean(dim=0))
