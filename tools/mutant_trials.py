@@ -21,6 +21,7 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -268,6 +269,7 @@ class Trials:
         self.sources = {str(Path(file).resolve()): text for file, text in sources.items()}
         self.records: dict[str, Record]
         self.libraries: list[str]
+        self.num_kills: Counter[str] = Counter()  # of mutants imported in place of the source, by file of tests
         self.log = (out / f"log-{name}{share}.txt").resolve()
         self.kept = out / f"records-{name}.json"
         helpers = [file for file in sorted(Path("tests").rglob("*.py")) if not file.name.startswith("test_")]

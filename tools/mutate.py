@@ -162,7 +162,10 @@ def try_module(
 
 
 def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str]) -> dict[str, Any]:
-    """Import the mutant in place of the source: first the tests of the class or function it stands in, then all."""
+    """Import the mutant in place of the source: first the tests of the class or function it stands in, then all files.
+
+    Those come first that have killed most mutants so.
+    """
     import_all(trials.libraries)  # once, here, for all children
     seconds: Counter[str] = Counter()
     for test, one in trials.records.items():
@@ -172,7 +175,8 @@ def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: 
         path = str(Path(mutant.file).resolve())
         near = lines_around(trials.sources[path], sources[mutant.file])
         groups.append(touching(trials.records, path, near)[:NUM_NEAR])
-    groups += [[file] for file in sorted(seconds, key=lambda file: (stem not in Path(file).name, seconds[file]))]
+    order = lambda file: (-trials.num_kills[file], stem not in Path(file).name, seconds[file])  # noqa: E731
+    groups += [[file] for file in sorted(seconds, key=order)]
     groups = [group for group in groups if group]
     afresh = functools.partial(first_failure_afresh, log=trials.log, limit=120.0 + 5.0 * seconds.total())
     left_out = list(fail)
@@ -183,6 +187,7 @@ def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: 
         if name in (CRASHES, TAKES_TOO_LONG) and name in afresh(groups, left_out, trials.sources)["failed"]:
             return answer | {"killed_by": "", "is_exact": False}  # without the mutant, too
         if name in ("", CRASHES, TAKES_TOO_LONG) or (trials.passes(name) and afresh([[name]], [], sources)["failed"]):
+            trials.num_kills[name.partition("::")[0]] += 1
             return answer
         left_out.append(name)  # it fails because of others, or
         fail += [] if trials.passes(name) else [name]  # without the mutant, too

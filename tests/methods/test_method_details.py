@@ -7,8 +7,10 @@ from torch import nn
 
 from by_hand import chain
 from supple import Learner
+from supple.kernels import renewal as kernels
 from supple.layers import PReLU
 from supple.methods import (
+    CBP,
     CPR,
     DASH,
     FIRE,
@@ -83,6 +85,13 @@ def test_hidden_layers_that_are_left_are_named(method):
     model[0].requires_grad_(False)
     with pytest.warns(UserWarning, match=f"{type(method).__name__} leaves 1 of the network's hidden layers alone"):
         method.init(learner_of(model, x=torch.ones(2, 2)))
+
+
+def test_units_that_a_kernel_has_chosen_are_renewed(monkeypatch):
+    monkeypatch.setattr(kernels, "choose_units_", lambda *_: (torch.tensor([1, 2]), torch.tensor([True, False])))
+    learner = learner_of(chain(2, 3, 2), x=torch.ones(1, 2))
+    step(learner, method := CBP(), method.init(learner), torch.ones(1, 2))
+    assert (learner.model[2].weight == 0).all(dim=0).tolist() == [False, True, False]
 
 
 def test_cpr_renews_a_layer_that_it_has_not_seen():
