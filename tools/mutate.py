@@ -145,7 +145,7 @@ def try_module(
         found: dict[str, Any] = {"killed_by": "", "num_tests": 0, "is_exact": False}
         if mutant.number is not None:
             found = trials.verdict(mutant.file, sources[mutant.file], seconds)
-        if not found["killed_by"] and not found["is_exact"] and seconds == math.inf:
+        if not (found["killed_by"] or found["is_exact"] or found.get("is_cut")):
             found |= tried_afresh(mutant, sources, trials, fail)
         if not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
             print(f"{name} {number}/{len(todo)} lives so far in {time.monotonic() - start:.1f} s {mutant}", flush=True)
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=60, help="mutants a module; 0 for all")
     parser.add_argument("--seed", type=int, default=12, help="of the sample")
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="of tests for a mutant; survivors stay open")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of tests in its line; what lives stays open")
     parser.add_argument("--share", default="1/1", help="K/N: of the mutants every N-th, from the K-th on")
     asked = parser.parse_args()
     share, num_shares = map(int, asked.share.split("/"))
