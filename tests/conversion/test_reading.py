@@ -145,6 +145,7 @@ READ = {
         lambda: {"layers": layers(0)},
         swapped("relu", "relu_0"),
     ),
+    "a method of what belongs to a tensor": ("return x.data.relu()", dict, swapped("relu", "relu_0")),
     "an import of a package, by its first name": (
         "import torch.nn.functional\n    return torch.nn.functional.relu(x)",
         dict,

@@ -27,6 +27,7 @@ from supple.methods import (
     ReDo,
     ReGraMa,
     ShrinkPerturb,
+    c_chain,
 )
 from supple.methods.activity import mean_magnitudes
 from supple.methods.gradient_score import gradient_score
@@ -341,3 +342,7 @@ def test_a_gated_unit_is_scored_by_all_weights_that_feed_it():
     h = model.act(model.gate(x[:, :2])) * model.up(x)
     (magnitude,) = mean_magnitudes(learner, [layer], [x[:2], x[2:]]).values()
     torch.testing.assert_close(magnitude, h.abs().mean(dim=0))
+
+
+def test_the_reference_of_c_chain_has_the_numbers_of_its_authors():
+    assert (c_chain.WINDOW, c_chain.WARM_UP, c_chain.START) == (50_000, 10_000, 50.0)
