@@ -121,7 +121,7 @@ READ = {
         swapped("ReLU", "act"),
     ),
     "a module called by itself and in a function": (
-        "return self.act((lambda y: self.act(y))(x))",
+        "x = self.act(x)\n    def again(y):\n        return self.act(y)\n    return again(x)",
         lambda: {"act": nn.ReLU()},
         [*swapped("ReLU", "act"), (NOTE, "act", "ReLU", ONCE)],
     ),

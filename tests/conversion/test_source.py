@@ -413,6 +413,7 @@ def test_a_traceback_shows_the_line_of_the_users_own_file():
     model = convert(Broken(), AID())
     with pytest.raises(RuntimeError) as raised:
         model(torch.randn(networks.VECTOR))
+    assert type(model).forward.__code__.co_qualname == Broken.forward.__code__.co_qualname
     entry = raised.traceback[-1]
     assert str(entry.path) == __file__
     assert str(entry.statement).strip() == "return x @ x"
