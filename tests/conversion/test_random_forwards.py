@@ -102,7 +102,7 @@ SHARED = {
     "the same in a tuple": "c, b = 1, F.relu(a, inplace=True)\nb -= 0.4\na = F.relu_(a)\nreturn a + b",
     "a loop's variable": "for part in [a]:\n    part = F.relu(part, inplace=True)\nreturn a",
     "a comprehension's variable": "b = sum([F.relu_(part) for part in (a, a + 1)])\nreturn a + b",
-    "a nested function's argument": "def act(a):\n    a = F.relu(a, inplace=True)\n    return a\nb = act(a)\nreturn a + b",
+    "a nested function's argument": "def act(a):\n    a = F.relu(a, True)\n    return a\nb = act(a)\nreturn a + b",
     "a lambda's argument": "b = (lambda y: F.relu_(y))(a)\nreturn a + b",
     "a name in an expression": "b = (c := a) + 1\na = F.relu_(a)\nreturn a + b + c",
     "a branch that is not taken": "b = a\nif x.sum() > 1e9:\n    a = x * 2\na = F.relu_(a)\nreturn a + b",
