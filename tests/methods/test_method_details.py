@@ -175,7 +175,8 @@ def test_features_are_examples_by_units_maps_averaged_and_tokens_examples():
 
 
 def test_l2_er_takes_the_last_two_of_three_layers():
-    model, x = chain(3, 4, 4, 4, 2), torch.randn(8, 3)
+    torch.manual_seed(0)
+    model, x = chain(3, 16, 16, 16, 2), torch.randn(8, 3)
     learner = learner_of(model, x=x)
     found = []
     for last in (2, None):
@@ -187,6 +188,7 @@ def test_l2_er_takes_the_last_two_of_three_layers():
     expected = sum(effective_rank(features[i]) for i in (3, 5)) / 2
     gradients = torch.autograd.grad(expected, [model[0].weight, model[4].weight])
     torch.testing.assert_close(found[0], list(gradients))
+    assert all(gradient.any() for gradient in gradients)
     assert not torch.allclose(found[1][0], gradients[0])
 
 
@@ -346,3 +348,14 @@ def test_a_gated_unit_is_scored_by_all_weights_that_feed_it():
 
 def test_the_reference_of_c_chain_has_the_numbers_of_its_authors():
     assert (c_chain.WINDOW, c_chain.WARM_UP, c_chain.START) == (50_000, 10_000, 50.0)
+
+
+def test_shrink_and_perturb_advises_once():
+    model = chain(2, 2)
+    learner = Learner(model, torch.optim.Adam(model.parameters()))
+    model(torch.ones(1, 2)).sum().backward()
+    learner.optimizer.step()
+    with pytest.warns(UserWarning, match="clear_moments=True") as seen:
+        for stage in (1, 2):
+            ShrinkPerturb().begin_stage(learner, {}, (), stage)
+    assert len(seen) == 1
