@@ -110,9 +110,9 @@ def progress(*, quiet: bool) -> Iterator[Tell]:
         with Progress(*columns, TimeRemainingColumn()) as bars:
             tasks = {}
 
-            def tell(name: str, done: int, total: int) -> None:
+            def update(name: str, done: int, total: int) -> None:
                 if name not in tasks:
                     tasks[name] = bars.add_task(name, total=total)
                 bars.update(tasks[name], completed=done)
 
-            yield tell
+            yield update
