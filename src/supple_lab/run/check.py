@@ -166,8 +166,9 @@ def num_parameters(model: Model, method: Method, facts: Facts, num_images: int) 
             network.train()(torch.zeros(1, *shape, device="meta"))
         except ValueError as error:  # of a batch norm that would take the variance of one number
             raise Unsuitable(
-                f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on one "
-                f"image of {format_shape(shape)}. Choose another batch_size, or a model without batch norm: mlp, cnn."
+                f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on "
+                f"one image of {format_shape(shape)}. Choose another batch_size, or a model without batch norm: "
+                "mlp, cnn."
             ) from error
     return size_of(network)
 
