@@ -339,7 +339,7 @@ TRAINED_SHAPES = (PReLU, Rational)  # what they learn is the shape of a function
 
 @torch.no_grad()
 def give_widths_(model: nn.Module, example_input: Any) -> None:
-    """Run a model once in evaluation mode if it holds parameters whose number only a forward tells, or refuse it."""
+    """Run a model once in evaluation mode if it holds parameters whose number only a forward shows, or refuse it."""
     lazy = [name for name, parameter in model.named_parameters() if is_lazy(parameter)]
     if not lazy:
         return
