@@ -139,8 +139,8 @@ def test_converted_model_exports():
 
 def test_the_activation_given_is_copied_and_its_own_inplace_flag_kept():
     prototype = AID(p=0.9)
-    model = convert(networks.ResNet(), prototype)
-    activations = [module for module in model.modules() if isinstance(module, AID)]
+    models = [convert(network(), prototype) for network in (networks.ResNet, networks.HiddenListNet)]
+    activations = [module for model in models for module in model.modules() if isinstance(module, AID)]
     assert all(activation is not prototype and not activation.inplace for activation in activations)
 
 
