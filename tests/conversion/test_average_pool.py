@@ -113,6 +113,26 @@ def test_images_that_torch_cannot_upsample_exactly_are_left_to_its_average_pool(
         assert tile(torch.empty(2**15 - 1, 1, 256, 256, device="cuda", requires_grad=True), kernel_size=2) == (2, 2)
 
 
+def test_a_gpus_images_are_not_upsampled_while_a_graph_is_made():
+    found = []
+    with FakeTensorMode():
+        gpu_images = torch.empty(2, 3, 8, 8, device="cuda", requires_grad=True)
+
+    class Asking(nn.Module):
+        def forward(self, x):
+            found.append(tile(gpu_images, kernel_size=2))
+            return x + 1
+
+    x = torch.zeros(1)
+    for make in (
+        lambda model: model(x),
+        lambda model: torch.jit.trace(model, x, check_trace=False),
+        lambda model: torch.export.export(model, (x,), strict=False),
+    ):
+        make(Asking())
+    assert found == [(2, 2), None, None]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("arguments", ALL, ids=str)
 def test_layer_is_torchs_layer(device, arguments):
@@ -142,7 +162,7 @@ def test_a_converted_model_has_it_as_a_module_and_as_a_function(monkeypatch):
     model, x = convert(FunctionalNet(), AID(p=0.9)).eval(), images(2, 3, 8, 16)
     assert type(model.pool) is AveragePool2d
     expected = value_and_gradient(model, x, 2.0)
-    monkeypatch.setattr(pools, "tile_of", lambda _, kernel_size, *__: pools.pair(kernel_size))  # as on a GPU
+    monkeypatch.setattr(pools, "tile_of", lambda _, size, stride, *__: pools.pair(size) if size == stride else None)
     last = model(x).grad_fn
     first = last.next_functions[0][0]
     assert [type(node).__name__ for node in (last, first)] == ["MeanOfTilesBackward"] * 2
