@@ -39,7 +39,7 @@ def tile_of(x: Any, kernel_size: Any, stride: Any, padding: Any) -> tuple[int, i
     height, width = size = pair(kernel_size)
     tiles = pair(stride) == size and pair(padding) == (0, 0)
     # torch's upsampling multiplies by 1 / size in float32, which sends some pixels of windows of 41 to the wrong one.
-    # If channels are last, it counts elements in 32 bits.
+    # In torch 2.6 it counts elements in 32 bits (pytorch/pytorch#141831).
     exact = height & (height - 1) == 0 == width & (width - 1) and x.numel() < 2**31
     return size if tiles and exact and x.shape[-2] % height == 0 == x.shape[-1] % width else None
 
