@@ -49,8 +49,7 @@ defaults are read from the classes; what a method touches is what its hooks chan
 - **step**: its training step over plain ReLU's, in the same process, the median of turns taken one after the other.
   GPU is an H200, its steps captured in CUDA graphs ("no": they cannot be) or eager.
   **boundary**: what it does between two stages of 25 batches, in steps of plain ReLU; what acts every so many steps was
-  measured between stages, too. In `regrama`'s on the GPU Triton compiled a program; boundaries at which it did not took
-  0.4 (4 of 8, a busy card). The number of units no longer makes it compile again; not measured since.
+  measured between stages, too.
 
 <div class="wide" markdown>
 
