@@ -210,7 +210,7 @@ class LeakyDropout(nn.Module):
         if is_traced(self, x):
             return call_of(self, x)
         if self.training:  # a mask keeps signs, so it may come first
-            x = SF.interval_dropout(x, (0.0,), (self.drop, self.drop))
+            x = SF.interval_dropout(x, (), (self.drop,))
             x = x / (1.0 - self.drop) if self.drop < 1.0 else x
         return F.leaky_relu(x, self.slope)
 

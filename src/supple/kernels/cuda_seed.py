@@ -100,6 +100,11 @@ class CudaSeeds:
         return Draw(self.slots[index : index + 1].random_(generator=generator), generator)
 
 
+def serves(generator: torch.device, device: torch.device) -> bool:
+    """Whether a generator of one device may draw for a tensor of the other; one of "cuda" alone serves every GPU."""
+    return generator in (device, torch.device(device.type))
+
+
 def empty_slots(device: torch.device) -> Tensor:
     """Room for seeds on a GPU."""
     return torch.empty(NUM_SLOTS, dtype=torch.int64, device=device)
