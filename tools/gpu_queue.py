@@ -88,7 +88,6 @@ QUEUE = (
     Wanted(study="continual_full", only="CNN"),
     Wanted(study="continual_limited", only="CNN"),
     Wanted(study="trainability", only=RANDOM_LABEL, methods=DECISIVE),
-    # tf32 as the CNN's runs: a report is of one precision.
     Wanted(study="supervised", only="ResNet"),
     Wanted(study="warm_start", methods=WARM, precision="bf16"),
     Wanted(study="trainability", only=PERMUTED, methods=("vanilla", "dropout", "aid")),
