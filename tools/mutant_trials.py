@@ -282,8 +282,7 @@ class Trials:
                 records |= known[file]["tests"]
         self.pipe, other = multiprocessing.Pipe()
         options = [*OPTIONS, f"--basetemp={self.log.with_suffix('.tmp')}", *files]
-        work = (other, self.pipe), sources, records, self.log, options
-        self.process = FORK.Process(target=serve, args=work, daemon=True)  # it ends with this one, even by an error
+        self.process = FORK.Process(target=serve, args=((other, self.pipe), sources, records, self.log, options))
         self.process.start()
         other.close()
         self.records, self.libraries = self.pipe.recv()

@@ -71,6 +71,9 @@ def test_a_chain_does_what_one_of_its_methods_does():
     learner.model[0].weight.data += 1.0
     Chain(methods=(L2(), ShrinkPerturb(shrink=1.0))).begin_stage(learner, {}, (), 1)
     assert torch.equal(learner.model[0].weight, start)
+    learner = learner_of(chain(2, 3, 2), x=torch.ones(1, 2))
+    Chain(methods=(L2(), CPR(rate=1.0))).end_stage(learner, {}, ())
+    assert not learner.model[2].weight[:, 0].any()
 
 
 def test_a_chain_keeps_what_its_methods_begin_to_remember_later():
