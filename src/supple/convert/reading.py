@@ -181,9 +181,12 @@ class Reader:
             case ast.Assign(targets=targets, value=value):
                 self.run(ast.iter_child_nodes(node))
                 self.bind(targets, value)
-            case ast.NamedExpr(target=target, value=value):
+            case ast.NamedExpr(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 self.visit(value)
                 self.bind([target], value)
+            case ast.AugAssign(value=ast.Tuple() | ast.List() as value):
+                self.visit(value)
+                self.kept |= set(viewed(value))
             case ast.If() | ast.IfExp() | ast.BoolOp() | ast.Try() | ast.Match() | ast.Assert():
                 first, *rest = ast.iter_child_nodes(node)
                 self.visit(first)
@@ -227,8 +230,13 @@ class Reader:
         names = set().union(*map(names_in, targets))
         calls = (part for part in ast.walk(value) if isinstance(part, ast.Call))
         writing = [part for part in calls if getattr(self.calls.get(key_of(part, self.node)), "in_place", False)]
-        given_back = {name for part in writing for name in viewed(input_of(part))}
+        own = (part for part in writing if container(self.resolve(part.func)) is None)
+        given_back = {name for part in own for name in viewed(input_of(part))}
         shared = {*viewed(value), *(given_back - names)}
+        if isinstance(value, ast.Call) and gives_back(self.resolve(value.func)):
+            shared |= {*viewed(input_of(value))} - names
+        if shared == names and len(names) == 1:  # the same tensor under the same name
+            return
         if shared or len(targets) > 1 or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
             self.kept |= names | shared
         elif not self.conditional:
@@ -322,7 +330,7 @@ class Reader:
         call = self.add("child", position, position.name, node)
         call.trail = self.trail(node.func)
         call.plain = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
-        call.in_place = self.overwrites(node, position.value)
+        call.in_place = self.overwrites(node, entrance(position).value)
         return call
 
     def overwrites(self, node: ast.Call, value: Any) -> bool:
@@ -360,6 +368,22 @@ def container(value: Any) -> nn.Module | None:
     """The modules that a loop may go over or an index choose from, or None."""
     module = value.value if isinstance(value, Position) else value
     return module if isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)) else None
+
+
+def entrance(position: Position) -> Position:
+    """Where the input of a module is met first: in a Sequential, at its first module."""
+    while getattr(type(position.value), "forward", None) is nn.Sequential.forward and position.value._modules:
+        position = Position(position.value, next(iter(position.value._modules)))
+    return position
+
+
+def gives_back(value: Any) -> bool:
+    """Whether it is a module whose output may be its input, or a view of it."""
+    module = value.value if isinstance(value, Position) else value
+    if type(module) is nn.Sequential:
+        return all(map(gives_back, module))
+    passing = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)
+    return isinstance(module, passing) or (isinstance(module, nn.Module) and writes_in_place(module))
 
 
 def is_own(function: Any) -> bool:
