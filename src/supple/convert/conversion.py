@@ -25,7 +25,8 @@ from supple.convert.modules import (
     leave_fast_paths_,
     walk,
 )
-from supple.convert.reading import Call, Position, entrance
+from supple.convert.position import Position, entrance
+from supple.convert.reading import Call
 from supple.convert.report import ConversionReport, Entry
 from supple.convert.source import rewritten_class, why_not_rewritable
 

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
 from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
 from supple.convert import pools
+from supple.convert.position import Position, container, entrance, gives_back
 from supple.convert.source import UNKNOWN, codes_in, definition, imports, input_of, is_stored, key_of, viewed
 
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
@@ -27,19 +28,6 @@ NO_SELF = "it is in a function that has no self"
 NOT_CALLED = "it is stored or passed on, not called"
 MADE = "it is made in one place and called in another"
 NOT_WRITTEN_OUT = "its arguments are not written out"
-
-
-class Position(NamedTuple):
-    """A module's child, or a function that it holds as an attribute, by name."""
-
-    parent: nn.Module
-    name: str
-
-    @property
-    def value(self) -> Any:
-        """What is there now."""
-        children = self.parent._modules
-        return children[self.name] if self.name in children else vars(self.parent).get(self.name)
 
 
 @dataclass(eq=False)
@@ -362,28 +350,6 @@ def attribute(base: Any, name: str) -> Any:
         return held
     value = inspect.getattr_static(type(module), name, UNKNOWN)
     return value.__func__ if isinstance(value, staticmethod) else value
-
-
-def container(value: Any) -> nn.Module | None:
-    """The modules that a loop may go over or an index choose from, or None."""
-    module = value.value if isinstance(value, Position) else value
-    return module if isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)) else None
-
-
-def entrance(position: Position) -> Position:
-    """Where the input of a module is met first: in a Sequential, at its first module."""
-    while getattr(type(position.value), "forward", None) is nn.Sequential.forward and position.value._modules:
-        position = Position(position.value, next(iter(position.value._modules)))
-    return position
-
-
-def gives_back(value: Any) -> bool:
-    """Whether it is a module whose output may be its input, or a view of it."""
-    module = value.value if isinstance(value, Position) else value
-    if type(module) is nn.Sequential:
-        return all(map(gives_back, module))
-    passing = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)
-    return isinstance(module, passing) or (isinstance(module, nn.Module) and writes_in_place(module))
 
 
 def is_own(function: Any) -> bool:
