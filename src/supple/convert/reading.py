@@ -35,8 +35,9 @@ class Call:
     """A call in the source of one method.
 
     ``kind``: "function" (of an activation), "pool", "clamp", "child" (a module or a function held as an attribute),
-    "method" or "super". ``target``: what is called. ``times``: how often the loops around it run, None if unknown.
-    ``noticed``: the call overwrites its input, and that is read later. ``why_not``: why it cannot be rewritten.
+    "round" (the variable of a loop over modules), "method" or "super". ``target``: what is called. ``times``: how often
+    the loops around it run, None if unknown. ``noticed``: the call overwrites its input, and that is read later.
+    ``why_not``: why it cannot be rewritten.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Reader:
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         self.closure = {name: cell.cell_contents for name, cell in cells if cell != CellType()}  # may be empty still
         self.calls: dict[str, Call] = {}
+        self.rounds: dict[str, nn.Module] = {}  # the modules that a loop's variable goes over
         self.callees, self.helpers = set[int](), set[FunctionType]()
         self.times: int | None = 1
         self.conditional = self.nested = False
@@ -182,6 +184,8 @@ class Reader:
                     self.run(rest)
             case ast.For(target=target, iter=over):
                 self.visit(over)
+                if isinstance(target, ast.Name) and (modules := container(self.resolve(over))) is not None:
+                    self.rounds[target.id] = modules
                 with self.inside(times=self.length(over)):
                     for _ in range(2):  # the second round sees what the first has left behind
                         self.kept |= names_in(target)  # what a loop goes over holds it, too
@@ -276,6 +280,8 @@ class Reader:
             return self.add("super", name, name, node)
         if isinstance(value, Position):
             return self.add_child(node, value)
+        if isinstance(func, ast.Name) and func.id in self.rounds:
+            return self.add_round(node, self.rounds[func.id])
         if known := of_function(value):
             return self.add_activation(node, known, value)
         if pools.is_pool_function(value.func if isinstance(value, partial) else value):
@@ -319,6 +325,12 @@ class Reader:
         call.trail = self.trail(node.func)
         call.plain = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         call.in_place = self.overwrites(node, entrance(position).value)
+        return call
+
+    def add_round(self, node: ast.Call, modules: nn.Module) -> Call:
+        first = [entrance(Position(modules, name)) for name in modules._modules]
+        call = self.add("round", [position for position in first if writes_in_place(position.value)], "", node)
+        call.in_place = call.target != []
         return call
 
     def overwrites(self, node: ast.Call, value: Any) -> bool:
