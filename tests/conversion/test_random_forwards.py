@@ -1,5 +1,6 @@
 """Random forwards that overwrite tensors: with an activation that computes a ReLU in place, nothing may change."""
 
+import copy
 import random
 
 import pytest
@@ -78,6 +79,7 @@ def sequences():
     return {
         "block": nn.Sequential(nn.Sequential(rectifying), double),
         "rectified": nn.Sequential(nn.ReLU(inplace=True)),
+        "blocks": nn.ModuleList([copy.deepcopy(nn.Sequential(rectifying, double)) for _ in range(2)]),
         "same": nn.Sequential(nn.Identity(), nn.Dropout()),
     }
 
@@ -127,6 +129,7 @@ SHARED = {
     "modules that change nothing": "b = self.same(a)\na = F.relu_(a)\nreturn a + b",
     "dropout in evaluation": "b = F.dropout(a, training=self.training)\na = F.relu_(a)\nreturn a + b",
     "a Sequential's input": "return a + self.block(a)",
+    "the input of Sequentials in a loop": "for block in self.blocks:\n    a = a + block(a) - 9\nreturn a",
     "a Sequential's input by another name": "b = a\na = self.block(a)\nreturn a + b",
     "a Sequential's output": "b = self.rectified(a)\nb = b - 0 if x.sum() > 1e9 else b\nb -= 0.4\nreturn a + b",
     "the output of a Sequential, overwritten": "b = self.rectified(a)\nb -= 0.4\nb = F.relu_(b)\nreturn a + b",
@@ -155,6 +158,7 @@ ALONE = [
     "b = F.relu_(a + 1) if x.sum() > 0 else a\nreturn b",
     "a = self.block(a)\nreturn a",
     "b = self.block(self.same(a))\nb = F.relu_(b)\nreturn b",
+    "for block in self.blocks:\n    a = block(a)\nreturn a",
     "a = self.same(a)\na = F.relu_(a)\nreturn a",
     "a = a.view(-1)\na = F.relu_(a)\nreturn a",
     "b = torch.mul(a, a)\nb += a\na = F.relu_(a)\nreturn a + b",

@@ -25,7 +25,8 @@ from supple.convert.modules import (
     leave_fast_paths_,
     walk,
 )
-from supple.convert.reading import Call, Position, entrance
+from supple.convert.position import Position, entrance
+from supple.convert.reading import Call
 from supple.convert.report import ConversionReport, Entry
 from supple.convert.source import rewritten_class, why_not_rewritable
 
@@ -168,8 +169,9 @@ class Conversion:
     @cached_property
     def overwriting(self) -> set[Position]:
         """Where the input is overwritten that a caller reads later."""
-        children = (call for source in self.sources for call in source.calls if call.kind == "child")
-        return {entrance(call.target) for call in children if call.noticed}
+        noticed = [call for source in self.sources for call in source.calls if call.noticed]
+        rounds = {position for call in noticed if call.kind == "round" for position in call.target}
+        return rounds | {entrance(call.target) for call in noticed if call.kind == "child"}
 
     def give_back_slots(self) -> None:
         """Leave functions that are called with more than x, and what overwrites its input if a new one cannot."""

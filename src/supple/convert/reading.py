@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
 from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
 from supple.convert import pools
+from supple.convert.position import Position, container, entrance, gives_back
 from supple.convert.source import UNKNOWN, codes_in, definition, imports, input_of, is_stored, key_of, viewed
 
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
@@ -29,26 +30,14 @@ MADE = "it is made in one place and called in another"
 NOT_WRITTEN_OUT = "its arguments are not written out"
 
 
-class Position(NamedTuple):
-    """A module's child, or a function that it holds as an attribute, by name."""
-
-    parent: nn.Module
-    name: str
-
-    @property
-    def value(self) -> Any:
-        """What is there now."""
-        children = self.parent._modules
-        return children[self.name] if self.name in children else vars(self.parent).get(self.name)
-
-
 @dataclass(eq=False)
 class Call:
     """A call in the source of one method.
 
     ``kind``: "function" (of an activation), "pool", "clamp", "child" (a module or a function held as an attribute),
-    "method" or "super". ``target``: what is called. ``times``: how often the loops around it run, None if unknown.
-    ``noticed``: the call overwrites its input, and that is read later. ``why_not``: why it cannot be rewritten.
+    "round" (the variable of a loop over modules), "method" or "super". ``target``: what is called. ``times``: how often
+    the loops around it run, None if unknown. ``noticed``: the call overwrites its input, and that is read later.
+    ``why_not``: why it cannot be rewritten.
     """
 
     kind: str
@@ -89,6 +78,7 @@ class Reader:
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         self.closure = {name: cell.cell_contents for name, cell in cells if cell != CellType()}  # may be empty still
         self.calls: dict[str, Call] = {}
+        self.rounds: dict[str, nn.Module] = {}  # the modules that a loop's variable goes over
         self.callees, self.helpers = set[int](), set[FunctionType]()
         self.times: int | None = 1
         self.conditional = self.nested = False
@@ -194,6 +184,8 @@ class Reader:
                     self.run(rest)
             case ast.For(target=target, iter=over):
                 self.visit(over)
+                if isinstance(target, ast.Name) and (modules := container(self.resolve(over))) is not None:
+                    self.rounds[target.id] = modules
                 with self.inside(times=self.length(over)):
                     for _ in range(2):  # the second round sees what the first has left behind
                         self.kept |= names_in(target)  # what a loop goes over holds it, too
@@ -288,6 +280,8 @@ class Reader:
             return self.add("super", name, name, node)
         if isinstance(value, Position):
             return self.add_child(node, value)
+        if isinstance(func, ast.Name) and func.id in self.rounds:
+            return self.add_round(node, self.rounds[func.id])
         if known := of_function(value):
             return self.add_activation(node, known, value)
         if pools.is_pool_function(value.func if isinstance(value, partial) else value):
@@ -333,6 +327,12 @@ class Reader:
         call.in_place = self.overwrites(node, entrance(position).value)
         return call
 
+    def add_round(self, node: ast.Call, modules: nn.Module) -> Call:
+        first = [entrance(Position(modules, name)) for name in modules._modules]
+        call = self.add("round", [position for position in first if writes_in_place(position.value)], "", node)
+        call.in_place = call.target != []
+        return call
+
     def overwrites(self, node: ast.Call, value: Any) -> bool:
         in_place = value.endswith("_") if isinstance(value, str) else writes_in_place(value)
         return in_place or bool(self.options(node, value).get("inplace", False))
@@ -362,28 +362,6 @@ def attribute(base: Any, name: str) -> Any:
         return held
     value = inspect.getattr_static(type(module), name, UNKNOWN)
     return value.__func__ if isinstance(value, staticmethod) else value
-
-
-def container(value: Any) -> nn.Module | None:
-    """The modules that a loop may go over or an index choose from, or None."""
-    module = value.value if isinstance(value, Position) else value
-    return module if isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)) else None
-
-
-def entrance(position: Position) -> Position:
-    """Where the input of a module is met first: in a Sequential, at its first module."""
-    while getattr(type(position.value), "forward", None) is nn.Sequential.forward and position.value._modules:
-        position = Position(position.value, next(iter(position.value._modules)))
-    return position
-
-
-def gives_back(value: Any) -> bool:
-    """Whether it is a module whose output may be its input, or a view of it."""
-    module = value.value if isinstance(value, Position) else value
-    if type(module) is nn.Sequential:
-        return all(map(gives_back, module))
-    passing = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)
-    return isinstance(module, passing) or (isinstance(module, nn.Module) and writes_in_place(module))
 
 
 def is_own(function: Any) -> bool:
