@@ -14,7 +14,7 @@ from torch import nn
 import supple
 from supple import AID, Learner, attach
 from supple.learner import PATIENCE
-from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
+from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, UseCReLU, Vanilla
 from written import holding
 
 METHODS = [
@@ -499,6 +499,7 @@ def test_detached_methods_act_no_more():
     ("methods", "error", "text"),
     [
         (UseAID(), ValueError, r"UseAID only swaps the activation.*use convert\(model, AID\(p=0.9\)\)"),
+        (UseCReLU(), ValueError, r"UseCReLU only swaps the activation.*: build the model with CReLU\(\)"),
         (L2, TypeError, "the class L2 itself"),
         ([], ValueError, "needs a method"),
         (None, TypeError, "attach needs methods"),

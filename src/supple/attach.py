@@ -384,9 +384,11 @@ def checked_methods(methods: object, way_out: str = "use convert(model, {activat
         if not isinstance(method, Method):
             raise TypeError(f"attach needs methods, e.g. L2Init(strength=1e-3); got {shown(method)}.")
         if not method.acts_in() and type(method).activation is not Method.activation:
+            activation = method.activation()
+            way = "build the model with {activation}" if hasattr(activation, "expansion") else way_out
             raise ValueError(
                 f"{type(method).__name__} only swaps the activation, which no step does: "
-                f"{way_out.format(activation=method.activation())}."
+                f"{way.format(activation=activation)}."
             )
     return Chain(methods=listed).methods  # which refuses what cannot go together
 
