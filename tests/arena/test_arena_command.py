@@ -83,6 +83,19 @@ def test_what_is_interrupted_goes_on_and_ends_as_what_was_not(tmp_path, monkeypa
     assert cut == whole
 
 
+def test_a_method_that_was_mended_is_said_to_need_another_try(tmp_path, capsys, monkeypatch):
+    line = [*SMOKE, "--methods", "l2", "--quiet", "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr("supple.methods.l2.L2.after_backward", None)
+        assert cli.supple(line) == 1
+    assert "\nfailed: l2" in capsys.readouterr().err
+    assert cli.supple(line) == 1
+    said = capsys.readouterr().err
+    assert "failed before, not tried again: l2" in said
+    assert "2 runs were not tried again after failing before; --retry-failed tries them." in said
+    assert cli.supple([*line, "--retry-failed"]) == 0
+
+
 def test_time_that_is_up_leaves_whole_contests_and_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
     line = [*SMOKE, "--methods", "redo", "--out", str(tmp_path)]
     runs, clock = itertools.count(1), itertools.count()
