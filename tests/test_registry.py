@@ -24,15 +24,6 @@ def plugin_file(tmp_path, monkeypatch):
     return tmp_path / "mine.py"
 
 
-def test_a_plugins_field_may_not_take_the_word_that_names_its_class_in_a_run(plugin_file, capsys):
-    plugin_file.write_text(
-        "from dataclasses import dataclass\nfrom supple.methods import Method\n"
-        "@dataclass(frozen=True, kw_only=True)\nclass OfAKind(Method):\n    name = 'kinds'\n    kind: str = 'mean'\n"
-    )
-    assert cli.supple(["list", "methods", "--plugin", str(plugin_file)]) == 2
-    assert "the plugin's OfAKind has a field named 'kind'" in capsys.readouterr().err
-
-
 def test_a_plugin_can_import_its_neighbour(plugin_file):
     plugin_file.with_name("my_neighbour.py").write_text("NAME = 'next door'")
     plugin_file.write_text("from my_neighbour import NAME")

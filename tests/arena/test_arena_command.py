@@ -14,6 +14,7 @@ from supple_lab.arena.published import from_json, merged, to_json
 from supple_lab.commands.arena import Arena
 from supple_lab.commands.base import BadUsage
 from supple_lab.run.run import execute
+from supple_lab.store.lock import RunIsBusy
 
 SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--jobs", "1"]
 SMOKE += ["--problems", "random_labels"]
@@ -81,6 +82,24 @@ def test_what_is_interrupted_goes_on_and_ends_as_what_was_not(tmp_path, monkeypa
     whole, cut = ([scores_in(one) for one in results_in(tmp_path / name)] for name in ("whole", "cut"))
     assert len(whole) == 3
     assert cut == whole
+
+
+def test_runs_that_another_process_is_at_work_on_are_waited_for(tmp_path, monkeypatch):
+    """The same command twice at once: each takes what the other has not, and both end with all of it."""
+    lines = [[*SMOKE, "--methods", "l2", "--quiet", "--out", str(tmp_path / name)] for name in ("alone", "shared")]
+    assert cli.supple(lines[0]) == 0
+    calls = itertools.count()
+
+    def held_elsewhere(*args, **named):
+        state = execute(*args, **named)
+        if next(calls) % 3 == 0:
+            raise RunIsBusy("another process was faster")
+        return state
+
+    monkeypatch.setattr("supple_lab.sweep.executor.execute", held_elsewhere)
+    assert cli.supple(lines[1]) == 0
+    alone, shared = ([scores_in(one) for one in results_in(tmp_path / name)] for name in ("alone", "shared"))
+    assert shared == alone
 
 
 def test_a_method_that_was_mended_is_said_to_need_another_try(tmp_path, capsys, monkeypatch):
