@@ -306,6 +306,9 @@ def test_checkpoint_of_other_methods_or_another_network_is_refused_by_name():
     saved = made(L2())[2].state_dict()
     with pytest.raises(ValueError, match="of the methods l2, and those attached are l2_init"):
         made(L2Init())[2].load_state_dict(saved)
+    model, _, plasticity = made(L2Init())
+    with pytest.raises(ValueError, match=r"is not from plasticity.state_dict\(\), and those attached are l2_init"):
+        plasticity.load_state_dict(model.state_dict())
     del saved["initial"]["0.weight"]
     with pytest.raises(ValueError, match=r"'0.weight' has the shape None in it, and \(32, 8\) here"):
         made(L2())[2].load_state_dict(saved)
