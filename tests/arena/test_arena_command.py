@@ -13,6 +13,7 @@ from supple_lab.arena.entries import Entry
 from supple_lab.arena.published import from_json, merged, to_json
 from supple_lab.commands.arena import Arena
 from supple_lab.commands.base import BadUsage
+from supple_lab.registry import UnknownName
 from supple_lab.run.run import execute
 from supple_lab.store.lock import RunIsBusy
 
@@ -230,3 +231,8 @@ PUBLISHED_THERE = (
 def test_a_time_limit_that_is_none_is_refused(minutes, tmp_path):
     with pytest.raises(BadUsage, match="--minutes must be above 0"):
         Arena(methods=("aid",), minutes=minutes, out=tmp_path).run()
+
+
+def test_a_problem_that_is_none_is_refused_when_standings_are_shown_too(tmp_path):
+    with pytest.raises(UnknownName, match="no problem of the arena named 'random_label'. Did you mean 'random_labels'"):
+        Arena(problems=("random_label",), out=tmp_path).run()

@@ -74,6 +74,7 @@ class Arena(Command):
         if self.minutes is not None and not self.minutes > 0.0:
             raise BadUsage(f"--minutes must be above 0; got {self.minutes:g}.")
         check_device(self.device)
+        self.chosen_problems()  # refuses a name that is none
         if self.data is not None:
             use_folder(self.data)
         board = published(self.scale)
