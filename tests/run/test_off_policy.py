@@ -87,8 +87,8 @@ def agent_of(**changed):
     body, chance = SMALL.task.start(0), np.random.default_rng(0)
     seen = body.reset()
     for _ in range(15):
-        action = torch.tensor(chance.uniform(-1, 1, 1)).float()
-        motion = body.step(action.double().numpy())
+        action = chance.uniform(-1, 1, 1)
+        motion = body.step(action)
         agent.memory.add_(seen, action, motion)
         seen = motion.observation
     return agent
@@ -125,5 +125,5 @@ def test_cut_off_episode_is_not_the_end_of_its_value():
     seen = body.reset()
     motion = body.step(np.zeros(1))
     assert motion.truncated
-    agent.memory.add_(seen, torch.zeros(1), motion)
-    assert agent.memory.columns.terminal[15] == 0.0
+    agent.memory.add_(seen, np.zeros(1), motion)
+    assert agent.memory.table[15, -1] == 0.0

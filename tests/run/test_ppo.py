@@ -1,5 +1,6 @@
 """The PPO run: it learns a task, changes its friction, and a resume changes nothing."""
 
+import math
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -143,8 +144,8 @@ def test_ratio_starts_at_one_if_masks_are_held(masks):
     rollout = ppo.Bodies(agent, SMALL.task, seed=0, segment=0).play(cursor)
     agent.network.train()
     order = torch.randperm(len(rollout.x))
-    policy, _ = agent.forward(rollout.x[order], rollout.samples[order])
-    ratio = (policy.log_prob(rollout.action[order]).sum(1) - rollout.log_prob[order]).exp()
+    outputs, _ = agent.forward(rollout.x[order], rollout.samples[order])
+    ratio = (agent.network.log_prob_of(rollout.action[order], outputs) - rollout.log_prob[order]).exp()
     if masks == "held":
         torch.testing.assert_close(ratio, torch.ones(100), rtol=0, atol=1e-5)
     else:
@@ -166,6 +167,32 @@ def test_advantages_are_those_computed_one_by_one():
         later = advantage[step + 1]
         torch.testing.assert_close(advantage[step], surprise + discount * decay * later)
     assert not torch.allclose(advantage[19], reward[19] - values[19])  # cut off: its value goes on
+
+
+def network_of(task) -> ppo.ActorCritic:
+    return ppo.Agent(small_spec(task=task), replace(SMALL, task=task), torch.device("cpu")).network
+
+
+def test_policy_of_forces_is_gaussian():
+    network, outputs = network_of(SMALL.task), torch.linspace(-2.0, 2.0, 9)[:, None]
+    network.log_std.data.fill_(-0.5)
+    policy = torch.distributions.Normal(outputs, math.exp(-0.5))
+    noise = torch.randn(9, 1, generator=torch.Generator().manual_seed(0))
+    action = network.drawn(outputs, noise)
+    torch.testing.assert_close(action, outputs + math.exp(-0.5) * noise)
+    torch.testing.assert_close(network.log_prob_of(action, outputs), policy.log_prob(action)[:, 0])
+    torch.testing.assert_close(network.mean_entropy(outputs), policy.entropy().mean())
+
+
+def test_policy_of_choices_is_categorical():
+    network, outputs = network_of(CHAIN), torch.tensor([[0.3, -1.0, 0.0, 2.0]]).repeat(20_000, 1)
+    policy = torch.distributions.Categorical(logits=outputs)
+    action = network.drawn(outputs, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
+    shares, probs = action.bincount(minlength=4) / 20_000, policy.probs[0]
+    assert ((shares - probs).abs() < 5 * (probs * (1 - probs) / 20_000).sqrt()).all()
+    torch.testing.assert_close(network.log_prob_of(action, outputs), policy.log_prob(action))
+    torch.testing.assert_close(network.mean_entropy(outputs), policy.entropy().mean())
+    assert network.drawn(outputs * torch.nan, torch.rand(20_000)).max() == 0  # the loss will tell
 
 
 def test_running_statistics_are_those_of_all_rows():

@@ -16,7 +16,16 @@ from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.dqn_problem import DQN, Mode
 from supple_lab.rl.replay import Replay, Transitions
 from supple_lab.run.capture import Graph
-from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, why_never_captured, without_trace
+from supple_lab.run.network import in_mode
+from supple_lab.run.step import (
+    TrainState,
+    generators_of,
+    step_by_,
+    tensors_of,
+    weights_of,
+    why_never_captured,
+    without_trace,
+)
 from supple_lab.streams import stream
 
 
@@ -49,7 +58,7 @@ class Stack:
         return self._show_(frame)
 
     def push_(self, frame: Frame) -> Tensor:
-        self.frames_1SHW.copy_(self.frames_1SHW.roll(-1, dims=1))
+        self.frames_1SHW[:, :-1] = self.frames_1SHW[:, 1:].clone()
         return self._show_(frame)
 
     def _show_(self, frame: Frame) -> Tensor:
@@ -57,7 +66,7 @@ class Stack:
         return self.frames_1SHW
 
 
-# Convolutions are a tenth faster on a CPU core than with channels first, what it takes to get there included.
+# Convolutions of stacked frames are a tenth faster on a CPU core than with channels first, the way there included.
 FORMAT = torch.channels_last
 NUM_AT_BOUNDARY = 2048  # steps drawn for a method at a boundary: ReDo scores up to 2,000
 
@@ -132,24 +141,20 @@ class Agent:
         return self._graphs[-1]
 
     def _acting_work(self, mode: Mode) -> None:
-        self.network.train(mode == "train")
+        in_mode(self.network, training=mode == "train")
         with torch.no_grad(), self.training.numerics.forward():
             values_1A = self.network(network_input(self.stack.frames_1SHW))
             self._action.copy_(values_1A.argmax())
 
     def _learning_work(self) -> None:
         batch, numerics = self.replay.gather(self._draw_B5), self.training.numerics
-        self.network.train()
+        in_mode(self.network, training=True)
         with numerics.forward():
             with torch.no_grad():
                 next_values_BA = self.target(network_input(batch.next_stack_BSHW))
             values_BA = self.network(network_input(batch.stack_BSHW))
             loss = q_loss(values_BA, next_values_BA, batch, discount=self.problem.discount)
-        optimizer = self.training.learner.optimizer
-        optimizer.zero_grad(set_to_none=True)
-        self.training.learner.see_loss(loss)
-        loss.backward()
-        optimizer.step()  # in which the method acts, and gradients are clipped
+        step_by_(loss, self.training.plasticity)
         with torch.no_grad():
             self.training.sums.add_(torch.stack((loss.detach(), values_BA.amax(dim=1).mean())).double())
 

@@ -19,8 +19,9 @@ from supple_lab.rl.control import Body, Motion, Task
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.check import body_of
-from supple_lab.run.network import methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.network import in_mode, methods_in, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
+from supple_lab.run.step import forget_gradients_, step_by_
 from supple_lab.run.supervised import check_finite
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
@@ -52,31 +53,28 @@ class Steps(NamedTuple):
 
 
 class Memory:
-    """Every step of the run, in the order in which it was taken."""
+    """Every step of the run, in the order in which it was taken, each a row of one table."""
 
     def __init__(self, capacity: int, body: Body, device: torch.device) -> None:
         (num_observed,) = body.shape
-        widths = (num_observed, body.num_actions, 1, num_observed, 1)
-        self.columns = Steps(*(torch.zeros(capacity, width, device=device) for width in widths))
-        self.number = 0
+        self.widths = [num_observed, body.num_actions, 1, num_observed, 1]
+        self.table, self.number = torch.zeros(capacity, sum(self.widths), device=device), 0
 
-    def add_(self, seen: np.ndarray, action: Tensor, motion: Motion) -> None:
-        row = (seen, action, [motion.reward], motion.observation, [float(motion.terminal)])
-        for column, value in zip(self.columns, row, strict=True):
-            column[self.number] = torch.as_tensor(value)
+    def add_(self, seen: np.ndarray, action: np.ndarray, motion: Motion) -> None:
+        row = np.concatenate((seen, action, (motion.reward,), motion.observation, (motion.terminal,)))
+        self.table[self.number] = torch.from_numpy(row)
         self.number += 1
 
     def sample(self, size: int, draws: torch.Generator) -> Steps:
-        chosen = torch.randint(self.number, (size,), generator=draws).to(self.columns.x.device)
-        return Steps(*(column[chosen] for column in self.columns))
+        chosen = torch.randint(self.number, (size,), generator=draws).to(self.table.device)
+        return Steps(*self.table.index_select(0, chosen).split(self.widths, dim=1))
 
-    def state(self) -> list[Tensor]:
-        return [column[: self.number].clone() for column in self.columns]
+    def state(self) -> Tensor:
+        return self.table[: self.number].clone()
 
-    def restore_(self, state: list[Tensor]) -> None:
-        self.number = len(state[0])
-        for column, kept in zip(self.columns, state, strict=True):
-            column[: self.number] = kept
+    def restore_(self, state: Tensor) -> None:
+        self.number = len(state)
+        self.table[: self.number] = state
 
 
 @dataclass
@@ -142,9 +140,9 @@ class Agent:
         return squashed, (log_prob - (1 - squashed.square() + 1e-6).log()).sum(dim=1, keepdim=True)
 
     @torch.no_grad()
-    def act(self, seen: np.ndarray, chance: torch.Generator | None) -> Tensor:
+    def act(self, seen: np.ndarray, chance: torch.Generator | None) -> np.ndarray:
         """An action from -1 to 1; without chance, the mean one."""
-        model = self.actor.learner.model.eval()
+        model = in_mode(self.actor.learner.model, training=False)
         x = torch.as_tensor(seen, dtype=torch.float, device=self.numerics.device)[None]
         with self.numerics.forward():
             output = model(x).float()
@@ -153,8 +151,10 @@ class Agent:
         noise = torch.zeros(shape) if chance is None else torch.randn(shape, generator=chance)
         noise = noise.to(output.device)
         if is_sac:
-            return self.drawn(output, noise)[0][0]
-        return (output.tanh() + self.problem.noise * noise).clamp(-1.0, 1.0)[0]
+            action = self.drawn(output, noise)[0]
+        else:
+            action = (output.tanh() + self.problem.noise * noise).clamp(-1.0, 1.0)
+        return action[0].double().cpu().numpy()
 
     def worth(self, steps: Steps, draws: torch.Generator) -> Tensor:
         """What the critics are to say of the steps."""
@@ -174,13 +174,14 @@ class Agent:
 
     def learn_(self, draws: torch.Generator) -> Tensor:
         """One update; the critics' loss."""
-        problem, actor, critics = self.problem, self.actor.learner.model.train(), self.critics.learner.model.train()
+        problem, own = self.problem, (self.actor.learner.model, self.critics.learner.model)
+        actor, critics = (in_mode(model, training=True) for model in own)
         steps = self.memory.sample(problem.batch_size, draws)
         worth = self.worth(steps, draws)
         with self.numerics.forward():
             values = critics(torch.cat((steps.x, steps.action), dim=1))
         loss = F.mse_loss(values.float(), worth.expand(-1, 2))
-        step_(self.critics, loss)
+        step_by_(loss, self.critics)
         self.num_updates += 1
         if problem.algorithm == "sac" or self.num_updates % problem.policy_delay == 0:
             noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
@@ -189,19 +190,23 @@ class Agent:
                 action, log_prob = (
                     self.drawn(output, noise) if problem.algorithm == "sac" else (output.tanh(), torch.zeros(1))
                 )
-                both = critics(torch.cat((steps.x, action), dim=1)).float()
+                critics.requires_grad_(False)  # a third of the backward otherwise, for gradients that are thrown away
+                judge = critics if problem.algorithm == "sac" else critics.get_submodule("first")
+                both = judge(torch.cat((steps.x, action), dim=1))
+                critics.requires_grad_(True)
             if problem.algorithm == "sac":
-                step_(self.actor, (self.log_temperature.detach().exp() * log_prob - both.amin(1, keepdim=True)).mean())
+                least = both.float().amin(1, keepdim=True)
+                step_by_((self.log_temperature.detach().exp() * log_prob - least).mean(), self.actor)
                 surplus = log_prob.detach().mean() + self.least_entropy
-                self.temperature_adam.zero_grad(set_to_none=True)
+                forget_gradients_(self.temperature_adam)
                 (-self.log_temperature.exp() * surplus).sum().backward()
                 self.temperature_adam.step()
             else:
-                step_(self.actor, -both[:, 0].mean())
+                step_by_(-both.float().mean(), self.actor)
             for name, target in self.targets.items():
-                own = (self.actor if name == "actor" else self.critics).learner.model
+                model = actor if name == "actor" else critics
                 with torch.no_grad():
-                    torch._foreach_lerp_(list(target.parameters()), list(own.parameters()), problem.target_rate)
+                    torch._foreach_lerp_(list(target.parameters()), list(model.parameters()), problem.target_rate)
         return loss.detach()
 
     def state(self) -> dict[str, Any]:
@@ -223,21 +228,13 @@ class Agent:
         self.num_updates = state["num_updates"]
 
 
-def step_(plasticity: Plasticity, loss: Tensor) -> None:
-    """Train by a loss; the method acts in the optimizer's step."""
-    plasticity.optimizer.zero_grad(set_to_none=True)
-    plasticity.learner.see_loss(loss)
-    loss.backward()
-    plasticity.optimizer.step()
-
-
 def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean action; changes nothing that training depends on."""
     body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
     for _ in range(agent.problem.num_evaluated):
         seen, score, over = body.reset(), 0.0, False
         while not over:
-            motion = body.step(agent.largest * agent.act(seen, None).double().cpu().numpy())
+            motion = body.step(agent.largest * agent.act(seen, None))
             seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
         scores.append(score)
     return {"score": float(np.mean(scores))}
@@ -311,10 +308,10 @@ def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal)
     total, num_updates = torch.zeros((), dtype=torch.float64, device=agent.numerics.device), 0
     for _ in range(problem.steps_per_segment):
         if cursor.num_steps < problem.num_random_steps:
-            action = 2 * torch.rand(body.num_actions, generator=chance) - 1
+            action = 2 * torch.rand(body.num_actions, generator=chance).double().numpy() - 1
         else:
             action = agent.act(seen, chance)
-        motion = body.step(agent.largest * action.double().cpu().numpy())
+        motion = body.step(agent.largest * action)
         agent.memory.add_(seen, action, motion)
         seen, earned, cursor.num_steps = motion.observation, earned + motion.reward, cursor.num_steps + 1
         if motion.terminal or motion.truncated:

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributions import Categorical, Normal
 
 from supple.attach import Plasticity
 from supple.layers import give_widths_
@@ -22,15 +21,14 @@ from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.check import body_of
 from supple_lab.run.network import methods_in, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
+from supple_lab.run.step import step_by_
 from supple_lab.run.supervised import check_finite
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
 from supple_lab.streams import stream, stream_seed
 
 LARGEST = 10.0  # normalised observations and rewards beyond are clipped, as CleanRL does
-
-
-Policy = Normal | Categorical
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Running:
@@ -40,14 +38,16 @@ class Running:
         self.mean, self.variance, self.count = np.zeros(shape), np.ones(shape), 1e-4
 
     def see_(self, rows: np.ndarray) -> None:
-        mean, variance, number = rows.mean(axis=0), rows.var(axis=0), len(rows)
+        number = len(rows)
+        mean = np.add.reduce(rows) / number  # numpy's own mean and variance of some rows take three times as long
+        variance = np.add.reduce((rows - mean) ** 2) / number
         shift, total = mean - self.mean, self.count + number
         spread = self.variance * self.count + variance * number + shift**2 * self.count * number / total
         self.mean, self.variance, self.count = self.mean + shift * number / total, spread / total, total
 
     def normalised(self, rows: np.ndarray) -> Tensor:
         scaled = (rows - self.mean) / np.sqrt(self.variance + 1e-8)
-        return torch.from_numpy(np.clip(scaled, -LARGEST, LARGEST)).float()
+        return torch.from_numpy(scaled).float().clamp_(-LARGEST, LARGEST)
 
     def state(self) -> dict[str, Any]:
         return {"mean": self.mean.tolist(), "variance": self.variance.tolist(), "count": self.count}
@@ -73,11 +73,25 @@ class ActorCritic(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.actor(x), self.critic(x).squeeze(1)
 
-    def policy(self, outputs: Tensor) -> Policy:
-        """Unchecked: what is not finite is noticed by the loss."""
+    def drawn(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """An action for each row, by what ``noise_for`` drew; what is not finite is noticed by the loss."""
         if self.log_std is None:
-            return Categorical(logits=outputs, validate_args=False)
-        return Normal(outputs, self.log_std.exp(), validate_args=False)
+            return (outputs.softmax(1).cumsum(1)[:, :-1] <= noise[:, None]).sum(1)
+        return outputs + self.log_std.exp() * noise
+
+    def log_prob_of(self, action: Tensor, outputs: Tensor) -> Tensor:
+        """Of all forces of an action together, or of the one that was chosen."""
+        if self.log_std is None:
+            return outputs.log_softmax(1).gather(1, action[:, None]).squeeze(1)
+        z = (action - outputs) * (-self.log_std).exp()
+        return -0.5 * z.square().sum(1) - (self.log_std + HALF_LOG_2_PI).sum()
+
+    def mean_entropy(self, outputs: Tensor) -> Tensor:
+        """Of the policy, over the rows."""
+        if self.log_std is None:
+            log_probs = outputs.log_softmax(1)
+            return -(log_probs.exp() * log_probs).sum(1).mean()
+        return (self.log_std + 0.5 + HALF_LOG_2_PI).sum()
 
 
 @dataclass
@@ -88,6 +102,17 @@ class PPOCursor:
     segment: int = 0
     num_samples: int = 0
     scores: list[float] = field(default_factory=list)
+
+
+class Rollout(NamedTuple):
+    """Samples of all bodies, step after step: a row each."""
+
+    x: Tensor
+    samples: Tensor  # their numbers, by which masks are held
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    worth: Tensor  # what the critic is to say
 
 
 class Agent:
@@ -112,7 +137,7 @@ class Agent:
             except ValueError as error:
                 raise Unsuitable(str(error)) from error
         self.observed, self.returns = Running(() if body.chooses else body.shape), Running((1,))
-        self.body = body
+        self.body, self._mask_seed = body, stream_seed(spec.seed, "held masks")
 
     @property
     def network(self) -> ActorCritic:
@@ -129,48 +154,51 @@ class Agent:
         x = torch.from_numpy(rows).float() if self.body.chooses else self.observed.normalised(rows)
         return x.to(self.numerics.device)
 
-    def forward(self, x: Tensor, samples: Tensor) -> tuple[Policy, Tensor]:
-        """The policy and the values of what was read, in the mode that the network is in."""
+    def forward(self, x: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
+        """What the policy is of and the values, of what was read, in the mode that the network is in."""
         with self.numerics.forward():
             if self.problem.masks == "held":
-                with held_masks(samples, seed=stream_seed(self.spec.seed, "held masks")):
+                with held_masks(samples, seed=self._mask_seed):
                     outputs, value = self.network(x)
             else:
                 outputs, value = self.network(x)
-        return self.network.policy(outputs.float()), value.float()
+        return outputs.float(), value.float()
+
+    @torch.no_grad()
+    def act(self, x: Tensor, samples: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions, their log-probabilities and the values."""
+        outputs, value = self.forward(x, samples)
+        action = self.network.drawn(outputs, noise)
+        return action, self.network.log_prob_of(action, outputs), value
+
+    def noise_for(self, num_steps: int, chance: torch.Generator) -> Tensor:
+        """What the actions of so many steps are drawn by, from a generator of the host."""
+        shape = (num_steps, self.problem.num_bodies)
+        if self.body.chooses:
+            return torch.rand(shape, generator=chance).to(self.numerics.device)
+        return torch.randn(*shape, self.body.num_actions, generator=chance).to(self.numerics.device)
 
     def clipped(self, action: Tensor) -> np.ndarray:
         return np.clip(action.double().cpu().numpy(), -self.body.largest, self.body.largest)
 
-
-def drawn(policy: Policy, chance: torch.Generator) -> Tensor:
-    """An action for each row, by a generator of the host."""
-    if isinstance(policy, Categorical):
-        probs = policy.probs.nan_to_num(1.0).cpu()  # multinomial would raise before the loss is seen
-        return torch.multinomial(probs, 1, generator=chance).squeeze(1).to(policy.probs.device)
-    noise = torch.randn(policy.mean.shape, generator=chance).to(policy.mean.device)
-    return policy.mean + policy.stddev * noise
-
-
-def log_prob_of(policy: Policy, action: Tensor) -> Tensor:
-    """Of all forces of an action together."""
-    return policy.log_prob(action).reshape(len(action), -1).sum(1)
+    def losses_of(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
+        """Of some samples: what is trained by, and its parts, of the policy and of the values."""
+        x, samples, action, log_prob, gain, worth = rollout
+        problem, network = self.problem, self.network
+        outputs, value = self.forward(x, samples)
+        ratio = (network.log_prob_of(action, outputs) - log_prob).exp()
+        gain = (gain - gain.mean()) / (gain.std() + 1e-8)
+        near = ratio.clamp(1.0 - problem.clip, 1.0 + problem.clip)
+        policy_loss, value_loss = -torch.min(gain * ratio, gain * near).mean(), F.mse_loss(value, worth)
+        loss = policy_loss + problem.value_weight * value_loss
+        if problem.entropy_weight:
+            loss = loss - problem.entropy_weight * network.mean_entropy(outputs)
+        return loss, policy_loss, value_loss
 
 
 def loss_on_returns(outputs: Any, returns: Tensor) -> Tensor:
     """The learner's loss, for methods that take gradients of their own: the critic's."""
     return F.mse_loss(outputs[1], returns)
-
-
-class Rollout(NamedTuple):
-    """Samples of all bodies, step after step: a row each."""
-
-    x: Tensor
-    samples: Tensor  # their numbers, by which masks are held
-    action: Tensor
-    log_prob: Tensor
-    advantage: Tensor
-    worth: Tensor  # what the critic is to say
 
 
 class Bodies:
@@ -192,22 +220,21 @@ class Bodies:
         rows: list[tuple[Tensor, ...]] = []
         after = torch.zeros(problem.steps_per_rollout, problem.num_bodies)  # the values that follow steps
         ends = torch.zeros(problem.steps_per_rollout, problem.num_bodies)
-        for step in range(problem.steps_per_rollout):
+        noise = agent.noise_for(problem.steps_per_rollout, self.chance)
+        numbers = cursor.num_samples + torch.arange(problem.samples_per_rollout, device=noise.device)
+        cursor.num_samples += problem.samples_per_rollout
+        for step, samples in enumerate(numbers.split(problem.num_bodies)):
             x = agent.read(self.seen)
-            samples = cursor.num_samples + torch.arange(problem.num_bodies)
-            cursor.num_samples += problem.num_bodies
-            with torch.no_grad():
-                policy, value = agent.forward(x, samples)
-                action = drawn(policy, self.chance)
-                log_prob = log_prob_of(policy, action)
+            action, log_prob, value = agent.act(x, samples, noise[step])
             motions = [body.step(each) for body, each in zip(self.all, agent.clipped(action), strict=True)]
             reward = self.pay(motions, cursor)
             over = [motion.terminal or motion.truncated for motion in motions]
             cut = [at for at, motion in enumerate(motions) if motion.truncated and not motion.terminal]
             if cut:  # their values go on, from what they saw last
                 after[step, cut] = self.values_of(np.stack([motions[at].observation for at in cut]))
-            ends[step] = torch.tensor(over, dtype=torch.float)
-            rows.append((x, samples, action, log_prob, value, reward))
+            if any(over):
+                ends[step] = torch.tensor(over, dtype=torch.float)
+            rows.append((x, action, log_prob, value, reward))
             self.seen = np.stack(
                 [
                     body.reset() if ended else motion.observation
@@ -215,13 +242,14 @@ class Bodies:
                 ]
             )
             agent.see_(self.seen)
-        xs, samples_TB, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
+        xs, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
         values, rewards = values.cpu(), rewards.cpu()
         following = torch.cat((values[1:], self.values_of(self.seen)[None]))
         surprises = rewards + problem.discount * torch.where(ends.bool(), after, following) - values
         advantages = discounted_sums(surprises, ends, problem.discount * problem.decay)
-        columns = (xs, samples_TB, actions, log_probs, advantages.to(xs.device), (advantages + values).to(xs.device))
-        return Rollout(*(column.flatten(0, 1) for column in columns))
+        columns = (xs, actions, log_probs, advantages.to(xs.device), (advantages + values).to(xs.device))
+        flat = [column.flatten(0, 1) for column in columns]
+        return Rollout(flat[0], numbers, *flat[1:])
 
     def pay(self, motions: list[Motion], cursor: PPOCursor) -> Tensor:
         """Rewards by the deviation of discounted returns; scores of episodes that ended are noted."""
@@ -257,27 +285,17 @@ def discounted_sums(values_TB: Tensor, ends_TB: Tensor, factor: float) -> Tensor
 
 def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, float]:
     """One update: several passes over the rollout in minibatches; the mean losses."""
-    problem, optimizer, learner = agent.problem, agent.plasticity.optimizer, agent.plasticity.learner
+    problem = agent.problem
     agent.network.train()
-    sums, num_steps = torch.zeros(2, dtype=torch.float64), 0
+    sums, num_steps = torch.zeros(2, dtype=torch.float64, device=rollout.x.device), 0
     for _ in range(problem.epochs):
-        for part in torch.randperm(len(rollout.x), generator=draws).split(problem.batch_size):
-            if len(part) < 2:  # an advantage alone cannot be normalised
+        order = torch.randperm(len(rollout.x), generator=draws).to(rollout.x.device)
+        for part in zip(*(column[order].split(problem.batch_size) for column in rollout), strict=True):
+            if len(part[0]) < 2:  # an advantage alone cannot be normalised
                 continue
-            x, samples, action, log_prob, gain, worth = (column[part.to(column.device)] for column in rollout)
-            policy, value = agent.forward(x, samples)
-            ratio = (log_prob_of(policy, action) - log_prob).exp()
-            gain = (gain - gain.mean()) / (gain.std() + 1e-8)
-            near = ratio.clamp(1.0 - problem.clip, 1.0 + problem.clip)
-            policy_loss, value_loss = -torch.min(gain * ratio, gain * near).mean(), F.mse_loss(value, worth)
-            loss = policy_loss + problem.value_weight * value_loss
-            if problem.entropy_weight:
-                loss = loss - problem.entropy_weight * policy.entropy().reshape(len(part), -1).sum(1).mean()
-            optimizer.zero_grad(set_to_none=True)
-            learner.see_loss(loss)
-            loss.backward()
-            optimizer.step()  # in which the method acts, and gradients are clipped
-            sums += torch.stack((policy_loss, value_loss)).detach().double().cpu()
+            loss, *losses = agent.losses_of(Rollout(*part))
+            step_by_(loss, agent.plasticity)
+            sums += torch.stack(losses).detach()
             num_steps += 1
     policy_loss, value_loss = (sums / num_steps).tolist()
     return {"policy_loss": policy_loss, "value_loss": value_loss}

@@ -31,16 +31,28 @@ class TrainState:
         return self.plasticity.learner
 
 
+def step_by_(loss: Tensor, plasticity: Plasticity) -> None:
+    """Train by the loss. In the optimizer's step the methods act, and gradients are clipped."""
+    forget_gradients_(plasticity.optimizer)
+    plasticity.learner.see_loss(loss)
+    loss.backward()
+    plasticity.optimizer.step()
+
+
+def forget_gradients_(optimizer: torch.optim.Optimizer) -> None:
+    """As ``zero_grad`` does, without its record for profilers, which takes 3% of a small network's step."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = None
+
+
 def training_step(training: TrainState, examples: Examples, indices: Tensor) -> None:
     """Train on the examples at the indices, each scored by the very forward that trains on it."""
     inputs, labels = examples.batch(indices)
     with training.numerics.forward():
         logits = training.learner.model(inputs)
         loss = F.cross_entropy(logits, labels)
-    training.learner.optimizer.zero_grad(set_to_none=True)
-    training.learner.see_loss(loss)
-    loss.backward()
-    training.learner.optimizer.step()  # in which the methods act, and gradients are clipped
+    step_by_(loss, training.plasticity)
     with torch.no_grad():  # straight into the sums: on a GPU every further operation is a further kernel
         training.sums[0].add_(loss, alpha=labels.numel())
         training.sums[1].add_((logits.argmax(dim=1) == labels).sum())
@@ -133,7 +145,7 @@ class CapturedSteps:
         for indices in batches:
             begin_captured_step()
             training_step(self.training, self.examples, indices)
-            self.training.learner.optimizer.zero_grad(set_to_none=True)
+            forget_gradients_(self.training.learner.optimizer)
 
 
 def tensors_of(training: TrainState) -> list[Tensor]:
