@@ -18,6 +18,8 @@ from supple_lab.optimizer import Adam
 from supple_lab.rl.control import Slide
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run import off_policy
+from supple_lab.run.capture import Graph
+from supple_lab.run.captures import Captures
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
@@ -81,9 +83,20 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, algorith
     assert resumed == [None]
 
 
+@ALGORITHMS
+@pytest.mark.parametrize("method", [UseAID(relu_prob=0.9), FullReset()], ids=lambda method: method.name)
+def test_work_on_copies_changes_no_number(tmp_path, monkeypatch, method, algorithm):
+    """As a GPU has it, but for graphs, which test_control_gpu.py looks at."""
+    spec = small_spec(method, algorithm=algorithm)
+    usual = records_of(tmp_path / "usual", spec)
+    monkeypatch.setattr(Captures, "are_made", True)
+    monkeypatch.setattr(Graph, "__call__", lambda graph: graph.work())
+    assert records_of(tmp_path / "copies", spec) == usual
+
+
 def agent_of(**changed):
     spec = small_spec(UseAID(relu_prob=0.7), **changed)
-    agent = off_policy.Agent(spec, spec.problem, torch.device("cpu"))
+    agent = off_policy.Agent(spec, spec.problem, torch.device("cpu"), torch.Generator())
     body, chance = SMALL.task.start(0), np.random.default_rng(0)
     seen = body.reset()
     for _ in range(15):
@@ -97,17 +110,16 @@ def agent_of(**changed):
 @pytest.mark.parametrize(("mode", "is_noisy"), [("eval", False), ("train", True)])
 def test_targets_draw_masks_only_if_asked_to(mode, is_noisy):
     agent = agent_of(algorithm="td3", target_mode=mode)
-    steps = agent.memory.sample(8, torch.Generator().manual_seed(0))
-    worths = [agent.worth(steps, torch.Generator().manual_seed(1)) for _ in range(2)]
+    steps, noise = agent.memory.steps(torch.arange(8)), torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
+    worths = [agent.worth(steps, noise) for _ in range(2)]
     assert torch.equal(*worths) != is_noisy
 
 
 def test_worth_of_sac_is_that_of_its_definition():
     agent = agent_of(algorithm="sac")
     agent.actor.learner.model.eval()
-    steps = agent.memory.sample(8, torch.Generator().manual_seed(0))
-    worth = agent.worth(steps, torch.Generator().manual_seed(1))
-    noise = torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
+    steps, noise = agent.memory.steps(torch.arange(8)), torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
+    worth = agent.worth(steps, noise)
     mean, raw = agent.actor.learner.model(steps.later).chunk(2, dim=1)
     std = (-5.0 + 3.5 * (raw.tanh() + 1)).exp()
     normal = torch.distributions.TransformedDistribution(

@@ -22,6 +22,8 @@ from supple_lab.rl.control import MuJoCo, Play, Slide
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run import ppo
+from supple_lab.run.capture import Graph
+from supple_lab.run.captures import Captures
 from supple_lab.run.check import check_suitable
 from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
@@ -126,6 +128,17 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
     assert resumed
 
 
+@pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
+@pytest.mark.parametrize("masks", ["held", "fresh"])
+def test_work_on_copies_changes_no_number(tmp_path, monkeypatch, masks, task):
+    """As a GPU has it, but for graphs, which test_control_gpu.py looks at."""
+    spec = small_spec(UseAID(relu_prob=0.9), masks=masks, task=task)
+    usual = records_of(tmp_path / "usual", spec)
+    monkeypatch.setattr(Captures, "are_made", True)
+    monkeypatch.setattr(Graph, "__call__", lambda graph: graph.work())
+    assert records_of(tmp_path / "copies", spec) == usual
+
+
 def test_friction_changes_with_the_stage_alike_for_all_methods(tmp_path):
     frictions = [
         [record["friction"] for record in records_of(tmp_path / method.name, small_spec(method))[:3]]
@@ -139,7 +152,12 @@ def test_friction_changes_with_the_stage_alike_for_all_methods(tmp_path):
 
 @pytest.mark.parametrize("masks", ["held", "fresh"])
 def test_ratio_starts_at_one_if_masks_are_held(masks):
-    agent = ppo.Agent(small_spec(UseAID(relu_prob=0.7), masks=masks), replace(SMALL, masks=masks), torch.device("cpu"))
+    agent = ppo.Agent(
+        small_spec(UseAID(relu_prob=0.7), masks=masks),
+        replace(SMALL, masks=masks),
+        torch.device("cpu"),
+        torch.Generator(),
+    )
     cursor = ppo.PPOCursor()
     rollout = ppo.Bodies(agent, SMALL.task, seed=0, segment=0).play(cursor)
     agent.network.train()
@@ -154,7 +172,7 @@ def test_ratio_starts_at_one_if_masks_are_held(masks):
 
 
 def test_advantages_are_those_computed_one_by_one():
-    agent = ppo.Agent(small_spec(), SMALL, torch.device("cpu"))
+    agent = ppo.Agent(small_spec(), SMALL, torch.device("cpu"), torch.Generator())
     bodies, rewards = ppo.Bodies(agent, SMALL.task, seed=0, segment=0), []
     pay = bodies.pay
     bodies.pay = lambda motions, cursor: rewards.append(pay(motions, cursor)) or rewards[-1]
@@ -170,7 +188,7 @@ def test_advantages_are_those_computed_one_by_one():
 
 
 def network_of(task) -> ppo.ActorCritic:
-    return ppo.Agent(small_spec(task=task), replace(SMALL, task=task), torch.device("cpu")).network
+    return ppo.Agent(small_spec(task=task), replace(SMALL, task=task), torch.device("cpu"), torch.Generator()).network
 
 
 def test_policy_of_forces_is_gaussian():

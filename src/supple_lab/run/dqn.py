@@ -169,7 +169,7 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
                 if problem.boundaries == "updates" and num_since < num_new:
                     # After the copy, which is of the network before the method changes it.
                     agent.cross_boundary_(ReplayBatches(agent, spec.seed, boundary))
-                note_why_eager(agent, journal)
+                agent.captures.note_why_eager(journal)
                 step = environment.step(action)
                 agent.see_(action, step)
                 score, over = step.score, step.over
@@ -184,7 +184,7 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
 
         with agent.training.plasticity.evaluation():
             values = evaluate_agent(agent, seed=spec.seed, iteration=cursor.iteration, note_step=note_progress)
-        note_why_eager(agent, journal)
+        agent.captures.note_why_eager(journal)
         values |= {
             "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,
             "num_steps": cursor.num_steps,
@@ -200,11 +200,6 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
 
     journal.checkpoint(lambda: {**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served
     archive.clear()
-
-
-def note_why_eager(agent: Agent, journal: Journal) -> None:
-    for reason in agent.why_eager:
-        journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", reason)
 
 
 def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,11 @@ from supple_lab.precision import Numerics
 from supple_lab.rl.control import Body, Motion, Task
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
 from supple_lab.run.network import in_mode, methods_in, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
-from supple_lab.run.step import forget_gradients_, step_by_
+from supple_lab.run.step import TrainState, forget_gradients_, step_by_
 from supple_lab.run.supervised import check_finite
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
@@ -65,9 +67,12 @@ class Memory:
         self.table[self.number] = torch.from_numpy(row)
         self.number += 1
 
-    def sample(self, size: int, draws: torch.Generator) -> Steps:
-        chosen = torch.randint(self.number, (size,), generator=draws).to(self.table.device)
-        return Steps(*self.table.index_select(0, chosen).split(self.widths, dim=1))
+    def draw(self, size: int, draws: torch.Generator) -> Tensor:
+        """The numbers of so many steps, on the host."""
+        return torch.randint(self.number, (size,), generator=draws)
+
+    def steps(self, chosen: Tensor) -> Steps:
+        return Steps(*self.table.index_select(0, chosen.to(self.table.device)).split(self.widths, dim=1))
 
     def state(self) -> Tensor:
         return self.table[: self.number].clone()
@@ -90,7 +95,7 @@ class StepCursor:
 class Agent:
     """Actor and critics in training, each with its optimizer and the method, and the networks that targets are of."""
 
-    def __init__(self, spec: RunSpec, problem: OffPolicy, device: torch.device) -> None:
+    def __init__(self, spec: RunSpec, problem: OffPolicy, device: torch.device, masks: torch.Generator) -> None:
         body = body_of(problem.task)
         self.spec, self.problem, self.largest = spec, problem, body.largest
         self.numerics = Numerics.choose(device, spec.precision)
@@ -106,17 +111,23 @@ class Agent:
 
         with kept_default_generators():
             torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
-            actor, critics = network(num_observed, width), Critics(network(both, 1), network(both, 1))
-        self.actor = self._attached(actor, num_observed, "method", loss=None)
-        self.critics = self._attached(critics, both, "method of critics", loss=F.mse_loss)
+            networks = network(num_observed, width), Critics(network(both, 1), network(both, 1))
+        self.actor = self._attached(networks[0], num_observed, "method", loss=None)
+        self.critics = self._attached(networks[1], both, "method of critics", loss=F.mse_loss)
         self.targets = {"actor": copy.deepcopy(self.actor.learner.model)} if problem.algorithm == "td3" else {}
         self.targets["critics"] = copy.deepcopy(self.critics.learner.model)
         for target in self.targets.values():
             target.train(problem.target_mode == "train")
         self.log_temperature = torch.zeros(1, device=device, requires_grad=True)
         self.temperature_adam = spec.optimizer.build([self.log_temperature])  # type: ignore[list-item]
-        self.least_entropy = -float(body.num_actions)
+        self.num_actions = body.num_actions
         self.memory, self.num_updates = Memory(problem.num_steps, body, device), 0
+        self.loss = torch.zeros((), dtype=torch.float64, device=device)  # of the critics, added up
+        actor, critics = (TrainState(part, self.numerics, masks, self.loss) for part in (self.actor, self.critics))
+        self.captures = Captures(actor, critics, also=self._own_tensors)
+        self._act = self.captures.acting(self._drawn_action)
+        self._learn_all = self.captures.learning(partial(self._learn, all_parts=True))
+        self._learn_values = self.captures.learning(partial(self._learn, all_parts=False), critics)
 
     def _attached(self, model: nn.Module, num_inputs: int, purpose: str, *, loss: Any) -> Plasticity:
         model = self.numerics.place(model)
@@ -139,27 +150,25 @@ class Agent:
         squashed = raw.tanh()
         return squashed, (log_prob - (1 - squashed.square() + 1e-6).log()).sum(dim=1, keepdim=True)
 
-    @torch.no_grad()
     def act(self, seen: np.ndarray, chance: torch.Generator | None) -> np.ndarray:
         """An action from -1 to 1; without chance, the mean one."""
-        model = in_mode(self.actor.learner.model, training=False)
-        x = torch.as_tensor(seen, dtype=torch.float, device=self.numerics.device)[None]
-        with self.numerics.forward():
-            output = model(x).float()
-        is_sac = self.problem.algorithm == "sac"
-        shape = (1, output.shape[1] // 2) if is_sac else output.shape
+        shape = (1, self.num_actions)
         noise = torch.zeros(shape) if chance is None else torch.randn(shape, generator=chance)
-        noise = noise.to(output.device)
-        if is_sac:
-            action = self.drawn(output, noise)[0]
-        else:
-            action = (output.tanh() + self.problem.noise * noise).clamp(-1.0, 1.0)
+        (action,) = self._act(torch.from_numpy(seen).float()[None], noise)
         return action[0].double().cpu().numpy()
 
-    def worth(self, steps: Steps, draws: torch.Generator) -> Tensor:
-        """What the critics are to say of the steps."""
+    @torch.no_grad()
+    def _drawn_action(self, x: Tensor, noise: Tensor) -> tuple[Tensor]:
+        model = in_mode(self.actor.learner.model, training=False)
+        with self.numerics.forward():
+            output = model(x).float()
+        if self.problem.algorithm == "sac":
+            return (self.drawn(output, noise)[0],)
+        return ((output.tanh() + self.problem.noise * noise).clamp(-1.0, 1.0),)
+
+    def worth(self, steps: Steps, noise: Tensor) -> Tensor:
+        """What the critics are to say of the steps; the noise is that of the actions that follow."""
         problem = self.problem
-        noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
         with torch.no_grad(), self.numerics.forward():
             if problem.algorithm == "sac":
                 action, log_prob = self.drawn(self.actor.learner.model(steps.later).float(), noise)
@@ -172,23 +181,30 @@ class Agent:
         later = values.amin(dim=1, keepdim=True) + bonus
         return steps.reward + problem.discount * (1.0 - steps.terminal) * later
 
-    def learn_(self, draws: torch.Generator) -> Tensor:
-        """One update; the critics' loss."""
+    def learn_(self, draws: torch.Generator) -> None:
+        """One update; of TD3 only each second is of the actor, too."""
+        problem = self.problem
+        chosen = self.memory.draw(problem.batch_size, draws)
+        noise = torch.randn(2, problem.batch_size, self.num_actions, generator=draws)
+        self.num_updates += 1
+        has_all = problem.algorithm == "sac" or self.num_updates % problem.policy_delay == 0
+        (self._learn_all if has_all else self._learn_values)(chosen, noise)
+
+    def _learn(self, chosen: Tensor, noise: Tensor, *, all_parts: bool) -> tuple[()]:
         problem, own = self.problem, (self.actor.learner.model, self.critics.learner.model)
         actor, critics = (in_mode(model, training=True) for model in own)
-        steps = self.memory.sample(problem.batch_size, draws)
-        worth = self.worth(steps, draws)
+        steps = self.memory.steps(chosen)
+        worth = self.worth(steps, noise[0])
         with self.numerics.forward():
             values = critics(torch.cat((steps.x, steps.action), dim=1))
         loss = F.mse_loss(values.float(), worth.expand(-1, 2))
         step_by_(loss, self.critics)
-        self.num_updates += 1
-        if problem.algorithm == "sac" or self.num_updates % problem.policy_delay == 0:
-            noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
+        self.loss += loss.detach()
+        if all_parts:
             with self.numerics.forward():
                 output = actor(steps.x).float()
                 action, log_prob = (
-                    self.drawn(output, noise) if problem.algorithm == "sac" else (output.tanh(), torch.zeros(1))
+                    self.drawn(output, noise[1]) if problem.algorithm == "sac" else (output.tanh(), output)
                 )
                 critics.requires_grad_(False)  # a third of the backward otherwise, for gradients that are thrown away
                 judge = critics if problem.algorithm == "sac" else critics.get_submodule("first")
@@ -197,7 +213,7 @@ class Agent:
             if problem.algorithm == "sac":
                 least = both.float().amin(1, keepdim=True)
                 step_by_((self.log_temperature.detach().exp() * log_prob - least).mean(), self.actor)
-                surplus = log_prob.detach().mean() + self.least_entropy
+                surplus = log_prob.detach().mean() - self.num_actions
                 forget_gradients_(self.temperature_adam)
                 (-self.log_temperature.exp() * surplus).sum().backward()
                 self.temperature_adam.step()
@@ -207,7 +223,13 @@ class Agent:
                 model = actor if name == "actor" else critics
                 with torch.no_grad():
                     torch._foreach_lerp_(list(target.parameters()), list(model.parameters()), problem.target_rate)
-        return loss.detach()
+        return ()
+
+    def _own_tensors(self) -> list[Tensor]:
+        """What an update changes beside the networks in training."""
+        moments = self.temperature_adam.state.get(self.log_temperature, {}).values()
+        targets = [part for target in self.targets.values() for part in target.parameters()]
+        return [*targets, self.log_temperature, *moments]
 
     def state(self) -> dict[str, Any]:
         return {
@@ -252,16 +274,17 @@ class ReplayBatches:
         agent, size = self.agent, self.agent.problem.batch_size
         draws = stream(agent.spec.seed, "boundary", self.stage)
         for _ in range(-(-NUM_AT_BOUNDARY // size)):
-            steps = agent.memory.sample(size, draws)
+            steps = agent.memory.steps(agent.memory.draw(size, draws))
             if self.part == "actor":
                 yield steps.x, steps.action
             else:
-                yield torch.cat((steps.x, steps.action), dim=1), agent.worth(steps, draws).expand(-1, 2)
+                noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
+                yield torch.cat((steps.x, steps.action), dim=1), agent.worth(steps, noise).expand(-1, 2)
 
 
 def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Generator) -> None:
     """From the start or the last checkpoint to the end, recording each segment and each stage."""
-    agent, cursor, checkpoint = Agent(spec, problem, journal.device), StepCursor(), journal.resume()
+    agent, cursor, checkpoint = Agent(spec, problem, journal.device, masks), StepCursor(), journal.resume()
     parts = {"actor": agent.actor, "critics": agent.critics}
     if checkpoint is not None:
         with journal.restoring():
@@ -278,6 +301,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
         while cursor.stage < problem.num_stages:
             task = problem.task.at(cursor.stage, spec.seed)
             loss = play_segment(agent, task, cursor, journal)
+            agent.captures.note_why_eager(journal)
             check_finite(loss, f"in segment {cursor.segment} (stage {cursor.stage})")
             score = {"train_score": float(np.mean(cursor.scores))} if cursor.scores else {}  # of the stage so far
             journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, loss=loss, **score)
@@ -291,6 +315,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
                     data = ReplayBatches(agent, name, cursor.stage)
                     plasticity.end_stage(data)
                     plasticity.begin_stage(data)
+                agent.captures.recheck_addresses()
                 journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
             journal.checkpoint_if_due(snapshot)
         journal.checkpoint(snapshot)
@@ -305,7 +330,8 @@ def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal)
     body = task.start(stream_seed(seed, "body", cursor.segment))
     chance, draws = stream(seed, "actions", cursor.segment), stream(seed, "replay", cursor.segment)
     seen, earned = body.reset(), 0.0
-    total, num_updates = torch.zeros((), dtype=torch.float64, device=agent.numerics.device), 0
+    num_before = agent.num_updates
+    agent.loss.zero_()
     for _ in range(problem.steps_per_segment):
         if cursor.num_steps < problem.num_random_steps:
             action = 2 * torch.rand(body.num_actions, generator=chance).double().numpy() - 1
@@ -318,7 +344,6 @@ def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal)
             cursor.scores.append(earned)
             seen, earned = body.reset(), 0.0
         if cursor.num_steps > problem.num_random_steps:
-            total += agent.learn_(draws)
-            num_updates += 1
+            agent.learn_(draws)
         journal.write_progress(progress=cursor.num_steps / problem.num_steps, stage=cursor.stage)
-    return float(total) / max(num_updates, 1)
+    return float(agent.loss) / max(agent.num_updates - num_before, 1)

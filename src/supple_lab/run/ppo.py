@@ -18,10 +18,11 @@ from supple_lab.precision import Numerics
 from supple_lab.rl.control import Body, Motion, Task
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
-from supple_lab.run.network import methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.network import in_mode, methods_in, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
-from supple_lab.run.step import step_by_
+from supple_lab.run.step import TrainState, step_by_
 from supple_lab.run.supervised import check_finite
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
@@ -118,7 +119,7 @@ class Rollout(NamedTuple):
 class Agent:
     """The networks in training, and the running statistics that they depend on."""
 
-    def __init__(self, spec: RunSpec, problem: PPO, device: torch.device) -> None:
+    def __init__(self, spec: RunSpec, problem: PPO, device: torch.device, masks: torch.Generator) -> None:
         body = body_of(problem.task)
         self.spec, self.problem = spec, problem
         self.numerics = Numerics.choose(device, spec.precision)
@@ -138,6 +139,10 @@ class Agent:
                 raise Unsuitable(str(error)) from error
         self.observed, self.returns = Running(() if body.chooses else body.shape), Running((1,))
         self.body, self._mask_seed = body, stream_seed(spec.seed, "held masks")
+        self.sums = torch.zeros(2, dtype=torch.float64, device=device)  # of the losses of an update
+        self.captures = Captures(TrainState(self.plasticity, self.numerics, masks, self.sums))
+        self.act, self.mean_action = self.captures.acting(self._act), self.captures.acting(self._mean_action)
+        self.learn_ = self.captures.learning(self._learn)
 
     @property
     def network(self) -> ActorCritic:
@@ -150,9 +155,8 @@ class Agent:
             self.observed.see_(rows)
 
     def read(self, rows: np.ndarray) -> Tensor:
-        """Observations as the networks get them."""
-        x = torch.from_numpy(rows).float() if self.body.chooses else self.observed.normalised(rows)
-        return x.to(self.numerics.device)
+        """Observations as the networks get them, on the host."""
+        return torch.from_numpy(rows).float() if self.body.chooses else self.observed.normalised(rows)
 
     def forward(self, x: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
         """What the policy is of and the values, of what was read, in the mode that the network is in."""
@@ -165,8 +169,9 @@ class Agent:
         return outputs.float(), value.float()
 
     @torch.no_grad()
-    def act(self, x: Tensor, samples: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _act(self, x: Tensor, samples: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Actions, their log-probabilities and the values."""
+        in_mode(self.network, training=self.problem.masks == "held")
         outputs, value = self.forward(x, samples)
         action = self.network.drawn(outputs, noise)
         return action, self.network.log_prob_of(action, outputs), value
@@ -175,16 +180,25 @@ class Agent:
         """What the actions of so many steps are drawn by, from a generator of the host."""
         shape = (num_steps, self.problem.num_bodies)
         if self.body.chooses:
-            return torch.rand(shape, generator=chance).to(self.numerics.device)
-        return torch.randn(*shape, self.body.num_actions, generator=chance).to(self.numerics.device)
+            return torch.rand(shape, generator=chance)
+        return torch.randn(*shape, self.body.num_actions, generator=chance)
 
     def clipped(self, action: Tensor) -> np.ndarray:
-        return np.clip(action.double().cpu().numpy(), -self.body.largest, self.body.largest)
+        return np.clip(action.double().numpy(), -self.body.largest, self.body.largest)
 
-    def losses_of(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
-        """Of some samples: what is trained by, and its parts, of the policy and of the values."""
-        x, samples, action, log_prob, gain, worth = rollout
+    @torch.no_grad()
+    def _mean_action(self, x: Tensor) -> tuple[Tensor]:
+        """Or the likeliest, in evaluation mode."""
+        in_mode(self.network, training=False)
+        with self.numerics.forward():
+            outputs = self.network.actor(x).float()
+        return (outputs.argmax(1) if self.body.chooses else outputs,)
+
+    def _learn(self, *part: Tensor) -> tuple[()]:
+        """A step on some samples of a rollout; the losses of the policy and of the values are added up."""
+        x, samples, action, log_prob, gain, worth = part
         problem, network = self.problem, self.network
+        in_mode(network, training=True)
         outputs, value = self.forward(x, samples)
         ratio = (network.log_prob_of(action, outputs) - log_prob).exp()
         gain = (gain - gain.mean()) / (gain.std() + 1e-8)
@@ -193,7 +207,9 @@ class Agent:
         loss = policy_loss + problem.value_weight * value_loss
         if problem.entropy_weight:
             loss = loss - problem.entropy_weight * network.mean_entropy(outputs)
-        return loss, policy_loss, value_loss
+        step_by_(loss, self.plasticity)
+        self.sums += torch.stack((policy_loss, value_loss)).detach()
+        return ()
 
 
 def loss_on_returns(outputs: Any, returns: Tensor) -> Tensor:
@@ -216,16 +232,15 @@ class Bodies:
     def play(self, cursor: PPOCursor) -> Rollout:
         """A rollout, by the network as it is."""
         agent, problem = self.agent, self.agent.problem
-        agent.network.train(problem.masks == "held")
         rows: list[tuple[Tensor, ...]] = []
         after = torch.zeros(problem.steps_per_rollout, problem.num_bodies)  # the values that follow steps
         ends = torch.zeros(problem.steps_per_rollout, problem.num_bodies)
         noise = agent.noise_for(problem.steps_per_rollout, self.chance)
-        numbers = cursor.num_samples + torch.arange(problem.samples_per_rollout, device=noise.device)
+        numbers = cursor.num_samples + torch.arange(problem.samples_per_rollout)
         cursor.num_samples += problem.samples_per_rollout
         for step, samples in enumerate(numbers.split(problem.num_bodies)):
             x = agent.read(self.seen)
-            action, log_prob, value = agent.act(x, samples, noise[step])
+            action, log_prob, value = (result.cpu() for result in agent.act(x, samples, noise[step]))
             motions = [body.step(each) for body, each in zip(self.all, agent.clipped(action), strict=True)]
             reward = self.pay(motions, cursor)
             over = [motion.terminal or motion.truncated for motion in motions]
@@ -243,13 +258,11 @@ class Bodies:
             )
             agent.see_(self.seen)
         xs, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
-        values, rewards = values.cpu(), rewards.cpu()
         following = torch.cat((values[1:], self.values_of(self.seen)[None]))
         surprises = rewards + problem.discount * torch.where(ends.bool(), after, following) - values
         advantages = discounted_sums(surprises, ends, problem.discount * problem.decay)
-        columns = (xs, actions, log_probs, advantages.to(xs.device), (advantages + values).to(xs.device))
-        flat = [column.flatten(0, 1) for column in columns]
-        return Rollout(flat[0], numbers, *flat[1:])
+        columns = (xs, numbers.view_as(values), actions, log_probs, advantages, advantages + values)
+        return Rollout(*(column.flatten(0, 1).to(agent.numerics.device) for column in columns))
 
     def pay(self, motions: list[Motion], cursor: PPOCursor) -> Tensor:
         """Rewards by the deviation of discounted returns; scores of episodes that ended are noted."""
@@ -267,10 +280,9 @@ class Bodies:
     def values_of(self, observations: np.ndarray) -> Tensor:
         """By the mean: what is only read draws no masks."""
         agent = self.agent
-        agent.network.eval()
+        in_mode(agent.network, training=False)
         with agent.numerics.forward():
-            values = agent.network(agent.read(observations))[1]
-        agent.network.train(agent.problem.masks == "held")
+            values = agent.network(agent.read(observations).to(agent.numerics.device))[1]
         return values.float().cpu()
 
 
@@ -285,32 +297,27 @@ def discounted_sums(values_TB: Tensor, ends_TB: Tensor, factor: float) -> Tensor
 
 def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, float]:
     """One update: several passes over the rollout in minibatches; the mean losses."""
-    problem = agent.problem
-    agent.network.train()
-    sums, num_steps = torch.zeros(2, dtype=torch.float64, device=rollout.x.device), 0
+    problem, num_steps = agent.problem, 0
+    agent.sums.zero_()
     for _ in range(problem.epochs):
         order = torch.randperm(len(rollout.x), generator=draws).to(rollout.x.device)
         for part in zip(*(column[order].split(problem.batch_size) for column in rollout), strict=True):
             if len(part[0]) < 2:  # an advantage alone cannot be normalised
                 continue
-            loss, *losses = agent.losses_of(Rollout(*part))
-            step_by_(loss, agent.plasticity)
-            sums += torch.stack(losses).detach()
+            agent.learn_(*part)
             num_steps += 1
-    policy_loss, value_loss = (sums / num_steps).tolist()
+    policy_loss, value_loss = (agent.sums / num_steps).tolist()
     return {"policy_loss": policy_loss, "value_loss": value_loss}
 
 
 def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean or likeliest action in evaluation mode; changes nothing that training depends on."""
     body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
-    agent.network.eval()
     for _ in range(agent.problem.num_evaluated):
         seen, score, over = body.reset(), 0.0, False
         while not over:
-            with torch.no_grad(), agent.numerics.forward():
-                outputs = agent.network(agent.read(seen[None]))[0].float()
-            motion = body.step(agent.clipped(outputs.argmax(1) if body.chooses else outputs)[0])
+            (action,) = agent.mean_action(agent.read(seen[None]))
+            motion = body.step(agent.clipped(action.cpu())[0])
             seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
         scores.append(score)
     return {"score": float(np.mean(scores))}
@@ -329,7 +336,7 @@ class LastRollout:
 
 def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator) -> None:
     """From the start or the last checkpoint to the end, recording each segment and each stage."""
-    agent, cursor = Agent(spec, problem, journal.device), PPOCursor()
+    agent, cursor = Agent(spec, problem, journal.device, masks), PPOCursor()
     plasticity, checkpoint = agent.plasticity, journal.resume()
     if checkpoint is not None:
         with journal.restoring():
@@ -354,6 +361,7 @@ def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator)
                 check_finite(losses["value_loss"], f"in segment {cursor.segment} (stage {cursor.stage})")
                 done = cursor.segment + (number + 1) / problem.rollouts_per_segment
                 journal.write_progress(progress=done / num_segments, stage=cursor.stage)
+            agent.captures.note_why_eager(journal)
             scores = cursor.scores[num_before:]
             values = {"train_score": float(np.mean(scores))} if scores else {}
             journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, **values, **losses)
@@ -379,3 +387,4 @@ def end_stage(agent: Agent, cursor: PPOCursor, task: Task, journal: Journal, dat
     if cursor.stage < problem.num_stages:
         agent.plasticity.end_stage(data)
         agent.plasticity.begin_stage(data)
+        agent.captures.recheck_addresses()

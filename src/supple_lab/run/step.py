@@ -1,7 +1,7 @@
 """One training step, eager or captured: forward, loss, backward, and the step of an optimizer with its method."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -169,6 +169,22 @@ def generators_of(training: TrainState) -> tuple[torch.Generator, ...]:
 
 
 @contextlib.contextmanager
+def put_back(tensors: Callable[[], list[Tensor]]) -> Iterator[None]:
+    """Give the tensors their values back afterwards, in place, and zeros to those that came to be meanwhile."""
+    kept = [(tensor, tensor.detach().clone()) for tensor in tensors()]
+    try:
+        yield
+    finally:
+        known = {id(tensor) for tensor, _ in kept}
+        with torch.no_grad():
+            for tensor, value in kept:
+                tensor.copy_(value)
+            for tensor in tensors():
+                if id(tensor) not in known:  # an optimizer makes its state in its first step, from zeros
+                    tensor.zero_()
+
+
+@contextlib.contextmanager
 def without_trace(training: TrainState) -> Iterator[None]:
     """Undo afterwards, in place, whatever happened to the training and its random streams.
 
@@ -178,25 +194,18 @@ def without_trace(training: TrainState) -> Iterator[None]:
     if not starts_from_zeros(optimizer := training.learner.optimizer):
         name = type(optimizer).__name__
         raise RuntimeError(f"what {name} remembers before its first step is not known to be zeros")
-    kept = [(tensor, tensor.detach().clone()) for tensor in tensors_of(training)]
     streams = [(generator, generator.get_state()) for generator in generators_of(training)]
     states = training.plasticity.states
     kept_states, replacing = [dict(state) for state in states], list[str]()
     try:
-        yield
+        with put_back(partial(tensors_of, training)):
+            yield
     finally:
         for method, state, before in zip(training.plasticity.methods, states, kept_states, strict=True):
             if {name: id(part) for name, part in state.items()} != {name: id(part) for name, part in before.items()}:
                 replacing.append(method.name)
             state.clear()
             state.update(before)
-        known = {id(tensor) for tensor, _ in kept}
-        with torch.no_grad():
-            for tensor, value in kept:
-                tensor.copy_(value)
-            for tensor in tensors_of(training):
-                if id(tensor) not in known:  # an optimizer makes its state in its first step, from zeros
-                    tensor.zero_()
         for generator, stream_state in streams:
             generator.set_state(stream_state)
     if replacing:
