@@ -102,7 +102,10 @@ def read(line: str) -> Whole:
         ("--method full_reset --method.built-with vanilla", Whole(method=FullReset(built_with=Vanilla()))),
         ("--inner l2 --inner.strength 1e-2", Whole(inner=L2(strength=1e-2))),
         ("--inner none --count none", Whole(count=None)),
-        ("--count 4 --places 1 2.5 --quiet --no-careful", Whole(count=4, places=(1.0, 2.5), quiet=True, careful=False)),
+        (
+            "--count 4 --places 1 2.5 --quiet --careful false",
+            Whole(count=4, places=(1.0, 2.5), quiet=True, careful=False),
+        ),
         ("--places --out a/b", Whole(places=(), out=Path("a/b"))),
     ],
 )
@@ -118,7 +121,7 @@ def test_options_spell_fields_and_parts(line, wanted):
         ("--count 1 2", "--count takes one value; got '1 2'."),
         ("--count", "--count takes one value; got ''."),
         ("--places 1 x", "--places must be a number; got 'x'."),
-        ("--quiet yes", "--quiet takes no value; got 'yes'."),
+        ("--quiet yes", "--quiet takes true (or nothing) or false; got 'yes'."),
         ("--method.built-with vanilla", "no option named '--method.built-with'."),
         ("--method", "no method named ''."),
     ],
@@ -133,7 +136,8 @@ def test_help_says_what_the_source_says():
     text = from_arguments(Whole, {"--help": []})[1]
     assert "--count INT|none" in text
     assert "How many. (default: 3)" in text
-    assert "--no-careful" in text
+    assert "--careful [true|false]" in text
+    assert "(default: true)" in text
     assert "unless told otherwise" in text
     assert "--method.relu-prob FLOAT" in text
     assert "(default: 0.6)" in text

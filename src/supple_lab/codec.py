@@ -153,9 +153,9 @@ class Option(NamedTuple):
     def take(self, values: Sequence[str]) -> None:
         """Set the field; UserError if these cannot be its values."""
         if self.kind is bool:
-            if values:
-                raise UserError(f"{self.flag} takes no value; got {reprlib.repr(' '.join(values))}.")
-            self.content[self.key] = not self.default
+            if list(values) not in ([], ["true"], ["false"]):
+                raise UserError(f"{self.flag} takes true (or nothing) or false; got {reprlib.repr(' '.join(values))}.")
+            self.content[self.key] = list(values) != ["false"]
         elif get_origin(self.kind) is tuple:
             self.content[self.key] = [from_text(value, get_args(self.kind)[0], self.flag) for value in values]
         elif len(values) != 1:
@@ -165,7 +165,7 @@ class Option(NamedTuple):
 
     def help(self, width: int) -> str:
         default = "required" if self.default is MISSING else f"default: {typed(self.default)}"
-        words = self.text if self.kind is bool else f"{self.text} ({default})".strip()
+        words = f"{self.text} ({default})".strip()
         first, indent = f"  {self.flag}{metavar(self.kind)}", " " * COLUMN
         lines = textwrap.fill(words, width, initial_indent=indent, subsequent_indent=indent)
         return f"{first}\n{lines}" if len(first) >= COLUMN else first + lines[len(first) :]
@@ -197,7 +197,6 @@ class Form:
             elif any(registry.kind_of(member) == "method" for member in filter(None, map(part_of, get_args(kind)))):
                 self.choose_several(Option(flag, kind, default, texts_of(cls).get(own.name, ""), content, own.name))
             elif not any(map(part_of, get_args(kind))):  # metrics, which commands choose by their names
-                flag = flag.replace("--", "--no-") if default is True else flag
                 self.options[flag] = Option(flag, kind, default, texts_of(cls).get(own.name, ""), content, own.name)
         return content
 
@@ -289,13 +288,15 @@ def typed(value: Any) -> str:
     """A value as one would type it."""
     if isinstance(value, tuple):
         return " ".join(map(typed, value)) or NONE
-    return NONE if value is None else str(value)
+    if value is None:
+        return NONE
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def metavar(kind: Any) -> str:
     """What stands for the values of an option in its help."""
     if kind is None or kind is bool:
-        return "" if kind else " NAME"
+        return " [true|false]" if kind else " NAME"
     if get_origin(kind) is Literal:
         return f" {{{','.join(map(str, get_args(kind)))}}}"
     if get_origin(kind) is tuple:

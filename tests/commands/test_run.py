@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from supple.methods import UseAID
+from supple.methods import UPGD, Chain, L2Init, UseAID
 from supple_lab import commands
-from supple_lab.cli import supple
+from supple_lab.cli import command_of, supple
+from supple_lab.commands.run import Run
+from supple_lab.commands.train import Train
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import StudyOptions
 from supple_lab.run import run
@@ -59,6 +61,22 @@ def test_fields_are_set_for_methods_that_are_named_alone(capsys):
         methods = {spec.method.name: spec.method for spec in Quickstart().specs(asked)}
         assert methods.pop("aid") == UseAID(relu_prob=0.5)
         assert set(methods) == others
+
+
+def test_switches_and_fields_of_several_values_are_set_as_in_train(capsys):
+    words = ["--method.methods", "l2_init", "upgd", "--method.upgd.protecting", "false", "--method.upgd.adaptive"]
+    wanted = Chain(methods=(L2Init(), UPGD(protecting=False, adaptive=True)))
+    asked = command_of(["run", "quickstart", "--scale", "smoke", "--methods", "chain", *words, "--quiet"])
+    assert isinstance(asked, Run)
+    assert [spec.method for spec in Quickstart().specs(asked.order())] == [wanted]
+    train = command_of(["train", "--method", "chain", *words, "--quiet"])
+    assert isinstance(train, Train)
+    assert train.spec().method == wanted
+    for value in ("0.5 0.6", ""):
+        assert supple([*SMOKE, "--method.relu-prob", *value.split(), "--quiet"]) == 2
+        assert f"--method.relu-prob takes one value; got '{value}'." in capsys.readouterr().err
+    assert supple([*SMOKE, "--method.relu-prob", "0.5", "--method.relu-prob", "0.6"]) == 2
+    assert "--method.relu-prob is given 2 times; give it once." in capsys.readouterr().err
 
 
 def test_a_study_with_a_changed_method_is_run_reported_and_another_grid(tmp_path, capsys):

@@ -250,13 +250,16 @@ def check_trackers(names: Iterable[str]) -> None:
 
 
 def changes_in(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    """The fields of parts that are set, each with its value as typed, and the other arguments."""
-    changes, rest = [], []
-    words = iter(arguments)
-    for word in words:
+    """The fields of parts that are set, each with its values as typed, and the other arguments."""
+    changes: list[tuple[str, list[str]]] = []
+    rest: list[str] = []
+    values = rest
+    for word in arguments:
         flag, equals, value = word.partition("=")
         if flag.startswith(("--method.", "--optimizer.")):
-            changes.append((flag[2:].replace("_", "-"), value if equals else next(words, "")))
+            values = [value] if equals else []
+            changes.append((flag[2:].replace("_", "-"), values))
         else:
-            rest.append(word)
-    return tuple(changes), rest
+            values = rest if word.startswith("--") or word == "-h" else values
+            values.append(word)
+    return tuple((path, " ".join(typed)) for path, typed in changes), rest

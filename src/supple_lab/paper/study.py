@@ -152,7 +152,9 @@ def changed(setting: Setting, order: StudyOptions) -> Setting:
     """The setting with the fields that the order changes, if it names the method."""
     if not order.changes or setting.method.name not in (*order.methods, *order.also):
         return setting
-    given = {f"--{path}": [[text]] for path, text in order.changes}
+    given: dict[str, list[list[str]]] = {}
+    for path, text in order.changes:
+        given.setdefault(f"--{path}", []).append(text.split())
     method = {flag: values for flag, values in given.items() if flag.startswith("--method.")}
     optimizer = {flag: values for flag, values in given.items() if flag not in method}
     return Setting(
