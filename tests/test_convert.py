@@ -11,6 +11,7 @@ from torch import nn
 import networks
 from supple import AID, CReLU, DropReLU, Fourier, IntervalDropout, ReLUDropout, conversion_report, convert
 from supple.activations import ACTIVATIONS
+from supple.convert.pools import AveragePool2d
 from written import holding, network_of
 
 # For each network: the shape of its input, how many activations it calls in training, and whether its class must stay.
@@ -139,8 +140,8 @@ def test_converted_model_exports():
 
 def test_the_activation_given_is_copied_and_its_own_inplace_flag_kept():
     prototype = AID(p=0.9)
-    model = convert(networks.ResNet(), prototype)
-    activations = [module for module in model.modules() if isinstance(module, AID)]
+    models = [convert(network(), prototype) for network in (networks.ResNet, networks.HiddenListNet)]
+    activations = [module for model in models for module in model.modules() if isinstance(module, AID)]
     assert all(activation is not prototype and not activation.inplace for activation in activations)
 
 
@@ -196,10 +197,10 @@ AVERAGED, KEPT = (AID(p=0.9), DropReLU()), (IntervalDropout((0.0,), (0.9, 0.1)),
 
 @pytest.mark.parametrize("activation", [*AVERAGED, *KEPT], ids=lambda value: type(value).__name__)
 def test_max_pools_average_for_aid_and_drop_relu_only_unless_chosen(activation):
-    by_default = nn.AvgPool2d if activation in AVERAGED else nn.MaxPool2d
+    by_default = AveragePool2d if activation in AVERAGED else nn.MaxPool2d
     for options, pooled in (
         ({}, by_default),
-        ({"pool": "average"}, nn.AvgPool2d),
+        ({"pool": "average"}, AveragePool2d),
         ({"pool": "keep"}, nn.MaxPool2d),
     ):
         assert type(convert(networks.ResNet(), activation, **options).maxpool) is pooled

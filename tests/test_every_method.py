@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import io
 import pkgutil
+import re
 
 import pytest
 import torch
@@ -181,6 +182,7 @@ ACTING = pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.acts_in()
 
 
 def test_folder_holds_every_method_of_the_paper():
+    assert {cls.__name__ for cls in METHODS} <= set(dir(supple.methods))
     paper = "vanilla aid dropout drop_relu rrelu crelu fourier l2 l2_init s_ewc shrink_perturb dash redo cbp full_reset"
     assert {*paper.split(), "identity", "sigmoid", "tanh"} <= {cls.name for cls in METHODS}
 
@@ -290,6 +292,8 @@ def test_state_is_tensors_updated_in_place_and_does_not_grow(cls, traced):
     train(method, learner, state, stages())
     assert {key: (tensor.data_ptr(), tensor.shape, tensor.dtype) for key, tensor in state.items()} == before
     assert not any(tensor.requires_grad or isinstance(tensor, nn.Parameter) for tensor in state.values())
+    counts = [t for key, t in state.items() if re.match(r"(next\.)?(steps$|stages$|silences\.)|next\.step\.", key)]
+    assert all(tensor.dtype in (torch.int32, torch.int64, torch.float64) for tensor in counts)  # right beyond 2^24
     assert num_hooks(learner.model) == hooks
 
 

@@ -65,6 +65,31 @@ def test_monitor_measures_the_cheap_ones_alone_unless_asked():
     assert " ".join(metric.name for metric in METRICS if metric.watched) == WATCHED
 
 
+def test_defaults_are_those_of_every_published_number():
+    assert [repr(metric) for metric in METRICS if dataclasses.fields(metric)] == [
+        "Churn(batch_size=64, num_held_out=256)",
+        "Curvature(num_samples=256, iterations=20)",
+        "DormantRatio(taus=(0.0, 0.025, 0.1))",
+        "EffectiveRank(delta=0.01)",
+        "FeatureRank(threshold=0.01)",
+        "GradientKernel(num_samples=64)",
+        "GramaRatio(threshold=0.01)",
+        "PCARank(delta=0.01)",
+        "PreactivationHistogram(num_bins=50)",
+        "SamplePlasticity(batch_size=1, num_updates=32)",
+        "TrainingAccuracy(batch_size=256)",
+    ]
+
+
+@each_metric
+def test_metric_says_whether_it_needs_gradients_or_a_task(metric):
+    network, initial, inputs, task = trained("mlp")
+    whole = metric.measure(observe(network, inputs, initial=initial, task=task))
+    assert metric.needs_task == (metric.measure(observe(network, inputs, initial=initial)) != whole)
+    network.zero_grad()
+    assert metric.reads_gradients == (metric.measure(observe(network, inputs, initial=initial, task=task)) != whole)
+
+
 @each_metric
 def test_metric_is_a_frozen_dataclass_with_a_name(metric):
     assert dataclasses.is_dataclass(metric)

@@ -88,7 +88,6 @@ QUEUE = (
     Wanted(study="continual_full", only="CNN"),
     Wanted(study="continual_limited", only="CNN"),
     Wanted(study="trainability", only=RANDOM_LABEL, methods=DECISIVE),
-    # tf32 as the CNN's runs: a report is of one precision.
     Wanted(study="supervised", only="ResNet"),
     Wanted(study="warm_start", methods=WARM, precision="bf16"),
     Wanted(study="trainability", only=PERMUTED, methods=("vanilla", "dropout", "aid")),
@@ -116,12 +115,15 @@ class Speed:
     alone: float
     shared: float
     at_once: int
+    test_pass: float = 0.0  # a run's share of a pass over the test set after an epoch; 0: in the step's share
 
 
 # docs/results/training.md, and of sweeps docs/results/training/sweeps.json, if nothing else is said.
 CNN, MLP_64, MLP_512 = Speed(0.53, 0.33, 12), Speed(0.29, 0.18, 12), Speed(0.41, 0.29, 12)
 LIMITED = Speed(0.73, 0.73, 12)  # docs/results/continual_limited: 174 s for 20,000 steps of 12 runs at once
-RESNET_BF16, RESNET = Speed(5.2, 4.3, 3), Speed(7.9, 7.9, 2)  # of ResNet-18 in tf32 one was measured alone
+# The first: from docs/results/warm_start, three at once, 19,600 steps and 100 passes in 252 s, 39,600 and 1,100 in 678.
+# Of ResNet-18 in tf32 one was measured alone.
+RESNET_BF16, RESNET = Speed(5.2, 4.0, 3, test_pass=62.0), Speed(7.9, 7.9, 2)
 VGG = Speed(17.3, 17.3, 1)
 # CBP runs by itself: it was hundreds of small kernels, each of which waited for room, 20 ms a step beside eleven
 # others. Five of them on the CNN took 470 s for 108,000 steps (docs/results/continual_full), 3.1 times as long as one.
@@ -154,17 +156,22 @@ def problem_of(spec: RunSpec) -> Supervised:
 
 
 @cache
-def num_steps(problem: Supervised) -> int:
-    """Training steps of a whole run."""
+def work_of(problem: Supervised) -> tuple[int, int]:
+    """Training steps and test passes of a whole run."""
     scenario, facts = problem.scenario, problem.dataset.facts
-    return sum(scenario.size(stage, facts).num_steps for stage in range(scenario.num_stages))
+    sizes = [scenario.size(stage, facts) for stage in range(scenario.num_stages)]
+    return sum(size.num_steps for size in sizes), sum(size.epochs for size in sizes)
 
 
 def seconds_of(specs: Iterable[RunSpec]) -> float:
     """How long the runs take side by side: no less than the longest alone."""
-    work = [(num_steps(problem_of(spec)) / 1000, speeds_of(spec)) for spec in specs]
-    shared = sum(steps * speed.shared for steps, speeds in work for speed in speeds)
-    return max([shared, *(steps * sum(speed.alone for speed in speeds) for steps, speeds in work)])
+    shared, longest = 0.0, 0.0
+    for spec in specs:
+        (steps, passes), speeds = work_of(problem_of(spec)), speeds_of(spec)
+        tests = sum(passes * speed.test_pass for speed in speeds)
+        shared += (sum(steps * speed.shared for speed in speeds) + tests) / 1000
+        longest = max(longest, (sum(steps * speed.alone for speed in speeds) + tests) / 1000)
+    return max(shared, longest)
 
 
 def speeds_of(spec: RunSpec) -> list[Speed]:

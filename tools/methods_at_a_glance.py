@@ -1,6 +1,6 @@
 """Methods at a glance: one table of all methods, read from their classes, tried on a small network, and measured.
 
-    python tools/methods_at_a_glance.py    # writes docs/methods_at_a_glance.md
+    python tools/methods_at_a_glance.py    # writes docs/methods_at_a_glance.md, and the costs in docs/methods.md
 
 What a method touches is seen by calling its hooks on a small network and comparing before and after. State and costs
 are read from docs/results/methods/cpu.json and cuda.json, which `supple bench methods --json FILE` writes.
@@ -29,6 +29,7 @@ from supple_lab.models.mlp import MLP
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/methods_at_a_glance.md"
+METHODS = ROOT / "docs/methods.md"
 MEASURED = {"CPU": ("cpu", "eager"), "GPU": ("cuda", "captured"), "GPU, eager": ("cuda", "eager")}
 NUM_STAGES, NUM_STEPS, PERIOD = 3, 40, 10
 NOT_YET = "-"
@@ -38,8 +39,9 @@ hide: [toc]
 
 # Methods at a glance
 
-Every method and activation of `supple list methods`, at its defaults. Made by `tools/methods_at_a_glance.py`: paper and
-defaults are read from the classes; what a method touches is what its hooks change on a small network.
+Every method and activation of `supple list methods` at its defaults; a `chain` does and costs what its methods do.
+Made by `tools/methods_at_a_glance.py`: paper and defaults are read from the classes; what a method touches is what its
+hooks change on a small network.
 
 - **paper**: none for controls, and for what the AID paper itself defines.
 - **touches**: the activation; gradients (before the optimizer's step); weights; units (chosen ones are made new); the
@@ -49,8 +51,7 @@ defaults are read from the classes; what a method touches is what its hooks chan
 - **step**: its training step over plain ReLU's, in the same process, the median of turns taken one after the other.
   GPU is an H200, its steps captured in CUDA graphs ("no": they cannot be) or eager.
   **boundary**: what it does between two stages of 25 batches, in steps of plain ReLU; what acts every so many steps was
-  measured between stages, too. In `regrama`'s on the GPU Triton compiled a program; boundaries at which it did not took
-  0.4 (4 of 8, a busy card). The number of units no longer makes it compile again; not measured since.
+  measured between stages, too.
 
 <div class="wide" markdown>
 
@@ -220,10 +221,33 @@ def page() -> str:
     return HEAD + table + "\n" + missing + HOW
 
 
+def with_costs(text: str) -> str:
+    """The page of methods with the last column of its first table as it was measured."""
+    rows = measured()
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        if line.startswith("| [`"):
+            cells = line.split("|")
+            lines[i] = "|".join([*cells[:-2], f" {cost_of(re.findall('`(.+?)`', cells[2]), rows)} ", ""])
+    return "\n".join(lines) + "\n"
+
+
+def cost_of(names: list[str], rows: dict[tuple[str, str, str], dict[str, Any]]) -> str:
+    """A step on each device, of several methods the range; what is done between two stages on a CPU, if anything."""
+    ranges = []
+    for column, key in (("CPU", "ratio"), ("GPU", "ratio"), ("GPU, eager", "ratio"), ("CPU", "boundary_steps")):
+        numbers = [rows.get((column, CASES[0].title, name), {}).get(key) for name in names]
+        found = sorted({f"{number:.2f}" for number in numbers if number is not None}, key=float)
+        ranges.append(" to ".join(found[:1] + found[1:][-1:]))
+    cpu, gpu, eager, between = ranges
+    return (f"{cpu}, {gpu or f'{eager} eager'}" if cpu else "") + (f"; {between}" if between else "")
+
+
 def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a method advises on so small a network
         PAGE.write_text(page())
+    METHODS.write_text(with_costs(METHODS.read_text()))
 
 
 if __name__ == "__main__":

@@ -82,7 +82,9 @@ def changed_functions(old: CodeType, new: CodeType) -> dict[CodeType, CodeType] 
         return {}
     inner_old, inner_new = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new))
     changes = {old: new} if old.co_flags & IS_FUNCTION else {}
-    if len(inner_old) != len(inner_new) or (not changes and bare(old) != bare(new)):
+    if len(inner_old) != len(inner_new):  # a function or comprehension fewer, made anew in each call
+        return changes or None
+    if not changes and bare(old) != bare(new):
         return None
     for one, other in zip(inner_old, inner_new, strict=True):
         if (found := changed_functions(one, other)) is None:

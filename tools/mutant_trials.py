@@ -21,6 +21,7 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -87,13 +88,14 @@ class Server(Failures):
         while missing := [name for name in self.items if name not in self.records]:
             file = missing[0].partition("::")[0]
             self.record_([name for name in missing if name.partition("::")[0] == file])
+        self.records = {name: self.records[name] for name in self.items}  # another machine may know more of a file's
         self.functions: dict[CodeType, list[FunctionType]] = {}
         gc.unfreeze()  # what is frozen is not found
         for function in gc.get_objects():
             if isinstance(function, FunctionType) and function.__code__.co_filename in Planted.sources:
                 self.functions.setdefault(function.__code__, []).append(function)
         gc.freeze()
-        self.pipe.send(({name: self.records[name] for name in self.items}, libraries()))
+        self.pipe.send((self.records, libraries()))
         while (mutant := self.pipe.recv()) is not None:
             self.pipe.send(self.plain_passes(mutant) if isinstance(mutant, str) else self.verdict(*mutant))
         return True
@@ -267,6 +269,7 @@ class Trials:
         self.sources = {str(Path(file).resolve()): text for file, text in sources.items()}
         self.records: dict[str, Record]
         self.libraries: list[str]
+        self.num_kills: Counter[str] = Counter()  # of mutants imported in place of the source, by file of tests
         self.log = (out / f"log-{name}{share}.txt").resolve()
         self.kept = out / f"records-{name}.json"
         helpers = [file for file in sorted(Path("tests").rglob("*.py")) if not file.name.startswith("test_")]

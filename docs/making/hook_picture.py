@@ -1,4 +1,4 @@
-"""When the methods act: the training loop, with each method at the hooks that it has."""
+"""When the methods act: the training loop, with each method at the hooks in which it does something of its own."""
 
 import textwrap
 
@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from shade import Shade, panels
 
-from supple.methods import base
 from supple.methods.base import Method
 from supple_lab.paper.compare import label_of
 from supple_lab.registry import known
@@ -25,12 +24,8 @@ NO_SUBJECT = ("vanilla", "full_reset", "chain")  # they have the activation of a
 
 def methods_at(hook: str) -> list[str]:
     """The methods that do something there, as figures call them."""
-    acting = [
-        name
-        for name, cls in known(Method).items()
-        if getattr(cls, hook) is not getattr(base.Method, hook) and name != "chain"
-    ]
-    return [label_of(name) for name in acting if hook != "activation" or name not in NO_SUBJECT]
+    left_out = NO_SUBJECT if hook == "activation" else ("chain",)
+    return [label_of(name) for name, cls in known(Method).items() if cls.acts_in(hook) and name not in left_out]
 
 
 def draw(shade: Shade) -> Figure:
@@ -42,8 +37,8 @@ def draw(shade: Shade) -> Figure:
         for row, (line, hook) in enumerate(STEPS):
             box_(axes, line, height=-row, shade=shade)
             axes.text(3.35, -row + 0.2, hook, color=shade.muted, fontsize=9, va="center", family="DejaVu Sans Mono")
-            names = "\n".join(textwrap.wrap(", ".join(methods_at(hook)), 52))
-            axes.text(3.35, -row + 0.05, names, color=shade.of("aid"), fontsize=8.5, va="top", fontweight="bold")
+            names = "\n".join(textwrap.wrap(" · ".join(methods_at(hook)), 60))
+            axes.text(3.35, -row + 0.05, names, color=shade.of("aid"), fontsize=7.8, va="top", fontweight="bold")
         loop_(axes, top=-2, bottom=-3, left=0.42, words="every step", shade=shade)
         loop_(axes, top=-1, bottom=-4, left=0.12, words="every stage", shade=shade)
     return figure

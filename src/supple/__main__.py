@@ -34,4 +34,12 @@ def build() -> str:
 
 
 if __name__ == "__main__":
-    print(build() if sys.argv[1:] == ["build"] else summary())
+    match sys.argv[1:]:
+        case []:
+            print(summary())
+        case ["build"]:
+            print(build())
+        case ["-h" | "--help"]:
+            print(__doc__)
+        case other:
+            sys.exit(f"python -m supple takes build or nothing; got {' '.join(other)!r}.")

@@ -155,7 +155,7 @@ class Plasticity:
         self._act_between("end_stage", data)
 
     def begin_stage(self, data: Iterable[Batch] = ()) -> None:
-        """The next stage begins; ``data`` are its batches. The optimizer was started anew before, if it is."""
+        """The next stage begins; ``data`` are its batches. If the optimizer is made new, that comes before."""
         self.stage += 1
         self._act_between("begin_stage", data, self.stage)
 

@@ -210,7 +210,7 @@ class LeakyDropout(nn.Module):
         if is_traced(self, x):
             return call_of(self, x)
         if self.training:  # a mask keeps signs, so it may come first
-            x = SF.interval_dropout(x, (0.0,), (self.drop, self.drop))
+            x = SF.interval_dropout(x, (), (self.drop,))
             x = x / (1.0 - self.drop) if self.drop < 1.0 else x
         return F.leaky_relu(x, self.slope)
 
@@ -339,7 +339,7 @@ TRAINED_SHAPES = (PReLU, Rational)  # what they learn is the shape of a function
 
 @torch.no_grad()
 def give_widths_(model: nn.Module, example_input: Any) -> None:
-    """Run a model once in evaluation mode if it holds parameters whose number only a forward tells, or refuse it."""
+    """Run a model once in evaluation mode if it holds parameters whose number only a forward shows, or refuse it."""
     lazy = [name for name, parameter in model.named_parameters() if is_lazy(parameter)]
     if not lazy:
         return

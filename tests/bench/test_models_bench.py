@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from supple import AID, kernels
+from supple.convert.pools import AveragePool2d
 from supple_lab.bench import models
 from supple_lab.bench.models import NO_NODE, Case, ModelRow, ViT, bench_models, candidates, training_step
 from supple_lab.bench.training import ListingAID
-from supple_lab.models.base import AveragePool2d
 from supple_lab.models.mlp import MLP
 from supple_lab.models.vgg16 import VGG16
 
@@ -46,6 +46,7 @@ def test_pools_and_activations_of_a_case_with_pools_are_those_of_the_names(monke
     assert found == {
         "ReLU": {nn.ReLU, nn.MaxPool2d},
         "AID": {AID, AveragePool2d},
+        "AID by convert": {AID, AveragePool2d},
         "ReLU + Dropout": {nn.Sequential, nn.MaxPool2d},
         "listing": {ListingAID, AveragePool2d},
         "ReLU, average-pools": {nn.ReLU, AveragePool2d},

@@ -71,7 +71,7 @@ def test_a_claim_of_smoke_scale_shows_no_verdict_in_its_parts_either():
     row = ClaimRow(claim="c", paper="p", measured="holds in 1 of 3", interval=None, n=3, verdict="holds", parts=parts)
     found = undecided(row)
     assert [one.verdict for one in (found, *found.parts)] == ["not decided", "not decided", "not decided", "not run"]
-    assert not re.search("holds|fails", found.told + found.parts[1].told)
+    assert not re.search("holds|fails", found.in_full + found.parts[1].in_full)
     assert found.measured == "3 comparisons of runs too short to decide anything"
     assert found.parts[1].measured == "1 comparison of runs too short to decide anything"
     assert found.parts[0].measured == leaf.measured

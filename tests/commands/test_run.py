@@ -188,6 +188,23 @@ def test_runs_that_found_damaged_data_are_told_once_and_stay_resumable(supervise
 
 
 @pytest.mark.slow
+def test_the_devices_own_precision_is_refused_where_a_network_has_another(capsys, tmp_path):
+    command = [
+        "run",
+        "supervised",
+        "--scale",
+        "paper",
+        "--device",
+        "cpu",
+        "--precision",
+        "fp32",
+        "--out",
+        str(tmp_path),
+    ]
+    assert supple([*command, "--only", "ResNet"]) == 2
+    assert "supervised has runs in bf16 that cannot be had in fp32." in capsys.readouterr().err
+
+
 def test_runs_have_the_precision_asked_for_one_name_where_it_is_the_default_and_another_grid_is_told(tmp_path, capsys):
     command = [*SMOKE, "--engine", "inline", "--quiet", "--out", str(tmp_path)]
     for precision, found in (("default", {"fp32"}), ("fp32", {"fp32"}), ("bf16", {"fp32", "bf16"})):

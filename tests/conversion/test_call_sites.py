@@ -174,8 +174,7 @@ def test_each_round_of_a_loop_calls_its_own_activation_in_every_forward():
 def test_a_forward_that_was_cut_short_does_not_shift_the_rounds_of_the_next(where):
     loop = "    for layer in self.layers:\n        x = F.relu(layer(x))\n    return x\n"
     forward = "def forward(self, x):\n    return self.helper(x)\n" if where == "helper" else ""
-    number = 2 if where == "helper" else 3
-    layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(number))
+    layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(2))
     model = class_of(f"def {where}(self, x):\n{loop}{forward}", layers=layers)()
     convert(model, AID(p=0.9))
     assert bool(model._forward_pre_hooks) == (where == "helper")  # a hook makes every call of the model slower
@@ -187,7 +186,7 @@ def test_a_forward_that_was_cut_short_does_not_shift_the_rounds_of_the_next(wher
         model(torch.randn(4, 3))
     model.layers[1]._forward_pre_hooks.clear()
     model(torch.randn(4, 3))
-    assert seen == [0, *range(number)]
+    assert seen == [0, 0, 1]
 
 
 SHARED = {
@@ -269,7 +268,8 @@ class Decorated(nn.Module):
 def test_rewritten_code_stands_where_it_was_written():
     converted = convert(Decorated(), AID(0.9))
     assert type(converted).forward.__code__ is not Decorated.forward.__code__
-    assert type(converted).forward.__code__.co_firstlineno == Decorated.forward.__code__.co_firstlineno
+    for place in ("co_firstlineno", "co_qualname", "co_filename"):
+        assert getattr(type(converted).forward.__code__, place) == getattr(Decorated.forward.__code__, place)
 
 
 @holding(lambda: {"act": F.relu, "weight": nn.Parameter(torch.ones(2))})

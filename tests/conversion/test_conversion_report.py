@@ -83,7 +83,7 @@ def test_the_report_prints_counts_places_and_reasons():
     assert text.startswith("Sequential converted to AID(p=0.9), max-pools: average")
     assert "9 x ReLU -> AID(p=0.9) [0.relu, 0.layer1.0.relu.0, " in text
     assert " and 5 more]" in text
-    assert "1 x MaxPool2d -> AvgPool2d(kernel_size=3, stride=2, padding=1) [0.maxpool]" in text
+    assert "1 x MaxPool2d -> AveragePool2d(kernel_size=3, stride=2, padding=1) [0.maxpool]" in text
     assert "1 x GELU: left alone; name nn.GELU in replace= to swap it [2]" in text
     assert "1 x MaskedNet: its source was rewritten: calls of functions go to submodules [3]" in text
 

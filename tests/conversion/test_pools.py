@@ -131,6 +131,14 @@ def test_the_inside_of_a_max_pool_of_another_kind_stays():
     assert [entry.where for entry in report.left] == ["0"]
 
 
+def test_a_pool_of_a_class_of_its_own_that_computes_the_same_averages():
+    class Own(nn.MaxPool2d):
+        """Another name for it."""
+
+    x = torch.randn(2, 3, 8, 8)
+    assert torch.equal(convert(nn.Sequential(Own(2)), AID(), pool="average")(x), F.avg_pool2d(x, 2))
+
+
 def test_a_pool_held_as_a_function_is_pickled():
     model, x = convert(Pooling(F.max_pool2d, 2), AID(), pool="average"), torch.randn(2, 3, 8, 8)
     assert torch.equal(pickle.loads(pickle.dumps(model))(x), F.avg_pool2d(x, 2))

@@ -1,6 +1,8 @@
 """Saved conversions: a new model is converted as the saved one was, and gets its weights."""
 
 import io
+import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,7 +56,7 @@ def test_a_loaded_model_computes_what_the_saved_one_did(network, activation):
 
 def test_the_choice_of_pools_and_classes_and_a_second_conversion_are_repeated(tmp_path):
     model = convert(networks.TwoActivationsNet(), AID(p=0.9), pool="keep", replace=(nn.GELU,))
-    convert(convert(model, DropReLU(0.7)), AID(p=0.6))
+    convert(convert(model, DropReLU(0.7), pool="keep"), AID(p=0.6))
     save_converted(model, tmp_path / "model.pt")
     loaded = load_converted(tmp_path / "model.pt", networks.TwoActivationsNet())
     assert [str(module) for module in loaded.modules()] == [str(module) for module in model.modules()]
@@ -90,8 +92,21 @@ def test_what_cannot_be_saved_or_loaded_is_refused_with_the_way_out():
         save_converted(networks.MLP(), io.BytesIO())
     with pytest.raises(ValueError, match="holds no conversion"):
         load_converted(networks.MLP().state_dict(), networks.MLP())
+    torch.save({"supple_conversion": [Forgetful(2)]}, file := io.BytesIO())
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="Weights only"):
+        load_converted(file, networks.MLP())
     with pytest.raises(ValueError, match="not converted yet; this MLP is"):
         saved_and_loaded(convert(networks.MLP(), AID()), convert(networks.MLP(), AID()))
+
+
+def test_a_configuration_holds_all_of_a_conversion_or_nothing():
+    model = nn.Sequential(nn.ReLU(), nn.GELU())
+    model.config = SimpleNamespace(to_dict=dict)
+    convert(model, AID(p=0.9))
+    assert len(model.config.supple_conversion) == 1
+    convert(model, Forgetful(2), replace=(nn.GELU,))
+    assert not hasattr(model.config, "supple_conversion")
 
 
 def test_a_hugging_face_model_keeps_its_conversion_in_its_configuration(tmp_path):

@@ -141,6 +141,10 @@ BODIES = {
         f"{SELF}import torch.nn.functional as f\n    from torch import relu\n    return f.relu(relu(x))",
         TWICE,
     ),
+    "an import with a second meaning": (
+        f"{SELF}from torch import relu\n    for relu in [torch.abs]:\n        pass\n    return relu(x)",
+        torch.abs,
+    ),
     "a method of self with the name of a tensor's": (
         f"{SELF}self.x = x\n    return self.relu()\ndef relu(self):\n    return self.x + 5",
         lambda x: x + 5,
@@ -320,10 +324,13 @@ def test_a_function_attribute_called_with_options_is_replaced_in_the_forward():
 def test_a_decorator_stays_around_a_rewritten_forward():
     calls = []
 
+    def note(function):
+        calls.append(function)
+
     def counted(function):
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
-            calls.append(function)
+            note(function)
             return function(*args, **kwargs)
 
         return wrapper

@@ -63,3 +63,25 @@ def test_numbers_are_those_of_the_files(tmp_path, monkeypatch):
     page = glance.page()
     assert f"| state | step: CPU, {case} | step: GPU, {case} | boundary: CPU, {case} |" in page
     assert "| 0.50 | 1.23 | no | 2.50 |" in page
+
+
+def test_costs_on_the_page_of_methods_are_those_of_the_files():
+    text = glance.METHODS.read_text()
+    assert glance.with_costs(text) == text, "make the page again: python tools/methods_at_a_glance.py"
+    lines = [line for line in text.splitlines() if line.startswith("| [`")]
+    named = {name for line in lines for name in line.split("|")[2].split("`")[1::2]}
+    assert named == {*glance.methods_at_defaults(), "chain"}, "docs/methods.md has a row for each method"
+
+
+def test_cost_of_several_methods_is_a_range_and_of_a_step_that_is_not_captured_the_eager_one():
+    case = glance.CASES[0].title
+    rows = {("CPU", case, name): {"ratio": ratio} for name, ratio in (("a", 1.1), ("b", 1.3), ("c", 1.2))}
+    rows |= {
+        ("GPU", case, "a"): {"ratio": 2.0},
+        ("GPU", case, "b"): {"ratio": None},
+        ("GPU, eager", case, "b"): {"ratio": 2.5},
+    }
+    rows["CPU", case, "b"]["boundary_steps"] = 4.0
+    assert glance.cost_of(["a", "b", "c"], rows) == "1.10 to 1.30, 2.00; 4.00"
+    assert glance.cost_of(["b"], rows) == "1.30, 2.50 eager; 4.00"
+    assert glance.cost_of(["chain"], rows) == ""

@@ -35,6 +35,7 @@ def test_picture_of_the_loop_has_methods_at_their_hooks():
     from hook_picture import methods_at
 
     assert "CBP" in methods_at("after_step")
+    assert not {"DASH", "ReDo", "S-EWC"} & set(methods_at("after_step"))  # which only watch there
     assert "ReDo" in methods_at("end_stage")
     assert {"DASH", "S&P", "full reset"} <= set(methods_at("begin_stage"))
     assert not {"L2", "L2 Init", "S-EWC"} - set(methods_at("after_backward"))

@@ -12,6 +12,7 @@ from torch import Tensor
 from supple import functional as SF
 from supple import kernels
 from supple.kernels import launch
+from supple.kernels.cuda_seed import serves
 from supple.kernels.launch import argument_types, direct_launch
 
 PTX = """.version 8.7
@@ -135,6 +136,28 @@ def test_masks_and_gradients_are_those_of_tritons_launcher(layout, dtype, path, 
     for one, other in zip(ours, theirs, strict=True):
         assert one.stride() == other.stride()
         assert torch.equal(one, other)
+
+
+def test_a_generator_serves_its_own_device_and_without_a_number_every_gpu():
+    cuda, first, second, cpu = (torch.device(name) for name in ("cuda", "cuda:0", "cuda:1", "cpu"))
+    found = {
+        device: [serves(generator, device) for generator in (cuda, first, second, cpu)] for device in (first, second)
+    }
+    assert found == {first: [True, True, False, False], second: [True, False, True, False]}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["cuda", "cuda:0"])
+def test_a_generator_with_or_without_the_number_of_its_gpu_takes_the_node(name):
+    if kernels.kernel_for(GPU).node is None:
+        pytest.skip("needs `python -m supple build`")
+    x = torch.randn(4096, device=GPU, requires_grad=True)
+    SF.aid(x)  # after which the program is known
+    y = SF.aid(x, generator=torch.Generator(name).manual_seed(7))
+    assert not type(y.grad_fn).__name__.startswith("PlainIntervalDropout")
+    torch.manual_seed(7)
+    assert torch.equal(y, SF.aid(x))
 
 
 @pytest.mark.gpu

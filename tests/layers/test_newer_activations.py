@@ -129,8 +129,15 @@ def test_dropout_after_leaky_relu_keeps_its_mean_and_drops_both_signs_alike():
         assert abs((y == 0).double().mean() - drop) < 5 * math.sqrt(drop * (1 - drop) / n)
     assert torch.equal(LeakyDropout(slope, drop).eval()(x), nn.functional.leaky_relu(x, slope))
     assert not LeakyDropout(slope, 1.0)(x).any()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_at_zero_dropout_after_leaky_relu_has_the_slope_of_leaky_relu(training):
     zero = torch.zeros(9, requires_grad=True)
-    assert not torch.autograd.grad(LeakyDropout(slope, drop)(zero).sum(), zero)[0].any()  # as AID's
+    expected = torch.autograd.grad(nn.functional.leaky_relu(zero, 0.25).sum(), zero)[0]
+    layer = LeakyDropout(0.25, 0.2).train(training)
+    torch.testing.assert_close(torch.autograd.grad(layer(zero).sum(), zero)[0], expected)
+    assert not torch.autograd.grad(LeakyDropout(0.25, 1.0)(zero).sum(), zero)[0].any()
 
 
 @pytest.mark.parametrize("training", [True, False])

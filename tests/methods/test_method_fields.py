@@ -3,7 +3,8 @@
 import copy
 import math
 import pickle
-from dataclasses import asdict, dataclass, replace
+from collections import defaultdict
+from dataclasses import asdict, dataclass, fields, replace
 
 import pytest
 
@@ -46,6 +47,7 @@ from supple.methods import (
     WeightClipping,
 )
 from supple.methods.base import Method
+from supple_lab import registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,3 +167,20 @@ def test_bounds_of_a_field_are_allowed_as_it_says_and_nothing_beyond(method, fie
     for value in refused:
         with pytest.raises(ValueError, match=rf"{method.__name__}\.{field} .*got .*{value}.*\.$"):
             method(**{field: value})
+
+
+def test_fields_that_came_later_are_left_out_of_a_run_id_at_the_value_of_before():
+    later = defaultdict(list)
+    for name, cls in sorted(registry.known(Method).items()):
+        for field in (field for field in fields(cls) if field.metadata.get("later")):
+            later[f"{field.name}={field.metadata.get('absent', field.default)}"].append(name)
+    assert later == {
+        "revision=1": ["cbp", "identity", "redo", "rrelu", "sigmoid", "tanh"],
+        "reference=False": ["c_chain", "l2_er"],
+        "moments=clear": ["cbp", "redo"],
+        "every=None": ["dash", "full_reset", "redo", "shrink_perturb"],
+        "signal=incoming": ["regrama"],
+        "built_with=None": ["full_reset"],
+        "clear_moments=False": ["shrink_perturb"],
+        "per=weight": ["upgd"],
+    }

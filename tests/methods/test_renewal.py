@@ -12,7 +12,7 @@ from by_hand import conv_net, learner_of, three_units, train_step
 from oracles import optimizers
 from random_networks import exact
 from supple.learner import Learner
-from supple.methods import CBP, ReDo
+from supple.methods import CBP, SNR, ReDo, ReGraMa
 from supple.methods.renewal import clear_
 from supple.units.surgery import UnitSelection, trained_by, trained_entries
 
@@ -228,7 +228,7 @@ class Foreign(torch.optim.SGD):
     """An optimizer that supple has never heard of."""
 
 
-@pytest.mark.parametrize("method", [CBP, ReDo])
+@pytest.mark.parametrize("method", [CBP, ReDo, ReGraMa, SNR])
 def test_optimizer_whose_memory_cannot_be_made_new_is_named(method):
     model = three_units()
     for make, moments, words in (

@@ -318,7 +318,7 @@ def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_
 
 
 @pytest.mark.parametrize(("number", "shown"), [(3, "(a0, a1, a2)"), (4, "(a0, a1, a2, ...)")])
-@pytest.mark.parametrize("method", [NaP(), DASH(), WeightClipping()], ids=repr)
+@pytest.mark.parametrize("method", [NaP(), DASH(), WeightClipping(), AdamO(), Parseval(), FIRE(), Spectral()], ids=repr)
 def test_weights_that_stay_as_they_are_are_named_up_to_three(method, number, shown):
     model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Linear(3, 2))
     for place in range(number):

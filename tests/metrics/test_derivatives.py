@@ -155,6 +155,9 @@ def test_half_precision_and_values_that_are_not_finite(small):
     network, inputs, targets, *_ = small
     exact = gradient_kernel(network, inputs, targets, loss=F.cross_entropy)
     sharp = curvature(network, inputs, targets, loss=F.cross_entropy)
+    one_nan = inputs.clone()
+    one_nan[2] = torch.nan
+    assert all(map(math.isnan, gradient_kernel(network, one_nan, targets, loss=F.cross_entropy).values()))
     network.bfloat16()
     half = gradient_kernel(network, inputs.bfloat16(), targets, loss=F.cross_entropy)
     assert half["gradient_cosine"] == pytest.approx(exact["gradient_cosine"], abs=0.05)
@@ -171,6 +174,8 @@ def test_one_sample_has_no_kernel_and_no_task_no_number():
         gradient_kernel(linear([[1.0]]), torch.ones(1, 1).double(), torch.ones(1).double(), loss=output)
     observation = observe(nn.Sequential(nn.ReLU(), nn.Linear(2, 2)), torch.rand(3, 2))
     assert GradientKernel().measure(observation) == Curvature().measure(observation) == {}
+    pair = observe(observation.model, torch.rand(2, 2), task=Task(torch.rand(2, 2), torch.ones(2), output))
+    assert GradientKernel().measure(pair)["gradient_kernel_rank"] >= 1.0
 
 
 @pytest.mark.parametrize(

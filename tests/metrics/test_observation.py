@@ -8,8 +8,12 @@ from torch import nn
 from networks import VGG, Encoder, FunctionalNet, ResNet
 from supple import AID
 from supple.metrics.base import every_metric, measure
-from supple.metrics.observe import misfit_at, observe, singular_values
-from written import holding
+from supple.metrics.observe import joined, misfit_at, observe, observe_sites, row_norms, singular_values
+from supple.metrics.sites import mean_output
+from supple.metrics.units import ActiveFraction
+from supple.metrics.weights import GramaRatio
+from supple.units import trace_units
+from written import holding, network_of
 
 
 @holding(lambda: {"fc1": nn.Linear(6, 8), "act": nn.ReLU(), "fc2": nn.Linear(8, 3)})
@@ -147,11 +151,12 @@ def test_argument_that_holds_no_samples_goes_whole_into_every_forward(shift):
         torch.testing.assert_close(site.magnitude, expected.double())
 
 
-def test_what_reaches_a_convolution_fits_by_its_dimensions_and_channels():
+def test_what_reaches_a_layer_fits_by_its_dimensions_and_channels():
     layer = nn.Conv2d(3, 4, 1)
     assert misfit_at("a", layer, torch.zeros(2, 3, 5, 5)) == ""
     for shape in ((3, 3, 5), (2, 4, 5, 5)):
         assert f"takes (batch, 3, H, W); {shape} reached it" in misfit_at("a", layer, torch.zeros(shape))
+    assert misfit_at("a", nn.Linear(5, 2), torch.zeros(2, 3, 5)) == ""
 
 
 def test_singular_values_where_a_solver_gives_up_are_the_same(monkeypatch):
@@ -172,3 +177,35 @@ def test_singular_values_of_what_is_not_finite_are_nan_in_float64():
     values = singular_values(torch.tensor([[1.0, torch.inf]]))
     assert values.isnan().all()
     assert values.dtype == torch.float64
+
+
+def test_every_metric_has_an_answer_for_a_network_without_activations():
+    observation = observe_sites(nn.Linear(3, 2), torch.randn(4, 3), sites=(), batch_size=4, initial=None)
+    for metric in (*every_metric(), ActiveFraction()):
+        assert isinstance(metric.measure(observation), dict)
+
+
+def test_norms_of_rows_and_values_that_a_batch_lacks():
+    assert row_norms(torch.tensor([3.0, 4.0])).tolist() == row_norms(torch.tensor([[3.0, 4.0]])).tolist() == [5.0]
+    assert joined([torch.ones(1), None]) is joined([None]) is joined([]) is None
+
+
+def test_a_mask_in_place_leaves_the_preactivations():
+    z = torch.tensor([[-1.0, 2.0]])
+    torch.testing.assert_close(mean_output(AID(0.9, inplace=True), z, z), AID(0.9).eval()(z))
+    assert z.tolist() == [[-1.0, 2.0]]
+
+
+def test_a_traced_graph_knows_which_of_two_layers_feeds_an_activation():
+    parts = {"one": nn.Linear(3, 4), "two": nn.Linear(3, 4), "act": nn.ReLU(), "out": nn.Linear(4, 2)}
+    model = network_of("a, b = self.one(x), self.two(x)\nreturn self.out(self.act(b * 1.0)) + a[:, :2]", **parts)()
+    x = torch.randn(5, 3)
+    (site,) = observe(model, x, sites=trace_units(model, x)).sites
+    assert site.layer == "two"
+
+
+def test_gradient_scores_are_those_of_linear_and_convolutional_layers():
+    model = nn.Sequential(nn.Embedding(5, 4), nn.ReLU(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    model(torch.arange(5)).sum().backward()
+    model[2].weight.grad = torch.tensor([[0.0], [1.0], [1.0]]).expand(3, 4).clone()
+    assert GramaRatio().measure(observe(model, torch.arange(5))) == {"grama_ratio": pytest.approx(1 / 3)}

@@ -71,6 +71,10 @@ CALLS = {
         lambda m: m.head(m.act(DROPOUT(m.fc1(batch())))),
         *(3, [("act", "fc1", 12)]),
     ),
+    "something between, and another activation behind it": (
+        lambda m: m.head(m.body(m.act(DROPOUT(m.fc1(batch()))))),
+        *(3, [("act", "fc1", 12), ("body.1", "body.0", 12)]),
+    ),
     "two widths": (
         lambda m: (m.act(batch()), m.act(torch.cat([batch(), batch()], 1))),
         *(2, [("act", None, 8), ("act#2", None, 8)]),

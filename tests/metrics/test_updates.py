@@ -23,12 +23,15 @@ def test_churn_by_hand():
     after = torch.tensor([[0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     assert churn(before, after) == {"churn": pytest.approx((1 + 1 + 4) / 6), "churn_decisions": pytest.approx(1 / 3)}
     assert churn(before, before) == {"churn": 0.0, "churn_decisions": 0.0}
+    sequences = before.expand(5, 3, 2), after.expand(5, 3, 2)  # a decision for each position of each
+    assert churn(*sequences) == pytest.approx(churn(before, after))
 
 
 def test_sample_plasticity_by_hand():
     # Three quarters gone; twice as much, which counts as 0; a loss of 0 that stays; half gone; more than all.
     before, after = torch.tensor([4.0, 1.0, 0.0, 2.0, 1.0]), torch.tensor([1.0, 2.0, 0.0, 1.0, -1.0])
     assert sample_plasticity(before, after) == pytest.approx((0.75 + 0.0 + 1.0 + 0.5 + 1.0) / 5)
+    assert sample_plasticity(torch.tensor([1.5e-8]), torch.tensor([0.5e-8])) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 10.0])
@@ -117,3 +120,8 @@ def test_training_accuracy_counts_what_masks_spoil_and_draws_from_no_stream_of_t
     assert torch.equal(generator.get_state(), torch.Generator().manual_seed(5).get_state())
     assert TrainingAccuracy().measure(observe(model.eval(), inputs, task=replace(task, targets=inputs))) == {}
     assert not model.training
+    inputs = torch.rand(3, 5, 2)
+    task = Task(inputs, inputs.argmax(2), F.cross_entropy)
+    assert TrainingAccuracy(batch_size=2).measure(observe(nn.Sequential(nn.ReLU()), inputs, task=task)) == {
+        "training_accuracy": 1.0  # of sequences, too
+    }

@@ -59,10 +59,20 @@ def test_a_name_imported_late_is_the_same_after_its_file_was_imported_by_itself(
     assert done.stdout.split().count("False") == 2  # functional and kernels
 
 
-def test_module_run_as_a_program_says_versions_kernels_and_devices(capsys):
+def test_module_run_as_a_program_says_versions_kernels_and_devices(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["supple"])
     runpy.run_module("supple", run_name="__main__")
     first, *kernels, devices = capsys.readouterr().out.splitlines()
     versions = f"supple {supple.__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
     assert first.startswith(versions)
     assert kernels == [f"kernel of {line}" for line in supple.kernels.describe().splitlines()]
     assert devices.startswith("devices: cpu (")
+
+
+def test_module_run_as_a_program_explains_itself_and_refuses_other_words(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["supple", "--help"])
+    runpy.run_module("supple", run_name="__main__")
+    assert "`build`: make the C++ node" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["supple", "biuld", "now"])
+    with pytest.raises(SystemExit, match=r"^python -m supple takes build or nothing; got 'biuld now'\.$"):
+        runpy.run_module("supple", run_name="__main__")

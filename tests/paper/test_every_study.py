@@ -10,6 +10,7 @@ from made_decisions import SCALES as SCALE_OF
 from made_decisions import made_run
 
 from supple_lab.cli import supple
+from supple_lab.models.resnet18 import ResNet18
 from supple_lab.paper.study import Study, StudyOptions
 from supple_lab.registry import known
 from supple_lab.results.results import Results, RunResult
@@ -67,10 +68,13 @@ def test_smoke_scale_runs_to_its_end_and_reports(name, folder):
 def test_all_runs_of_a_study_round_as_it_was_asked_to(name, scale):
     specs = {
         precision: study_named(name).specs(StudyOptions(scale=scale, precision=precision))
-        for precision in ("default", "bf16")
+        for precision in ("default", "bf16", "fp32")
     }
-    assert {spec.precision for spec in specs["bf16"]} <= {"bf16"}
-    assert [replace(spec, precision="default") for spec in specs["bf16"]] == specs["default"]
+    for precision in ("bf16", "fp32"):
+        assert {spec.precision for spec in specs[precision]} <= {precision}
+    for own, asked in zip(specs["default"], specs["fp32"], strict=True):
+        is_resnet = scale == "paper" and own.model == ResNet18()
+        assert own == replace(asked, precision="bf16" if is_resnet else "default")
 
 
 @pytest.mark.parametrize("name", SCALE_OF)

@@ -220,7 +220,7 @@ def test_a_verdict_that_may_be_chance_says_so():
     assert found.brief == f"holds in 7 of 8 (at least 8?); {remark}"
     others = ", ".join(f"condition {place}" for place in range(1, 8))
     assert "(p = 1)" in each(-1.01 * bound(0.05), *[SURE] * 29).remark
-    assert found.told == f"holds in 7 of 8 (at least 8?): holds in {others}; fails in condition 0; {remark}"
+    assert found.in_full == f"holds in 7 of 8 (at least 8?): holds in {others}; fails in condition 0; {remark}"
 
 
 def test_a_group_in_a_group_keeps_its_own_sentence_verdict_and_parts():

@@ -156,10 +156,10 @@ def test_command_on_a_disk_without_flock_waits_for_a_dead_holder_and_says_so(tmp
     monkeypatch.setattr(lock, "SECONDS_BETWEEN_LOOKS", 0.01)
     (tmp_path / "lock").write_bytes(FAR)
     told = []
-    await_silent_holder(tmp_path, tell=told.append)
+    await_silent_holder(tmp_path, show=told.append)
     assert "(far, process 1); it is taken over in" in told[0]
     RunLock.acquire(tmp_path).release()
-    await_silent_holder(tmp_path, tell=told.append)
+    await_silent_holder(tmp_path, show=told.append)
     assert len(told) == 1
 
 

@@ -83,7 +83,7 @@ def test_tracker_that_cannot_begin_leaves_a_note_and_the_run_goes_on(tmp_path, c
     (blocked / "tensorboard").write_text("a file where the folder should be")
     capsys.readouterr()
     assert supple([*command, str(tmp_path / "blocked"), "--track", "tensorboard"]) == 0
-    assert "note: in 1 run: tensorboard failed and was told no more: FileExistsError" in capsys.readouterr().err
+    assert "note: in 1 run: tensorboard failed and was called no more: FileExistsError" in capsys.readouterr().err
     assert (blocked / "records.jsonl").read_bytes() == (run / "records.jsonl").read_bytes()
 
 
@@ -108,7 +108,7 @@ class Forgetful(Tracker):
 def test_tracker_that_fails_half_way_is_told_no_more_and_others_are(tmp_path):
     store = Store.create(tmp_path)
     assert execute(SPEC, store, track=("forgetful", "tensorboard")) == "done"
-    assert store.folder(SPEC).status()["notes"] == ["forgetful failed and was told no more: ConnectionError: gone"]
+    assert store.folder(SPEC).status()["notes"] == ["forgetful failed and was called no more: ConnectionError: gone"]
     assert Forgetful.num_calls == 2
     assert_shows_every_record_once(store.folder(SPEC))
 

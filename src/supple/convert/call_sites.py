@@ -30,9 +30,6 @@ class CallSites(nn.ModuleList):
         # nn.Module's own __setattr__ and ModuleList's indexing would cost as much as a small activation.
         object.__setattr__(self, "num_calls", number)
 
-    def extra_repr(self) -> str:
-        return "one activation for each call within a forward"
-
 
 @dataclass(frozen=True)
 class Restart:

@@ -193,7 +193,7 @@ class Reader:
                 self.visit(over)
                 with self.inside(times=self.length(over)):
                     for _ in range(2):  # the second round sees what the first has left behind
-                        self.bind([target], None)
+                        self.kept |= names_in(target)  # what a loop goes over holds it, too
                         self.run(node.body)
                 self.run(node.orelse)
             case ast.While() | ast.AsyncFor():
@@ -201,10 +201,12 @@ class Reader:
                     for _ in range(2):
                         self.run(ast.iter_child_nodes(node))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef():
+                self.kept |= {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}  # its caller has them
                 with self.inside(conditional=True, nested=True):
                     self.run(ast.iter_child_nodes(node))
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 times = self.length(node.generators[0].iter) if len(node.generators) == 1 else None
+                self.kept |= {name for generator in node.generators for name in names_in(generator.target)}
                 with self.inside(times=times, conditional=any(generator.ifs for generator in node.generators)):
                     self.run(ast.iter_child_nodes(node))
             case _:
@@ -220,11 +222,14 @@ class Reader:
         yield
         self.times, self.conditional, self.nested = before
 
-    def bind(self, targets: Iterable[ast.expr], value: ast.expr | None) -> None:
+    def bind(self, targets: list[ast.expr], value: ast.expr) -> None:
         """Give a value to names: the same tensor under two names is kept, a new one is not."""
-        names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
-        shared = set(viewed(value))
-        if shared or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
+        names = set().union(*map(names_in, targets))
+        calls = (part for part in ast.walk(value) if isinstance(part, ast.Call))
+        writing = [part for part in calls if getattr(self.calls.get(key_of(part, self.node)), "in_place", False)]
+        given_back = {name for part in writing for name in viewed(input_of(part))}
+        shared = {*viewed(value), *(given_back - names)}
+        if shared or len(targets) > 1 or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
             self.kept |= names | shared
         elif not self.conditional:
             self.kept -= names
@@ -365,6 +370,11 @@ def is_own(function: Any) -> bool:
 
 def is_replaced_class(value: Any) -> bool:
     return isinstance(value, type) and (value in BY_CLASS or value in pools.MAX_POOLS)
+
+
+def names_in(target: ast.expr) -> set[str]:
+    """The names that a target of an assignment or a loop consists of."""
+    return {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
 
 
 def name_of(value: Any) -> str:

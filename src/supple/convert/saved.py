@@ -93,9 +93,11 @@ def class_named(name: str, classes: Sequence[type[nn.Module]]) -> type[nn.Module
 
 
 def record_(model: Any, report: ConversionReport, step: dict[str, Any]) -> None:
-    """Keep the report with the model, and the steps in a Hugging Face model's configuration, which is saved with it."""
+    """Keep the report with the model, and the steps in a Hugging Face model's configuration, if all can be saved."""
     report = with_changes(report, steps=(*report.steps, step))
     model.supple_conversion = report
     config = getattr(model, "config", None)
-    if report.swapped and hasattr(config, "to_dict") and not any("unsaved" in one for one in report.steps):
-        setattr(config, KEY, [dict(one) for one in report.steps])
+    if report.swapped and hasattr(config, "to_dict"):
+        vars(config).pop(KEY, None)
+        if not any("unsaved" in one for one in report.steps):
+            setattr(config, KEY, [dict(one) for one in report.steps])

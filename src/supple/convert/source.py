@@ -25,7 +25,9 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 UNKNOWN = object()
 VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
 VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
-VIEWS |= {"unflatten", "unsqueeze", "view", "view_as"}
+VIEWS |= {"unflatten", "unfold", "unsqueeze", "view", "view_as"}
+# The tensor itself, if it is so already.
+VIEWS |= {"bfloat16", "contiguous", "cpu", "cuda", "double", "float", "half", "to", "type", "type_as"}
 # What rewritten functions call without having it in their globals.
 ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of)}
 

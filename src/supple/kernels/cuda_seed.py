@@ -2,8 +2,8 @@
 
 In eager mode a call takes the generator's seed and offset and moves the offset on, as torch's own kernels do: no
 launch, and ``torch.manual_seed``, saved states and checkpointing work. A captured graph would replay such numbers for
-ever, so there the seed is a value in device memory, drawn anew by every replay; all calls of one capture share that
-draw, each with a stream of its own. Where a capture holds several steps, whoever captures says where each begins, and
+ever, so there the seed is a value in device memory, drawn again by every replay; all calls of one capture share that
+draw, each with a stream of its own. If a capture holds several steps, the caller says where each begins, and
 masks are those of as many graphs of one step.
 """
 
@@ -19,8 +19,8 @@ from torch import Tensor
 # Captures take seed slots in turn, one for each stream and generator they draw on. A graph shares its slot with another
 # one only if the process drew this many seeds for captures between the two, and that matters only while both replay at
 # the same time: 31 runs beside it that each capture graphs of 2,000 steps in all draw 62,000. They take 512 KiB.
-# A slot in the graph's own memory would end with the graph, but somebody must hold it while the capture lasts, and
-# nobody is told when that ends: what is still held then, torch's own graph trees take for a leak.
+# A slot in the graph's own memory would end with the graph, but something must hold it while the capture lasts, and
+# nothing reports when that ends: what is still held then, torch's own graph trees take for a leak.
 NUM_SLOTS = 2**16
 # torch counts Philox offsets in fours; one such step a call is enough where the element's index is in the counter too.
 OFFSET_STEP = 4
@@ -98,6 +98,11 @@ class CudaSeeds:
         index = self.num_draws % NUM_SLOTS
         self.num_draws += 1
         return Draw(self.slots[index : index + 1].random_(generator=generator), generator)
+
+
+def serves(generator: torch.device, device: torch.device) -> bool:
+    """Whether a generator of one device may draw for a tensor of the other; one of "cuda" alone serves every GPU."""
+    return generator in (device, torch.device(device.type))
 
 
 def empty_slots(device: torch.device) -> Tensor:

@@ -66,7 +66,7 @@ class Part(NamedTuple):
     due: Tensor
     value: Value
     memory: dict[str, Any]  # Adam's of the tensor; empty if it stays
-    born: Tensor | None  # when the units were born; None: nobody counts
+    born: Tensor | None  # when the units were born; None: not counted
 
 
 def triton_programs(tensor: Tensor) -> Any:

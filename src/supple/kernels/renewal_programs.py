@@ -64,8 +64,8 @@ def choose_kernel(
 def renew_kernel(parts: tl.tuple, BLOCK: tl.constexpr) -> None:
     """Write the entries of the units that are due, and clear what Adam remembers of them: a program a block of a unit.
 
-    A part is a tensor's: itself, Adam's three moments and how many there are; births, step, and whether somebody
-    counts; units, due; new values, their places, and whether there are values (1), places of values (2) or neither (0),
+    A part is a tensor's: itself, Adam's three moments and how many there are; births, step, and whether births
+    count; units, due; new values, their places, and whether there are values (1), places of values (2) or neither (0),
     then the value; entries of a unit, of a row, of a column in a row; its first program and the one after its last,
     programs a unit; the units' dimension. A tensor that there is not is another one: Triton 3.6 fails at None.
     The first and last programs follow from how many units there are. They are floats, because Triton compiles once

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from supple.kernels.base import Intervals, Kernel
-from supple.kernels.cuda_seed import OFFSET_STEP, CudaSeeds
+from supple.kernels.cuda_seed import OFFSET_STEP, CudaSeeds, serves
 from supple.kernels.launch import Launch, direct_launch
 from supple.kernels.layout import has_memory
 from supple.kernels.node import load_node
@@ -39,7 +39,7 @@ class TritonKernel(Kernel):
         self.reference = ReferenceKernel()
 
     def drop(self, x: Tensor, intervals: Intervals, *, generator: torch.Generator | None, out: Tensor | None) -> Tensor:
-        if generator is not None and generator.device not in (x.device, torch.device(x.device.type)):  # "cuda" alone
+        if generator is not None and not serves(generator.device, x.device):
             raise ValueError(f"generator= must be of the input's device, {x.device}; got one of {generator.device}.")
         y = torch.empty_like(x) if out is None or not is_dense(out) else out
         if (not (x.is_contiguous() and y.is_contiguous()) and y.stride() != x.stride()) or not has_memory(x):
@@ -55,9 +55,10 @@ class TritonKernel(Kernel):
         launch = self.launches.get((intervals, x.dtype, index))
         if launch is None or launch.node is None or not is_eager_on(index):
             return None
+        if generator is not None and not serves(generator.device, x.device):
+            return None
         source = self.seeds[index].generator if generator is None else generator
-        stream = torch._C._cuda_getCurrentRawStream(index)
-        return launch.node(x, source, stream, inplace) if source.device == x.device else None
+        return launch.node(x, source, torch._C._cuda_getCurrentRawStream(index), inplace)
 
     def _launch_directly(self, x: Tensor, y: Tensor, intervals: Intervals, generator: torch.Generator | None) -> bool:
         """Launch what was compiled for such a call before; whether there is such a program and the driver took it."""

@@ -66,7 +66,7 @@ class Method(Checked, ABC):
         """With the data of the stage just finished; not after the last stage."""
 
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
-        """Before stage >= 1, with its data, after the optimizer was started anew (where it is)."""
+        """Before stage >= 1, with its data, after the optimizer was made new (if it is)."""
 
     def evaluation(self, learner: Learner, state: State) -> AbstractContextManager[None]:
         """While open, the model is the network to evaluate, for methods that train another one."""

@@ -22,7 +22,7 @@ class CPR(Renewing):
 
     r = rate * min(2 sigmoid(-sharpness * (u - centre)), 1), with u the running mean of a unit's gradient score
     (mean 1 in the layer), so that about half of the units get the whole rate. Fresh weights are He-uniform. Biases,
-    norms, moments and the output layer's rows stay; u starts anew at 1. In a chain put it before penalties, whose
+    norms, moments and the output layer's rows stay; u starts over at 1. In a chain put it before penalties, whose
     gradients would count as the loss's.
     """
 

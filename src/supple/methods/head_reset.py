@@ -1,4 +1,4 @@
-"""Head reset (Nikishin et al. 2022): the last layers start anew, the others go on."""
+"""Head reset (Nikishin et al. 2022): the last layers start over, the others go on."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class HeadReset(Method):
 
     def __post_init__(self) -> None:
         if self.layers < 1:
-            raise ValueError(f"HeadReset.layers is how many layers start anew, at least 1; got {self.layers}.")
+            raise ValueError(f"HeadReset.layers is how many layers start over, at least 1; got {self.layers}.")
         check_period(self.every, "HeadReset.every")
 
     def init(self, learner: Learner) -> State:
@@ -35,7 +35,7 @@ class HeadReset(Method):
         return {}
 
     def head(self, learner: Learner) -> dict[str, nn.Parameter]:
-        """The parameters that start anew, by name."""
+        """The parameters that start over, by name."""
         last = matrices(learner)[-self.layers :]
         own = learner.own_parameters()
         return {matrix.name: own[matrix.name] for matrix in last} | biases(learner, last)

@@ -230,7 +230,7 @@ def correct_(group: dict[str, Any], grown: Grown) -> None:
     is_stepped = step != last_step  # not if it had no gradient
     last_step.copy_(step)
     for born in borns.values():
-        born.masked_fill_(born > step, 0)  # the optimizer was started anew since then
+        born.masked_fill_(born > step, 0)  # the optimizer was made new since then
     rate, epsilon = tensors_rate, tensors_epsilon = scales(step, group, dtype=parameter.dtype)
     youngest = step
     for dim, born in borns.items():

@@ -12,7 +12,7 @@ from supple.random import mask_stream
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingAccuracy(Metric):
-    """``training_accuracy``: share of the task's samples that a copy of the network in training mode gets right.
+    """``training_accuracy``: share of the task's targets that a copy of the network in training mode gets right.
 
     Masks have a stream of their own, which starts again at each measurement. Batch norms use the statistics of batches.
     """
@@ -33,4 +33,4 @@ class TrainingAccuracy(Metric):
             number = -(-len(task.targets) // self.batch_size)  # batches of about one size: norms refuse one sample
             batches = zip(task.inputs.tensor_split(number), task.targets.tensor_split(number), strict=True)
             correct = [(model(inputs).argmax(-1) == targets).sum() for inputs, targets in batches]
-        return {"training_accuracy": torch.stack(correct).sum().item() / len(task.targets)}
+        return {"training_accuracy": torch.stack(correct).sum().item() / task.targets.numel()}

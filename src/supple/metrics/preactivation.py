@@ -59,7 +59,7 @@ def histogram(values: Tensor, num_bins: int) -> tuple[float, float, list[float]]
     """Return the smallest value, the largest, and the share in each of equal bins; the last holds its upper edge."""
     values = values.flatten().double()
     low, high = values.min().item(), values.max().item()
-    width = (high - low) / num_bins
-    places = ((values - low) / width).long().clamp_(0, num_bins - 1) if width > 0 else torch.zeros_like(values).long()
+    width = (high - low) / num_bins or 1.0
+    places = ((values - low) / width).long().clamp_(0, num_bins - 1)
     counts = torch.bincount(places, minlength=num_bins)
     return low, high, (counts.double() / len(values)).tolist()

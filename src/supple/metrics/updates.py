@@ -94,7 +94,6 @@ def after_update(
     """Return a copy of the model, in evaluation mode, after one step of a copy of its optimizer."""
     model, optimizer = copy.deepcopy((model, optimizer))
     with undisturbed(model), torch.enable_grad():
-        optimizer.zero_grad()
-        loss(model(inputs), targets).backward()
+        loss(model(inputs), targets).backward()  # a copy has no gradients yet
         optimizer.step()
     return model

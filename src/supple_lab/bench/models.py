@@ -11,10 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple import kernels
+from supple.convert import convert
+from supple.convert.pools import AveragePool2d
 from supple.layers import AID
 from supple_lab.bench.timing import captured, compare
 from supple_lab.bench.training import ListingAID
-from supple_lab.models.base import Activation, AveragePool2d
+from supple_lab.models.base import Activation
 from supple_lab.models.mlp import MLP
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
@@ -140,12 +142,13 @@ def candidates(case: Case, device: torch.device) -> Mapping[str, Callable[..., C
     if kernels.kernel_for(device).node is not None:
         steps[NO_NODE] = partial(training_step, AID, context=partial(without_node, device))
     if case.pooled:
-        # With ReLU the network has max-pools, with AID the laboratory's average-pools; `convert` brings torch's.
+        # With ReLU the network has max-pools, with AID average-pools whose backward is an upsampling.
         steps |= {
-            "ReLU, average-pools": partial(training_step, nn.ReLU, pool=AveragePool2d),
-            "ReLU, torch's average-pools": partial(training_step, nn.ReLU, pool=nn.AvgPool2d),
-            "AID, max-pools": partial(training_step, AID, pool=nn.MaxPool2d),
-            "AID, torch's average-pools": partial(training_step, AID, pool=nn.AvgPool2d),
+            "AID by convert": partial(training_step, nn.ReLU, change=lambda model: convert(model, AID())),
+            "ReLU, average-pools": partial(training_step, nn.ReLU, change=partial(with_pools, AveragePool2d)),
+            "ReLU, torch's average-pools": partial(training_step, nn.ReLU, change=partial(with_pools, nn.AvgPool2d)),
+            "AID, max-pools": partial(training_step, AID, change=partial(with_pools, nn.MaxPool2d)),
+            "AID, torch's average-pools": partial(training_step, AID, change=partial(with_pools, nn.AvgPool2d)),
         }
     return steps
 
@@ -156,17 +159,13 @@ def training_step(
     device: torch.device,
     *,
     mode: Mode,
-    pool: Callable[[int], nn.Module] | None = None,
+    change: Callable[[nn.Module], nn.Module] = lambda model: model,
     context: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Callable[[], None]:
     """One step of Adam as it comes, on one batch."""
     torch.manual_seed(0)
     layout = torch.channels_last if case.mixed else torch.contiguous_format
-    model = case.build(activation)
-    if pool is not None:
-        pools = (nn.MaxPool2d, nn.AvgPool2d)
-        model = nn.Sequential(*(pool(2) if isinstance(layer, pools) else layer for layer in model.children()))
-    model = model.to(device, memory_format=layout)  # type: ignore[call-overload]
+    model = change(case.build(activation)).to(device, memory_format=layout)  # type: ignore[call-overload]
     run = torch.compile(model) if mode == "compiled" else model
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, capturable=mode == "captured")
     inputs = torch.randn(case.batch_size, *case.image_shape, device=device).contiguous(memory_format=layout)
@@ -181,6 +180,12 @@ def training_step(
             optimizer.step()
 
     return captured(step) if mode == "captured" else step
+
+
+def with_pools(pool: Callable[[int], nn.Module], model: nn.Module) -> nn.Module:
+    """A sequence of layers with other pools."""
+    pools = (nn.MaxPool2d, nn.AvgPool2d)
+    return nn.Sequential(*(pool(2) if isinstance(layer, pools) else layer for layer in model.children()))
 
 
 @contextlib.contextmanager

@@ -240,7 +240,7 @@ def suitable(contests: Iterable[Contest], *, device: str) -> tuple[list[Contest]
     return held, left_out
 
 
-def shown(cell: Cell | None) -> str:
+def format_cell(cell: Cell | None) -> str:
     """The relative score; nothing if the entry was not run, or the reference learned nothing."""
     return "" if cell is None or math.isnan(cell.relative) else f"{cell.relative:.2f}{' *' if cell.leads else ''}"
 
@@ -249,7 +249,7 @@ def problems_in(order: Sequence[Standing]) -> list[str]:
     return [problem.name for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
 
 
-def ranks_shown(one: Standing) -> list[str]:
+def format_ranks(one: Standing) -> list[str]:
     """The mean rank and its range; dashes if the entry has none."""
     if one.mean_rank is None or one.without is None:
         return ["–", "–"]
@@ -258,7 +258,7 @@ def ranks_shown(one: Standing) -> list[str]:
 
 def print_standings(order: Sequence[Standing], *, title: str) -> None:
     names = problems_in(order)
-    rows = [[one.entry, *ranks_shown(one), *(shown(one.cells.get(name)) for name in names)] for one in order]
+    rows = [[one.entry, *format_ranks(one), *(format_cell(one.cells.get(name)) for name in names)] for one in order]
     print_table(["entry", "mean rank", "less a problem", *names], rows, title=title)
     print("* no entry is better on the problem, by the intervals of the differences")
     if order[-1].mean_rank is None:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from supple_lab import registry
 from supple_lab.commands.base import DONE, FAILED, Command
 from supple_lab.data.base import DataError, Dataset, Splits
-from supple_lab.data.download import Tell, obtain, whole
+from supple_lab.data.download import ShowProgress, obtain, whole
 from supple_lab.data.files import OnDisk, data_folders, target_folder, use_folder
 from supple_lab.data.tiny_imagenet import TinyImageNet
 
@@ -75,8 +75,8 @@ def get(dataset: OnDisk, *, quiet: bool) -> bool:
     splits = whole(dataset, root)
     try:
         if splits is None:
-            with progress(quiet=quiet) as tell:
-                splits = obtain(dataset, root, tell)
+            with progress(quiet=quiet) as show:
+                splits = obtain(dataset, root, show)
     except DataError as error:
         print(f"supple: {error}", file=sys.stderr)
         return False
@@ -91,7 +91,7 @@ def print_whole(dataset: OnDisk, splits: Splits, folder: Path) -> None:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Tell]:
+def progress(*, quiet: bool) -> Iterator[ShowProgress]:
     """Bars on a terminal, a line for each tenth of a file when piped, nothing when quiet."""
     if quiet:
         yield lambda *_: None
@@ -110,9 +110,9 @@ def progress(*, quiet: bool) -> Iterator[Tell]:
         with Progress(*columns, TimeRemainingColumn()) as bars:
             tasks = {}
 
-            def tell(name: str, done: int, total: int) -> None:
+            def update(name: str, done: int, total: int) -> None:
                 if name not in tasks:
                     tasks[name] = bars.add_task(name, total=total)
                 bars.update(tasks[name], completed=done)
 
-            yield tell
+            yield update

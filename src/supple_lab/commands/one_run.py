@@ -142,7 +142,7 @@ class OneRun(Command):
         """Train, showing how it goes."""
         check_data([spec])
         interval = CheckpointInterval(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
-        await_silent_holder(store.folder(spec).path, tell=print_note)
+        await_silent_holder(store.folder(spec).path, show=print_note)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
                 execute(spec, store, device=self.device, interval=interval, track=self.track, settled=SETTLED)

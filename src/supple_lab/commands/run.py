@@ -29,6 +29,7 @@ from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
 from supple_lab.sweep.view import choose_view
 
+OTHER_PRECISION = "Choose other conditions by --only, or run one by supple train --precision."
 OTHER_GRID = "the folder had another grid of this study ({}); its runs stay, but the report is about the new one alone."
 
 
@@ -63,7 +64,7 @@ class Run(Command):
     allow_partial: bool = False
     """Use an incomplete TinyImageNet; the runs say so."""
     precision: Precision = "default"
-    """Of matrix products. default: fp32 on a CPU, tf32 on a GPU; bf16 is the fastest for ResNet-18 and VGG-16 there."""
+    """Of matrix products. default: fp32 on a CPU, tf32 on a GPU, but bf16 for the paper's own ResNet-18."""
     data: Path | None = None
     """Folder of the datasets. Default: $SUPPLE_DATA, then the cache folder."""
     jobs: int | None = None
@@ -100,6 +101,8 @@ class Run(Command):
         if reason := study.reason_to_refuse(order):
             raise BadUsage(reason)
         specs = study.specs(order)
+        if self.precision != order.precision and any(spec.precision != "default" for spec in specs):
+            raise BadUsage(f"{study.name} has runs in bf16 that cannot be had in {self.precision}. {OTHER_PRECISION}")
         self.check_machine(engine)
         if self.data is not None:
             use_folder(self.data)
@@ -113,7 +116,7 @@ class Run(Command):
         replaced = add_to_manifest(
             store.root, study.name, order=order, command=shlex.join(["supple", *sys.argv[1:]]), specs=specs
         )
-        for note in remarks_on_precision(order.precision, device=self.device):
+        for note in {note for spec in specs for note in remarks_on_precision(spec.precision, device=self.device)}:
             print_note(note)
         if replaced is not None:
             print_note(OTHER_GRID.format(", ".join(order.differences(replaced))))

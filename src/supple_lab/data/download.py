@@ -21,14 +21,14 @@ SECONDS_OF_SILENCE = 30  # then the connection counts as broken
 ATTEMPTS = 10  # at one mirror; each must bring it further
 PIECE = 1 << 18
 
-Tell = Callable[[str, int, int], None]  # name of the archive, bytes so far, bytes in all
+ShowProgress = Callable[[str, int, int], None]  # name of the archive, bytes so far, bytes in all
 
 
 class MirrorFailed(Exception):
     """A mirror does not answer, or has something else under the name."""
 
 
-def download(archive: Archive, target: Path, tell: Tell) -> None:
+def download(archive: Archive, target: Path, show: ShowProgress) -> None:
     """Put the archive at the target, whole or not at all. What was received stays in TARGET.part for the next try."""
     if sys.platform == "win32":
         raise DataError("downloads need flock, which Windows lacks")
@@ -38,7 +38,7 @@ def download(archive: Archive, target: Path, tell: Tell) -> None:
         with _locked(target.with_name(f"{target.name}.part")) as part:
             for url in archive.urls:
                 try:
-                    _fetch(url, part, archive=archive, tell=tell)
+                    _fetch(url, part, archive=archive, show=show)
                 except MirrorFailed as failure:
                     problems.append(f"{url}: {failure}")
                     continue
@@ -50,12 +50,12 @@ def download(archive: Archive, target: Path, tell: Tell) -> None:
     raise DataError("\n  ".join([f"could not download {target.name}:", *problems]))
 
 
-def _fetch(url: str, part: BinaryIO, *, archive: Archive, tell: Tell) -> None:
+def _fetch(url: str, part: BinaryIO, *, archive: Archive, show: ShowProgress) -> None:
     """Fill the part from one mirror until it is the archive."""
     has_older_bytes = _size(part) > 0  # of an earlier try or another mirror: not this one's fault
     for _ in range(ATTEMPTS):
         before = _size(part)
-        to_its_end = _receive(url, part, archive=archive, tell=tell)
+        to_its_end = _receive(url, part, archive=archive, show=show)
         size = _size(part)
         if before < size < archive.length:
             continue  # broken off: go on from here
@@ -71,7 +71,7 @@ def _fetch(url: str, part: BinaryIO, *, archive: Archive, tell: Tell) -> None:
     raise MirrorFailed(f"broke off {ATTEMPTS} times; {_size(part):,} of {archive.length:,} bytes are kept")
 
 
-def _receive(url: str, part: BinaryIO, *, archive: Archive, tell: Tell) -> bool:
+def _receive(url: str, part: BinaryIO, *, archive: Archive, show: ShowProgress) -> bool:
     """Append what one answer brings; whether it came to its end, by what the server says of it."""
     size = _size(part)
     answer = _ask(url, size)
@@ -88,7 +88,7 @@ def _receive(url: str, part: BinaryIO, *, archive: Archive, tell: Tell) -> bool:
             if not piece:
                 break
             part.write(piece)
-            tell(Path(archive.path).name, part.tell(), archive.length)
+            show(Path(archive.path).name, part.tell(), archive.length)
         return not answer.length  # what it still owes
 
 
@@ -145,12 +145,12 @@ def whole(dataset: OnDisk, root: Path) -> Splits | None:
         return None
 
 
-def obtain(dataset: OnDisk, root: Path, tell: Tell) -> Splits:
+def obtain(dataset: OnDisk, root: Path, show: ShowProgress) -> Splits:
     """Download and unpack into the data folder; archives put there by hand are used and left there."""
     missing = [archive for archive in dataset.archives if not archive.is_whole(root / archive.path)]
     for archive in missing:
         try:
-            download(archive, root / archive.path, tell)
+            download(archive, root / archive.path, show)
         except DataError as error:
             raise DataError(f"{error}\n{by_hand(dataset, root)}") from error
     to_unpack = [archive for archive in dataset.archives if archive.path.endswith((".tar.gz", ".zip"))]

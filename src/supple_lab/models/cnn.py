@@ -9,8 +9,9 @@ from typing import Literal
 
 from torch import nn
 
+from supple.convert.pools import AveragePool2d
 from supple_lab.errors import at_least
-from supple_lab.models.base import Activation, AveragePool2d, Model, halved, pool_after
+from supple_lab.models.base import Activation, Model, halved, pool_after
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ class StudyOptions:
     search: bool = False  # every setting the paper searched in place of its best
     as_printed: bool = False  # the paper's slips as they are printed
     allow_partial: bool = False  # an incomplete TinyImageNet may be used
-    precision: Precision = "default"  # of the runs' matrix products
+    precision: Precision = "default"  # of the runs' matrix products; default: each condition's own
     only: str = ""  # run the conditions alone whose label holds this text
     also: tuple[str, ...] = ()  # methods besides
     min_seeds: int = 0  # at least so many seeds, whatever the study's own number
@@ -88,6 +88,7 @@ class Condition:
     given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
     is_tuned: bool = False  # what is given depends on whether the order is a search
     first_seed: int = 0
+    precision: Precision = "default"  # of its runs, unless the order names another
 
     def settings(self, order: StudyOptions) -> list[Setting]:
         """Methods and optimizers to run.
@@ -136,7 +137,7 @@ def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
             method=method,
             optimizer=optimizer,
             seed=seed,
-            precision=order.precision,
+            precision=condition.precision if order.precision == "default" else order.precision,
         )
         for seed in range(condition.first_seed, condition.first_seed + max(asked, order.min_seeds))
         for method, optimizer in condition.settings(order)

@@ -329,7 +329,7 @@ class Finding:
         return f"{self.measured}: {parts}" if self.measured and parts else self.measured
 
     @property
-    def told(self) -> str:
+    def in_full(self) -> str:
         """What was measured, with the parts by name, and the remark."""
         return "; ".join(filter(None, (self.listed, self.remark)))
 

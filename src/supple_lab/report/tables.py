@@ -57,12 +57,12 @@ LATEX_MARKS = {
 def markdown(table: Table) -> str:
     """A pipe table under its caption."""
 
-    def shown(text: str) -> str:
+    def escaped(text: str) -> str:
         return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
 
     rule = ["--:" if kind == "number" else "---" for kind in column_kinds(table)]
-    rows = (map(shown, table.header), rule, *_rows(table, shown, strong="**{}**"))
-    return "\n".join((shown(caption_of(table)), "", *(f"| {' | '.join(row)} |" for row in rows))) + "\n"
+    rows = (map(escaped, table.header), rule, *_rows(table, escaped, strong="**{}**"))
+    return "\n".join((escaped(caption_of(table)), "", *(f"| {' | '.join(row)} |" for row in rows))) + "\n"
 
 
 def latex(table: Table, *, label: str = "") -> str:
@@ -99,12 +99,12 @@ def latex(table: Table, *, label: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(table: Table, shown: Callable[[str], str], *, strong: str) -> list[list[str]]:
-    """The cells as shown, bold ones within `strong`, each followed by its interval in brackets, if it has one."""
+def _rows(table: Table, written: Callable[[str], str], *, strong: str) -> list[list[str]]:
+    """The cells as written, bold ones within `strong`, each followed by its interval in brackets, if it has one."""
     return [
         [
-            (strong if (i, j) in table.bold else "{}").format(shown(cell))
-            + (f" {shown(f'[{ends[0]}, {ends[1]}]')}" if (ends := ends_of(cell)) else "")
+            (strong if (i, j) in table.bold else "{}").format(written(cell))
+            + (f" {written(f'[{ends[0]}, {ends[1]}]')}" if (ends := ends_of(cell)) else "")
             for j, cell in enumerate(row)
         ]
         for i, row in enumerate(table.rows)
@@ -194,7 +194,7 @@ def claims_table(claims: Sequence[ClaimRow], *, notes: Sequence[str] = ()) -> Ta
                 row.claim,
                 row.section or ABSENT,
                 row.paper,
-                row.told or ABSENT,
+                row.in_full or ABSENT,
                 show_interval(row.interval),
                 str(row.n),
                 row.verdict,

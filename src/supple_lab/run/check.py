@@ -25,7 +25,7 @@ from supple_lab.rl.control import Body, Task
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
-from supple_lab.run.network import Shape, blank_network, shown, size_of
+from supple_lab.run.network import Shape, blank_network, format_shape, size_of
 from supple_lab.run.subnetworks import check_subnetworks
 from supple_lab.scenarios.base import Scenario, Unsuitable
 from supple_lab.spec import RunSpec, Supervised
@@ -145,7 +145,7 @@ def check_images(model: Model, dataset: Dataset) -> None:
         )
         raise Unsuitable(
             f"{model.name} needs images of at least {smallest}x{smallest} pixels, but those of {dataset.name} are "
-            f"{shown(shape)}. Choose {larger}, or a model that takes any size: mlp, resnet18."
+            f"{format_shape(shape)}. Choose {larger}, or a model that takes any size: mlp, resnet18."
         )
 
 
@@ -167,7 +167,8 @@ def num_parameters(model: Model, method: Method, facts: Facts, num_images: int) 
         except ValueError as error:  # of a batch norm that would take the variance of one number
             raise Unsuitable(
                 f"the last batch of an epoch would hold one image, and the batch norms of {model.name} cannot train on "
-                f"one image of {shown(shape)}. Choose another batch_size, or a model without batch norm: mlp, cnn."
+                f"one image of {format_shape(shape)}. Choose another batch_size, or a model without batch norm: "
+                "mlp, cnn."
             ) from error
     return size_of(network)
 

@@ -31,7 +31,7 @@ def measure_on_probe(
     if not any(metric.reads_gradients for metric in metrics):
         return measure(metrics, observation)
     parameters = [p for p in training.learner.model.parameters() if p.requires_grad]
-    with shown(parameters, probe_gradients(training, parameters, batches)):
+    with with_gradients(parameters, probe_gradients(training, parameters, batches)):
         return measure(metrics, observation)
 
 
@@ -51,7 +51,7 @@ def probe_gradients(training: TrainState, parameters: Sequence[nn.Parameter], ba
 
 
 @contextlib.contextmanager
-def shown(parameters: Sequence[nn.Parameter], gradients: Sequence[Tensor]) -> Iterator[None]:
+def with_gradients(parameters: Sequence[nn.Parameter], gradients: Sequence[Tensor]) -> Iterator[None]:
     """While open, these are the parameters' ``.grad``; afterwards the very tensors of before, which graphs may own."""
     kept = [parameter.grad for parameter in parameters]
     try:

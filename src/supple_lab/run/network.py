@@ -76,7 +76,7 @@ def blank_network(model: Model, method: Method, *, image_shape: Shape, num_class
         raise Unsuitable(f"{model.name} cannot be built with {method.name}: {error}") from error
     except RuntimeError as error:  # torch's own
         raise Unsuitable(
-            f"{model.name} with {method.name} cannot read images of {shown(image_shape)} "
+            f"{model.name} with {method.name} cannot read images of {format_shape(image_shape)} "
             f"({str(error).splitlines()[0]}). Choose another model or larger images."
         ) from error
 
@@ -85,7 +85,7 @@ def size_of(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def shown(shape: Shape) -> str:
+def format_shape(shape: Shape) -> str:
     """An image's shape as people write it."""
     return "x".join(map(str, shape))
 

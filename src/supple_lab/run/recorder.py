@@ -135,7 +135,7 @@ class Tracking:
             yield
         except Exception as error:  # whatever a tracker raises, the run is worth more
             self._trackers.pop(name, None)
-            self._notes.append(f"{name} failed and was told no more: {type(error).__name__}: {error}")
+            self._notes.append(f"{name} failed and was called no more: {type(error).__name__}: {error}")
 
 
 def in_order(folder: RunFolder) -> list[tuple[Kind, Record]]:

@@ -118,12 +118,12 @@ class LockWatch:
         return True
 
 
-def await_silent_holder(folder: Path, *, tell: Callable[[str], None]) -> None:
+def await_silent_holder(folder: Path, *, show: Callable[[str], None]) -> None:
     """On a disk without flock, wait until the run is free or its holder is seen to beat."""
     if standing(folder) != "unknown":
         return
     watch = LockWatch(folder)
-    tell(
+    show(
         f"run {folder.name} is held by another process, dead or alive ({holder_of(folder)}); it is taken over in "
         f"{SECONDS_TO_DEATH:.0f} s unless that process shows life."
     )

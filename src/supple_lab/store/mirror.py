@@ -33,7 +33,7 @@ class Mirror:
     def push(self, folder: Path) -> None:
         """Copy the run's files out, and remove the checkpoints there that are no longer here."""
         checkpoints = [path.name for path in checkpoint_files(folder)]
-        with self._told("copy to", folder):
+        with self._refusals_named("copy to", folder):
             self._disk.makedirs(self._path(folder, ""), exist_ok=True)
             for name in (*FIRST, *checkpoints, STATUS):
                 if (folder / name).exists():
@@ -44,7 +44,7 @@ class Mirror:
 
     def pull(self, folder: Path) -> bool:
         """Bring the run's files here if there is more of the run there; whether there was."""
-        with self._told("read", folder):
+        with self._refusals_named("read", folder):
             names = self._names(folder)
             if self._amount(folder, names) <= local_amount(folder):
                 return False
@@ -54,11 +54,11 @@ class Mirror:
 
     def lacks(self, folder: Path) -> bool:
         """Whether there is more of the run here than there."""
-        with self._told("read", folder):
+        with self._refusals_named("read", folder):
             return local_amount(folder) > self._amount(folder, self._names(folder))
 
     @contextmanager
-    def _told(self, what: str, folder: Path) -> Iterator[None]:
+    def _refusals_named(self, what: str, folder: Path) -> Iterator[None]:
         try:
             yield
         except StorageError:  # of the disk here
