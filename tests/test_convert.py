@@ -164,6 +164,11 @@ def test_an_inplace_relu_whose_input_is_read_again_is_left_if_the_activation_can
     assert torch.equal(converted(x), expected)
 
 
+def test_a_function_that_became_a_module_is_no_plain_attribute_any_more():
+    model = convert(networks.FunctionAttributeNet(F.relu), AID(p=0.9))
+    assert not any(isinstance(value, nn.Module) for value in vars(model).values())
+
+
 def test_new_activations_follow_the_mode_of_the_model():
     model = convert(networks.AuxiliaryNet().eval(), AID(p=0.9))
     assert not any(module.training for module in model.modules())

@@ -153,7 +153,7 @@ answers = [trials.verdict("small.py", plain.replace(*change)) for change in json
 planted = {"small.py": plain.replace("LIMIT = 3", "LIMIT = 4")}
 afresh = m.first_failure_afresh([["tests/test_small.py"]], [], planted, log=trials.log, limit=60)
 mutant = mutate.Mutant("small.py", "", "LIMIT = 3", "LIMIT = +3")
-lives = mutate.tried_afresh(mutant, {"small.py": plain.replace("LIMIT = 3", "LIMIT = +3")}, trials, [])
+lives = mutate.tried_afresh(mutant, {"small.py": plain.replace("LIMIT = 3", "LIMIT = +3")}, trials, [], most=60.0)
 trials.close()
 lines = {name.partition("::")[2]: list(one["lines"].values()) for name, one in trials.records.items()}
 seen = {name: found[0] if found else [] for name, found in lines.items()}

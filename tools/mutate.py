@@ -9,6 +9,7 @@ the source, with the reason. tools/mutant_trials.py runs the tests.
 import argparse
 import ast
 import functools
+import itertools
 import json
 import math
 import os
@@ -146,7 +147,7 @@ def try_module(
         if mutant.number is not None:
             found = trials.verdict(mutant.file, sources[mutant.file], seconds)
         if not (found["killed_by"] or found["is_exact"] or found.get("is_cut")):
-            found |= tried_afresh(mutant, sources, trials, fail)
+            found |= tried_afresh(mutant, sources, trials, fail, most=seconds)
         if not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
             print(f"{name} {number}/{len(todo)} lives so far in {time.monotonic() - start:.1f} s {mutant}", flush=True)
             continue
@@ -161,10 +162,12 @@ def try_module(
     trials.close()
 
 
-def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str]) -> dict[str, Any]:
-    """Import the mutant in place of the source: first the tests of the class or function it stands in, then all files.
+def tried_afresh(
+    mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str], *, most: float
+) -> dict[str, Any]:
+    """Import the mutant in place of the source: first quick tests of the class or function around it, then files.
 
-    Those come first that have killed most mutants so.
+    Those come first that have killed most mutants so; what would take longer than so many seconds in all is left out.
     """
     import_all(trials.libraries)  # once, here, for all children
     seconds: Counter[str] = Counter()
@@ -174,16 +177,20 @@ def tried_afresh(mutant: Mutant, sources: dict[str, str], trials: Trials, fail: 
     if mutant.number is not None:
         path = str(Path(mutant.file).resolve())
         near = lines_around(trials.sources[path], sources[mutant.file])
-        groups.append(touching(trials.records, path, near)[:NUM_NEAR])
+        quick = [test for test in touching(trials.records, path, near) if trials.records[test]["seconds"] < 1.0]
+        groups.append(quick[:NUM_NEAR])
     order = lambda file: (-trials.num_kills[file], stem not in Path(file).name, seconds[file])  # noqa: E731
-    groups += [[file] for file in sorted(seconds, key=order)]
-    groups = [group for group in groups if group]
+    files = sorted(seconds, key=order)
+    ends = itertools.accumulate(seconds[file] for file in files)
+    taken = [file for file, end in zip(files, ends, strict=True) if end <= most]
+    groups = [group for group in (*groups, *([file] for file in taken)) if group]
     afresh = functools.partial(first_failure_afresh, log=trials.log, limit=120.0 + 5.0 * seconds.total())
     left_out = list(fail)
     while True:
         found = afresh(groups, left_out, sources)
         name = "".join(found["failed"][:1])
         answer = {"killed_by": name, "num_tests": found["num_passed"] + len(found["failed"]), "is_exact": True}
+        answer["is_cut"] = len(taken) < len(files)
         if name in (CRASHES, TAKES_TOO_LONG) and name in afresh(groups, left_out, trials.sources)["failed"]:
             return answer | {"killed_by": "", "is_exact": False}  # without the mutant, too
         if name in ("", CRASHES, TAKES_TOO_LONG) or (trials.passes(name) and afresh([[name]], [], sources)["failed"]):
@@ -241,7 +248,7 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=60, help="mutants a module; 0 for all")
     parser.add_argument("--seed", type=int, default=12, help="of the sample")
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="of tests in its line; what lives stays open")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of tests for a mutant; what lives stays open")
     parser.add_argument("--share", default="1/1", help="K/N: of the mutants every N-th, from the K-th on")
     asked = parser.parse_args()
     share, num_shares = map(int, asked.share.split("/"))

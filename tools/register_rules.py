@@ -102,7 +102,7 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
         "What is registered is the text of a rule; `tools/register_rules.py` adds to it and writes this page.",
         "",
         "Rules were typed at first. They now render their text themselves, so that code and text cannot differ. A rule",
-        "that was only worded anew keeps its date: a test compares what both decide on published and on made-up runs.",
+        "that was only reworded keeps its date: a test compares what both decide on published and on made-up runs.",
         "",
         "A measurement of time is no run: what was known when its rule was set is on the page of "
         "[theory](results/theory.md).",

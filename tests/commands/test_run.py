@@ -69,6 +69,9 @@ def test_switches_and_fields_of_several_values_are_set_as_in_train(capsys):
     asked = command_of(["run", "quickstart", "--scale", "smoke", "--methods", "chain", *words, "--quiet"])
     assert isinstance(asked, Run)
     assert [spec.method for spec in Quickstart().specs(asked.order())] == [wanted]
+    asked = command_of(["run", "--scale", "smoke", "--methods", "aid", "--method.relu-prob=0.5", "quickstart"])
+    assert isinstance(asked, Run)
+    assert (asked.study, asked.changes) == ("quickstart", (("method.relu-prob", "0.5"),))
     train = command_of(["train", "--method", "chain", *words, "--quiet"])
     assert isinstance(train, Train)
     assert train.spec().method == wanted

@@ -1,5 +1,6 @@
 """Random forwards that overwrite tensors: with an activation that computes a ReLU in place, nothing may change."""
 
+import copy
 import random
 
 import pytest
@@ -70,11 +71,24 @@ def forward(draw):
     return "\n".join([*lines, "return torch.stack([a, b, c]) + x"])
 
 
+def sequences():
+    """Modules that begin by overwriting their input, and modules that give it back."""
+    rectifying, double = nn.ReLU(inplace=True), nn.Linear(2, 2)
+    nn.init.constant_(double.weight, 2.0)
+    nn.init.zeros_(double.bias)
+    return {
+        "block": nn.Sequential(nn.Sequential(rectifying), double),
+        "rectified": nn.Sequential(nn.ReLU(inplace=True)),
+        "blocks": nn.ModuleList([copy.deepcopy(nn.Sequential(rectifying, double)) for _ in range(2)]),
+        "same": nn.Sequential(nn.Identity(), nn.Dropout()),
+    }
+
+
 def assert_alike(code, x):
     """The forward computes and overwrites the same before and after it is converted."""
     ours = []
     for is_converted in (False, True):
-        model = network_of(code, act=nn.ReLU(inplace=True), held=nn.functional.relu)()
+        model = network_of(code, act=nn.ReLU(inplace=True), held=nn.functional.relu, **sequences())().eval()
         if is_converted:
             convert(model, Rectifier())
             assert not conversion_report(model).left
@@ -100,14 +114,25 @@ SHARED = {
     "a copy that is none": "b = F.relu_(a.contiguous())\nreturn a + b",
     "what an in-place call gave back": "b = F.relu(a, inplace=True)\nb -= 0.4\na = F.relu_(a)\nreturn a + b",
     "the same in a tuple": "c, b = 1, F.relu(a, inplace=True)\nb -= 0.4\na = F.relu_(a)\nreturn a + b",
-    "a loop's variable": "for part in [a]:\n    part = F.relu_(part)\nreturn a",
+    "a loop's variable": "for part in [a]:\n    part = F.relu(part, inplace=True)\nreturn a",
     "a comprehension's variable": "b = sum([F.relu_(part) for part in (a, a + 1)])\nreturn a + b",
-    "a nested function's argument": "def act(a):\n    a = F.relu_(a)\n    return a\nb = act(a)\nreturn a + b",
+    "a nested function's argument": "def act(a):\n    a = F.relu(a, True)\n    return a\nb = act(a)\nreturn a + b",
     "a lambda's argument": "b = (lambda y: F.relu_(y))(a)\nreturn a + b",
     "a name in an expression": "b = (c := a) + 1\na = F.relu_(a)\nreturn a + b + c",
     "a branch that is not taken": "b = a\nif x.sum() > 1e9:\n    a = x * 2\na = F.relu_(a)\nreturn a + b",
     "a list": "seen = []\nseen.append(a)\na = F.relu_(a)\nreturn a + seen[0]",
     "a keyword-only argument": "b = act(x=a)\nreturn a + b",
+    "a list that grows": "seen = []\nseen += [a]\na = F.relu_(a)\nreturn a + seen[0]",
+    "a longer tuple": "seen = ()\nseen = seen + (a,)\na = F.relu_(a)\nreturn a + seen[0]",
+    "a name with a type": "b: torch.Tensor = a\na = F.relu_(a)\nreturn a + b",
+    "either of two": "b = None or a\na = F.relu_(a)\nreturn a + b",
+    "modules that change nothing": "b = self.same(a)\na = F.relu_(a)\nreturn a + b",
+    "dropout in evaluation": "b = F.dropout(a, training=self.training)\na = F.relu_(a)\nreturn a + b",
+    "a Sequential's input": "return a + self.block(a)",
+    "the input of Sequentials in a loop": "for block in self.blocks:\n    a = a + block(a) - 9\nreturn a",
+    "a Sequential's input by another name": "b = a\na = self.block(a)\nreturn a + b",
+    "a Sequential's output": "b = self.rectified(a)\nb = b - 0 if x.sum() > 1e9 else b\nb -= 0.4\nreturn a + b",
+    "the output of a Sequential, overwritten": "b = self.rectified(a)\nb -= 0.4\nb = F.relu_(b)\nreturn a + b",
     "a second round": "for _ in range(2):\n    b = a\n    a = F.relu_(a) - 1\n    c = b\nreturn a + b + c",
 }
 
@@ -131,10 +156,16 @@ ALONE = [
     "b = x.mul(2).addcmul_(x, a)\na = F.relu_(a)\nreturn a + b",
     "self.seen.append(F.relu(a + 1, inplace=True))\nreturn self.seen.pop()",
     "b = F.relu_(a + 1) if x.sum() > 0 else a\nreturn b",
+    "a = self.block(a)\nreturn a",
+    "b = self.block(self.same(a))\nb = F.relu_(b)\nreturn b",
+    "for block in self.blocks:\n    a = block(a)\nreturn a",
+    "a = self.same(a)\na = F.relu_(a)\nreturn a",
+    "a = a.view(-1)\na = F.relu_(a)\nreturn a",
+    "b = torch.mul(a, a)\nb += a\na = F.relu_(a)\nreturn a + b",
 ]
 
 
 @pytest.mark.parametrize("code", ALONE)
 def test_a_tensor_that_nothing_else_holds_may_be_left_as_it_is(code):
-    model = convert(network_of("a = x - 1\n" + code, seen=[])(), nn.Softplus())
+    model = convert(network_of("a = x - 1\n" + code, seen=[], **sequences())(), nn.Softplus())
     assert conversion_report(model).left == ()

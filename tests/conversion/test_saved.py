@@ -60,6 +60,8 @@ def test_the_choice_of_pools_and_classes_and_a_second_conversion_are_repeated(tm
     save_converted(model, tmp_path / "model.pt")
     loaded = load_converted(tmp_path / "model.pt", networks.TwoActivationsNet())
     assert [str(module) for module in loaded.modules()] == [str(module) for module in model.modules()]
+    loaded = saved_and_loaded(convert(networks.ResNet(), AID(p=0.9), pool="keep"), networks.ResNet())
+    assert isinstance(loaded.maxpool, nn.MaxPool2d)
 
 
 def test_the_file_holds_plain_data_and_tensors_alone(tmp_path):

@@ -391,6 +391,19 @@ def test_a_source_that_changed_since_it_was_imported_is_left_and_reported(tmp_pa
     assert type(model) is edited_network.Edited
 
 
+def test_annotations_that_are_read_later_are_not_read_now(tmp_path, monkeypatch):
+    forward = (
+        "    def forward(self, x):\n        def act(y: Unknown):\n            return F.relu(y)\n        return act(x)\n"
+    )
+    lines = "from __future__ import annotations\nfrom torch import nn\nimport torch.nn.functional as F\n"
+    (tmp_path / "annotated_network.py").write_text(f"{lines}class Annotated(nn.Module):\n{forward}")
+    monkeypatch.syspath_prepend(tmp_path)
+    import annotated_network
+
+    x = torch.randn(3)
+    assert torch.equal(convert(annotated_network.Annotated(), nn.Softplus())(x), F.softplus(x))
+
+
 def test_a_traceback_shows_the_line_of_the_users_own_file():
     class Broken(Linear):
         def forward(self, x):
@@ -400,6 +413,7 @@ def test_a_traceback_shows_the_line_of_the_users_own_file():
     model = convert(Broken(), AID())
     with pytest.raises(RuntimeError) as raised:
         model(torch.randn(networks.VECTOR))
+    assert type(model).forward.__code__.co_qualname == Broken.forward.__code__.co_qualname
     entry = raised.traceback[-1]
     assert str(entry.path) == __file__
     assert str(entry.statement).strip() == "return x @ x"

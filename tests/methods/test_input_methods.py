@@ -23,6 +23,7 @@ from supple.methods import (
     FreshOptimizer,
     L2Init,
     ReDo,
+    Spectral,
     c_chain,
 )
 from supple.methods.l2_er import effective_rank
@@ -313,8 +314,9 @@ def test_equal_betas_is_adam_with_these_betas_and_needs_betas():
         attach(first, torch.optim.SGD(first.parameters(), lr=0.1), EqualBetas(), example_input=batch()[0])
 
 
-@pytest.mark.parametrize("method", [L2(strength=1.0), L2Init(strength=1.0), L2ER(strength=1.0)], ids=str)
+@pytest.mark.parametrize("method", [L2, L2Init, L2ER, Spectral])
 def test_penalties_leave_slopes_alone(method):
+    method = method(strength=1.0)
     model = mlp(activation=PReLU)
     model(batch()[0])
     learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=batch()[0])

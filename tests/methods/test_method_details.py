@@ -1,5 +1,7 @@
 """Details of methods that larger tests pass over: who is served, what comes later, which step is the second."""
 
+import warnings
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -27,6 +29,7 @@ from supple.methods import (
     ReDo,
     ReGraMa,
     ShrinkPerturb,
+    c_chain,
 )
 from supple.methods.activity import mean_magnitudes
 from supple.methods.gradient_score import gradient_score
@@ -68,6 +71,9 @@ def test_a_chain_does_what_one_of_its_methods_does():
     learner.model[0].weight.data += 1.0
     Chain(methods=(L2(), ShrinkPerturb(shrink=1.0))).begin_stage(learner, {}, (), 1)
     assert torch.equal(learner.model[0].weight, start)
+    learner = learner_of(chain(2, 3, 2), x=torch.ones(1, 2))
+    Chain(methods=(L2(), CPR(rate=1.0))).end_stage(learner, {}, ())
+    assert not learner.model[2].weight[:, 0].any()
 
 
 def test_a_chain_keeps_what_its_methods_begin_to_remember_later():
@@ -174,8 +180,9 @@ def test_features_are_examples_by_units_maps_averaged_and_tokens_examples():
 
 
 def test_l2_er_takes_the_last_two_of_three_layers():
-    model, x = chain(3, 4, 4, 4, 2), torch.randn(8, 3)
-    learner = learner_of(model, x=x)
+    torch.manual_seed(0)
+    model, x = chain(3, 16, 16, 16, 2), torch.randn(8, 3)
+    learner = learner_of(model, lr=0.0, x=x)
     found = []
     for last in (2, None):
         method = L2ER(last_layers=last, every=100, num_examples=8)
@@ -186,6 +193,7 @@ def test_l2_er_takes_the_last_two_of_three_layers():
     expected = sum(effective_rank(features[i]) for i in (3, 5)) / 2
     gradients = torch.autograd.grad(expected, [model[0].weight, model[4].weight])
     torch.testing.assert_close(found[0], list(gradients))
+    assert all(gradient.any() for gradient in gradients)
     assert not torch.allclose(found[1][0], gradients[0])
 
 
@@ -341,3 +349,18 @@ def test_a_gated_unit_is_scored_by_all_weights_that_feed_it():
     h = model.act(model.gate(x[:, :2])) * model.up(x)
     (magnitude,) = mean_magnitudes(learner, [layer], [x[:2], x[2:]]).values()
     torch.testing.assert_close(magnitude, h.abs().mean(dim=0))
+
+
+def test_the_reference_of_c_chain_has_the_numbers_of_its_authors():
+    assert (c_chain.WINDOW, c_chain.WARM_UP, c_chain.START) == (50_000, 10_000, 50.0)
+
+
+def test_shrink_and_perturb_advises_once():
+    model = chain(2, 2)
+    learner = Learner(model, torch.optim.Adam(model.parameters()))
+    model(torch.ones(1, 2)).sum().backward()
+    learner.optimizer.step()
+    with pytest.warns(UserWarning, match="clear_moments=True"):
+        ShrinkPerturb().begin_stage(learner, {}, (), 1)
+    with warnings.catch_warnings(action="error"):
+        ShrinkPerturb().begin_stage(learner, {}, (), 2)

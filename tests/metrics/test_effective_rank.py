@@ -68,6 +68,7 @@ def test_ranks_that_share_their_name_elsewhere_differ_on_singular_values_3_and_1
     assert srank(values, delta=0.1) == 2.0  # 3/4 of the values do
     assert feature_rank(values, 10_000) == 1.0  # 0.03 and 0.01, which is not above the threshold
     assert math.isnan(feature_rank(torch.tensor([1.0, torch.nan]), 4))
+    assert pca_rank(torch.tensor([0.985, 0.015]).sqrt()) == 2.0  # the first explains less than 99%
     assert feature_rank(values, 9_999) == 2.0
 
 

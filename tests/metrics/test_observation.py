@@ -10,7 +10,6 @@ from supple import AID
 from supple.metrics.base import every_metric, measure
 from supple.metrics.observe import joined, misfit_at, observe, observe_sites, row_norms, singular_values
 from supple.metrics.sites import mean_output
-from supple.metrics.units import ActiveFraction
 from supple.metrics.weights import GramaRatio
 from supple.units import trace_units
 from written import holding, network_of
@@ -179,10 +178,16 @@ def test_singular_values_of_what_is_not_finite_are_nan_in_float64():
     assert values.dtype == torch.float64
 
 
-def test_every_metric_has_an_answer_for_a_network_without_activations():
-    observation = observe_sites(nn.Linear(3, 2), torch.randn(4, 3), sites=(), batch_size=4, initial=None)
-    for metric in (*every_metric(), ActiveFraction()):
+@pytest.mark.parametrize("network", [nn.Linear(3, 2), nn.Identity()], ids=str)
+def test_every_metric_has_an_answer_for_a_network_without_activations_or_without_layers(network):
+    observation = observe_sites(network, torch.randn(4, 3), sites=(), batch_size=4, initial=None)
+    for metric in every_metric():
         assert isinstance(metric.measure(observation), dict)
+
+
+def test_of_a_site_the_first_256_samples_are_kept():
+    (site,) = observe(nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1)), torch.randn(300, 3)).sites
+    assert site.kept_rows.shape == (256, 2)
 
 
 def test_norms_of_rows_and_values_that_a_batch_lacks():

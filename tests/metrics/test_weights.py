@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from supple.metrics.derivatives import GradientKernel
 from supple.metrics.observe import observe
+from supple.metrics.rank import FeatureRank
+from supple.metrics.updates import SamplePlasticity
 from supple.metrics.weights import (
     DeadGradientShare,
     DfI,
@@ -102,3 +105,38 @@ def test_deviations_are_summed_over_layers_and_groups_without_norms_and_embeddin
     with torch.no_grad():
         network[4].weight[0, 0] = torch.nan
     assert math.isnan(DfI().measure(observe(network, torch.rand(1, 4, 1, 1)))["dfi"])
+
+
+class Conv1D(nn.Module):
+    """As GPT-2's: x @ weight, so that outputs lie along the weight's second dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 3))
+
+    def forward(self, x):
+        return x @ self.weight - torch.tensor([0.0, 9.0, 0.0])
+
+
+def test_units_of_a_conv1d_are_the_columns_of_its_weight():
+    network = nn.Sequential(Conv1D(), nn.ReLU(), nn.Linear(3, 2))
+    network(torch.rand(4, 2)).sum().backward()
+    found = DeadGradientShare().measure(observe(network, torch.rand(4, 2)))
+    assert found["dead_gradient_share"] == pytest.approx(1 / 5)
+
+
+def test_limits_of_thresholds_and_counts():
+    assert FeatureRank(threshold=0.0).threshold == 0.0
+    assert GradientKernel(num_samples=2).num_samples == 2
+    for metric in (FeatureRank, GramaRatio):
+        with pytest.raises(ValueError, match="threshold must be a finite number; got (inf|nan)"):
+            metric(threshold=math.inf)
+        with pytest.raises(ValueError, match="threshold must be a finite number; got (inf|nan)"):
+            metric(threshold=math.nan)
+    for name in ("batch_size", "num_updates"):
+        with pytest.raises(ValueError, match=f"SamplePlasticity.{name} must be at least 1; got 0"):
+            SamplePlasticity(**{name: 0})
+
+
+def test_a_network_without_weights_has_norm_zero():
+    assert joint_norm([]) == 0.0

@@ -25,7 +25,8 @@ from supple.convert.modules import (
     leave_fast_paths_,
     walk,
 )
-from supple.convert.reading import Call, Position
+from supple.convert.position import Position, entrance
+from supple.convert.reading import Call
 from supple.convert.report import ConversionReport, Entry
 from supple.convert.source import rewritten_class, why_not_rewritable
 
@@ -165,6 +166,13 @@ class Conversion:
                     found.setdefault(call.target, {}).setdefault(source, []).append(call)
         return found
 
+    @cached_property
+    def overwriting(self) -> set[Position]:
+        """Where the input is overwritten that a caller reads later."""
+        noticed = [call for source in self.sources for call in source.calls if call.noticed]
+        rounds = {position for call in noticed if call.kind == "round" for position in call.target}
+        return rounds | {entrance(call.target) for call in noticed if call.kind == "child"}
+
     def give_back_slots(self) -> None:
         """Leave functions that are called with more than x, and what overwrites its input if a new one cannot."""
         for position, callers in list(self.callers.items()):
@@ -174,9 +182,9 @@ class Conversion:
                 self.slots.pop(position, None)
                 for call in calls:
                     call.kind, call.target, call.name = "function", known, known.names[0]  # replaced in the source
-            elif slot and not hasattr(self.activation, "inplace") and any(call.noticed for call in calls):
-                del self.slots[position]
-                self.say("left", slot.path, slot.what, how=CANNOT)
+        for position in () if hasattr(self.activation, "inplace") else self.overwriting & self.slots.keys():
+            slot = self.slots.pop(position)
+            self.say("left", slot.path, slot.what, how=CANNOT)
 
     # Functions.
 
@@ -246,7 +254,7 @@ class Conversion:
         met = [call for call in calls if call.in_forward] or calls
         many = self.num_activations(*callers, calls=calls, met=met) if len(callers) == 1 else 1
         training = getattr(slot.old, "training", slot.position.parent.training)
-        new = self.new_activations(many, training=training, in_place=any(call.noticed for call in calls))
+        new = self.new_activations(many, training=training, in_place=slot.position in self.overwriting)
         slot.put_(new)
         self.say_swapped(slot.path, slot.what, new)
         notes = []

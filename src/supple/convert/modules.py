@@ -10,7 +10,7 @@ from torch import nn
 
 from supple.activations import BY_CLASS, computes_one_of, find, is_activation
 from supple.convert.call_sites import CallSites
-from supple.convert.reading import Position
+from supple.convert.position import Position
 from supple.convert.source import original_class
 from supple.layers import AID
 

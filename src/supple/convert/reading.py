@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
 from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
 from supple.convert import pools
+from supple.convert.position import Position, container, entrance, gives_back
 from supple.convert.source import UNKNOWN, codes_in, definition, imports, input_of, is_stored, key_of, viewed
 
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
@@ -29,26 +30,14 @@ MADE = "it is made in one place and called in another"
 NOT_WRITTEN_OUT = "its arguments are not written out"
 
 
-class Position(NamedTuple):
-    """A module's child, or a function that it holds as an attribute, by name."""
-
-    parent: nn.Module
-    name: str
-
-    @property
-    def value(self) -> Any:
-        """What is there now."""
-        children = self.parent._modules
-        return children[self.name] if self.name in children else vars(self.parent).get(self.name)
-
-
 @dataclass(eq=False)
 class Call:
     """A call in the source of one method.
 
     ``kind``: "function" (of an activation), "pool", "clamp", "child" (a module or a function held as an attribute),
-    "method" or "super". ``target``: what is called. ``times``: how often the loops around it run, None if unknown.
-    ``noticed``: the call overwrites its input, and that is read later. ``why_not``: why it cannot be rewritten.
+    "round" (the variable of a loop over modules), "method" or "super". ``target``: what is called. ``times``: how often
+    the loops around it run, None if unknown. ``noticed``: the call overwrites its input, and that is read later.
+    ``why_not``: why it cannot be rewritten.
     """
 
     kind: str
@@ -89,6 +78,7 @@ class Reader:
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         self.closure = {name: cell.cell_contents for name, cell in cells if cell != CellType()}  # may be empty still
         self.calls: dict[str, Call] = {}
+        self.rounds: dict[str, nn.Module] = {}  # the modules that a loop's variable goes over
         self.callees, self.helpers = set[int](), set[FunctionType]()
         self.times: int | None = 1
         self.conditional = self.nested = False
@@ -181,9 +171,12 @@ class Reader:
             case ast.Assign(targets=targets, value=value):
                 self.run(ast.iter_child_nodes(node))
                 self.bind(targets, value)
-            case ast.NamedExpr(target=target, value=value):
+            case ast.NamedExpr(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 self.visit(value)
                 self.bind([target], value)
+            case ast.AugAssign(value=ast.Tuple() | ast.List() as value):
+                self.visit(value)
+                self.kept |= set(viewed(value))
             case ast.If() | ast.IfExp() | ast.BoolOp() | ast.Try() | ast.Match() | ast.Assert():
                 first, *rest = ast.iter_child_nodes(node)
                 self.visit(first)
@@ -191,6 +184,8 @@ class Reader:
                     self.run(rest)
             case ast.For(target=target, iter=over):
                 self.visit(over)
+                if isinstance(target, ast.Name) and (modules := container(self.resolve(over))) is not None:
+                    self.rounds[target.id] = modules
                 with self.inside(times=self.length(over)):
                     for _ in range(2):  # the second round sees what the first has left behind
                         self.kept |= names_in(target)  # what a loop goes over holds it, too
@@ -227,8 +222,13 @@ class Reader:
         names = set().union(*map(names_in, targets))
         calls = (part for part in ast.walk(value) if isinstance(part, ast.Call))
         writing = [part for part in calls if getattr(self.calls.get(key_of(part, self.node)), "in_place", False)]
-        given_back = {name for part in writing for name in viewed(input_of(part))}
+        own = (part for part in writing if container(self.resolve(part.func)) is None)
+        given_back = {name for part in own for name in viewed(input_of(part))}
         shared = {*viewed(value), *(given_back - names)}
+        if isinstance(value, ast.Call) and gives_back(self.resolve(value.func)):
+            shared |= {*viewed(input_of(value))} - names
+        if shared == names and len(names) == 1:  # the same tensor under the same name
+            return
         if shared or len(targets) > 1 or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
             self.kept |= names | shared
         elif not self.conditional:
@@ -280,6 +280,8 @@ class Reader:
             return self.add("super", name, name, node)
         if isinstance(value, Position):
             return self.add_child(node, value)
+        if isinstance(func, ast.Name) and func.id in self.rounds:
+            return self.add_round(node, self.rounds[func.id])
         if known := of_function(value):
             return self.add_activation(node, known, value)
         if pools.is_pool_function(value.func if isinstance(value, partial) else value):
@@ -322,7 +324,13 @@ class Reader:
         call = self.add("child", position, position.name, node)
         call.trail = self.trail(node.func)
         call.plain = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
-        call.in_place = self.overwrites(node, position.value)
+        call.in_place = self.overwrites(node, entrance(position).value)
+        return call
+
+    def add_round(self, node: ast.Call, modules: nn.Module) -> Call:
+        first = [entrance(Position(modules, name)) for name in modules._modules]
+        call = self.add("round", [position for position in first if writes_in_place(position.value)], "", node)
+        call.in_place = call.target != []
         return call
 
     def overwrites(self, node: ast.Call, value: Any) -> bool:
@@ -354,12 +362,6 @@ def attribute(base: Any, name: str) -> Any:
         return held
     value = inspect.getattr_static(type(module), name, UNKNOWN)
     return value.__func__ if isinstance(value, staticmethod) else value
-
-
-def container(value: Any) -> nn.Module | None:
-    """The modules that a loop may go over or an index choose from, or None."""
-    module = value.value if isinstance(value, Position) else value
-    return module if isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)) else None
 
 
 def is_own(function: Any) -> bool:

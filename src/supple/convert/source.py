@@ -26,8 +26,11 @@ UNKNOWN = object()
 VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
 VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
 VIEWS |= {"unflatten", "unfold", "unsqueeze", "view", "view_as"}
-# The tensor itself, if it is so already.
-VIEWS |= {"bfloat16", "contiguous", "cpu", "cuda", "double", "float", "half", "to", "type", "type_as"}
+VIEWS |= {"H", "adjoint", "as_strided", "broadcast_tensors", "broadcast_to", "dsplit", "hsplit", "moveaxis", "numpy"}
+VIEWS |= {"swapdims", "tensor_split", "vsplit"}
+# The tensor itself, if it is so already, or in evaluation.
+VIEWS |= {"as_tensor", "bfloat16", "contiguous", "cpu", "cuda", "double", "dropout", "float", "half", "to", "type"}
+VIEWS |= {"type_as"}
 # What rewritten functions call without having it in their globals.
 ADDED = {function.__name__: function for function in (*pools.AVERAGE_FUNCTIONS.values(), pools.average_of)}
 
@@ -261,8 +264,10 @@ def viewed(node: Any) -> list[str]:
             parts = [value]
         case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in VIEWS or name.endswith("_"):
             parts = [value, *args[:1]]
-        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts) | ast.BoolOp(values=parts):
             pass
+        case ast.BinOp(left=left, right=right):  # lists and tuples, end to end
+            parts = [part for part in (left, right) if isinstance(part, (ast.Tuple, ast.List))]
         case ast.IfExp(body=body, orelse=orelse):
             parts = [body, orelse]
     return [name for part in parts for name in viewed(part)]

@@ -75,7 +75,7 @@ class FeatureRank(Metric):
     threshold: float = 0.01  # Lyle et al. 2022
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.threshold < math.inf:
+        if self.threshold < 0.0:
             raise ValueError(f"FeatureRank.threshold is a singular value, at least 0; got {self.threshold}.")
 
     def measure(self, observation: Observation) -> dict[str, float]:

@@ -89,9 +89,9 @@ class Site:
     num_values: int = 0  # values of z per unit: samples times positions
     num_outputs: int = 0  # values of h per column
     num_samples: int = 0
-    num_positive_U: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
-    sum_magnitude_V: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))  # columns of h
-    num_inactive_V: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
+    num_positive_U: Tensor = field(default_factory=lambda: torch.zeros(()))
+    sum_magnitude_V: Tensor = field(default_factory=lambda: torch.zeros(()))  # columns of h
+    num_inactive_V: Tensor = field(default_factory=lambda: torch.zeros(()))
     rows: list[Tensor] = field(default_factory=list)  # one position of each of the first samples' h
 
     def add_input(self, z: Tensor) -> None:

@@ -82,7 +82,7 @@ def dead_rows(layer: Layer, observation: Observation) -> Tensor:
     """Which units' gradients are zero throughout, up to values whose square is zero (1e-23 in float32)."""
     gradient, dim = layer.weight.grad, out_dim(layer)
     assert gradient is not None
-    return observation.row_norms(gradient if dim == 0 else gradient.movedim(dim, 0)) == 0
+    return observation.row_norms(gradient if dim == 0 else gradient.transpose(0, dim)) == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class GramaRatio(Metric):
     threshold: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.threshold < math.inf:
+        if self.threshold < 0.0:
             raise ValueError(f"GramaRatio.threshold is a score, at least 0; got {self.threshold}.")
 
     def measure(self, observation: Observation) -> dict[str, float]:

@@ -260,9 +260,10 @@ def changes_in(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], l
     for word in arguments:
         flag, equals, value = word.partition("=")
         if flag.startswith(("--method.", "--optimizer.")):
-            values = [value] if equals else []
-            changes.append((flag[2:].replace("_", "-"), values))
+            typed = [value] if equals else []
+            changes.append((flag[2:].replace("_", "-"), typed))
+            values = rest if equals else typed
         else:
             values = rest if word.startswith("--") or word == "-h" else values
             values.append(word)
-    return tuple((path, " ".join(typed)) for path, typed in changes), rest
+    return tuple((path, " ".join(words)) for path, words in changes), rest

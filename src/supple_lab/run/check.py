@@ -114,7 +114,7 @@ def remarks_on_precision(precision: Precision, *, device: str) -> list[str]:
         return []
     return [
         "bf16 is slow on a CPU without instructions for it, and some machines end the process with 'illegal "
-        "instruction'; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 there, or use precision fp32."
+        "instruction'; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 there, or run it by supple train --precision fp32."
     ]
 
 

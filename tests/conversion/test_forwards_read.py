@@ -121,7 +121,7 @@ READ = {
         swapped("ReLU", "act"),
     ),
     "a module called by itself and in a function": (
-        "return self.act((lambda y: self.act(y))(x))",
+        "x = self.act(x)\n    def again(y):\n        return self.act(y)\n    return again(x)",
         lambda: {"act": nn.ReLU()},
         [*swapped("ReLU", "act"), (NOTE, "act", "ReLU", ONCE)],
     ),
@@ -145,6 +145,7 @@ READ = {
         lambda: {"layers": layers(0)},
         swapped("relu", "relu_0"),
     ),
+    "a method of what belongs to a tensor": ("return x.data.relu()", dict, swapped("relu", "relu_0")),
     "an import of a package, by its first name": (
         "import torch.nn.functional\n    return torch.nn.functional.relu(x)",
         dict,

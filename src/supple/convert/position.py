@@ -1,0 +1,42 @@
+"""A place in a model that holds a module or a function, and what a call of it does with its input."""
+
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from supple.activations import writes_in_place
+
+
+class Position(NamedTuple):
+    """A module's child, or a function that it holds as an attribute, by name."""
+
+    parent: nn.Module
+    name: str
+
+    @property
+    def value(self) -> Any:
+        """What is there now."""
+        children = self.parent._modules
+        return children[self.name] if self.name in children else vars(self.parent).get(self.name)
+
+
+def container(value: Any) -> nn.Module | None:
+    """The modules that a loop may go over or an index choose from, or None."""
+    module = value.value if isinstance(value, Position) else value
+    return module if isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)) else None
+
+
+def entrance(position: Position) -> Position:
+    """Where the input of a module is met first: in a Sequential, at its first module."""
+    while getattr(type(position.value), "forward", None) is nn.Sequential.forward and position.value._modules:
+        position = Position(position.value, next(iter(position.value._modules)))
+    return position
+
+
+def gives_back(value: Any) -> bool:
+    """Whether it is a module whose output may be its input, or a view of it."""
+    module = value.value if isinstance(value, Position) else value
+    if type(module) is nn.Sequential:
+        return all(map(gives_back, module))
+    passing = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)
+    return isinstance(module, passing) or (isinstance(module, nn.Module) and writes_in_place(module))
