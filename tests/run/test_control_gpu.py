@@ -1,4 +1,4 @@
-"""PPO, SAC and TD3 on a GPU: graphs that change no number, and a resume that changes nothing."""
+"""PPO, SAC and TD3 on a GPU: graphs that change no number, a resume that changes nothing, runs side by side."""
 
 import pytest
 import test_off_policy
@@ -13,6 +13,7 @@ from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
+from supple_lab.sweep.packed import Packed
 
 pytestmark = [
     pytest.mark.gpu,
@@ -62,9 +63,20 @@ def test_graphs_change_no_number(tmp_path, monkeypatch, spec):
     assert all(map(torch.equal, weights_in(there), weights_in(here)))
 
 
-@pytest.mark.parametrize("name", ["ppo-aid", "ppo-game", "sac-cbp", "td3-aid"])
+DRAWING, RENEWING = UseAID(relu_prob=0.9), CBP(replacement_rate=0.05, maturity=3)
+RANDOM = {
+    "ppo-held": SPECS["ppo-aid"],
+    "ppo-fresh": test_ppo.small_spec(DRAWING, masks="fresh"),
+    "ppo-cbp": test_ppo.small_spec(RENEWING),
+    "sac-aid": test_off_policy.small_spec(DRAWING, algorithm="sac"),
+    "td3-aid": test_off_policy.small_spec(DRAWING, algorithm="td3", target_mode="train"),
+    "td3-cbp": test_off_policy.small_spec(RENEWING, algorithm="td3"),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
 def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, name):
-    spec, num_left = SPECS[name], iter(range(3))
+    spec, num_left = RANDOM[name], iter(range(3))
     module, what = (ppo, "learn") if name.startswith("ppo") else (off_policy, "play_segment")
     unbroken, _ = on_gpu(tmp_path / "unbroken", spec)
     original = getattr(module, what)
@@ -79,3 +91,13 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, name):
         execute(spec, Store.create(tmp_path / "broken"), device="cuda", interval=CheckpointInterval(seconds=0.0))
     monkeypatch.setattr(module, what, original)
     assert on_gpu(tmp_path / "broken", spec)[0] == unbroken
+
+
+def test_runs_in_threads_equal_runs_alone(tmp_path):
+    alone = [on_gpu(tmp_path / "alone", spec)[0] for spec in RANDOM.values()]
+    store = Store.create(tmp_path / "together")
+    with Packed(store, device="cuda", jobs=len(alone)) as engine:
+        assert [future.result() for future in engine.submit_all(list(RANDOM.values()))] == ["done"] * len(alone)
+    for spec, single in zip(RANDOM.values(), alone, strict=True):
+        folder = store.folder(spec)
+        assert [*folder.stage_log.read(), *folder.epoch_log.read()] == single

@@ -7,10 +7,12 @@ import pytest
 import torch
 from test_ppo import records_of
 
+from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
 from supple.methods import CBP, FullReset, L2Init, ReDo
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
+from supple.methods.chain import Chain
 from supple.methods.vanilla import Vanilla
 from supple_lab.errors import Terminated
 from supple_lab.models.mlp import MLP
@@ -18,8 +20,6 @@ from supple_lab.optimizer import Adam
 from supple_lab.rl.control import Slide
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run import off_policy
-from supple_lab.run.capture import Graph
-from supple_lab.run.captures import Captures
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
@@ -83,15 +83,21 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, algorith
     assert resumed == [None]
 
 
+AID_AND_REDO = Chain(methods=(UseAID(relu_prob=0.9), ReDo(threshold=0.5)))  # ReDo reads the replay between stages
+REPLAYED = [AID_AND_REDO, FullReset(), *map(slow, (CBP(replacement_rate=0.05, maturity=3), L2Init()))]
+
+
 @ALGORITHMS
-@pytest.mark.parametrize("method", [UseAID(relu_prob=0.9), FullReset()], ids=lambda method: method.name)
-def test_work_on_copies_changes_no_number(tmp_path, monkeypatch, method, algorithm):
-    """As a GPU has it, but for graphs, which test_control_gpu.py looks at."""
+@pytest.mark.parametrize("method", REPLAYED, ids=lambda method: method.name)
+def test_replayed_work_changes_no_number(tmp_path, monkeypatch, method, algorithm):
+    """As a GPU has it; test_control_gpu.py looks at true graphs."""
     spec = small_spec(method, algorithm=algorithm)
+    compute_by_torch_alone(monkeypatch)
     usual = records_of(tmp_path / "usual", spec)
-    monkeypatch.setattr(Captures, "are_made", True)
-    monkeypatch.setattr(Graph, "__call__", lambda graph: graph.work())
-    assert records_of(tmp_path / "copies", spec) == usual
+    made = replay_from_now_on(monkeypatch)
+    assert records_of(tmp_path / "replayed", spec) == usual
+    assert len(made) == {"sac": 2, "td3": 3}[algorithm]  # TD3 has two kinds of updates
+    assert "not_captured" not in Store.create(tmp_path / "replayed").folder(spec).status()
 
 
 def agent_of(**changed):

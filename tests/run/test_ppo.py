@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
 from supple.methods import CBP, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.activations import UseAID, UseAIDGauss
@@ -22,8 +23,6 @@ from supple_lab.rl.control import MuJoCo, Play, Slide
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run import ppo
-from supple_lab.run.capture import Graph
-from supple_lab.run.captures import Captures
 from supple_lab.run.check import check_suitable
 from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
@@ -129,14 +128,20 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
 
 
 @pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
-@pytest.mark.parametrize("masks", ["held", "fresh"])
-def test_work_on_copies_changes_no_number(tmp_path, monkeypatch, masks, task):
-    """As a GPU has it, but for graphs, which test_control_gpu.py looks at."""
-    spec = small_spec(UseAID(relu_prob=0.9), masks=masks, task=task)
+@pytest.mark.parametrize(
+    ("method", "masks"),
+    [(UseAID(relu_prob=0.9), "held"), (UseAID(relu_prob=0.9), "fresh"), (METHODS[1], "held"), (METHODS[2], "held")],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_replayed_work_changes_no_number(tmp_path, monkeypatch, method, masks, task):
+    """As a GPU has it; test_control_gpu.py looks at true graphs."""
+    spec = small_spec(method, masks=masks, task=task, entropy_weight=0.01)
+    compute_by_torch_alone(monkeypatch)
     usual = records_of(tmp_path / "usual", spec)
-    monkeypatch.setattr(Captures, "are_made", True)
-    monkeypatch.setattr(Graph, "__call__", lambda graph: graph.work())
-    assert records_of(tmp_path / "copies", spec) == usual
+    made = replay_from_now_on(monkeypatch)
+    assert records_of(tmp_path / "replayed", spec) == usual
+    assert len(made) == 4  # acting, with and without chance, and minibatches of two sizes
+    assert "not_captured" not in Store.create(tmp_path / "replayed").folder(spec).status()
 
 
 def test_friction_changes_with_the_stage_alike_for_all_methods(tmp_path):

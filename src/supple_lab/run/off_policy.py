@@ -278,6 +278,7 @@ class ReplayBatches:
             if self.part == "actor":
                 yield steps.x, steps.action
             else:
+                in_mode(agent.actor.learner.model, training=False)  # replayed graphs leave whatever mode there was
                 noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
                 yield torch.cat((steps.x, steps.action), dim=1), agent.worth(steps, noise).expand(-1, 2)
 
