@@ -14,7 +14,7 @@ import torch
 import supple_lab
 from supple.version import __version__
 
-PACKAGES = ("torch", "numpy", "scikit-learn", "matplotlib")
+PACKAGES = ("torch", "numpy", "scikit-learn", "matplotlib", "gymnasium", "mujoco", "minatar", "ale-py")
 SECONDS_FOR_GIT = 10
 
 
