@@ -222,7 +222,7 @@ def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator,
     """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
     info, numerics, shape = game_info(problem.game), Numerics.choose(device, spec.precision), state_shape(problem)
     model = new_network(spec, numerics, image_shape=shape, num_classes=info.num_actions)
-    model = model.to(memory_format=FORMAT)  # type: ignore[call-overload]
+    model = model.to(device, memory_format=FORMAT)  # type: ignore[call-overload]
     example = torch.zeros(2, *shape, device=device)
     plasticity = attach_method(spec, learner_of(spec, model, example_input=example, loss=loss_on_worth))
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
