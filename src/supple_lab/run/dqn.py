@@ -218,7 +218,7 @@ def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator,
     info, numerics, shape = game_info(problem.game), Numerics.choose(device, spec.precision), state_shape(problem)
     model = new_network(spec, numerics, image_shape=shape, num_classes=info.num_actions)
     if problem.num_stacked > 1:  # MinAtar's planes are a fifth faster as they lie
-        model = model.to(memory_format=FORMAT)  # type: ignore[call-overload]
+        model = model.to(device, memory_format=FORMAT)  # type: ignore[call-overload]
     example = torch.zeros(2, *shape, device=device)
     plasticity = attach_method(spec, learner_of(spec, model, example_input=example, loss=loss_on_worth))
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values
