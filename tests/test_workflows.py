@@ -23,14 +23,17 @@ def jobs_of(file):
     return WORKFLOWS[file]["jobs"]
 
 
-def test_matrix_has_every_python_and_the_oldest_and_the_newest_torch():
+def test_matrix_has_every_python_and_the_oldest_the_pinned_and_the_newest_torch():
     matrix = jobs_of("tests")["linux"]["strategy"]["matrix"]
     oldest = re.search(r"torch>=([\d.]+)", " ".join(PROJECT["dependencies"]))[1]
-    newest = re.search(r"torch==(\S+)", (ROOT / "constraints.txt").read_text())[1]
+    pinned = re.search(r"torch==(\S+)", (ROOT / "constraints.txt").read_text())[1]
     assert matrix["python"] == PYTHONS
     assert f">={PYTHONS[0]}" == PROJECT["requires-python"]
-    assert matrix["torch"] == [newest]
-    assert matrix["include"] == [{"python": PYTHONS[0], "torch": f"{oldest}.0"}]
+    assert matrix["torch"] == [pinned]
+    assert matrix["include"] == [
+        {"python": PYTHONS[0], "torch": f"{oldest}.0"},
+        {"python": PYTHONS[-1], "torch": "2.*"},
+    ]
 
 
 @pytest.mark.parametrize(("job", "name"), jobs())
@@ -44,8 +47,9 @@ def test_job_ends_uses_pinned_actions_and_writes_only_where_it_must(job, name):
 @pytest.mark.parametrize(("job", "name"), jobs())
 def test_commands_name_targets_extras_and_pythons_that_exist(job, name):
     targets = re.findall(r"^([a-z./-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    environments = {f".venv/{extra}" for extra in PROJECT["optional-dependencies"]}
     commands = "\n".join(step.get("run", "") for step in job["steps"])
-    assert set(re.findall(r"make ([\w./-]+)", commands)) <= set(targets)
+    assert set(re.findall(r"make ([\w./-]+)", commands)) <= {*targets, *environments}
     assert set(re.findall(r"\[(\w+)\]\"", commands)) <= set(PROJECT["optional-dependencies"])
     setups = [str(step["with"]["python-version"]) for step in job["steps"] if "setup-python" in step.get("uses", "")]
     assert set(setups) <= {*PYTHONS, "${{ matrix.python }}"}

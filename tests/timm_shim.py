@@ -15,7 +15,7 @@ import torch
 def declare_operators():
     """Declare torchvision's operators, where they are not there."""
     found = importlib.util.find_spec("torchvision")
-    for compiled in Path(found.origin).parent.glob("_C.*") if found else ():
+    for compiled in Path(found.origin).parent.glob("_C*") if found else ():  # _C, since 0.29 _C_stable
         with contextlib.suppress(OSError):
             torch.ops.load_library(compiled)
     for schema in ("nms(Tensor a, Tensor b, float c) -> Tensor", "qnms(Tensor a, Tensor b, float c) -> Tensor"):

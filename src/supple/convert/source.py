@@ -82,13 +82,15 @@ def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...
     bare = copy.copy(node)
     bare.decorator_list = []
     owner = code.co_qualname.rpartition(".")[0].rpartition(".")[2]
+    module = ast.parse("def factory():\n  class _: ...")  # their fields are not the same in every Python
+    factory: Any = module.body[0]
+    (holder,) = factory.body
     # Names are not changed in a class of underscores.
-    holder = ast.ClassDef(owner if owner.isidentifier() else "_", [], [], [bare], [])
+    holder.name, holder.body = owner if owner.isidentifier() else "_", [bare]
     outer = [name for name in (*code.co_freevars, *new_names) if name != "__class__"]
-    arguments = ast.arguments([], [ast.arg(name) for name in outer], None, [], [], None, [])
+    factory.args.args = [ast.arg(name) for name in outer]
     known = [] if holder.name in outer else [ast.Global([holder.name])]  # or the function would not see the real class
-    factory = ast.FunctionDef("factory", arguments, [*known, holder], [])
-    module = ast.Module([ast.copy_location(factory, node)], [])
+    factory.body = [*known, holder]
     flags = code.co_flags & __future__.annotations.compiler_flag
     built = compile(ast.fix_missing_locations(module), code.co_filename, "exec", flags=flags, dont_inherit=True)
     for _ in range(3):  # the factory's code, the class's, the function's
