@@ -95,9 +95,10 @@ def kept_tensors(modules: Sequence[nn.Module]) -> list[tuple[Tensor, Tensor]]:
 
 def eager_code() -> contextlib.AbstractContextManager[Any]:
     """While open, code that torch.compile made is not used: hooks that came after it do not fire there."""
-    # Without torch's compiler, which takes a second to load, nothing is compiled.
-    loaded = "torch._dynamo" in sys.modules
-    return torch.compiler.set_stance("force_eager") if loaded else contextlib.nullcontext()
+    # Without torch's compiler, which takes a second to load, nothing is compiled. While it compiles a step, our code in
+    # the step is compiled with it.
+    used = "torch._dynamo" in sys.modules and not torch.compiler.is_compiling()
+    return torch.compiler.set_stance("force_eager") if used else contextlib.nullcontext()
 
 
 def twin_of(model: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:

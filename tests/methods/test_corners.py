@@ -105,10 +105,11 @@ class TestCompiled:
         [
             (ReDo(), "the model"),
             (ReDo(), "its forward"),
+            (ReDo(every=1), "the step"),
             (L2ER(every=1, num_examples=8, rank_rate=0.1), "the model"),
             (DASH(), "the model"),
         ],
-        ids=["redo", "redo, its forward", "l2_er", "dash"],
+        ids=["redo", "redo, its forward", "redo, the step", "l2_er", "dash"],
     )
     def test_what_is_compiled_before_a_method_looks_does_not_hide_units(self, method, how):
         """A validation compiles the evaluation forward; no unit may count as silent because its hook came later."""
@@ -129,7 +130,8 @@ class TestCompiled:
             with attach(network, optimizer, method, example_input=x, loss=loss) as plasticity:
                 loss(network(x), y).backward()
                 plasticity.see_inputs(x)
-                optimizer.step()
+                step = torch.compile(lambda: optimizer.step(), backend="eager") if how == "the step" else optimizer.step
+                step()
                 plasticity.end_stage([(x, y)])
                 plasticity.begin_stage([(x, y)])
             return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
