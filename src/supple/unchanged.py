@@ -126,6 +126,7 @@ def eager_code() -> contextlib.AbstractContextManager[Any]:
     return EAGER_CODE if used else contextlib.nullcontext()
 
 
+@torch._disable_dynamo  # in compiled code a compiled model would be taken for the one inside it
 def twin_of(model: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:
     """A deep copy of the model, or an error if the copy would call the model itself."""
     for part in model.modules():
