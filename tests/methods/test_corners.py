@@ -140,6 +140,13 @@ class TestCompiled:
 
         assert torch.allclose(trained(how), trained(""), atol=1e-6)
 
+    @pytest.mark.parametrize("method", [DASH(), L2ER()], ids=lambda method: method.name)
+    def test_model_whose_copies_would_call_it_is_refused_before_it_is_trained(self, method):
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        model.forward = torch.compile(model.forward, backend="eager")
+        with pytest.raises(TypeError, match=r"that of its Sequential would call the original.*del model.forward"):
+            attach(model, torch.optim.SGD(model.parameters(), lr=0.1), method, example_input=torch.randn(2, 4))
+
     def test_of_two_threads_that_look_the_last_one_to_end_lets_compiled_code_run_again(self):
         torch.compiler.reset()
         was_compiled = torch.compile(lambda: torch.compiler.is_compiling(), backend="eager")
