@@ -126,8 +126,8 @@ def eager_code() -> contextlib.AbstractContextManager[Any]:
     return EAGER_CODE if used else contextlib.nullcontext()
 
 
-def twin_of(model: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:
-    """A deep copy of the model, or an error if the copy would call the model itself."""
+def check_copies(model: nn.Module) -> None:
+    """TypeError if a deep copy of the model would call the model itself."""
     for part in model.modules():
         own = isinstance(vars(part).get("forward"), FunctionType)  # deepcopy takes functions as they are
         if own and "_orig_mod" not in part._modules:  # a compiled module knows how to copy itself
@@ -136,6 +136,12 @@ def twin_of(model: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:
                 "because forward is a function set on the instance. Delete it for a while (del model.forward); "
                 "to compile, use torch.compile(model), which leaves forward as it is."
             )
+
+
+@torch._disable_dynamo  # in compiled code a compiled model would be taken for the one inside it
+def twin_of(model: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:
+    """A deep copy of the model, see ``check_copies``."""
+    check_copies(model)
     return copy.deepcopy(model, memo)
 
 

@@ -108,9 +108,10 @@ class TestCompiled:
             (ReDo(), "its forward"),
             (ReDo(every=1), "the step"),
             (L2ER(every=1, num_examples=8, rank_rate=0.1), "the model"),
+            (L2ER(every=1, num_examples=8, rank_rate=0.1), "the model and the step"),
             (DASH(), "the model"),
         ],
-        ids=["redo", "redo, its forward", "redo, the step", "l2_er", "dash"],
+        ids=["redo", "redo, its forward", "redo, the step", "l2_er", "l2_er, the step", "dash"],
     )
     def test_what_is_compiled_before_a_method_looks_does_not_hide_units(self, method, how):
         """A validation compiles the evaluation forward; no unit may count as silent because its hook came later."""
@@ -118,7 +119,7 @@ class TestCompiled:
         def trained(how):
             torch.manual_seed(0)
             model = network = nn.Sequential(nn.Linear(4, 40), nn.ReLU(), nn.Linear(40, 3))
-            if how == "the model":
+            if how.startswith("the model"):
                 network = torch.compile(model, backend="eager")
             if how == "its forward":
                 model.forward = torch.compile(model.forward, backend="eager")
@@ -131,13 +132,20 @@ class TestCompiled:
             with attach(network, optimizer, method, example_input=x, loss=loss) as plasticity:
                 loss(network(x), y).backward()
                 plasticity.see_inputs(x)
-                step = torch.compile(lambda: optimizer.step(), backend="eager") if how == "the step" else optimizer.step
-                step()
+                compiled_step = torch.compile(lambda: optimizer.step(), backend="eager")
+                (compiled_step if how.endswith("the step") else optimizer.step)()
                 plasticity.end_stage([(x, y)])
                 plasticity.begin_stage([(x, y)])
             return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
-        assert torch.allclose(trained(how), trained(None), atol=1e-6)
+        assert torch.allclose(trained(how), trained(""), atol=1e-6)
+
+    @pytest.mark.parametrize("method", [DASH(), L2ER()], ids=lambda method: method.name)
+    def test_model_whose_copies_would_call_it_is_refused_before_it_is_trained(self, method):
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        model.forward = torch.compile(model.forward, backend="eager")
+        with pytest.raises(TypeError, match=r"that of its Sequential would call the original.*del model.forward"):
+            attach(model, torch.optim.SGD(model.parameters(), lr=0.1), method, example_input=torch.randn(2, 4))
 
     def test_of_two_threads_that_look_the_last_one_to_end_lets_compiled_code_run_again(self):
         torch.compiler.reset()

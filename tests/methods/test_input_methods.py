@@ -155,6 +155,20 @@ def test_c_chain_draws_the_network_to_what_it_gave_before_its_last_step(num_posi
     assert state["next.churn"].item() == pytest.approx(0.25)
 
 
+class PositionsFirst(nn.Linear):
+    def forward(self, x):
+        return super().forward(x).transpose(0, 1)
+
+
+def test_c_chain_does_not_take_rows_of_positions_for_examples():
+    model, example = PositionsFirst(1, 1), torch.ones(4, 6, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    attach(model, optimizer, CChain(strength=1.0, num_examples=4), example_input=example)
+    model(example).mean().backward()
+    with pytest.raises(RuntimeError, match=r"unflatten.* dim 0 \(6\)"):
+        optimizer.step()
+
+
 def test_c_chain_weighs_by_the_running_means_of_loss_and_churn_from_the_third_step_on():
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -396,11 +396,20 @@ class Adds(Replaces):
         state.setdefault("late", torch.tensor(1.0))
 
 
-@pytest.mark.parametrize("method", [Replaces(), Adds()], ids=["replaces", "adds"])
+class Shares(Replaces):
+    """Remembers the memory of a weight."""
+
+    def after_step(self, learner, state):
+        state["weight"] = next(learner.model.parameters()).detach()
+
+
+@pytest.mark.parametrize("method", [Replaces(), Adds(), Shares()], ids=["replaces", "adds", "shares"])
 def test_method_that_replaces_or_extends_its_state_cannot_be_captured_and_keeps_it(method):
     training, examples = training_of(small_spec(method), device="cpu")
     eager = EagerSteps(training)
     eager.begin_stage(examples)
+    weights = [parameter.detach().clone() for parameter in training.learner.model.parameters()]
     with pytest.raises(RuntimeError, match="in the place of its state"), without_trace(training):
         eager.take((torch.arange(32),))
+    assert all(map(torch.equal, training.learner.model.parameters(), weights))
     assert {name: part.item() for name, part in training.plasticity.states[0].items()} == {"count": 5.0}

@@ -1,6 +1,5 @@
 """The PPO run: it learns a task, changes its friction, and a resume changes nothing."""
 
-import math
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -197,14 +196,15 @@ def network_of(task) -> ppo.ActorCritic:
 
 
 def test_policy_of_forces_is_gaussian():
-    network, outputs = network_of(SMALL.task), torch.linspace(-2.0, 2.0, 9)[:, None]
-    network.log_std.data.fill_(-0.5)
-    policy = torch.distributions.Normal(outputs, math.exp(-0.5))
-    noise = torch.randn(9, 1, generator=torch.Generator().manual_seed(0))
+    network, outputs = network_of(SMALL.task), torch.linspace(-2.0, 2.0, 27).view(9, 3)
+    network.log_std = torch.nn.Parameter(torch.tensor([-0.5, 0.0, 1.0]))
+    std = network.log_std.detach().exp()
+    policy = torch.distributions.Normal(outputs, std)
+    noise = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
     action = network.drawn(outputs, noise)
-    torch.testing.assert_close(action, outputs + math.exp(-0.5) * noise)
-    torch.testing.assert_close(network.log_prob_of(action, outputs), policy.log_prob(action)[:, 0])
-    torch.testing.assert_close(network.mean_entropy(outputs), policy.entropy().mean())
+    torch.testing.assert_close(action, outputs + std * noise)
+    torch.testing.assert_close(network.log_prob_of(action, outputs), policy.log_prob(action).sum(1))
+    torch.testing.assert_close(network.mean_entropy(outputs), policy.entropy().sum(1).mean())
 
 
 def test_policy_of_choices_is_categorical():

@@ -84,7 +84,8 @@ class CChain(Method):
             now = tensor_in(learner.forward_of(learner.model, inputs))
             with torch.no_grad():
                 then = tensor_in(functional_call(learner.model, before, args, kwargs))
-        squares_B = (now - then).square().reshape(len(is_filled), -1).mean(dim=1)  # a GPT may flatten its positions
+        # A GPT may flatten its positions. Other rows than those of examples in their order are refused.
+        squares_B = (now - then).square().unflatten(0, (len(is_filled), -1)).flatten(1).mean(dim=1)
         return torch.where(is_filled, squares_B, 0.0).sum() / is_filled.sum().clamp(min=1)
 
     def weight(self, state: State) -> Tensor:

@@ -12,7 +12,7 @@ from supple import functional as SF
 from supple.learner import Batch, Learner
 from supple.methods.base import Method, State, check_period
 from supple.random import undisturbed_reading
-from supple.unchanged import twin_of
+from supple.unchanged import check_copies, twin_of
 
 MAX_SHOWN = 3  # names that a warning can hold
 
@@ -52,6 +52,7 @@ class DASH(Method):
     def init(self, learner: Learner) -> State:
         warn_of_others(learner)
         if self.every is None:
+            check_copies(learner.model)
             return {}
         theirs = weights_and_biases(learner.model)  # of frozen layers, too: they may thaw
         held = ((name, tensor) for name, tensor in learner.model.named_parameters() if id(tensor) in theirs)

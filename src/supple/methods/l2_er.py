@@ -10,7 +10,7 @@ from supple.inputs import mapped
 from supple.learner import Learner
 from supple.methods.base import Method, State, check_period, non_negative
 from supple.methods.recent_inputs import keep_, kept, room_for
-from supple.unchanged import eager_code, twin_of, undisturbed
+from supple.unchanged import check_copies, eager_code, twin_of, undisturbed
 
 EPSILON = 1e-8
 SMALLEST = 1e-6  # of the largest singular value; smaller ones are rounding errors
@@ -58,6 +58,7 @@ class L2ER(Method):
                 "L2ER raises the rank of what activations give, and this network has none as modules. "
                 "Use convert(model, torch.nn.ReLU()) first, which makes modules of calls."
             )
+        check_copies(learner.model)
         steps = torch.zeros((), dtype=torch.int64, device=learner.device)
         return {"steps": steps, **room_for(learner, self.num_examples)}
 

@@ -197,17 +197,18 @@ def without_trace(training: TrainState) -> Iterator[None]:
     streams = [(generator, generator.get_state()) for generator in generators_of(training)]
     states = training.plasticity.states
     kept_states, replacing = [dict(state) for state in states], list[str]()
-    try:
-        with put_back(partial(tensors_of, training)):
+    with put_back(partial(tensors_of, training)):
+        try:
             yield
-    finally:
-        for method, state, before in zip(training.plasticity.methods, states, kept_states, strict=True):
-            if {name: id(part) for name, part in state.items()} != {name: id(part) for name, part in before.items()}:
-                replacing.append(method.name)
-            state.clear()
-            state.update(before)
-        for generator, stream_state in streams:
-            generator.set_state(stream_state)
+        finally:
+            # Before new tensors are set to zero: what a method holds by now may be the memory of a weight.
+            for method, state, before in zip(training.plasticity.methods, states, kept_states, strict=True):
+                if state.keys() != before.keys() or any(state[name] is not part for name, part in before.items()):
+                    replacing.append(method.name)
+                state.clear()
+                state.update(before)
+            for generator, stream_state in streams:
+                generator.set_state(stream_state)
     if replacing:
         raise RuntimeError(f"{replacing[0]} puts something else in the place of its state instead of changing it")
 
