@@ -14,7 +14,7 @@ from torch import nn
 import supple
 from supple import AID, Learner, attach
 from supple.learner import PATIENCE
-from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
+from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, UseCReLU, Vanilla
 from written import holding
 
 METHODS = [
@@ -306,6 +306,9 @@ def test_checkpoint_of_other_methods_or_another_network_is_refused_by_name():
     saved = made(L2())[2].state_dict()
     with pytest.raises(ValueError, match="of the methods l2, and those attached are l2_init"):
         made(L2Init())[2].load_state_dict(saved)
+    model, _, plasticity = made(L2Init())
+    with pytest.raises(ValueError, match=r"is not from plasticity.state_dict\(\), and those attached are l2_init"):
+        plasticity.load_state_dict(model.state_dict())
     del saved["initial"]["0.weight"]
     with pytest.raises(ValueError, match=r"'0.weight' has the shape None in it, and \(32, 8\) here"):
         made(L2())[2].load_state_dict(saved)
@@ -499,6 +502,7 @@ def test_detached_methods_act_no_more():
     ("methods", "error", "text"),
     [
         (UseAID(), ValueError, r"UseAID only swaps the activation.*use convert\(model, AID\(p=0.9\)\)"),
+        (UseCReLU(), ValueError, r"UseCReLU only swaps the activation.*: build the model with CReLU\(\)"),
         (L2, TypeError, "the class L2 itself"),
         ([], ValueError, "needs a method"),
         (None, TypeError, "attach needs methods"),

@@ -370,6 +370,16 @@ def test_networks_that_hold_results_of_a_forward_can_be_copied():
     assert gap.curves["model"].isfinite().all()
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_model_whose_copies_would_call_it_is_refused_before_anything_is_trained(compiled):
+    model = mlp()
+    own = model.forward
+    model.forward = torch.compile(own, backend="eager") if compiled else lambda x: own(x)
+    with pytest.raises(TypeError, match="that of its Sequential would call the original.*del model.forward"):
+        plasticity_gap(model, fresh=mlp, data=digits(0, 100), loss=nn.functional.cross_entropy, steps=12)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
 def test_random_targets_are_the_same_ones_elsewhere():
     y = torch.arange(12) % 4
     y[3] = -100

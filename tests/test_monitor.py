@@ -20,6 +20,7 @@ from supple import AID, Monitor, ReLUDropout, convert
 from supple.alarms import LASTING, LIKELY, LIMITS, RATES, WATCH, changes_since
 from supple.metrics.observe import observe
 from supple.metrics.units import SaturatedShare
+from supple.monitor_table import short_names
 from supple.units import UnitGraph, trace_units
 from written import holding
 
@@ -404,6 +405,13 @@ def test_report_has_a_line_per_layer_within_100_columns():
     assert max(map(len, lines)) <= 100
     layers = [m for m in network.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
     assert sum(line.startswith("...") for line in lines) == 2 * len(layers)
+
+
+def test_names_are_shortened_as_far_as_they_stay_different():
+    names = [f"encoder.layer.{number}.attention.self.query" for number in (1, 11)]
+    assert short_names([*names, "head"], 20) == ["....1.attention.self.query", "...11.attention.self.query", "head"]
+    assert short_names(names[:1], 20) == ["...ention.self.query"]
+    assert short_names([], 20) == []
 
 
 def test_report_before_the_first_step_says_that_nothing_was_read():

@@ -67,6 +67,12 @@ class WithPath:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfAKind:
+    name = "of_a_kind"
+    kind: str = "mean"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plain:
     name = "plain"
     needed: float
@@ -100,6 +106,7 @@ class Nameless(Bare):
         (Undecorated, "Undecorated is no frozen dataclass"),
         (WithTable, r"WithTable\.rates is {} by default"),
         (WithPath, r"WithPath\.rates is \(PosixPath\('rates'\),\) by default, but"),
+        (OfAKind, "OfAKind has a field named 'kind'"),
         (Numbered, "Numbered has a name that is no text; give it one: name = 'numbered'"),
         (Nameless, "Nameless has no name of its own; give it one: name = 'nameless'"),
     ],

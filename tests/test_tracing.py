@@ -396,6 +396,12 @@ def test_a_forward_that_depends_on_values_is_refused_with_the_module_that_does(c
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_model_without_forward_is_refused_with_what_to_do():
+    """An agent as CleanRL writes it has other methods in its place."""
+    with pytest.raises(UntraceableModel, match=r'missing the required "forward" function\. Give it one that calls all'):
+        trace_units(nn.ModuleDict({"actor": zoo.mlp(), "critic": zoo.mlp()}), torch.randn(VECTOR))
+
+
 def test_an_input_of_the_wrong_shape_is_refused_with_the_layer_that_stopped(capfd):
     model = zoo.mlp().train()
     with pytest.raises(UntraceableModel, match=r"example_input \(5, 4\) float32: 0 \(Linear\) stopped it.*runs"):

@@ -186,10 +186,10 @@ class Plasticity:
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on from what was saved with the same methods."""
-        names = [entry["name"] for entry in saved["methods"]]
-        if names != [method.name for method in self.methods]:
-            own = ", ".join(method.name for method in self.methods)
-            raise ValueError(f"this checkpoint is of the methods {', '.join(names)}, and those attached are {own}.")
+        theirs = ", ".join(entry["name"] for entry in saved.get("methods", ()))
+        if theirs != (own := ", ".join(method.name for method in self.methods)):
+            of = f"is of the methods {theirs}" if theirs else "is not from plasticity.state_dict()"
+            raise ValueError(f"this checkpoint {of}, and those attached are {own}.")
         self.learner.load_state_dict(saved)
         self.num_steps, self.stage, self.num_acts = saved["num_steps"], saved["stage"], list(saved["num_acts"])
         if self.learner.example_input is None:
@@ -384,9 +384,11 @@ def checked_methods(methods: object, way_out: str = "use convert(model, {activat
         if not isinstance(method, Method):
             raise TypeError(f"attach needs methods, e.g. L2Init(strength=1e-3); got {shown(method)}.")
         if not method.acts_in() and type(method).activation is not Method.activation:
+            activation = method.activation()
+            way = "build the model with {activation}" if hasattr(activation, "expansion") else way_out
             raise ValueError(
                 f"{type(method).__name__} only swaps the activation, which no step does: "
-                f"{way_out.format(activation=method.activation())}."
+                f"{way.format(activation=activation)}."
             )
     return Chain(methods=listed).methods  # which refuses what cannot go together
 

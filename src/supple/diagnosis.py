@@ -22,6 +22,7 @@ from supple.gap_training import moved
 from supple.learner import check_optimizer
 from supple.metrics.observe import eager
 from supple.metrics.sites import NO_SITE
+from supple.monitor_table import short_names
 from supple.random import kept_default_generators
 from supple.unchanged import undisturbed
 
@@ -106,7 +107,7 @@ ELSEWHERE = (
     "If it does badly on earlier data, that is forgetting; if new data differ from old, data shift. Neither is "
     "plasticity loss, which supple.plasticity_gap measures directly."
 )
-WIDTH, NAME_WIDTH = 100, 15
+WIDTH, NAME_WIDTH = 100, 14
 COLUMNS = {
     "dead": 9,
     "saturated": 11,
@@ -145,12 +146,13 @@ class Diagnosis:
     compared_with: str
 
     def __str__(self) -> str:
-        lines = [f"{'layer':{NAME_WIDTH}}" + "".join(f"{name:>{width}}" for name, width in COLUMNS.items())]
-        for name, layer in self.layers.items():
-            short = name if len(name) < NAME_WIDTH else "..." + name[4 - NAME_WIDTH :]
-            lines.append(f"{short:{NAME_WIDTH}}" + cells({key: (x, x) for key, x in layer.now.items()}))
+        names = short_names(self.layers, NAME_WIDTH)
+        room = 1 + max([NAME_WIDTH, *map(len, names)])
+        lines = [f"{'layer':{room}}" + "".join(f"{name:>{width}}" for name, width in COLUMNS.items())]
+        for name, layer in zip(names, self.layers.values(), strict=True):
+            lines.append(f"{name:{room}}" + cells({key: (x, x) for key, x in layer.now.items()}))
             if layer.fresh:
-                lines.append(f"{'  fresh':{NAME_WIDTH}}" + cells(layer.fresh))
+                lines.append(f"{'  fresh':{room}}" + cells(layer.fresh))
         said = [f"Compared with {self.compared_with}."]
         if self.evidence:
             (cause, first), *others = self.evidence.items()

@@ -1,6 +1,5 @@
 """Fresh networks: what a network is compared with, made again, put back to its start, or started again."""
 
-import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from supple.attach import Plasticity
 from supple.metrics.observe import eager
 from supple.metrics.sites import plain_name
+from supple.unchanged import twin_of
 
 NUM_FRESH = 5  # networks, if they can be made
 Fresh = Callable[[], nn.Module] | nn.Module
@@ -56,7 +56,7 @@ def placed_(network: nn.Module, *, like: nn.Module) -> nn.Module:
 
 
 def restored(model: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
-    network = copy.deepcopy(model)
+    network = twin_of(model)
     for name, tensor in itertools.chain(network.named_parameters(), network.named_buffers()):
         if name in weights:
             tensor.data.copy_(weights[name])
@@ -64,7 +64,7 @@ def restored(model: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
 
 
 def reset(model: nn.Module) -> Iterator[nn.Module]:
-    network = copy.deepcopy(model)
+    network = twin_of(model)
     for seed in range(NUM_FRESH):
         torch.manual_seed(seed)
         for part in reversed(list(network.modules())):  # parents last: they may start their children otherwise

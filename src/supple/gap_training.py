@@ -1,6 +1,5 @@
 """Gap training: how `plasticity_gap` trains a network and takes its losses; batches, their order, random targets."""
 
-import copy
 import itertools
 import math
 import random
@@ -17,7 +16,7 @@ from supple.fields import shown
 from supple.inputs import num_examples_of
 from supple.learner import shape_of
 from supple.metrics.observe import eager
-from supple.unchanged import evaluation_mode
+from supple.unchanged import evaluation_mode, twin_of
 from supple.units import arguments_of
 
 Loss = Callable[..., Tensor]
@@ -110,7 +109,7 @@ def copied(network: nn.Module) -> nn.Module:
     """A copy in training mode; if the whole is in training, each part keeps its mode."""
     held = (value for part in network.modules() for value in vars(part).values() if isinstance(value, Tensor))
     # deepcopy refuses what a forward computed and a module holds, as weight_norm's do.
-    twin = copy.deepcopy(network, {id(value): value.detach().clone() for value in held if not value.is_leaf})
+    twin = twin_of(network, {id(value): value.detach().clone() for value in held if not value.is_leaf})
     return twin if twin.training else twin.train()
 
 

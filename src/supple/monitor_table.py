@@ -157,12 +157,14 @@ def table(reading: Reading, start: Reading) -> str:
     """Return the numbers of the start and of now; they are one if both are the same reading."""
     seen = SOURCES[reading.source].format(reading.num_samples) if reading.num_samples else "weights and gradients"
     since = "" if start is reading else f"{start.step} -> "
-    lines = [f"step {since}{reading.step}: {seen}", line("layer", COLUMNS)]
+    names = short_names([row.name for row in reading.layers], NAME_WIDTH)
+    room = max([NAME_WIDTH, *map(len, names)])
+    lines = [f"step {since}{reading.step}: {seen}", line("layer", COLUMNS, room=room)]
     begun = {row.name: row for row in start.layers}
-    for row in reading.layers:
+    for name, row in zip(names, reading.layers, strict=True):
         then = cells(begun.get(row.name, row))
         trends = [trend(old, new) for old, new in zip(then, cells(row), strict=True)]
-        lines.append(line(row.name, ["-" if row.units is None else str(row.units.num_units), *trends]))
+        lines.append(line(name, ["-" if row.units is None else str(row.units.num_units), *trends], room=room))
     pairs_of = ((name, start.numbers.get(name, value), value) for name, value in reading.numbers.items())
     numbers = "  ".join(f"{name}={trend(number(old), number(new))}" for name, old, new in pairs_of)
     return "\n".join([*lines, wrapped(f"all: {numbers}", indent=5)])
@@ -183,11 +185,20 @@ def trend(old: str, new: str) -> str:
     return f"{old.removesuffix('%') if new.endswith('%') else old}->{new}"
 
 
-def line(name: str, cells: Iterable[str]) -> str:
-    """Return the name, shortened from the left if it is long, and the cells under their headings."""
-    short = name if len(name) <= NAME_WIDTH else "..." + name[3 - NAME_WIDTH :]
+def short_names(names: Iterable[str], width: int) -> list[str]:
+    """Return the names, shortened from the left to that width, or to the first beyond it at which no two are alike."""
+    names = list(names)
+    while True:
+        short = [name if len(name) <= width else "..." + name[3 - width :] for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+        width += 1
+
+
+def line(name: str, cells: Iterable[str], *, room: int) -> str:
+    """Return the name and the cells under their headings."""
     padded = (cell.rjust(width) for cell, width in zip(cells, COLUMNS.values(), strict=True))
-    return short.ljust(NAME_WIDTH) + "".join(padded)
+    return name.ljust(room) + "".join(padded)
 
 
 def number(value: float | None) -> str:

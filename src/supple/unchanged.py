@@ -7,8 +7,10 @@ weight. Setting the flag alone would leave them between two modes. Taking out is
 import contextlib
 import copy
 import itertools
+import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -89,6 +91,27 @@ def kept_tensors(modules: Sequence[nn.Module]) -> list[tuple[Tensor, Tensor]]:
     own = ((*module.parameters(recurse=False), *module.buffers(recurse=False)) for module in modules)
     held = itertools.chain.from_iterable(own)
     return [(tensor, tensor.detach().clone()) for tensor in {id(tensor): tensor for tensor in held}.values()]
+
+
+def eager_code() -> contextlib.AbstractContextManager[Any]:
+    """While open, code that torch.compile made is not used: hooks that came after it do not fire there."""
+    # Without torch's compiler, which takes a second to load, nothing is compiled. While it compiles a step, our code in
+    # the step is compiled with it.
+    used = "torch._dynamo" in sys.modules and not torch.compiler.is_compiling()
+    return torch.compiler.set_stance("force_eager") if used else contextlib.nullcontext()
+
+
+def twin_of(model: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:
+    """A deep copy of the model, or an error if the copy would call the model itself."""
+    for part in model.modules():
+        own = isinstance(vars(part).get("forward"), FunctionType)  # deepcopy takes functions as they are
+        if own and "_orig_mod" not in part._modules:  # a compiled module knows how to copy itself
+            raise TypeError(
+                f"this works on a copy of the model, and that of its {type(part).__name__} would call the original, "
+                "because forward is a function set on the instance. Delete it for a while (del model.forward); "
+                "to compile, use torch.compile(model), which leaves forward as it is."
+            )
+    return copy.deepcopy(model, memo)
 
 
 @contextlib.contextmanager

@@ -255,6 +255,8 @@ def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
                 "write @dataclass(frozen=True, kw_only=True) above it."
             )
         for field in dataclasses.fields(mine):
+            if field.name == "kind":
+                raise UnknownName(f"{who} has a field named 'kind', the word for its name in a run's files; rename it.")
             if not _is_plain(default := default_of(field)):
                 raise UnknownName(
                     f"{who}.{field.name} is {default!r} by default, but a run is known by "

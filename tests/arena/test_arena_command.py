@@ -13,7 +13,9 @@ from supple_lab.arena.entries import Entry
 from supple_lab.arena.published import from_json, merged, to_json
 from supple_lab.commands.arena import Arena
 from supple_lab.commands.base import BadUsage
+from supple_lab.registry import UnknownName
 from supple_lab.run.run import execute
+from supple_lab.store.lock import RunIsBusy
 
 SMOKE = ["arena", "--scale", "smoke", "--device", "cpu", "--engine", "inline", "--jobs", "1"]
 SMOKE += ["--problems", "random_labels"]
@@ -81,6 +83,37 @@ def test_what_is_interrupted_goes_on_and_ends_as_what_was_not(tmp_path, monkeypa
     whole, cut = ([scores_in(one) for one in results_in(tmp_path / name)] for name in ("whole", "cut"))
     assert len(whole) == 3
     assert cut == whole
+
+
+def test_runs_that_another_process_is_at_work_on_are_waited_for(tmp_path, monkeypatch):
+    """The same command twice at once: each takes what the other has not, and both end with all of it."""
+    lines = [[*SMOKE, "--methods", "l2", "--quiet", "--out", str(tmp_path / name)] for name in ("alone", "shared")]
+    assert cli.supple(lines[0]) == 0
+    calls = itertools.count()
+
+    def held_elsewhere(*args, **named):
+        state = execute(*args, **named)
+        if next(calls) % 3 == 0:
+            raise RunIsBusy("another process was faster")
+        return state
+
+    monkeypatch.setattr("supple_lab.sweep.executor.execute", held_elsewhere)
+    assert cli.supple(lines[1]) == 0
+    alone, shared = ([scores_in(one) for one in results_in(tmp_path / name)] for name in ("alone", "shared"))
+    assert shared == alone
+
+
+def test_a_method_that_was_mended_is_said_to_need_another_try(tmp_path, capsys, monkeypatch):
+    line = [*SMOKE, "--methods", "l2", "--quiet", "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr("supple.methods.l2.L2.after_backward", None)
+        assert cli.supple(line) == 1
+    assert "\nfailed: l2" in capsys.readouterr().err
+    assert cli.supple(line) == 1
+    said = capsys.readouterr().err
+    assert "failed before, not tried again: l2" in said
+    assert "2 runs were not tried again after failing before; --retry-failed tries them." in said
+    assert cli.supple([*line, "--retry-failed"]) == 0
 
 
 def test_time_that_is_up_leaves_whole_contests_and_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
@@ -198,3 +231,8 @@ PUBLISHED_THERE = (
 def test_a_time_limit_that_is_none_is_refused(minutes, tmp_path):
     with pytest.raises(BadUsage, match="--minutes must be above 0"):
         Arena(methods=("aid",), minutes=minutes, out=tmp_path).run()
+
+
+def test_a_problem_that_is_none_is_refused_when_standings_are_shown_too(tmp_path):
+    with pytest.raises(UnknownName, match="no problem of the arena named 'random_label'. Did you mean 'random_labels'"):
+        Arena(problems=("random_label",), out=tmp_path).run()

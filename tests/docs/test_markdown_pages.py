@@ -57,6 +57,10 @@ def test_code_of_a_page_runs_as_written(code, quoted, tmp_path, monkeypatch, cap
     assert not [text for text in quoted if " ".join(text.split()) not in " ".join(" ".join(said).split())]
 
 
+def test_no_page_holds_both_sides_of_a_merge():
+    assert not [page for page, text in PAGES.items() if re.search("^(<{7}|>{7}) ", text, re.MULTILINE)]
+
+
 def test_page_of_traps_quotes_messages():
     assert sum(len(blocks) for blocks in code_blocks(PAGES["what_can_go_wrong.md"], "output", whole=True).values()) > 10
 

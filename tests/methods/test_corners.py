@@ -11,7 +11,7 @@ from torch import nn
 from by_hand import copied_state
 from supple import Learner, attach, inject
 from supple.layers import PReLU
-from supple.methods import CBP, DASH, L2, SEWC, UPGD, CChain, FullReset, L2Init, ReDo, ShrinkPerturb
+from supple.methods import CBP, DASH, L2, L2ER, SEWC, UPGD, CChain, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.activity import sum_of_magnitudes
 from supple.methods.dash import alignment
 from written import holding
@@ -99,6 +99,44 @@ class TestCompiled:
         expected = after_steps(model, model, batches)
         forward = torch.compile(compiled, backend="aot_eager")
         assert torch.equal(after_steps(compiled, forward, batches), expected)
+
+    @pytest.mark.parametrize(
+        ("method", "how"),
+        [
+            (ReDo(), "the model"),
+            (ReDo(), "its forward"),
+            (ReDo(every=1), "the step"),
+            (L2ER(every=1, num_examples=8, rank_rate=0.1), "the model"),
+            (DASH(), "the model"),
+        ],
+        ids=["redo", "redo, its forward", "redo, the step", "l2_er", "dash"],
+    )
+    def test_what_is_compiled_before_a_method_looks_does_not_hide_units(self, method, how):
+        """A validation compiles the evaluation forward; no unit may count as silent because its hook came later."""
+
+        def trained(how):
+            torch.manual_seed(0)
+            model = network = nn.Sequential(nn.Linear(4, 40), nn.ReLU(), nn.Linear(40, 3))
+            if how == "the model":
+                network = torch.compile(model, backend="eager")
+            if how == "its forward":
+                model.forward = torch.compile(model.forward, backend="eager")
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            x = torch.randn(8, 4)
+            with torch.no_grad():
+                network.eval()(x)
+            network.train()
+            y, loss = torch.arange(8) % 3, nn.functional.cross_entropy
+            with attach(network, optimizer, method, example_input=x, loss=loss) as plasticity:
+                loss(network(x), y).backward()
+                plasticity.see_inputs(x)
+                step = torch.compile(lambda: optimizer.step(), backend="eager") if how == "the step" else optimizer.step
+                step()
+                plasticity.end_stage([(x, y)])
+                plasticity.begin_stage([(x, y)])
+            return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+        assert torch.allclose(trained(how), trained(None), atol=1e-6)
 
     @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler for C++")
     @pytest.mark.skipif(" " in torch.__file__, reason="torch.compile finds no headers under a path with spaces")

@@ -134,19 +134,22 @@ def test_l2_er_adds_l2_and_refuses_a_network_without_activation_modules():
         attach(bare, torch.optim.SGD(bare.parameters(), lr=0.1), L2ER(), example_input=torch.randn(2, 3))
 
 
-def test_c_chain_draws_the_network_to_what_it_gave_before_its_last_step():
-    model = nn.Linear(1, 1, bias=False)
-    model.weight.data.fill_(1.0)
-    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0), example_input=torch.ones(2, 1))
+@pytest.mark.parametrize("num_positions", [1, 5])
+def test_c_chain_draws_the_network_to_what_it_gave_before_its_last_step(num_positions):
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight.data.fill_(1.0)
+    model = nn.Sequential(layer, nn.Flatten(0, 1))  # a row for each position, as many language models give
+    example = torch.ones(2, num_positions, 1)
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.0), example_input=example)
     method = CChain(strength=3.0, num_examples=4)
     state = method.init(learner)
     pulls = []
     for theta in (1.0, 1.5):
-        model.weight.data.fill_(theta)
-        learner.model(torch.ones(1, 1))  # the inputs that the next step is compared on
-        model.weight.grad = torch.zeros(1, 1)
+        layer.weight.data.fill_(theta)
+        learner.model(example[:1])  # the inputs that the next step is compared on
+        layer.weight.grad = torch.zeros(1, 1)
         method.after_backward(learner, state)
-        pulls.append(model.weight.grad.item())
+        pulls.append(layer.weight.grad.item())
         method.after_step(learner, state)
     assert pulls == [0.0, 3.0]  # 2 * (1.5 - 1) * 3: the difference is 0.5, squared 0.25
     assert state["next.churn"].item() == pytest.approx(0.25)

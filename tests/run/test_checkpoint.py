@@ -22,6 +22,22 @@ def content(value: float) -> dict:
     return {"weights": torch.full((5,), value), "cursor": {"stage": 1}}
 
 
+def test_a_process_that_takes_the_run_while_another_creates_it_is_no_error_of_the_disk(tmp_path, monkeypatch):
+    store, spec, fsync, calls = Store.create(tmp_path), chain_spec(), os.fsync, []
+
+    def overtaken(number):
+        fsync(number)
+        if not calls:
+            calls.append(number)
+            with store.folder(spec).held(spec):  # which removes the parts of others
+                pass
+
+    monkeypatch.setattr(os, "fsync", overtaken)
+    store.folder(spec).create(spec)
+    assert calls
+    assert (store.folder(spec).path / "spec.json").exists()
+
+
 def test_last_two_are_kept(tmp_path):
     for value in range(5):
         write_checkpoint(tmp_path, content(float(value)))

@@ -9,7 +9,7 @@ from supple_lab.commands.messages import print_notes
 from supple_lab.report.remarks import remarks
 from supple_lab.results.load import load_results
 from supple_lab.run import dqn, step
-from supple_lab.run.agent import Agent
+from supple_lab.run.captures import Captures
 from supple_lab.run.evaluate import Evaluation
 from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
@@ -61,7 +61,7 @@ def test_dqn_run_says_it_once_also_of_the_segments_before_a_kill(tmp_path, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Agent, "why_eager", [REASON, REASON])
+        patch.setattr(Captures, "why_eager", [REASON, REASON])
         patch.setattr(dqn, "evaluate_agent", killed)
         with pytest.raises(KeyboardInterrupt):
             execute(spec, store, interval=AT_EVERY_STEP)

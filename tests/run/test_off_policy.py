@@ -7,10 +7,12 @@ import pytest
 import torch
 from test_ppo import records_of
 
+from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
 from supple.methods import CBP, FullReset, L2Init, ReDo
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
+from supple.methods.chain import Chain
 from supple.methods.vanilla import Vanilla
 from supple_lab.errors import Terminated
 from supple_lab.models.mlp import MLP
@@ -81,14 +83,31 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, algorith
     assert resumed == [None]
 
 
+AID_AND_REDO = Chain(methods=(UseAID(relu_prob=0.9), ReDo(threshold=0.5)))  # ReDo reads the replay between stages
+REPLAYED = [AID_AND_REDO, FullReset(), *map(slow, (CBP(replacement_rate=0.05, maturity=3), L2Init()))]
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("method", REPLAYED, ids=lambda method: method.name)
+def test_replayed_work_changes_no_number(tmp_path, monkeypatch, method, algorithm):
+    """As a GPU has it; test_control_gpu.py looks at true graphs."""
+    spec = small_spec(method, algorithm=algorithm)
+    compute_by_torch_alone(monkeypatch)
+    usual = records_of(tmp_path / "usual", spec)
+    made = replay_from_now_on(monkeypatch)
+    assert records_of(tmp_path / "replayed", spec) == usual
+    assert len(made) == {"sac": 2, "td3": 3}[algorithm]  # TD3 has two kinds of updates
+    assert "not_captured" not in Store.create(tmp_path / "replayed").folder(spec).status()
+
+
 def agent_of(**changed):
     spec = small_spec(UseAID(relu_prob=0.7), **changed)
-    agent = off_policy.Agent(spec, spec.problem, torch.device("cpu"))
+    agent = off_policy.Agent(spec, spec.problem, torch.device("cpu"), torch.Generator())
     body, chance = SMALL.task.start(0), np.random.default_rng(0)
     seen = body.reset()
     for _ in range(15):
-        action = torch.tensor(chance.uniform(-1, 1, 1)).float()
-        motion = body.step(action.double().numpy())
+        action = chance.uniform(-1, 1, 1)
+        motion = body.step(action)
         agent.memory.add_(seen, action, motion)
         seen = motion.observation
     return agent
@@ -97,17 +116,16 @@ def agent_of(**changed):
 @pytest.mark.parametrize(("mode", "is_noisy"), [("eval", False), ("train", True)])
 def test_targets_draw_masks_only_if_asked_to(mode, is_noisy):
     agent = agent_of(algorithm="td3", target_mode=mode)
-    steps = agent.memory.sample(8, torch.Generator().manual_seed(0))
-    worths = [agent.worth(steps, torch.Generator().manual_seed(1)) for _ in range(2)]
+    steps, noise = agent.memory.steps(torch.arange(8)), torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
+    worths = [agent.worth(steps, noise) for _ in range(2)]
     assert torch.equal(*worths) != is_noisy
 
 
 def test_worth_of_sac_is_that_of_its_definition():
     agent = agent_of(algorithm="sac")
     agent.actor.learner.model.eval()
-    steps = agent.memory.sample(8, torch.Generator().manual_seed(0))
-    worth = agent.worth(steps, torch.Generator().manual_seed(1))
-    noise = torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
+    steps, noise = agent.memory.steps(torch.arange(8)), torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
+    worth = agent.worth(steps, noise)
     mean, raw = agent.actor.learner.model(steps.later).chunk(2, dim=1)
     std = (-5.0 + 3.5 * (raw.tanh() + 1)).exp()
     normal = torch.distributions.TransformedDistribution(
@@ -125,5 +143,5 @@ def test_cut_off_episode_is_not_the_end_of_its_value():
     seen = body.reset()
     motion = body.step(np.zeros(1))
     assert motion.truncated
-    agent.memory.add_(seen, torch.zeros(1), motion)
-    assert agent.memory.columns.terminal[15] == 0.0
+    agent.memory.add_(seen, np.zeros(1), motion)
+    assert agent.memory.table[15, -1] == 0.0

@@ -1,5 +1,6 @@
 """The PPO run: it learns a task, changes its friction, and a resume changes nothing."""
 
+import math
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
 from supple.methods import CBP, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.activations import UseAID, UseAIDGauss
@@ -125,6 +127,23 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
     assert resumed
 
 
+@pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
+@pytest.mark.parametrize(
+    ("method", "masks"),
+    [(UseAID(relu_prob=0.9), "held"), (UseAID(relu_prob=0.9), "fresh"), (METHODS[1], "held"), (METHODS[2], "held")],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_replayed_work_changes_no_number(tmp_path, monkeypatch, method, masks, task):
+    """As a GPU has it; test_control_gpu.py looks at true graphs."""
+    spec = small_spec(method, masks=masks, task=task, entropy_weight=0.01)
+    compute_by_torch_alone(monkeypatch)
+    usual = records_of(tmp_path / "usual", spec)
+    made = replay_from_now_on(monkeypatch)
+    assert records_of(tmp_path / "replayed", spec) == usual
+    assert len(made) == 4  # acting, with and without chance, and minibatches of two sizes
+    assert "not_captured" not in Store.create(tmp_path / "replayed").folder(spec).status()
+
+
 def test_friction_changes_with_the_stage_alike_for_all_methods(tmp_path):
     frictions = [
         [record["friction"] for record in records_of(tmp_path / method.name, small_spec(method))[:3]]
@@ -138,13 +157,18 @@ def test_friction_changes_with_the_stage_alike_for_all_methods(tmp_path):
 
 @pytest.mark.parametrize("masks", ["held", "fresh"])
 def test_ratio_starts_at_one_if_masks_are_held(masks):
-    agent = ppo.Agent(small_spec(UseAID(relu_prob=0.7), masks=masks), replace(SMALL, masks=masks), torch.device("cpu"))
+    agent = ppo.Agent(
+        small_spec(UseAID(relu_prob=0.7), masks=masks),
+        replace(SMALL, masks=masks),
+        torch.device("cpu"),
+        torch.Generator(),
+    )
     cursor = ppo.PPOCursor()
     rollout = ppo.Bodies(agent, SMALL.task, seed=0, segment=0).play(cursor)
     agent.network.train()
     order = torch.randperm(len(rollout.x))
-    policy, _ = agent.forward(rollout.x[order], rollout.samples[order])
-    ratio = (policy.log_prob(rollout.action[order]).sum(1) - rollout.log_prob[order]).exp()
+    outputs, _ = agent.forward(rollout.x[order], rollout.samples[order])
+    ratio = (agent.network.log_prob_of(rollout.action[order], outputs) - rollout.log_prob[order]).exp()
     if masks == "held":
         torch.testing.assert_close(ratio, torch.ones(100), rtol=0, atol=1e-5)
     else:
@@ -153,7 +177,7 @@ def test_ratio_starts_at_one_if_masks_are_held(masks):
 
 
 def test_advantages_are_those_computed_one_by_one():
-    agent = ppo.Agent(small_spec(), SMALL, torch.device("cpu"))
+    agent = ppo.Agent(small_spec(), SMALL, torch.device("cpu"), torch.Generator())
     bodies, rewards = ppo.Bodies(agent, SMALL.task, seed=0, segment=0), []
     pay = bodies.pay
     bodies.pay = lambda motions, cursor: rewards.append(pay(motions, cursor)) or rewards[-1]
@@ -166,6 +190,32 @@ def test_advantages_are_those_computed_one_by_one():
         later = advantage[step + 1]
         torch.testing.assert_close(advantage[step], surprise + discount * decay * later)
     assert not torch.allclose(advantage[19], reward[19] - values[19])  # cut off: its value goes on
+
+
+def network_of(task) -> ppo.ActorCritic:
+    return ppo.Agent(small_spec(task=task), replace(SMALL, task=task), torch.device("cpu"), torch.Generator()).network
+
+
+def test_policy_of_forces_is_gaussian():
+    network, outputs = network_of(SMALL.task), torch.linspace(-2.0, 2.0, 9)[:, None]
+    network.log_std.data.fill_(-0.5)
+    policy = torch.distributions.Normal(outputs, math.exp(-0.5))
+    noise = torch.randn(9, 1, generator=torch.Generator().manual_seed(0))
+    action = network.drawn(outputs, noise)
+    torch.testing.assert_close(action, outputs + math.exp(-0.5) * noise)
+    torch.testing.assert_close(network.log_prob_of(action, outputs), policy.log_prob(action)[:, 0])
+    torch.testing.assert_close(network.mean_entropy(outputs), policy.entropy().mean())
+
+
+def test_policy_of_choices_is_categorical():
+    network, outputs = network_of(CHAIN), torch.tensor([[0.3, -1.0, 0.0, 2.0]]).repeat(20_000, 1)
+    policy = torch.distributions.Categorical(logits=outputs)
+    action = network.drawn(outputs, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
+    shares, probs = action.bincount(minlength=4) / 20_000, policy.probs[0]
+    assert ((shares - probs).abs() < 5 * (probs * (1 - probs) / 20_000).sqrt()).all()
+    torch.testing.assert_close(network.log_prob_of(action, outputs), policy.log_prob(action))
+    torch.testing.assert_close(network.mean_entropy(outputs), policy.entropy().mean())
+    assert network.drawn(outputs * torch.nan, torch.rand(20_000)).max() == 0  # the loss will tell
 
 
 def test_running_statistics_are_those_of_all_rows():

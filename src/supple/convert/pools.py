@@ -21,7 +21,7 @@ def mean_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """``F.avg_pool2d``, whose backward pass on a GPU is an upsampling if windows tile the image."""
+    """``F.avg_pool2d``, whose backward pass on a GPU is one copy if windows tile the image."""
     size = tile_of(input, kernel_size, stride or kernel_size, padding) if divisor_override is None else None
     if size is not None:
         mean: Tensor = MeanOfTiles.apply(input, size)
@@ -30,7 +30,7 @@ def mean_pool2d(
 
 
 def tile_of(x: Any, kernel_size: Any, stride: Any, padding: Any) -> tuple[int, int] | None:
-    """Height and width of the windows, if an upsampling in eager mode on a GPU gives exactly their gradient."""
+    """Height and width of the windows, if they tile images of a GPU in eager mode."""
     if not (isinstance(x, Tensor) and x.is_cuda and x.requires_grad and torch.is_grad_enabled() and x.dim() == 4):
         return None
     # A compiler writes a backward pass of its own, and a file of TorchScript holds torch's functions alone.
@@ -38,10 +38,7 @@ def tile_of(x: Any, kernel_size: Any, stride: Any, padding: Any) -> tuple[int, i
         return None
     height, width = size = pair(kernel_size)
     tiles = pair(stride) == size and pair(padding) == (0, 0)
-    # torch's upsampling multiplies by 1 / size in float32, which sends some pixels of windows of 41 to the wrong one.
-    # In torch 2.6 it counts elements in 32 bits (pytorch/pytorch#141831).
-    exact = height & (height - 1) == 0 == width & (width - 1) and x.numel() < 2**31
-    return size if tiles and exact and x.shape[-2] % height == 0 == x.shape[-1] % width else None
+    return size if tiles and x.shape[-2] % height == 0 == x.shape[-1] % width else None
 
 
 def pair(size: Any) -> tuple[int, int]:
@@ -61,13 +58,20 @@ class MeanOfTiles(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, tuple[int, int]], output: Tensor) -> None:
-        _, ctx.size = inputs
+        x, ctx.size = inputs
+        ctx.channels_last = x.stride(1) == 1
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """To every pixel of a tile the same."""
+        """To every pixel of a tile the same, laid out as the images are."""
         height, width = ctx.size
-        return F.interpolate(gradient / (height * width), scale_factor=(height, width), mode="nearest"), None
+        shares = (gradient.permute(0, 2, 3, 1) if ctx.channels_last else gradient) / (height * width)
+        rows = 1 if ctx.channels_last else 2
+        tiles = shares.unsqueeze(rows + 1).unsqueeze(rows + 3)
+        shape = list(tiles.shape)
+        shape[rows + 1], shape[rows + 3] = height, width
+        pixels = tiles.expand(shape).contiguous().flatten(rows, rows + 1).flatten(rows + 1, rows + 2)
+        return pixels.permute(0, 3, 1, 2) if ctx.channels_last else pixels, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:

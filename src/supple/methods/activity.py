@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from supple.inputs import num_examples_of
 from supple.learner import Learner
-from supple.unchanged import evaluation_mode
+from supple.unchanged import eager_code, evaluation_mode
 from supple.units import Inputs, UnitLayer
 
 
@@ -55,7 +55,7 @@ def mean_magnitudes(learner: Learner, layers: Sequence[UnitLayer], inputs: Itera
     """mean |h| of every unit of the layers over all inputs, in evaluation mode; the network stays as it is."""
     sums: dict[str, Tensor] = {layer.name: torch.zeros(layer.num_units, device=learner.device) for layer in layers}
     num_examples = torch.zeros((), device=learner.device)
-    with evaluation_mode(learner.model), summing(layers, sums):
+    with evaluation_mode(learner.model), eager_code(), summing(layers, sums):
         for batch in filter(num_examples_of, inputs):  # the mean of an empty one is NaN
             learner.forward_of(learner.model, batch)
             num_examples += num_examples_of(batch)

@@ -84,7 +84,7 @@ class CChain(Method):
             now = tensor_in(learner.forward_of(learner.model, inputs))
             with torch.no_grad():
                 then = tensor_in(functional_call(learner.model, before, args, kwargs))
-        squares_B = (now - then).square().flatten(1).mean(dim=1)
+        squares_B = (now - then).square().reshape(len(is_filled), -1).mean(dim=1)  # a GPT may flatten its positions
         return torch.where(is_filled, squares_B, 0.0).sum() / is_filled.sum().clamp(min=1)
 
     def weight(self, state: State) -> Tensor:

@@ -1,6 +1,5 @@
 """DASH, direction-aware shrinking (Shin et al. 2024): shrink what points away from where the coming stage pulls."""
 
-import copy
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from supple import functional as SF
 from supple.learner import Batch, Learner
 from supple.methods.base import Method, State, check_period
 from supple.random import undisturbed_reading
+from supple.unchanged import twin_of
 
 MAX_SHOWN = 3  # names that a warning can hold
 
@@ -85,7 +85,7 @@ class DASH(Method):
 
     def descent_directions(self, learner: Learner, data: Iterable[Batch]) -> dict[str, Tensor]:
         """G of every tensor that can be shrunk, from one pass over the data."""
-        twin = copy.deepcopy(learner.model).train()
+        twin = twin_of(learner.model).train()
         tensors = {name: twin.get_parameter(name) for name in shrinkable(learner)}
         directions = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
         num_batches = 0

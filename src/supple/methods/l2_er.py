@@ -1,6 +1,5 @@
 """L2-ER (Prakash et al. 2026): L2, and now and then a step that raises the effective rank of the features."""
 
-import copy
 from dataclasses import dataclass, field
 
 import torch
@@ -11,7 +10,7 @@ from supple.inputs import mapped
 from supple.learner import Learner
 from supple.methods.base import Method, State, check_period, non_negative
 from supple.methods.recent_inputs import keep_, kept, room_for
-from supple.unchanged import undisturbed
+from supple.unchanged import eager_code, twin_of, undisturbed
 
 EPSILON = 1e-8
 SMALLEST = 1e-6  # of the largest singular value; smaller ones are rounding errors
@@ -83,11 +82,11 @@ class L2ER(Method):
         """Of the mean effective rank over the layers, for the parameters of these names."""
         rooms, is_filled = kept(learner, state)
         inputs = mapped(lambda x: x[is_filled], rooms)
-        twin = copy.deepcopy(learner.model).train()
+        twin = twin_of(learner.model).train()
         features: list[Tensor] = []
         for module in filter(is_activation, twin.modules()):
             module.register_forward_hook(lambda module, args, output: features.append(output))
-        with undisturbed(), torch.enable_grad():
+        with undisturbed(), eager_code(), torch.enable_grad():
             learner.forward_of(twin, inputs)
             if self.reference:
                 for own, moved in zip(learner.model.buffers(), twin.buffers(), strict=True):

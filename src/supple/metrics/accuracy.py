@@ -1,6 +1,5 @@
 """Accuracy in training mode: what a network with masks gets right while it draws them, before anything is averaged."""
 
-import copy
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +7,7 @@ import torch
 from supple.metrics.base import Metric
 from supple.metrics.observe import Observation, undisturbed
 from supple.random import mask_stream
+from supple.unchanged import twin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class TrainingAccuracy(Metric):
         task = observation.task
         if task is None or task.targets.is_floating_point():
             return {}
-        model = copy.deepcopy(observation.model)
+        model = twin_of(observation.model)
         generator = torch.Generator(task.inputs.device).manual_seed(0)
         with undisturbed(model), mask_stream(generator):
             model.train()

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from supple.convert import is_compiled
 from supple.metrics.sites import NO_SITE, Site, SiteChoice, SiteRecorder, activation_sites, plain_name
 from supple.random import kept_default_generators
-from supple.unchanged import evaluation_mode
+from supple.unchanged import eager_code, evaluation_mode
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]  # one tensor, or the positional or named arguments of the forward
 
@@ -109,10 +108,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, eager code and a copy of the random streams; all of it undone at the end."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     gpus = {tensor.device.index for tensor in tensors if tensor.is_cuda}
-    # Hooks do not fire in compiled code. Asked for only if needed: it loads torch's compiler, which takes a second.
-    compiled = any(is_compiled(module) for module in model.modules())
-    stance = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
-    with torch.no_grad(), kept_default_generators(gpus), stance, evaluation_mode(model):
+    with torch.no_grad(), kept_default_generators(gpus), eager_code(), evaluation_mode(model):
         yield
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from supple.metrics.base import Metric, at_least_one
 from supple.metrics.observe import Observation, undisturbed
+from supple.unchanged import twin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,8 @@ def after_update(
     loss: Callable[[Tensor, Tensor], Tensor],
 ) -> nn.Module:
     """Return a copy of the model, in evaluation mode, after one step of a copy of its optimizer."""
-    model, optimizer = copy.deepcopy((model, optimizer))
+    memo: dict[int, object] = {}
+    model, optimizer = twin_of(model, memo), copy.deepcopy(optimizer, memo)
     with undisturbed(model), torch.enable_grad():
         loss(model(inputs), targets).backward()  # a copy has no gradients yet
         optimizer.step()

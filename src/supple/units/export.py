@@ -30,6 +30,7 @@ INPUT = (
     "Check first that model.eval()({call}) runs; if it does, that forward uses something torch.export cannot "
     "follow: move it out of the model, or trace the part below it."
 )
+NO_FORWARD = "Give it one that calls all of its parts, e.g. def forward(self, x): return self.actor(x), self.critic(x)."
 
 
 def untraceable(
@@ -44,6 +45,8 @@ def untraceable(
     shapes = ", ".join((*map(described, args), *named))
     call = "**example_input" if kwargs else "example_input"
     advice = BRANCHES if isinstance(error, VALUE_ERRORS) else INPUT.format(call=call)
+    if "is missing the required" in reason:  # torch's words of a module without a forward
+        advice = NO_FORWARD
     return UntraceableModel(
         f"{type(model).__name__} cannot be traced with example_input {shapes}: {place} stopped it, with "
         f"{reason.rstrip('. ')}. {advice}"

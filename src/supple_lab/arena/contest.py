@@ -21,6 +21,7 @@ from supple_lab.arena.problems import ArenaProblem, Scale
 from supple_lab.codec import encode
 from supple_lab.run.network import methods_in
 from supple_lab.spec import RunSpec
+from supple_lab.store.lock import LockWatch, RunIsBusy
 from supple_lab.store.reading import SETTLED, State, read_run
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import Executor
@@ -164,14 +165,15 @@ def play(
     """Bring the contests to their end in their order, as many runs at once as the executor has places.
 
     The seeds of a contest follow its last draw at once, before later contests: what is cut off leaves whole contests.
-    Runs that have come to an end are not run again. What could not be run is returned with the reason. At ``until``, by
-    time.monotonic, what is unfinished is left, to be taken up by a later call.
+    Runs that have come to an end are not run again, those of other processes are waited for. What could not be run is
+    returned with the reason. At ``until``, by time.monotonic, what is unfinished is left for a later call.
     """
     store, waiting, could_not = executor.store, deque(enumerate(contests)), list[Failure]()
     begun: dict[int, Contest] = {}
     left: Counter[int] = Counter()
     heap: list[tuple[int, int, RunSpec]] = []  # in the order of contests; draws and seeds are numbered on
-    futures: dict[Future[State], tuple[int, RunSpec]] = {}
+    futures: dict[Future[State], tuple[int, int, RunSpec]] = {}
+    elsewhere: list[tuple[tuple[int, int, RunSpec], LockWatch]] = []  # other processes are at work on them
 
     def add(place: int, specs: Sequence[RunSpec], *, first: int) -> None:
         left[place] = len(specs)
@@ -190,20 +192,28 @@ def play(
             add(place, contest.seeds(chosen), first=contest.budget.num_draws)
 
     with executor:
-        while (heap or futures or waiting) and time.monotonic() < until:
+        while (heap or futures or waiting or elsewhere) and time.monotonic() < until:
             while len(futures) < 2 * executor.jobs and (heap or waiting):
                 if not heap:
                     place, contest = waiting.popleft()
                     begun[place] = contest
                     add(place, contest.draws, first=0)
-                place, _, spec = heapq.heappop(heap)
+                place, number, spec = heapq.heappop(heap)
                 if store.folder(spec).state() in executor.options.settled:
                     end(place, seeds_too=spec.seed != TUNING_SEED)
                 else:
-                    futures[executor.submit(spec)] = place, spec
+                    futures[executor.submit(spec)] = place, number, spec
             for future in wait(futures, timeout=SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED).done:
-                place, spec = futures.pop(future)
-                if (error := error_of(future, store, spec)) is not None:
+                place, number, spec = futures.pop(future)
+                if isinstance(error := error_of(future, store, spec), RunIsBusy):
+                    elsewhere.append(((place, number, spec), LockWatch(store.folder(spec).path)))
+                    continue
+                if error is not None:
                     could_not.append(Failure(spec, str(error) or type(error).__name__))
                 end(place, seeds_too=spec.seed != TUNING_SEED)
+            for free in [one for one in elsewhere if one[1].broke()]:
+                elsewhere.remove(free)
+                heapq.heappush(heap, free[0])
+            if elsewhere and not futures and not heap:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
     return could_not

@@ -97,8 +97,8 @@ def our_step(device: torch.device, method: Method, *, seed: int = 0) -> Callable
         take(lambda: int(chance.integers(agent.num_actions)), lambda: None)
     with Numerics.choose(device, "default").matmuls():
         step()  # captured here, on a GPU
-    if agent.why_eager:
-        raise RuntimeError(f"a step cannot be captured: {agent.why_eager[0]}")
+    if agent.captures.why_eager:
+        raise RuntimeError(f"a step cannot be captured: {agent.captures.why_eager[0]}")
     return step
 
 

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -26,6 +26,7 @@ from supple_lab.files import atomic_write
 from supple_lab.provenance import hardware_of
 from supple_lab.run.check import check_suitable
 from supple_lab.scenarios.base import Unsuitable
+from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
 from supple_lab.sweep.sweep import failures
@@ -73,6 +74,7 @@ class Arena(Command):
         if self.minutes is not None and not self.minutes > 0.0:
             raise BadUsage(f"--minutes must be above 0; got {self.minutes:g}.")
         check_device(self.device)
+        self.chosen_problems()  # refuses a name that is none
         if self.data is not None:
             use_folder(self.data)
         board = published(self.scale)
@@ -98,6 +100,7 @@ class Arena(Command):
             if found is not None:
                 print(found, flush=True)
                 remarks.append(found)
+        earlier = set() if self.retry_failed else {one.spec for one in failures(store, specs_of(contests, store))}
         num_done = 0
 
         def note(contest: Contest) -> None:
@@ -118,10 +121,11 @@ class Arena(Command):
             self.write(contests, store, board, remarks)
         if num_done < len(contests):
             print(f"Time is up: {num_done} of {len(contests)} contests are whole; the same command goes on.")
-        specs = [spec for contest in contests for spec in contest.specs(store)]
+        specs = specs_of(contests, store)
         print_damage(store, specs)
         print_notes(store, specs)
-        return print_failures(could_not + failures(store, specs))
+        failed = [replace(one, before=one.spec in earlier) for one in failures(store, specs)]
+        return print_failures(could_not + failed)
 
     def write(self, contests: Sequence[Contest], store: Store, board: Board | None, remarks: Sequence[str]) -> None:
         """Write what the runs came to, and show them among those that were published."""
@@ -216,6 +220,11 @@ class Arena(Command):
         if other is None or found is None:
             return []
         return [f"Rank correlation (Spearman) with {other.scale} scale: {found[0]:.2f} over {found[1]} entries."]
+
+
+def specs_of(contests: Iterable[Contest], store: Store) -> list[RunSpec]:
+    """The runs of all contests, as far as they are known."""
+    return [spec for contest in contests for spec in contest.specs(store)]
 
 
 def has_every(names: Sequence[str]) -> bool:

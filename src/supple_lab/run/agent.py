@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import get_args
@@ -15,8 +15,9 @@ from supple.learner import Batch
 from supple_lab.rl.base import Frame, Step
 from supple_lab.rl.dqn_problem import DQN, Mode
 from supple_lab.rl.replay import Replay, Transitions
-from supple_lab.run.capture import Graph
-from supple_lab.run.step import TrainState, generators_of, tensors_of, weights_of, why_never_captured, without_trace
+from supple_lab.run.captures import Captures
+from supple_lab.run.network import in_mode
+from supple_lab.run.step import TrainState, step_by_
 from supple_lab.streams import stream
 
 
@@ -49,7 +50,7 @@ class Stack:
         return self._show_(frame)
 
     def push_(self, frame: Frame) -> Tensor:
-        self.frames_1SHW.copy_(self.frames_1SHW.roll(-1, dims=1))
+        self.frames_1SHW[:, :-1] = self.frames_1SHW[:, 1:].clone()
         return self._show_(frame)
 
     def _show_(self, frame: Frame) -> Tensor:
@@ -57,7 +58,7 @@ class Stack:
         return self.frames_1SHW
 
 
-# Convolutions are a tenth faster on a CPU core than with channels first, what it takes to get there included.
+# Convolutions of stacked frames are a tenth faster on a CPU core than with channels first, the way there included.
 FORMAT = torch.channels_last
 NUM_AT_BOUNDARY = 2048  # steps drawn for a method at a boundary: ReDo scores up to 2,000
 
@@ -72,11 +73,9 @@ class Agent:
         self.stack = Stack(problem.num_stacked, replay.frame_shape, device=device)
         self._draw_B5 = torch.zeros(problem.batch_size, 5, dtype=torch.float64, device=device)
         self._action = torch.zeros((), dtype=torch.long, device=device)
-        self._graphs: list[Graph] = []
-        self._learn = self._captured(self._learning_work, partial(tensors_of, training))
-        # Acting reads nothing of the optimizer, which makes its state in the first update: it may be captured before.
-        read = partial(weights_of, training.learner.model)
-        self._act = {mode: self._captured(partial(self._acting_work, mode), read) for mode in get_args(Mode)}
+        self.captures = Captures(training)
+        self._learn = self.captures.learning(self._learning_work)
+        self._act = {mode: self.captures.acting(partial(self._acting_work, mode)) for mode in get_args(Mode)}
 
     @property
     def network(self) -> nn.Module:
@@ -115,43 +114,27 @@ class Agent:
         plasticity = self.training.plasticity
         plasticity.end_stage(data)
         plasticity.begin_stage(data)
-        for graph in self._graphs:
-            graph.recheck_addresses()
+        self.captures.recheck_addresses()
 
-    @property
-    def why_eager(self) -> list[str]:
-        reasons = [why_never_captured(self.training), *(graph.why_eager for graph in self._graphs)]
-        return [reason for reason in reasons if reason is not None]
-
-    def _captured(self, work: Callable[[], None], touches: Callable[[], list[Tensor]]) -> Callable[[], None]:
-        """The work itself on a CPU, on a GPU as a graph."""
-        if self.training.numerics.device.type != "cuda" or why_never_captured(self.training):
-            return work
-        own, training = generators_of(self.training), self.training
-        self._graphs.append(Graph(work, touches=touches, generators=own, restore=partial(without_trace, training)))
-        return self._graphs[-1]
-
-    def _acting_work(self, mode: Mode) -> None:
-        self.network.train(mode == "train")
+    def _acting_work(self, mode: Mode) -> tuple[()]:
+        in_mode(self.network, training=mode == "train")
         with torch.no_grad(), self.training.numerics.forward():
             values_1A = self.network(network_input(self.stack.frames_1SHW))
             self._action.copy_(values_1A.argmax())
+        return ()
 
-    def _learning_work(self) -> None:
+    def _learning_work(self) -> tuple[()]:
         batch, numerics = self.replay.gather(self._draw_B5), self.training.numerics
-        self.network.train()
+        in_mode(self.network, training=True)
         with numerics.forward():
             with torch.no_grad():
                 next_values_BA = self.target(network_input(batch.next_stack_BSHW))
             values_BA = self.network(network_input(batch.stack_BSHW))
             loss = q_loss(values_BA, next_values_BA, batch, discount=self.problem.discount)
-        optimizer = self.training.learner.optimizer
-        optimizer.zero_grad(set_to_none=True)
-        self.training.learner.see_loss(loss)
-        loss.backward()
-        optimizer.step()  # in which the method acts, and gradients are clipped
+        step_by_(loss, self.training.plasticity)
         with torch.no_grad():
             self.training.sums.add_(torch.stack((loss.detach(), values_BA.amax(dim=1).mean())).double())
+        return ()
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
                 if problem.boundaries == "updates" and num_since < num_new:
                     # After the copy, which is of the network before the method changes it.
                     agent.cross_boundary_(ReplayBatches(agent, spec.seed, boundary))
-                note_why_eager(agent, journal)
+                agent.captures.note_why_eager(journal)
                 step = environment.step(action)
                 agent.see_(action, step)
                 score, over = step.score, step.over
@@ -184,7 +184,7 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
 
         with agent.training.plasticity.evaluation():
             values = evaluate_agent(agent, seed=spec.seed, iteration=cursor.iteration, note_step=note_progress)
-        note_why_eager(agent, journal)
+        agent.captures.note_why_eager(journal)
         values |= {
             "train_score": cursor.scores_of_iteration / cursor.games_of_iteration,
             "num_steps": cursor.num_steps,
@@ -202,11 +202,6 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
     archive.clear()
 
 
-def note_why_eager(agent: Agent, journal: Journal) -> None:
-    for reason in agent.why_eager:
-        journal.note_not_captured("acting or learning, which draw other random numbers (masks), if any", reason)
-
-
 def segment_values(agent: Agent, cursor: DQNCursor, before: dict[str, Any]) -> dict[str, float]:
     """What the segment's games and updates were like; of what there was none, nothing is said."""
     num_updates = cursor.num_updates - before["num_updates"]
@@ -222,7 +217,8 @@ def new_agent(spec: RunSpec, problem: DQN, folder: Path, masks: torch.Generator,
     """The network as the seed draws it, the same on every device, with its optimizer, before it has seen anything."""
     info, numerics, shape = game_info(problem.game), Numerics.choose(device, spec.precision), state_shape(problem)
     model = new_network(spec, numerics, image_shape=shape, num_classes=info.num_actions)
-    model = model.to(device, memory_format=FORMAT)  # type: ignore[call-overload]
+    if problem.num_stacked > 1:  # MinAtar's planes are a fifth faster as they lie
+        model = model.to(device, memory_format=FORMAT)  # type: ignore[call-overload]
     example = torch.zeros(2, *shape, device=device)
     plasticity = attach_method(spec, learner_of(spec, model, example_input=example, loss=loss_on_worth))
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # of losses, of the highest values

@@ -39,6 +39,11 @@ def methods_in(method: Method) -> tuple[Method, ...]:
     return method.methods if isinstance(method, Chain) else (method,)
 
 
+def in_mode(network: nn.Module, *, training: bool) -> nn.Module:
+    """The network in training or evaluation mode: to set it takes a fifth of the time that a small network acts."""
+    return network if network.training is training else network.train(training)
+
+
 def take_snapshot(plasticity: Plasticity, masks: torch.Generator) -> dict[str, Any]:
     """All that the next step depends on, but for the loop's own cursor."""
     return {

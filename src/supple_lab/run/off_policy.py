@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,11 @@ from supple_lab.precision import Numerics
 from supple_lab.rl.control import Body, Motion, Task
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
-from supple_lab.run.network import methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.network import in_mode, methods_in, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
+from supple_lab.run.step import TrainState, forget_gradients_, step_by_
 from supple_lab.run.supervised import check_finite
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
@@ -52,31 +55,31 @@ class Steps(NamedTuple):
 
 
 class Memory:
-    """Every step of the run, in the order in which it was taken."""
+    """Every step of the run, in the order in which it was taken, each a row of one table."""
 
     def __init__(self, capacity: int, body: Body, device: torch.device) -> None:
         (num_observed,) = body.shape
-        widths = (num_observed, body.num_actions, 1, num_observed, 1)
-        self.columns = Steps(*(torch.zeros(capacity, width, device=device) for width in widths))
-        self.number = 0
+        self.widths = [num_observed, body.num_actions, 1, num_observed, 1]
+        self.table, self.number = torch.zeros(capacity, sum(self.widths), device=device), 0
 
-    def add_(self, seen: np.ndarray, action: Tensor, motion: Motion) -> None:
-        row = (seen, action, [motion.reward], motion.observation, [float(motion.terminal)])
-        for column, value in zip(self.columns, row, strict=True):
-            column[self.number] = torch.as_tensor(value)
+    def add_(self, seen: np.ndarray, action: np.ndarray, motion: Motion) -> None:
+        row = np.concatenate((seen, action, (motion.reward,), motion.observation, (motion.terminal,)))
+        self.table[self.number] = torch.from_numpy(row)
         self.number += 1
 
-    def sample(self, size: int, draws: torch.Generator) -> Steps:
-        chosen = torch.randint(self.number, (size,), generator=draws).to(self.columns.x.device)
-        return Steps(*(column[chosen] for column in self.columns))
+    def draw(self, size: int, draws: torch.Generator) -> Tensor:
+        """The numbers of so many steps, on the host."""
+        return torch.randint(self.number, (size,), generator=draws)
 
-    def state(self) -> list[Tensor]:
-        return [column[: self.number].clone() for column in self.columns]
+    def steps(self, chosen: Tensor) -> Steps:
+        return Steps(*self.table.index_select(0, chosen.to(self.table.device)).split(self.widths, dim=1))
 
-    def restore_(self, state: list[Tensor]) -> None:
-        self.number = len(state[0])
-        for column, kept in zip(self.columns, state, strict=True):
-            column[: self.number] = kept
+    def state(self) -> Tensor:
+        return self.table[: self.number].clone()
+
+    def restore_(self, state: Tensor) -> None:
+        self.number = len(state)
+        self.table[: self.number] = state
 
 
 @dataclass
@@ -92,7 +95,7 @@ class StepCursor:
 class Agent:
     """Actor and critics in training, each with its optimizer and the method, and the networks that targets are of."""
 
-    def __init__(self, spec: RunSpec, problem: OffPolicy, device: torch.device) -> None:
+    def __init__(self, spec: RunSpec, problem: OffPolicy, device: torch.device, masks: torch.Generator) -> None:
         body = body_of(problem.task)
         self.spec, self.problem, self.largest = spec, problem, body.largest
         self.numerics = Numerics.choose(device, spec.precision)
@@ -108,17 +111,23 @@ class Agent:
 
         with kept_default_generators():
             torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
-            actor, critics = network(num_observed, width), Critics(network(both, 1), network(both, 1))
-        self.actor = self._attached(actor, num_observed, "method", loss=None)
-        self.critics = self._attached(critics, both, "method of critics", loss=F.mse_loss)
+            networks = network(num_observed, width), Critics(network(both, 1), network(both, 1))
+        self.actor = self._attached(networks[0], num_observed, "method", loss=None)
+        self.critics = self._attached(networks[1], both, "method of critics", loss=F.mse_loss)
         self.targets = {"actor": copy.deepcopy(self.actor.learner.model)} if problem.algorithm == "td3" else {}
         self.targets["critics"] = copy.deepcopy(self.critics.learner.model)
         for target in self.targets.values():
             target.train(problem.target_mode == "train")
         self.log_temperature = torch.zeros(1, device=device, requires_grad=True)
         self.temperature_adam = spec.optimizer.build([self.log_temperature])  # type: ignore[list-item]
-        self.least_entropy = -float(body.num_actions)
+        self.num_actions = body.num_actions
         self.memory, self.num_updates = Memory(problem.num_steps, body, device), 0
+        self.loss = torch.zeros((), dtype=torch.float64, device=device)  # of the critics, added up
+        actor, critics = (TrainState(part, self.numerics, masks, self.loss) for part in (self.actor, self.critics))
+        self.captures = Captures(actor, critics, also=self._own_tensors)
+        self._act = self.captures.acting(self._drawn_action)
+        self._learn_all = self.captures.learning(partial(self._learn, all_parts=True))
+        self._learn_values = self.captures.learning(partial(self._learn, all_parts=False), critics)
 
     def _attached(self, model: nn.Module, num_inputs: int, purpose: str, *, loss: Any) -> Plasticity:
         model = self.numerics.place(model)
@@ -141,25 +150,25 @@ class Agent:
         squashed = raw.tanh()
         return squashed, (log_prob - (1 - squashed.square() + 1e-6).log()).sum(dim=1, keepdim=True)
 
-    @torch.no_grad()
-    def act(self, seen: np.ndarray, chance: torch.Generator | None) -> Tensor:
+    def act(self, seen: np.ndarray, chance: torch.Generator | None) -> np.ndarray:
         """An action from -1 to 1; without chance, the mean one."""
-        model = self.actor.learner.model.eval()
-        x = torch.as_tensor(seen, dtype=torch.float, device=self.numerics.device)[None]
+        shape = (1, self.num_actions)
+        noise = torch.zeros(shape) if chance is None else torch.randn(shape, generator=chance)
+        (action,) = self._act(torch.from_numpy(seen).float()[None], noise)
+        return action[0].double().cpu().numpy()
+
+    @torch.no_grad()
+    def _drawn_action(self, x: Tensor, noise: Tensor) -> tuple[Tensor]:
+        model = in_mode(self.actor.learner.model, training=False)
         with self.numerics.forward():
             output = model(x).float()
-        is_sac = self.problem.algorithm == "sac"
-        shape = (1, output.shape[1] // 2) if is_sac else output.shape
-        noise = torch.zeros(shape) if chance is None else torch.randn(shape, generator=chance)
-        noise = noise.to(output.device)
-        if is_sac:
-            return self.drawn(output, noise)[0][0]
-        return (output.tanh() + self.problem.noise * noise).clamp(-1.0, 1.0)[0]
+        if self.problem.algorithm == "sac":
+            return (self.drawn(output, noise)[0],)
+        return ((output.tanh() + self.problem.noise * noise).clamp(-1.0, 1.0),)
 
-    def worth(self, steps: Steps, draws: torch.Generator) -> Tensor:
-        """What the critics are to say of the steps."""
+    def worth(self, steps: Steps, noise: Tensor) -> Tensor:
+        """What the critics are to say of the steps; the noise is that of the actions that follow."""
         problem = self.problem
-        noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
         with torch.no_grad(), self.numerics.forward():
             if problem.algorithm == "sac":
                 action, log_prob = self.drawn(self.actor.learner.model(steps.later).float(), noise)
@@ -172,37 +181,55 @@ class Agent:
         later = values.amin(dim=1, keepdim=True) + bonus
         return steps.reward + problem.discount * (1.0 - steps.terminal) * later
 
-    def learn_(self, draws: torch.Generator) -> Tensor:
-        """One update; the critics' loss."""
-        problem, actor, critics = self.problem, self.actor.learner.model.train(), self.critics.learner.model.train()
-        steps = self.memory.sample(problem.batch_size, draws)
-        worth = self.worth(steps, draws)
+    def learn_(self, draws: torch.Generator) -> None:
+        """One update; of TD3 only each second is of the actor, too."""
+        problem = self.problem
+        chosen = self.memory.draw(problem.batch_size, draws)
+        noise = torch.randn(2, problem.batch_size, self.num_actions, generator=draws)
+        self.num_updates += 1
+        has_all = problem.algorithm == "sac" or self.num_updates % problem.policy_delay == 0
+        (self._learn_all if has_all else self._learn_values)(chosen, noise)
+
+    def _learn(self, chosen: Tensor, noise: Tensor, *, all_parts: bool) -> tuple[()]:
+        problem, own = self.problem, (self.actor.learner.model, self.critics.learner.model)
+        actor, critics = (in_mode(model, training=True) for model in own)
+        steps = self.memory.steps(chosen)
+        worth = self.worth(steps, noise[0])
         with self.numerics.forward():
             values = critics(torch.cat((steps.x, steps.action), dim=1))
         loss = F.mse_loss(values.float(), worth.expand(-1, 2))
-        step_(self.critics, loss)
-        self.num_updates += 1
-        if problem.algorithm == "sac" or self.num_updates % problem.policy_delay == 0:
-            noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
+        step_by_(loss, self.critics)
+        self.loss += loss.detach()
+        if all_parts:
             with self.numerics.forward():
                 output = actor(steps.x).float()
                 action, log_prob = (
-                    self.drawn(output, noise) if problem.algorithm == "sac" else (output.tanh(), torch.zeros(1))
+                    self.drawn(output, noise[1]) if problem.algorithm == "sac" else (output.tanh(), output)
                 )
-                both = critics(torch.cat((steps.x, action), dim=1)).float()
+                critics.requires_grad_(False)  # a third of the backward otherwise, for gradients that are thrown away
+                judge = critics if problem.algorithm == "sac" else critics.get_submodule("first")
+                both = judge(torch.cat((steps.x, action), dim=1))
+                critics.requires_grad_(True)
             if problem.algorithm == "sac":
-                step_(self.actor, (self.log_temperature.detach().exp() * log_prob - both.amin(1, keepdim=True)).mean())
-                surplus = log_prob.detach().mean() + self.least_entropy
-                self.temperature_adam.zero_grad(set_to_none=True)
+                least = both.float().amin(1, keepdim=True)
+                step_by_((self.log_temperature.detach().exp() * log_prob - least).mean(), self.actor)
+                surplus = log_prob.detach().mean() - self.num_actions
+                forget_gradients_(self.temperature_adam)
                 (-self.log_temperature.exp() * surplus).sum().backward()
                 self.temperature_adam.step()
             else:
-                step_(self.actor, -both[:, 0].mean())
+                step_by_(-both.float().mean(), self.actor)
             for name, target in self.targets.items():
-                own = (self.actor if name == "actor" else self.critics).learner.model
+                model = actor if name == "actor" else critics
                 with torch.no_grad():
-                    torch._foreach_lerp_(list(target.parameters()), list(own.parameters()), problem.target_rate)
-        return loss.detach()
+                    torch._foreach_lerp_(list(target.parameters()), list(model.parameters()), problem.target_rate)
+        return ()
+
+    def _own_tensors(self) -> list[Tensor]:
+        """What an update changes beside the networks in training."""
+        moments = self.temperature_adam.state.get(self.log_temperature, {}).values()
+        targets = [part for target in self.targets.values() for part in target.parameters()]
+        return [*targets, self.log_temperature, *moments]
 
     def state(self) -> dict[str, Any]:
         return {
@@ -223,21 +250,13 @@ class Agent:
         self.num_updates = state["num_updates"]
 
 
-def step_(plasticity: Plasticity, loss: Tensor) -> None:
-    """Train by a loss; the method acts in the optimizer's step."""
-    plasticity.optimizer.zero_grad(set_to_none=True)
-    plasticity.learner.see_loss(loss)
-    loss.backward()
-    plasticity.optimizer.step()
-
-
 def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean action; changes nothing that training depends on."""
     body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
     for _ in range(agent.problem.num_evaluated):
         seen, score, over = body.reset(), 0.0, False
         while not over:
-            motion = body.step(agent.largest * agent.act(seen, None).double().cpu().numpy())
+            motion = body.step(agent.largest * agent.act(seen, None))
             seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
         scores.append(score)
     return {"score": float(np.mean(scores))}
@@ -255,16 +274,18 @@ class ReplayBatches:
         agent, size = self.agent, self.agent.problem.batch_size
         draws = stream(agent.spec.seed, "boundary", self.stage)
         for _ in range(-(-NUM_AT_BOUNDARY // size)):
-            steps = agent.memory.sample(size, draws)
+            steps = agent.memory.steps(agent.memory.draw(size, draws))
             if self.part == "actor":
                 yield steps.x, steps.action
             else:
-                yield torch.cat((steps.x, steps.action), dim=1), agent.worth(steps, draws).expand(-1, 2)
+                in_mode(agent.actor.learner.model, training=False)  # replayed graphs leave whatever mode there was
+                noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
+                yield torch.cat((steps.x, steps.action), dim=1), agent.worth(steps, noise).expand(-1, 2)
 
 
 def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Generator) -> None:
     """From the start or the last checkpoint to the end, recording each segment and each stage."""
-    agent, cursor, checkpoint = Agent(spec, problem, journal.device), StepCursor(), journal.resume()
+    agent, cursor, checkpoint = Agent(spec, problem, journal.device, masks), StepCursor(), journal.resume()
     parts = {"actor": agent.actor, "critics": agent.critics}
     if checkpoint is not None:
         with journal.restoring():
@@ -281,6 +302,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
         while cursor.stage < problem.num_stages:
             task = problem.task.at(cursor.stage, spec.seed)
             loss = play_segment(agent, task, cursor, journal)
+            agent.captures.note_why_eager(journal)
             check_finite(loss, f"in segment {cursor.segment} (stage {cursor.stage})")
             score = {"train_score": float(np.mean(cursor.scores))} if cursor.scores else {}  # of the stage so far
             journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, loss=loss, **score)
@@ -294,6 +316,7 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
                     data = ReplayBatches(agent, name, cursor.stage)
                     plasticity.end_stage(data)
                     plasticity.begin_stage(data)
+                agent.captures.recheck_addresses()
                 journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
             journal.checkpoint_if_due(snapshot)
         journal.checkpoint(snapshot)
@@ -308,20 +331,20 @@ def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal)
     body = task.start(stream_seed(seed, "body", cursor.segment))
     chance, draws = stream(seed, "actions", cursor.segment), stream(seed, "replay", cursor.segment)
     seen, earned = body.reset(), 0.0
-    total, num_updates = torch.zeros((), dtype=torch.float64, device=agent.numerics.device), 0
+    num_before = agent.num_updates
+    agent.loss.zero_()
     for _ in range(problem.steps_per_segment):
         if cursor.num_steps < problem.num_random_steps:
-            action = 2 * torch.rand(body.num_actions, generator=chance) - 1
+            action = 2 * torch.rand(body.num_actions, generator=chance).double().numpy() - 1
         else:
             action = agent.act(seen, chance)
-        motion = body.step(agent.largest * action.double().cpu().numpy())
+        motion = body.step(agent.largest * action)
         agent.memory.add_(seen, action, motion)
         seen, earned, cursor.num_steps = motion.observation, earned + motion.reward, cursor.num_steps + 1
         if motion.terminal or motion.truncated:
             cursor.scores.append(earned)
             seen, earned = body.reset(), 0.0
         if cursor.num_steps > problem.num_random_steps:
-            total += agent.learn_(draws)
-            num_updates += 1
+            agent.learn_(draws)
         journal.write_progress(progress=cursor.num_steps / problem.num_steps, stage=cursor.stage)
-    return float(total) / max(num_updates, 1)
+    return float(agent.loss) / max(agent.num_updates - num_before, 1)

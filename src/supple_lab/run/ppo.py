@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributions import Categorical, Normal
 
 from supple.attach import Plasticity
 from supple.layers import give_widths_
@@ -19,18 +18,18 @@ from supple_lab.precision import Numerics
 from supple_lab.rl.control import Body, Motion, Task
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run.capture import ONE_CAPTURE
+from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
-from supple_lab.run.network import methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.network import in_mode, methods_in, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
+from supple_lab.run.step import TrainState, step_by_
 from supple_lab.run.supervised import check_finite
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
 from supple_lab.streams import stream, stream_seed
 
 LARGEST = 10.0  # normalised observations and rewards beyond are clipped, as CleanRL does
-
-
-Policy = Normal | Categorical
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Running:
@@ -40,14 +39,16 @@ class Running:
         self.mean, self.variance, self.count = np.zeros(shape), np.ones(shape), 1e-4
 
     def see_(self, rows: np.ndarray) -> None:
-        mean, variance, number = rows.mean(axis=0), rows.var(axis=0), len(rows)
+        number = len(rows)
+        mean = np.add.reduce(rows) / number  # numpy's own mean and variance of some rows take three times as long
+        variance = np.add.reduce((rows - mean) ** 2) / number
         shift, total = mean - self.mean, self.count + number
         spread = self.variance * self.count + variance * number + shift**2 * self.count * number / total
         self.mean, self.variance, self.count = self.mean + shift * number / total, spread / total, total
 
     def normalised(self, rows: np.ndarray) -> Tensor:
         scaled = (rows - self.mean) / np.sqrt(self.variance + 1e-8)
-        return torch.from_numpy(np.clip(scaled, -LARGEST, LARGEST)).float()
+        return torch.from_numpy(scaled).float().clamp_(-LARGEST, LARGEST)
 
     def state(self) -> dict[str, Any]:
         return {"mean": self.mean.tolist(), "variance": self.variance.tolist(), "count": self.count}
@@ -73,11 +74,25 @@ class ActorCritic(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.actor(x), self.critic(x).squeeze(1)
 
-    def policy(self, outputs: Tensor) -> Policy:
-        """Unchecked: what is not finite is noticed by the loss."""
+    def drawn(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """An action for each row, by what ``noise_for`` drew; what is not finite is noticed by the loss."""
         if self.log_std is None:
-            return Categorical(logits=outputs, validate_args=False)
-        return Normal(outputs, self.log_std.exp(), validate_args=False)
+            return (outputs.softmax(1).cumsum(1)[:, :-1] <= noise[:, None]).sum(1)
+        return outputs + self.log_std.exp() * noise
+
+    def log_prob_of(self, action: Tensor, outputs: Tensor) -> Tensor:
+        """Of all forces of an action together, or of the one that was chosen."""
+        if self.log_std is None:
+            return outputs.log_softmax(1).gather(1, action[:, None]).squeeze(1)
+        z = (action - outputs) * (-self.log_std).exp()
+        return -0.5 * z.square().sum(1) - (self.log_std + HALF_LOG_2_PI).sum()
+
+    def mean_entropy(self, outputs: Tensor) -> Tensor:
+        """Of the policy, over the rows."""
+        if self.log_std is None:
+            log_probs = outputs.log_softmax(1)
+            return -(log_probs.exp() * log_probs).sum(1).mean()
+        return (self.log_std + 0.5 + HALF_LOG_2_PI).sum()
 
 
 @dataclass
@@ -90,10 +105,21 @@ class PPOCursor:
     scores: list[float] = field(default_factory=list)
 
 
+class Rollout(NamedTuple):
+    """Samples of all bodies, step after step: a row each."""
+
+    x: Tensor
+    samples: Tensor  # their numbers, by which masks are held
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    worth: Tensor  # what the critic is to say
+
+
 class Agent:
     """The networks in training, and the running statistics that they depend on."""
 
-    def __init__(self, spec: RunSpec, problem: PPO, device: torch.device) -> None:
+    def __init__(self, spec: RunSpec, problem: PPO, device: torch.device, masks: torch.Generator) -> None:
         body = body_of(problem.task)
         self.spec, self.problem = spec, problem
         self.numerics = Numerics.choose(device, spec.precision)
@@ -112,7 +138,11 @@ class Agent:
             except ValueError as error:
                 raise Unsuitable(str(error)) from error
         self.observed, self.returns = Running(() if body.chooses else body.shape), Running((1,))
-        self.body = body
+        self.body, self._mask_seed = body, stream_seed(spec.seed, "held masks")
+        self.sums = torch.zeros(2, dtype=torch.float64, device=device)  # of the losses of an update
+        self.captures = Captures(TrainState(self.plasticity, self.numerics, masks, self.sums))
+        self.act, self.mean_action = self.captures.acting(self._act), self.captures.acting(self._mean_action)
+        self.learn_ = self.captures.learning(self._learn)
 
     @property
     def network(self) -> ActorCritic:
@@ -125,52 +155,66 @@ class Agent:
             self.observed.see_(rows)
 
     def read(self, rows: np.ndarray) -> Tensor:
-        """Observations as the networks get them."""
-        x = torch.from_numpy(rows).float() if self.body.chooses else self.observed.normalised(rows)
-        return x.to(self.numerics.device)
+        """Observations as the networks get them, on the host."""
+        return torch.from_numpy(rows).float() if self.body.chooses else self.observed.normalised(rows)
 
-    def forward(self, x: Tensor, samples: Tensor) -> tuple[Policy, Tensor]:
-        """The policy and the values of what was read, in the mode that the network is in."""
+    def forward(self, x: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
+        """What the policy is of and the values, of what was read, in the mode that the network is in."""
         with self.numerics.forward():
             if self.problem.masks == "held":
-                with held_masks(samples, seed=stream_seed(self.spec.seed, "held masks")):
+                with held_masks(samples, seed=self._mask_seed):
                     outputs, value = self.network(x)
             else:
                 outputs, value = self.network(x)
-        return self.network.policy(outputs.float()), value.float()
+        return outputs.float(), value.float()
+
+    @torch.no_grad()
+    def _act(self, x: Tensor, samples: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions, their log-probabilities and the values."""
+        in_mode(self.network, training=self.problem.masks == "held")
+        outputs, value = self.forward(x, samples)
+        action = self.network.drawn(outputs, noise)
+        return action, self.network.log_prob_of(action, outputs), value
+
+    def noise_for(self, num_steps: int, chance: torch.Generator) -> Tensor:
+        """What the actions of so many steps are drawn by, from a generator of the host."""
+        shape = (num_steps, self.problem.num_bodies)
+        if self.body.chooses:
+            return torch.rand(shape, generator=chance)
+        return torch.randn(*shape, self.body.num_actions, generator=chance)
 
     def clipped(self, action: Tensor) -> np.ndarray:
-        return np.clip(action.double().cpu().numpy(), -self.body.largest, self.body.largest)
+        return np.clip(action.double().numpy(), -self.body.largest, self.body.largest)
 
+    @torch.no_grad()
+    def _mean_action(self, x: Tensor) -> tuple[Tensor]:
+        """Or the likeliest, in evaluation mode."""
+        in_mode(self.network, training=False)
+        with self.numerics.forward():
+            outputs = self.network.actor(x).float()
+        return (outputs.argmax(1) if self.body.chooses else outputs,)
 
-def drawn(policy: Policy, chance: torch.Generator) -> Tensor:
-    """An action for each row, by a generator of the host."""
-    if isinstance(policy, Categorical):
-        probs = policy.probs.nan_to_num(1.0).cpu()  # multinomial would raise before the loss is seen
-        return torch.multinomial(probs, 1, generator=chance).squeeze(1).to(policy.probs.device)
-    noise = torch.randn(policy.mean.shape, generator=chance).to(policy.mean.device)
-    return policy.mean + policy.stddev * noise
-
-
-def log_prob_of(policy: Policy, action: Tensor) -> Tensor:
-    """Of all forces of an action together."""
-    return policy.log_prob(action).reshape(len(action), -1).sum(1)
+    def _learn(self, *part: Tensor) -> tuple[()]:
+        """A step on some samples of a rollout; the losses of the policy and of the values are added up."""
+        x, samples, action, log_prob, gain, worth = part
+        problem, network = self.problem, self.network
+        in_mode(network, training=True)
+        outputs, value = self.forward(x, samples)
+        ratio = (network.log_prob_of(action, outputs) - log_prob).exp()
+        gain = (gain - gain.mean()) / (gain.std() + 1e-8)
+        near = ratio.clamp(1.0 - problem.clip, 1.0 + problem.clip)
+        policy_loss, value_loss = -torch.min(gain * ratio, gain * near).mean(), F.mse_loss(value, worth)
+        loss = policy_loss + problem.value_weight * value_loss
+        if problem.entropy_weight:
+            loss = loss - problem.entropy_weight * network.mean_entropy(outputs)
+        step_by_(loss, self.plasticity)
+        self.sums += torch.stack((policy_loss, value_loss)).detach()
+        return ()
 
 
 def loss_on_returns(outputs: Any, returns: Tensor) -> Tensor:
     """The learner's loss, for methods that take gradients of their own: the critic's."""
     return F.mse_loss(outputs[1], returns)
-
-
-class Rollout(NamedTuple):
-    """Samples of all bodies, step after step: a row each."""
-
-    x: Tensor
-    samples: Tensor  # their numbers, by which masks are held
-    action: Tensor
-    log_prob: Tensor
-    advantage: Tensor
-    worth: Tensor  # what the critic is to say
 
 
 class Bodies:
@@ -188,26 +232,24 @@ class Bodies:
     def play(self, cursor: PPOCursor) -> Rollout:
         """A rollout, by the network as it is."""
         agent, problem = self.agent, self.agent.problem
-        agent.network.train(problem.masks == "held")
         rows: list[tuple[Tensor, ...]] = []
         after = torch.zeros(problem.steps_per_rollout, problem.num_bodies)  # the values that follow steps
         ends = torch.zeros(problem.steps_per_rollout, problem.num_bodies)
-        for step in range(problem.steps_per_rollout):
+        noise = agent.noise_for(problem.steps_per_rollout, self.chance)
+        numbers = cursor.num_samples + torch.arange(problem.samples_per_rollout)
+        cursor.num_samples += problem.samples_per_rollout
+        for step, samples in enumerate(numbers.split(problem.num_bodies)):
             x = agent.read(self.seen)
-            samples = cursor.num_samples + torch.arange(problem.num_bodies)
-            cursor.num_samples += problem.num_bodies
-            with torch.no_grad():
-                policy, value = agent.forward(x, samples)
-                action = drawn(policy, self.chance)
-                log_prob = log_prob_of(policy, action)
+            action, log_prob, value = (result.cpu() for result in agent.act(x, samples, noise[step]))
             motions = [body.step(each) for body, each in zip(self.all, agent.clipped(action), strict=True)]
             reward = self.pay(motions, cursor)
             over = [motion.terminal or motion.truncated for motion in motions]
             cut = [at for at, motion in enumerate(motions) if motion.truncated and not motion.terminal]
             if cut:  # their values go on, from what they saw last
                 after[step, cut] = self.values_of(np.stack([motions[at].observation for at in cut]))
-            ends[step] = torch.tensor(over, dtype=torch.float)
-            rows.append((x, samples, action, log_prob, value, reward))
+            if any(over):
+                ends[step] = torch.tensor(over, dtype=torch.float)
+            rows.append((x, action, log_prob, value, reward))
             self.seen = np.stack(
                 [
                     body.reset() if ended else motion.observation
@@ -215,13 +257,12 @@ class Bodies:
                 ]
             )
             agent.see_(self.seen)
-        xs, samples_TB, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
-        values, rewards = values.cpu(), rewards.cpu()
+        xs, actions, log_probs, values, rewards = map(torch.stack, zip(*rows, strict=True))
         following = torch.cat((values[1:], self.values_of(self.seen)[None]))
         surprises = rewards + problem.discount * torch.where(ends.bool(), after, following) - values
         advantages = discounted_sums(surprises, ends, problem.discount * problem.decay)
-        columns = (xs, samples_TB, actions, log_probs, advantages.to(xs.device), (advantages + values).to(xs.device))
-        return Rollout(*(column.flatten(0, 1) for column in columns))
+        columns = (xs, numbers.view_as(values), actions, log_probs, advantages, advantages + values)
+        return Rollout(*(column.flatten(0, 1).to(agent.numerics.device) for column in columns))
 
     def pay(self, motions: list[Motion], cursor: PPOCursor) -> Tensor:
         """Rewards by the deviation of discounted returns; scores of episodes that ended are noted."""
@@ -239,10 +280,9 @@ class Bodies:
     def values_of(self, observations: np.ndarray) -> Tensor:
         """By the mean: what is only read draws no masks."""
         agent = self.agent
-        agent.network.eval()
+        in_mode(agent.network, training=False)
         with agent.numerics.forward():
-            values = agent.network(agent.read(observations))[1]
-        agent.network.train(agent.problem.masks == "held")
+            values = agent.network(agent.read(observations).to(agent.numerics.device))[1]
         return values.float().cpu()
 
 
@@ -257,42 +297,27 @@ def discounted_sums(values_TB: Tensor, ends_TB: Tensor, factor: float) -> Tensor
 
 def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, float]:
     """One update: several passes over the rollout in minibatches; the mean losses."""
-    problem, optimizer, learner = agent.problem, agent.plasticity.optimizer, agent.plasticity.learner
-    agent.network.train()
-    sums, num_steps = torch.zeros(2, dtype=torch.float64), 0
+    problem, num_steps = agent.problem, 0
+    agent.sums.zero_()
     for _ in range(problem.epochs):
-        for part in torch.randperm(len(rollout.x), generator=draws).split(problem.batch_size):
-            if len(part) < 2:  # an advantage alone cannot be normalised
+        order = torch.randperm(len(rollout.x), generator=draws).to(rollout.x.device)
+        for part in zip(*(column[order].split(problem.batch_size) for column in rollout), strict=True):
+            if len(part[0]) < 2:  # an advantage alone cannot be normalised
                 continue
-            x, samples, action, log_prob, gain, worth = (column[part.to(column.device)] for column in rollout)
-            policy, value = agent.forward(x, samples)
-            ratio = (log_prob_of(policy, action) - log_prob).exp()
-            gain = (gain - gain.mean()) / (gain.std() + 1e-8)
-            near = ratio.clamp(1.0 - problem.clip, 1.0 + problem.clip)
-            policy_loss, value_loss = -torch.min(gain * ratio, gain * near).mean(), F.mse_loss(value, worth)
-            loss = policy_loss + problem.value_weight * value_loss
-            if problem.entropy_weight:
-                loss = loss - problem.entropy_weight * policy.entropy().reshape(len(part), -1).sum(1).mean()
-            optimizer.zero_grad(set_to_none=True)
-            learner.see_loss(loss)
-            loss.backward()
-            optimizer.step()  # in which the method acts, and gradients are clipped
-            sums += torch.stack((policy_loss, value_loss)).detach().double().cpu()
+            agent.learn_(*part)
             num_steps += 1
-    policy_loss, value_loss = (sums / num_steps).tolist()
+    policy_loss, value_loss = (agent.sums / num_steps).tolist()
     return {"policy_loss": policy_loss, "value_loss": value_loss}
 
 
 def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean or likeliest action in evaluation mode; changes nothing that training depends on."""
     body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
-    agent.network.eval()
     for _ in range(agent.problem.num_evaluated):
         seen, score, over = body.reset(), 0.0, False
         while not over:
-            with torch.no_grad(), agent.numerics.forward():
-                outputs = agent.network(agent.read(seen[None]))[0].float()
-            motion = body.step(agent.clipped(outputs.argmax(1) if body.chooses else outputs)[0])
+            (action,) = agent.mean_action(agent.read(seen[None]))
+            motion = body.step(agent.clipped(action.cpu())[0])
             seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
         scores.append(score)
     return {"score": float(np.mean(scores))}
@@ -311,7 +336,7 @@ class LastRollout:
 
 def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator) -> None:
     """From the start or the last checkpoint to the end, recording each segment and each stage."""
-    agent, cursor = Agent(spec, problem, journal.device), PPOCursor()
+    agent, cursor = Agent(spec, problem, journal.device, masks), PPOCursor()
     plasticity, checkpoint = agent.plasticity, journal.resume()
     if checkpoint is not None:
         with journal.restoring():
@@ -336,6 +361,7 @@ def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator)
                 check_finite(losses["value_loss"], f"in segment {cursor.segment} (stage {cursor.stage})")
                 done = cursor.segment + (number + 1) / problem.rollouts_per_segment
                 journal.write_progress(progress=done / num_segments, stage=cursor.stage)
+            agent.captures.note_why_eager(journal)
             scores = cursor.scores[num_before:]
             values = {"train_score": float(np.mean(scores))} if scores else {}
             journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, **values, **losses)
@@ -361,3 +387,4 @@ def end_stage(agent: Agent, cursor: PPOCursor, task: Task, journal: Journal, dat
     if cursor.stage < problem.num_stages:
         agent.plasticity.end_stage(data)
         agent.plasticity.begin_stage(data)
+        agent.captures.recheck_addresses()

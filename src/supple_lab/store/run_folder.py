@@ -112,8 +112,13 @@ class RunFolder:
         """Make the folder and write the spec, unless they are there."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        if not os.path.lexists(self.path / "spec.json"):
-            atomic_write(self.path / "spec.json", json.dumps(spec.to_dict(), indent=2, sort_keys=True).encode())
+        path = self.path / "spec.json"
+        if not os.path.lexists(path):
+            try:
+                atomic_write(path, json.dumps(spec.to_dict(), indent=2, sort_keys=True).encode())
+            except StorageError:
+                if not os.path.lexists(path):  # else another process wrote it, took the run and removed our part
+                    raise
 
     @contextmanager
     def held(self, spec: RunSpec) -> Iterator[None]:
