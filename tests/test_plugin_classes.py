@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.methods import Method, Vanilla
+from supple.methods import L2, L2Init, Method, ReDo, ShrinkPerturb, UseAID, Vanilla
 from supple_lab import registry
 from supple_lab.commands.one_run import find_metrics
 from supple_lab.paper.study import at_defaults
@@ -114,6 +114,15 @@ class Nameless(Bare):
 def test_a_class_that_cannot_be_named_or_that_no_spec_can_hold_is_refused(cls, words):
     with pytest.raises(registry.UnknownName, match=f"the plugin's {words}"):
         registry.check_class(cls, [], in_specs=True)
+
+
+def test_a_method_without_any_hook_is_refused():
+    hooks = ("activation", "after_backward", "after_step", "end_stage", "begin_stage")
+    unlike = type("OfAnotherName", (), {"on_step": None, **{hook: getattr(Method, hook) for hook in hooks}})
+    with pytest.raises(registry.UnknownName, match="the plugin's OfAnotherName does nothing: it has none of the hooks"):
+        registry.check_acts(unlike, Method)
+    for cls in (UseAID, L2, L2Init, ReDo, ShrinkPerturb):
+        registry.check_acts(cls, Method)
 
 
 def test_fields_that_a_spec_can_hold_and_a_nameless_class_that_others_build_upon_are_not_refused():

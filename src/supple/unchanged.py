@@ -8,6 +8,7 @@ import contextlib
 import copy
 import itertools
 import sys
+import threading
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from types import FunctionType
@@ -93,12 +94,36 @@ def kept_tensors(modules: Sequence[nn.Module]) -> list[tuple[Tensor, Tensor]]:
     return [(tensor, tensor.detach().clone()) for tensor in {id(tensor): tensor for tensor in held}.values()]
 
 
+class EagerCode:
+    """While entered, code that torch.compile made is not used: hooks that came after it do not fire there.
+
+    torch's stance is the process's. The first thread sets it, and the last one to leave sets it back.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.num_inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.num_inside:
+                self.stance = torch.compiler.set_stance("force_eager")
+            self.num_inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.num_inside -= 1
+            if not self.num_inside:
+                self.stance.__exit__(None, None, None)
+
+
+EAGER_CODE = EagerCode()
+
+
 def eager_code() -> contextlib.AbstractContextManager[Any]:
-    """While open, code that torch.compile made is not used: hooks that came after it do not fire there."""
-    # Without torch's compiler, which takes a second to load, nothing is compiled. While it compiles a step, our code in
-    # the step is compiled with it.
+    """``EAGER_CODE``, if anything can be compiled: torch's compiler takes a second to load."""
+    # While a step is compiled, our code in the step is compiled with it.
     used = "torch._dynamo" in sys.modules and not torch.compiler.is_compiling()
-    return torch.compiler.set_stance("force_eager") if used else contextlib.nullcontext()
+    return EAGER_CODE if used else contextlib.nullcontext()
 
 
 def twin_of(model: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:

@@ -225,6 +225,8 @@ def _check_plugin(file: str) -> None:
             in_specs = any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls))
             for mine in own:
                 check_class(mine, named, in_specs=in_specs)
+                if kind_of(base) == "method" and "name" in vars(mine):
+                    check_acts(mine, base)
 
 
 def imported_bases() -> list[type[object]]:
@@ -262,6 +264,13 @@ def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
                     f"{who}.{field.name} is {default!r} by default, but a run is known by "
                     "numbers, text, None and tuples of them; make it one of these."
                 )
+
+
+def check_acts(mine: Any, base: Any) -> None:
+    """UnknownName if a method of the plugin does nothing, which is mostly a hook under another name."""
+    hooks = ("activation", "after_backward", "after_step", "end_stage", "begin_stage")
+    if all(getattr(mine, hook) is getattr(base, hook) for hook in hooks):
+        raise UnknownName(f"the plugin's {mine.__name__} does nothing: it has none of the hooks {', '.join(hooks)}.")
 
 
 @cache

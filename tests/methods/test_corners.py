@@ -14,6 +14,7 @@ from supple.layers import PReLU
 from supple.methods import CBP, DASH, L2, L2ER, SEWC, UPGD, CChain, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.activity import sum_of_magnitudes
 from supple.methods.dash import alignment
+from supple.unchanged import eager_code
 from written import holding
 
 
@@ -137,6 +138,18 @@ class TestCompiled:
             return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
         assert torch.allclose(trained(how), trained(None), atol=1e-6)
+
+    def test_of_two_threads_that_look_the_last_one_to_end_lets_compiled_code_run_again(self):
+        torch.compiler.reset()
+        was_compiled = torch.compile(lambda: torch.compiler.is_compiling(), backend="eager")
+        assert was_compiled()
+        first, second = eager_code(), eager_code()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert not was_compiled()
+        second.__exit__(None, None, None)
+        assert was_compiled()
 
     @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler for C++")
     @pytest.mark.skipif(" " in torch.__file__, reason="torch.compile finds no headers under a path with spaces")

@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from supple.random import ONE_AT_A_TIME, RandomStreams
-from supple.unchanged import Contents, evaluation_mode
+from supple.unchanged import EAGER_CODE, Contents, evaluation_mode
 from supple.units import UntraceableModel
 from supple.units.graph import Graph
 
@@ -145,7 +145,7 @@ def kept_as_it_is(model: nn.Module) -> Iterator[None]:
     Distribution.set_default_validate_args(False)  # it branches on the values of its arguments
     try:
         # A compiled model is traced as the Python it was made of.
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"), evaluation_mode(model):
+        with torch.no_grad(), EAGER_CODE, evaluation_mode(model):
             contents = Contents(model)
             try:
                 yield
