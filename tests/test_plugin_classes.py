@@ -119,7 +119,7 @@ def test_a_class_that_cannot_be_named_or_that_no_spec_can_hold_is_refused(cls, w
 def test_a_method_without_any_hook_is_refused():
     hooks = ("activation", "after_backward", "after_step", "end_stage", "begin_stage")
     unlike = type("OfAnotherName", (), {"on_step": None, **{hook: getattr(Method, hook) for hook in hooks}})
-    with pytest.raises(registry.UnknownName, match="the plugin's OfAnotherName does nothing: it has none of the hooks"):
+    with pytest.raises(registry.UnknownName, match="the plugin's OfAnotherName never acts: it has none of the hooks"):
         registry.check_acts(unlike, Method)
     for cls in (UseAID, L2, L2Init, ReDo, ShrinkPerturb):
         registry.check_acts(cls, Method)

@@ -267,10 +267,10 @@ def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
 
 
 def check_acts(mine: Any, base: Any) -> None:
-    """UnknownName if a method of the plugin does nothing, which is mostly a hook under another name."""
+    """UnknownName if a method of the plugin never acts, which is mostly a hook under another name."""
     hooks = ("activation", "after_backward", "after_step", "end_stage", "begin_stage")
     if all(getattr(mine, hook) is getattr(base, hook) for hook in hooks):
-        raise UnknownName(f"the plugin's {mine.__name__} does nothing: it has none of the hooks {', '.join(hooks)}.")
+        raise UnknownName(f"the plugin's {mine.__name__} never acts: it has none of the hooks {', '.join(hooks)}.")
 
 
 @cache
