@@ -21,7 +21,7 @@ def mean_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """``F.avg_pool2d``, whose backward pass on a GPU is one copy if windows tile the image."""
+    """``F.avg_pool2d``, whose backward pass on a GPU is one division if windows tile the image."""
     size = tile_of(input, kernel_size, stride or kernel_size, padding) if divisor_override is None else None
     if size is not None:
         mean: Tensor = MeanOfTiles.apply(input, size)
@@ -65,12 +65,13 @@ class MeanOfTiles(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         """To every pixel of a tile the same, laid out as the images are."""
         height, width = ctx.size
-        shares = (gradient.permute(0, 2, 3, 1) if ctx.channels_last else gradient) / (height * width)
+        sums = gradient.permute(0, 2, 3, 1) if ctx.channels_last else gradient
         rows = 1 if ctx.channels_last else 2
-        tiles = shares.unsqueeze(rows + 1).unsqueeze(rows + 3)
+        tiles = sums.unsqueeze(rows + 1).unsqueeze(rows + 3)
         shape = list(tiles.shape)
         shape[rows + 1], shape[rows + 3] = height, width
-        pixels = tiles.expand(shape).contiguous().flatten(rows, rows + 1).flatten(rows + 1, rows + 2)
+        shares = (tiles.expand(shape) / (height * width)).contiguous()
+        pixels = shares.flatten(rows, rows + 1).flatten(rows + 1, rows + 2)
         return pixels.permute(0, 3, 1, 2) if ctx.channels_last else pixels, None
 
     @staticmethod

@@ -142,7 +142,7 @@ def candidates(case: Case, device: torch.device) -> Mapping[str, Callable[..., C
     if kernels.kernel_for(device).node is not None:
         steps[NO_NODE] = partial(training_step, AID, context=partial(without_node, device))
     if case.pooled:
-        # With ReLU the network has max-pools, with AID average-pools whose backward is one copy.
+        # With ReLU the network has max-pools, with AID average-pools whose backward is one division.
         steps |= {
             "AID by convert": partial(training_step, nn.ReLU, change=lambda model: convert(model, AID())),
             "ReLU, average-pools": partial(training_step, nn.ReLU, change=partial(with_pools, AveragePool2d)),
