@@ -30,6 +30,7 @@ QUICK_LAWS = (
     laws.check_nan_stays_and_infinities_drop_to_zero,
     laws.check_gate_passes_where_the_output_is_not_zero,
     laws.check_an_element_equal_to_zero_gives_minus_zero_if_zero_lies_inside_an_interval,
+    laws.check_gate_multiplies_by_the_slope_at_zero_where_the_output_is_minus_zero,
 )
 
 
@@ -45,7 +46,7 @@ class Interpreted(Kernel):
 
     def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
         out, like_grad = torch.empty_like(grad), torch.empty_like(grad).copy_(y)
-        gate(torch.empty_like(grad).copy_(grad), like_grad, out, scale)
+        gate(torch.empty_like(grad).copy_(grad), like_grad, out, scale, at_zero)
         return out
 
 
@@ -55,8 +56,9 @@ def drop(x: Tensor, y: Tensor, intervals: Intervals, *, seed: int, offset: int) 
     drop_kernel[(-(-x.numel() // (8 * GROUPS)),)](x, y, *told)
 
 
-def gate(grad: Tensor, y: Tensor, out: Tensor, scale: float) -> None:
-    gate_kernel[(-(-y.numel() // BLOCK),)](grad, y, out, y.numel(), scale, BLOCK, False)
+def gate(grad: Tensor, y: Tensor, out: Tensor, scale: float, at_zero: float = 0.0) -> None:
+    told = (y.numel(), scale, at_zero, at_zero != 0.0, BLOCK, False)
+    gate_kernel[(-(-y.numel() // BLOCK),)](grad, y, out, *told)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED_DTYPES, ids=str)

@@ -75,13 +75,13 @@ class TritonKernel(Kernel):
         return True
 
     def gate(self, grad: Tensor, y: Tensor, scale: float, at_zero: float = 0.0) -> Tensor:
-        if at_zero != 0.0:  # rare enough for torch's own launches
-            return self.reference.gate(grad, y, scale, at_zero)
-        fused = scale != 1.0 or torch.cuda.is_current_stream_capturing()
+        fused = scale != 1.0 or at_zero != 0.0 or torch.cuda.is_current_stream_capturing()
         if fused and grad.stride() == y.stride() and y.numel() > 0 and is_dense(y) and has_memory(grad):
             out = torch.empty_like(grad)
-            on_device_of(y, self._launch_gate, grad, y, out, scale)
+            on_device_of(y, self._launch_gate, grad, y, out, scale, at_zero)
             return out
+        if at_zero != 0.0:
+            return self.reference.gate(grad, y, scale, at_zero)
         gated = aten_gate(grad, y)
         return gated if scale == 1.0 else gated.mul_(scale)
 
@@ -109,10 +109,11 @@ class TritonKernel(Kernel):
             self.launches.clear()
         self.launches[law] = launch
 
-    def _launch_gate(self, grad: Tensor, y: Tensor, out: Tensor, scale: float) -> None:
+    def _launch_gate(self, grad: Tensor, y: Tensor, out: Tensor, scale: float, at_zero: float) -> None:
         numel, overlap = y.numel(), torch.cuda.is_current_stream_capturing() and can_overlap(y)
-        told = (grad, y, out, numel, scale, BLOCK, overlap)
-        key = (grad.dtype, y.dtype, overlap)
+        marked = at_zero != 0.0
+        told = (grad, y, out, numel, scale, at_zero, marked, BLOCK, overlap)
+        key = (grad.dtype, y.dtype, marked, overlap)
         self._launch(gate_kernel, told, key, num_programs=-(-numel // BLOCK), num_warps=GATE_WARPS)
 
     def _launch(self, program: Any, told: tuple[Any, ...], key: Hashable, *, num_programs: int, num_warps: int) -> Any:

@@ -161,6 +161,8 @@ def gate_block(
     out_ptr: tl.tensor,
     left: tl.tensor,
     scale: tl.tensor,
+    at_zero: tl.tensor,
+    MARKED: tl.constexpr,
     BLOCK: tl.constexpr,
     WHOLE: tl.constexpr,
 ) -> None:
@@ -170,8 +172,11 @@ def gate_block(
     grad = tl.load(grad_ptr + offset, mask=mask)
     y = tl.load(y_ptr + offset, mask=mask)
     value = grad.to(tl.float32) if grad.dtype.primitive_bitwidth < 32 else grad
-    scaled = (value * tl.cast(scale, value.dtype)).to(grad.dtype)
-    tl.store(out_ptr + offset, tl.where(y == 0, 0.0, scaled), mask=mask)
+    gated = tl.where(y == 0, 0.0, value * tl.cast(scale, value.dtype))
+    if MARKED:  # the sign bit in float32, which has it for every dtype
+        is_marked = (y == 0) & (y.to(tl.float32).to(tl.int32, bitcast=True) < 0)
+        gated = tl.where(is_marked, value * tl.cast(at_zero, value.dtype), gated)
+    tl.store(out_ptr + offset, gated.to(grad.dtype), mask=mask)
 
 
 @triton.jit(do_not_specialize=["numel"])
@@ -181,15 +186,17 @@ def gate_kernel(
     out_ptr: tl.tensor,
     numel: tl.int64,
     scale: tl.float64,
+    at_zero: tl.float64,
+    MARKED: tl.constexpr,
     BLOCK: tl.constexpr,
     OVERLAP: tl.constexpr,
 ) -> None:
-    """The backward: grad * scale where y is not 0."""
+    """The backward: grad * scale where y is not 0, and grad * at_zero where it is -0."""
     if OVERLAP:
         take_turn()
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = numel - start
     if left >= BLOCK:
-        gate_block(grad_ptr + start, y_ptr + start, out_ptr + start, left, scale, BLOCK, True)
+        gate_block(grad_ptr + start, y_ptr + start, out_ptr + start, left, scale, at_zero, MARKED, BLOCK, True)
     else:
-        gate_block(grad_ptr + start, y_ptr + start, out_ptr + start, left, scale, BLOCK, False)
+        gate_block(grad_ptr + start, y_ptr + start, out_ptr + start, left, scale, at_zero, MARKED, BLOCK, False)
