@@ -130,7 +130,8 @@ def test_recurrent_layers_and_attention_have_rows_and_what_is_not_seen_of_them_i
         assert len(parameters) > 1
         norms = rows[name].weight_norm, rows[name].gradient_norm
         wanted = [
-            sum(t.detach().square().sum().item() for t in ts) ** 0.5 for ts in ([*parameters], [p.grad for p in parameters])
+            sum(t.detach().square().sum().item() for t in ts) ** 0.5
+            for ts in ([*parameters], [p.grad for p in parameters])
         ]
         assert norms == pytest.approx(wanted, rel=1e-5)
     assert monitor.notes() == [

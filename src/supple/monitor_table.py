@@ -91,7 +91,7 @@ def named(model: nn.Module, *kinds: type[nn.Module]) -> dict[str, nn.Module]:
 
 def read(observation: Observation, metrics: Sequence[Metric], *, source: str, step: int) -> Reading:
     inside = named(observation.model, *RECURRENT, nn.MultiheadAttention)  # their weights have names of their own
-    known, places = observation.layers | inside, [*pairs(observation), *((name, None) for name in inside)]
+    known, places = {**observation.layers, **inside}, [*pairs(observation), *((name, None) for name in inside)]
     return Reading(
         source=source,
         step=step,
