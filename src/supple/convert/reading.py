@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
+from supple.activations import ACTIVATIONS, BY_CLASS, find, of_function, writes_in_place
 from supple.convert import pools
 from supple.convert.position import Position, attribute, container, entrance, gives_back
 from supple.convert.source import (
@@ -44,6 +44,7 @@ HOLDING = {"add", "append", "extend", "insert", "setdefault", "update"}
 NO_SELF = "it is in a function that has no self"
 NOT_CALLED = "it is stored or passed on, not called"
 MADE = "it is made in one place and called in another"
+NO_CHILD = "it is not held as a submodule there"
 NOT_WRITTEN_OUT = "its arguments are not written out"
 
 
@@ -315,6 +316,9 @@ class Reader:
             return self.add_round(node, self.rounds[func.id])
         if known := of_function(value):
             return self.add_activation(node, known, value)
+        if isinstance(value, nn.Module) and (known := find(value)):  # a global, or of the class
+            self.add("function", known, type(value).__name__, node).why_not = NO_CHILD
+            return None
         if pools.is_pool_function(value.func if isinstance(value, partial) else value):
             return self.add_pool(node, value)
         if name := self.method_of_self(func):
