@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 
 from supple import AID
+from supple.random import mask_stream
 from supple_lab.precision import Numerics
+from supple_lab.run.capture import graphs_that_end_together
 
 sys.path.append(str(Path(__file__).parent.parent.parent / "tools"))
 lora_language = importlib.import_module("lora_language")
@@ -60,6 +62,24 @@ def test_a_renewed_adapter_learns_as_a_new_one(splits, base):
     again.train(examples, steps=3, seed=1)
     again.renew()
     assert once.train(examples, steps=3, seed=0) == again.train(examples, steps=3, seed=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["nothing", "Dropout 0.1", "AID 0.9", "nothing, new adapters"])
+def test_steps_are_captured_on_a_gpu_and_learn_also_once_renewed(name, base):
+    numerics, masks = Numerics.choose(torch.device("cuda"), "bf16"), torch.Generator("cuda")
+    examples = SCALE.text.load(numerics.device).train.first(1000)
+    with numerics.matmuls(), mask_stream(masks), graphs_that_end_together():
+        model = lora_language.adapter_of(copy.deepcopy(base).cuda(), ARMS[name], seed=0)
+        training = lora_language.Training(model, numerics=numerics, num_examples=1000, masks=masks)
+        losses = [training.train(examples, steps=26, seed=0) for _ in range(2)]
+        training.renew()
+        again = training.train(examples, steps=26, seed=0)
+    assert training.steps.why_eager is None
+    assert training.steps.graphs.keys() == {(25, 16), (1, 16)}
+    assert losses[1] < losses[0]
+    assert again == pytest.approx(losses[0], rel=1e-3)  # other masks
 
 
 @pytest.mark.parametrize("name", ["nothing", "Dropout 0.1", "AID 0.9"])
