@@ -5,8 +5,8 @@
 
 The second command runs what is missing, here a fourth seed, and reports all. A report has its values to six digits, and
 so does the store; logs of epochs come from the folder epochs beside the file, if it is there. Runs that the commands
-would not order today, because a method or a study has changed since, are left out. The file of a --plugin must lie where
-the report's commands name it.
+would not order today, because a method or a study has changed since, are left out. The file of a --plugin must lie
+where the report's commands name it.
 """
 
 import json
