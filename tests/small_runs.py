@@ -1,6 +1,9 @@
 """Runs that take a second, for tests of everything around them, and what stops and compares them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,19 +109,27 @@ def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return steps
 
 
-def interrupted(root: Path, spec: RunSpec, *, at_step: int, mirror: str | None = None, **options) -> Store:
-    """A store whose run stopped after so many steps of this process; by default it wrote a checkpoint at each."""
-    store, original, left = Store.create(root, mirror=mirror), step.training_step, iter(range(at_step))
+@contextmanager
+def stopped(owner: Any, name: str, *, after: int = 0) -> Iterator[None]:
+    """While open, a run is stopped as by Ctrl-C when it calls the function once more than so many times."""
+    original, left = getattr(owner, name), iter(range(after))
 
-    def limited(*arguments):
+    def limited(*arguments, **options):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return original(*arguments)
+        return original(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step, "training_step", limited)
+        patch.setattr(owner, name, limited)
         with pytest.raises(KeyboardInterrupt):
-            execute(spec, store, **{"interval": AT_EVERY_STEP, **options})
+            yield
+
+
+def interrupted(root: Path, spec: RunSpec, *, at_step: int, mirror: str | None = None, **options) -> Store:
+    """A store whose run stopped after so many steps of this process; by default it wrote a checkpoint at each."""
+    store = Store.create(root, mirror=mirror)
+    with stopped(step, "training_step", after=at_step):
+        execute(spec, store, **{"interval": AT_EVERY_STEP, **options})
     return store
 
 
