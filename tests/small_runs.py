@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,8 @@ def small_spec(
     optimizer: Optimizer | None = None,
 ) -> RunSpec:
     scenario = RandomLabel(num_stages=num_stages, epochs=epochs, num_images=num_images, batch_size=32)
-    return RunSpec(
-        problem=Supervised(scenario=scenario, dataset=Digits()),
-        model=MLP(width=16, num_hidden=2),
-        method=method or Vanilla(),
-        optimizer=optimizer or Adam(learning_rate=2e-3),
-        seed=seed,
-    )
+    spec = small_scenario_spec(scenario, method)
+    return replace(spec, optimizer=optimizer or spec.optimizer, seed=seed)
 
 
 def small_scenario_spec(scenario: Scenario, method: Method | None = None) -> RunSpec:
