@@ -11,10 +11,11 @@ import supple.functional as SF
 from supple import AID, DropReLU, IntervalDropout, ReLUDropout, held_masks, kernels
 from supple.kernels.base import Intervals
 from supple.kernels.cpu import CpuKernel
-from supple.layers import AIDGauss, RReLU
+from supple.layers import AIDGauss, LeakyDropout, NormAID, RReLU
 from supple.random import HELD, HeldMasks
 
 LAYERS = [AID(0.7), IntervalDropout((-0.5, 0.5), (0.2, 0.5, 0.8)), DropReLU(0.6), ReLUDropout(0.3)]
+LAYERS += [NormAID(0.7), LeakyDropout(drop=0.3)]
 
 
 def held(network, x, samples, seed=0):
@@ -136,7 +137,7 @@ def test_wrong_number_of_samples_is_refused():
 
 @pytest.mark.parametrize("layer", [RReLU(), AIDGauss()], ids=lambda layer: type(layer).__name__)
 def test_other_activations_that_draw_are_refused(layer):
-    with pytest.raises(TypeError, match=r"held_masks serves AID, IntervalDropout, DropReLU and ReLUDropout"):
+    with pytest.raises(TypeError, match=r"held_masks serves AID, .* NormAID and LeakyDropout; another"):
         held(layer, torch.zeros(4, 2), torch.arange(4))
 
 

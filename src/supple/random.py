@@ -104,8 +104,8 @@ def held_masks(samples: Tensor, *, seed: int = 0) -> Iterator[None]:
 
     A forward on the same samples, in any order and in any batch, has the same masks if its activations come in the same
     order. PPO needs this (consistent dropout, Hausknecht & Wagener 2022): the ratio of its update compares two forwards
-    of a sample. ``samples`` has one integer for each row of the batch. AID, IntervalDropout, DropReLU and ReLUDropout
-    are held. A forward compiled by torch.compile is refused.
+    of a sample. ``samples`` has one integer for each row of the batch. AID, IntervalDropout, DropReLU, ReLUDropout,
+    NormAID and LeakyDropout are held. A forward compiled by torch.compile is refused.
     """
     held = HeldMasks(samples, seed)
     before, CURRENT.generator = CURRENT.generator, held
@@ -121,7 +121,10 @@ def generator_of_masks() -> torch.Generator | None:
     """This thread's stream, for activations whose draws cannot be held."""
     source = source_of_masks(None)
     if isinstance(source, HeldMasks):
-        raise TypeError("held_masks serves AID, IntervalDropout, DropReLU and ReLUDropout; another activation draws.")
+        raise TypeError(
+            "held_masks serves AID, IntervalDropout, DropReLU, ReLUDropout, NormAID and LeakyDropout; "
+            "another activation draws."
+        )
     return source
 
 

@@ -1,4 +1,4 @@
-"""The command line. Exit code 0: done, 1: runs failed (named), 2: bad usage.
+"""The command line. Exit code 0: done, 1: runs failed (named) or the disk is full, 2: bad usage.
 
 Help and unknown names are answered from the registry, before a command, and with it torch, is imported.
 """
@@ -15,6 +15,7 @@ from supple_lab import registry
 from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, Command, grouped, values_of, with_device
 from supple_lab.commands.terminal import outlive_readers_, refusals_as_sentences
 from supple_lab.errors import COMPUTING_THREAD, UserError, heed_sigterm_
+from supple_lab.files import DiskFull
 from supple_lab.rl.games import GAMES
 
 ORDER = ("run", "train", "play", "report", "arena", "list", "bench", "data")  # of the help; others follow
@@ -51,7 +52,7 @@ def supple(arguments: list[str]) -> int:
             return command_of(arguments).run()
     except UserError as error:
         print(f"supple: {error}", file=sys.stderr)
-        return BAD_USAGE
+        return FAILED if isinstance(error, DiskFull) else BAD_USAGE
     except KeyboardInterrupt as error:
         print(f"supple: {str(error) or 'interrupted'}; the same command continues.", file=sys.stderr)
         if any(thread.name == COMPUTING_THREAD for thread in threading.enumerate()):

@@ -31,6 +31,10 @@ class StorageError(UserError):
     """The disk refused; the message says what was being written and what to do."""
 
 
+class DiskFull(StorageError):
+    """No space is left: nothing is wrong with what was asked, so a command ends with exit code 1."""
+
+
 class WrongContent(Exception):
     """A file is not what was written there; the message says how."""
 
@@ -151,7 +155,7 @@ def writing(path: Path) -> Iterator[None]:
 def storage_error(error: OSError, path: Path) -> StorageError:
     """What the operating system said, in a sentence that says what is lost (nothing) and what to do."""
     if error.errno in DISK_FULL:
-        return StorageError(
+        return DiskFull(
             f"no space left to write {path}. Nothing already written is lost: free some space, and the same command "
             "continues from the last checkpoint."
         )

@@ -1,12 +1,14 @@
-"""What the disk refuses of a store is a sentence and exit code 2, whichever command meets it."""
+"""What the disk refuses of a store is a sentence and exit code 2, or 1 if it is full, whichever command meets it."""
 
 import errno
 import json
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
+from small_runs import SMALL_LINE
 from supple_lab import files
 from supple_lab.cli import supple
 from supple_lab.paper.manifest import NoOrder, add_to_manifest, path_of, read_manifest
@@ -28,14 +30,22 @@ def ordered(out):
     add_to_manifest(out, "quickstart", order=ORDER, command="", specs=Quickstart().specs(ORDER))
 
 
+def begun(out):
+    """Have one of its runs begun."""
+    spec = Quickstart().specs(ORDER)[0]
+    folder = Store.open(out).folder(spec)
+    folder.create(spec)
+    folder.write_status("running")
+
+
 @pytest.fixture
 def out(tmp_path):
     ordered(tmp_path)
     return tmp_path
 
 
-def told_by(command, out, capsys):
-    assert supple([*COMMANDS[command], str(out)]) == 2
+def told_by(command, out, capsys, *, exit_code=2):
+    assert supple([*COMMANDS[command], str(out)]) == exit_code
     return capsys.readouterr().err
 
 
@@ -80,23 +90,34 @@ def test_a_store_of_another_user_is_told(out, command, capsys, monkeypatch):
     assert told.count("\n") == 1
 
 
-def test_a_full_disk_is_told_where_a_folder_cannot_be_made(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(("command", "name"), [("run", "studies"), ("report", "cards")])
+def test_a_full_disk_is_told_where_a_folder_cannot_be_made(out, capsys, monkeypatch, command, name):
     make = Path.mkdir
+    begun(out)
 
     def mkdir(path, *arguments, **options):
-        if path.name == "studies":
+        if path.name == name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         make(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    assert f"supple: no space left to write {tmp_path / 'studies'}" in told_by("run", tmp_path, capsys)
+    assert "supple: no space left to write" in told_by(command, out, capsys, exit_code=1)
+
+
+def test_one_run_on_a_full_disk_is_not_bad_usage_and_continues(tmp_path, capsys):
+    command = ["train", "--checkpoint-seconds", "0", *SMALL_LINE.split(), str(tmp_path)]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
+    try:
+        assert supple(command) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "no space left to write" in capsys.readouterr().err
+    assert supple(command) == 0
 
 
 def test_one_study_that_cannot_be_read_does_not_keep_the_others_from_being_reported(out, capsys):
-    spec = Quickstart().specs(ORDER)[0]
-    folder = Store.open(out).folder(spec)
-    folder.create(spec)
-    folder.write_status("running")
+    begun(out)
     (out / "studies" / "atari.json").mkdir()
     assert supple(["report", str(out)]) == 1
     assert f"no report of atari: cannot use {out / 'studies' / 'atari.json'}: Is a dir" in capsys.readouterr().err

@@ -4,15 +4,21 @@ from collections import Counter
 
 import pytest
 
+from supple_lab import registry
 from supple_lab.paper.control import Control
 from supple_lab.paper.study import StudyOptions
 from supple_lab.results.results import Results, RunResult
 from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
+from supple_lab.run.check import check_suitable
+from supple_lab.run.run import execute
+from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
+from supple_lab.store.store import Store
 
 FULL, STUDY = StudyOptions(scale="full"), Control()
+REFUSED = ("aid_gauss", "aid_per_unit", "random_smooth_leaky", "rrelu")  # by PPO
 
 
 def made(spec, scores):
@@ -29,6 +35,19 @@ def drawn(order=FULL, **scores):
     usual = {"vanilla": 50.0, "full_reset": 100.0, "aid": 80.0, "l2_init": 60.0, "cbp": 40.0}
     results = Results(tuple(made(spec, usual | scores) for spec in STUDY.specs(order)))
     return STUDY.draw(results, order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(registry.summaries("method").keys() - {"chain"}))
+def test_every_method_serves_every_agent_or_is_refused_before(tmp_path, name):
+    store = Store.create(tmp_path)
+    for spec in STUDY.specs(StudyOptions(scale="smoke", methods=(name,))):
+        if name in REFUSED and isinstance(spec.problem, PPO):
+            with pytest.raises(Unsuitable, match=f"what {name} draws cannot be held per sample"):
+                check_suitable(spec, device="cpu")
+        else:
+            check_suitable(spec, device="cpu")
+            assert execute(spec, store) == "done", store.folder(spec).status()["reason"]
 
 
 def test_full_scale_has_three_seeds_of_two_million_steps():

@@ -9,12 +9,12 @@ from test_ppo import records_of
 
 from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
-from supple.methods import CBP, FullReset, L2Init, ReDo
+from small_runs import stopped
+from supple.methods import CBP, DASH, FullReset, L2Init, ReDo
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.chain import Chain
 from supple.methods.vanilla import Vanilla
-from supple_lab.errors import Terminated
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.rl.control import Slide
@@ -56,27 +56,18 @@ def test_run_learns_the_task(tmp_path, algorithm):
     assert first["train_score"] < 13  # while it explores and begins to learn
 
 
-METHODS = [UseAID(relu_prob=0.9), FullReset()]
+METHODS = [UseAID(relu_prob=0.9), FullReset(), DASH()]
 METHODS += map(slow, (CBP(replacement_rate=0.05, maturity=3), L2Init(), ReDo(threshold=0.5)))
 
 
 @ALGORITHMS
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, algorithm):
-    spec, play = small_spec(method, algorithm=algorithm, target_mode="train"), off_policy.play_segment
+    spec = small_spec(method, algorithm=algorithm, target_mode="train")
     unbroken = records_of(tmp_path / "unbroken", spec)
     for num_segments in (1, 2):
-        num_left = iter(range(num_segments))
-
-        def stopping(*args, num_left=num_left):
-            if next(num_left, None) is None:
-                raise Terminated("stopped")
-            return play(*args)
-
-        monkeypatch.setattr(off_policy, "play_segment", stopping)
-        with pytest.raises(Terminated):
+        with stopped(off_policy, "play_segment", after=num_segments):
             execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
-    monkeypatch.setattr(off_policy, "play_segment", play)
     resumed, restore = [], off_policy.Agent.restore_
     monkeypatch.setattr(off_policy.Agent, "restore_", lambda agent, state: resumed.append(restore(agent, state)))
     assert records_of(tmp_path / "broken", spec) == unbroken
@@ -135,6 +126,37 @@ def test_worth_of_sac_is_that_of_its_definition():
     values = agent.targets["critics"](torch.cat((steps.later, action), 1)).amin(1, keepdim=True)
     expected = steps.reward + 0.99 * (values - normal.log_prob(action))  # no step ended, and the temperature is 1
     torch.testing.assert_close(worth, expected, rtol=1e-3, atol=1e-3)
+
+
+@ALGORITHMS
+def test_loss_that_the_actor_is_shown_is_that_of_its_definition(algorithm):
+    """DASH takes gradients of it between two stages."""
+    agent = agent_of(algorithm=algorithm)
+    actor, critics = agent.actor.learner, agent.critics.learner
+    with torch.no_grad():
+        agent.log_temperature.fill_(-1.0)
+    batch = next(iter(off_policy.ReplayBatches(agent, "actor", stage=1)))
+    actor.model.eval()
+    x, noise = batch[0], batch[1][:, -1:]
+    output = actor.model(x)
+    if algorithm == "sac":
+        mean, raw = output.chunk(2, dim=1)
+        std = (-5.0 + 3.5 * (raw.tanh() + 1)).exp()
+        normal = torch.distributions.TransformedDistribution(
+            torch.distributions.Normal(mean, std), [torch.distributions.TanhTransform(cache_size=1)]
+        )
+        action = (mean + std * noise).tanh()
+        values = critics.model.eval()(torch.cat((x, action), 1)).amin(1, keepdim=True)
+        expected = (np.exp(-1.0) * normal.log_prob(action) - values).mean()
+    else:
+        expected = -critics.model.eval().first(torch.cat((x, output.tanh()), 1)).mean()
+    critics.model.train()
+    batch = next(iter(off_policy.ReplayBatches(agent, "actor", stage=1)))  # no critic draws masks
+    loss = actor.loss(batch)
+    torch.testing.assert_close(loss, expected, rtol=1e-3, atol=1e-3)
+    loss.backward()
+    assert all(parameter.grad.any() for parameter in actor.model.parameters())
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in critics.model.parameters())
 
 
 def test_cut_off_episode_is_not_the_end_of_its_value():

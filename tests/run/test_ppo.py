@@ -1,17 +1,20 @@
 """The PPO run: it learns a task, changes its friction, and a resume changes nothing."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
 from small_runs import stopped
-from supple.methods import CBP, FullReset, L2Init, ReDo, ShrinkPerturb
-from supple.methods.activations import UseAID, UseAIDGauss
+from supple.layers import AIDGauss, LeakyDropout, NormAID, SmoothLeaky
+from supple.methods import CBP, DASH, FullReset, L2Init, ReDo, ShrinkPerturb
+from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple_lab.models.cnn import CNN
@@ -98,7 +101,7 @@ def test_run_that_diverges_ends_as_such(tmp_path, task, epochs):
 
 
 METHODS = [UseAID(relu_prob=0.9), CBP(replacement_rate=0.05, maturity=3), FullReset()]
-METHODS += map(slow, (Vanilla(), L2Init(strength=1e-3), ReDo(threshold=0.5), ShrinkPerturb()))
+METHODS += map(slow, (Vanilla(), L2Init(strength=1e-3), ReDo(threshold=0.5), ShrinkPerturb(), DASH()))
 
 
 @pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
@@ -217,9 +220,36 @@ def test_running_statistics_are_those_of_all_rows():
     np.testing.assert_allclose(running.variance, rows.var(axis=0), rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("activation", "holds"),
+    [(AIDGauss(), False), (nn.RReLU(), False), (NormAID(), True), (LeakyDropout(), True), (SmoothLeaky(), True)],
+    ids=lambda value: str(value),
+)
+def test_only_what_cannot_be_held_is_refused(monkeypatch, activation, holds):
+    monkeypatch.setattr(Vanilla, "activation", lambda method: activation)
+    check_suitable(small_spec(masks="fresh"), device="cpu")
+    with nullcontext() if holds else pytest.raises(Unsuitable, match="cannot be held per sample.*--only SAC"):
+        check_suitable(small_spec(), device="cpu")
+
+
+@pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
+def test_loss_of_methods_is_that_of_training(monkeypatch, task):
+    """DASH takes gradients of it at a boundary; without the policy's, it would shrink the whole actor."""
+    problem = replace(SMALL, task=task, entropy_weight=0.01)
+    agent = ppo.Agent(small_spec(task=task), problem, torch.device("cpu"), torch.Generator())
+    rollout, losses = ppo.Bodies(agent, task, seed=0, segment=0).play(ppo.PPOCursor()), []
+    monkeypatch.setattr(ppo, "step_by_", lambda loss, plasticity: losses.append(loss))
+    for size in (100, 33):  # three batches, and one of a single sample, which training passes over, too
+        shown = ppo.LastRollout(rollout, size)
+        with torch.no_grad():
+            agent.network.actor[1].bias += 0.1  # so that ratios are not 1
+        for part, batch in zip(zip(*(column.split(size) for column in rollout), strict=True), shown, strict=False):
+            agent._learn(*part)
+            torch.testing.assert_close(agent.plasticity.learner.loss(batch), losses[-1])
+        assert len(list(shown)) == 100 // size
+
+
 def test_what_cannot_be_run_is_refused():
-    with pytest.raises(Unsuitable, match="AIDGauss draws cannot be held per sample"):
-        check_suitable(small_spec(UseAIDGauss()), device="cpu")
     with pytest.raises(Unsuitable, match="cnn reads images"):
         check_suitable(replace(small_spec(), model=CNN()), device="cpu")
     with pytest.raises(Unsuitable, match="sac gives forces, and a game takes one of its actions"):

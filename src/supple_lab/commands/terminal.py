@@ -97,4 +97,4 @@ def advising(way_out: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise StorageError(str(error).replace(CHOOSE_FOLDER, way_out)) from error
+        raise type(error)(str(error).replace(CHOOSE_FOLDER, way_out)) from error

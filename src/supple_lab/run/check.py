@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from supple.activations import draws
 from supple.attach import period_of
-from supple.layers import AID, DropReLU, IntervalDropout, ReLUDropout
+from supple.layers import give_widths_
 from supple.methods import Chain, FullReset, Method
+from supple.random import held_masks, kept_default_generators
 from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits
 from supple_lab.models.base import Model
@@ -227,17 +227,33 @@ def body_of(task: Task) -> Body:
 
 def check_controllable(spec: RunSpec, problem: PPO | OffPolicy) -> None:
     """Raise Unsuitable, with the reason and a way out, if the run could not be carried out."""
-    body, activation = body_of(problem.task), spec.method.activation()
+    body = body_of(problem.task)
     if spec.model.smallest_image > min(body.image_shape[1:]):
         raise Unsuitable(f"{spec.model.name} reads images, and a task of control shows numbers. Choose mlp.")
     blank_network(spec.model, spec.method, image_shape=body.image_shape, num_classes=body.num_actions)
     if isinstance(problem, OffPolicy) and body.chooses:
         raise Unsuitable(f"{problem.algorithm} gives forces, and a game takes one of its actions. Choose ppo or dqn.")
-    can_be_held = isinstance(activation, AID | DropReLU | IntervalDropout | ReLUDropout)
-    if isinstance(problem, PPO) and problem.masks == "held" and draws(activation) and not can_be_held:
+    if isinstance(problem, PPO) and problem.masks == "held" and not is_held(spec.method.activation()):
         raise Unsuitable(
-            f"what {type(activation).__name__} draws cannot be held per sample, as PPO.masks asks. Choose fresh."
+            f"what {spec.method.name} draws cannot be held per sample, as PPO needs it. Leave {spec.method.name} out, "
+            "or run other agents alone: --only SAC, --only TD3 or --only DQN. In Python, PPO(masks='fresh') takes it."
         )
+
+
+def is_held(activation: nn.Module) -> bool:
+    """Whether two forwards by the same held masks are alike in training mode."""
+    x = torch.linspace(-3.0, 3.0, 2**12)[None]
+    give_widths_(activation, x)
+
+    def forward() -> torch.Tensor:
+        with torch.no_grad(), held_masks(torch.zeros(1, dtype=torch.long)):
+            return activation.train()(x)
+
+    with kept_default_generators():
+        try:
+            return torch.equal(forward(), forward())
+        except TypeError:  # of ours that draw what cannot be held
+            return False
 
 
 class Acts(NamedTuple):

@@ -112,7 +112,12 @@ class Agent:
         with kept_default_generators():
             torch.default_generator.manual_seed(stream_seed(spec.seed, "initialisation"))
             networks = network(num_observed, width), Critics(network(both, 1), network(both, 1))
-        self.actor = self._attached(networks[0], num_observed, "method", loss=None)
+
+        def loss_on_rows(output: Tensor, rows: Tensor) -> Tensor:
+            """The actor's, for methods that take gradients of their own, on what ``ReplayBatches`` shows."""
+            return self.actor_loss(output, rows[:, :num_observed], rows[:, num_observed:])[0]
+
+        self.actor = self._attached(networks[0], num_observed, "method", loss=loss_on_rows)
         self.critics = self._attached(networks[1], both, "method of critics", loss=F.mse_loss)
         self.targets = {"actor": copy.deepcopy(self.actor.learner.model)} if problem.algorithm == "td3" else {}
         self.targets["critics"] = copy.deepcopy(self.critics.learner.model)
@@ -181,6 +186,19 @@ class Agent:
         later = values.amin(dim=1, keepdim=True) + bonus
         return steps.reward + problem.discount * (1.0 - steps.terminal) * later
 
+    def actor_loss(self, output: Tensor, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Of what the actor gives for x, by the critics as they are; also the log-probabilities of SAC's actions."""
+        critics, is_soft = self.critics.learner.model, self.problem.algorithm == "sac"
+        action, log_prob = self.drawn(output.float(), noise) if is_soft else (output.float().tanh(), None)
+        critics.requires_grad_(False)  # a third of the backward otherwise, for gradients that are thrown away
+        judge = critics if is_soft else critics.get_submodule("first")
+        values = judge(torch.cat((x, action), dim=1)).float()
+        critics.requires_grad_(True)
+        if log_prob is None:
+            return -values.mean(), None
+        least = values.amin(1, keepdim=True)
+        return (self.log_temperature.detach().exp() * log_prob - least).mean(), log_prob
+
     def learn_(self, draws: torch.Generator) -> None:
         """One update; of TD3 only each second is of the actor, too."""
         problem = self.problem
@@ -202,23 +220,13 @@ class Agent:
         self.loss += loss.detach()
         if all_parts:
             with self.numerics.forward():
-                output = actor(steps.x).float()
-                action, log_prob = (
-                    self.drawn(output, noise[1]) if problem.algorithm == "sac" else (output.tanh(), output)
-                )
-                critics.requires_grad_(False)  # a third of the backward otherwise, for gradients that are thrown away
-                judge = critics if problem.algorithm == "sac" else critics.get_submodule("first")
-                both = judge(torch.cat((steps.x, action), dim=1))
-                critics.requires_grad_(True)
-            if problem.algorithm == "sac":
-                least = both.float().amin(1, keepdim=True)
-                step_by_((self.log_temperature.detach().exp() * log_prob - least).mean(), self.actor)
+                loss, log_prob = self.actor_loss(actor(steps.x), steps.x, noise[1])
+            step_by_(loss, self.actor)
+            if log_prob is not None:
                 surplus = log_prob.detach().mean() - self.num_actions
                 forget_gradients_(self.temperature_adam)
                 (-self.log_temperature.exp() * surplus).sum().backward()
                 self.temperature_adam.step()
-            else:
-                step_by_(-both.float().mean(), self.actor)
             for name, target in self.targets.items():
                 model = actor if name == "actor" else critics
                 with torch.no_grad():
@@ -271,15 +279,16 @@ class ReplayBatches:
     stage: int
 
     def __iter__(self) -> Iterator[Batch]:
-        agent, size = self.agent, self.agent.problem.batch_size
+        agent, size, is_actor = self.agent, self.agent.problem.batch_size, self.part == "actor"
         draws = stream(agent.spec.seed, "boundary", self.stage)
+        other = agent.critics if is_actor else agent.actor
+        in_mode(other.learner.model, training=False)  # replayed graphs leave whatever mode there was
         for _ in range(-(-NUM_AT_BOUNDARY // size)):
             steps = agent.memory.steps(agent.memory.draw(size, draws))
-            if self.part == "actor":
-                yield steps.x, steps.action
+            noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
+            if is_actor:
+                yield steps.x, torch.cat((steps.x, noise), dim=1)
             else:
-                in_mode(agent.actor.learner.model, training=False)  # replayed graphs leave whatever mode there was
-                noise = torch.randn(steps.action.shape, generator=draws).to(steps.x.device)
                 yield torch.cat((steps.x, steps.action), dim=1), agent.worth(steps, noise).expand(-1, 2)
 
 

@@ -130,7 +130,7 @@ class Agent:
         network = self.numerics.place(network)
         optimizer, seed = spec.optimizer.build(network.parameters()), stream_seed(spec.seed, "method")
         example = torch.zeros(2, *body.shape, device=device)
-        learner = Learner(network, optimizer, example_input=example, loss=loss_on_returns, seed=seed)
+        learner = Learner(network, optimizer, example_input=example, loss=self.loss_on_rows, seed=seed)
         learner.is_advised = False
         with ONE_CAPTURE, kept_default_generators():
             try:
@@ -196,10 +196,18 @@ class Agent:
 
     def _learn(self, *part: Tensor) -> tuple[()]:
         """A step on some samples of a rollout; the losses of the policy and of the values are added up."""
-        x, samples, action, log_prob, gain, worth = part
-        problem, network = self.problem, self.network
-        in_mode(network, training=True)
-        outputs, value = self.forward(x, samples)
+        x, samples, *rest = part
+        in_mode(self.network, training=True)
+        loss, parts = self.loss(self.forward(x, samples), *rest)
+        step_by_(loss, self.plasticity)
+        self.sums += parts.detach()
+        return ()
+
+    def loss(
+        self, given: tuple[Tensor, Tensor], action: Tensor, log_prob: Tensor, gain: Tensor, worth: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Of what the network gives for some samples; also that of the policy and that of the values."""
+        (outputs, value), problem, network = given, self.problem, self.network
         ratio = (network.log_prob_of(action, outputs) - log_prob).exp()
         gain = (gain - gain.mean()) / (gain.std() + 1e-8)
         near = ratio.clamp(1.0 - problem.clip, 1.0 + problem.clip)
@@ -207,14 +215,12 @@ class Agent:
         loss = policy_loss + problem.value_weight * value_loss
         if problem.entropy_weight:
             loss = loss - problem.entropy_weight * network.mean_entropy(outputs)
-        step_by_(loss, self.plasticity)
-        self.sums += torch.stack((policy_loss, value_loss)).detach()
-        return ()
+        return loss, torch.stack((policy_loss, value_loss))
 
-
-def loss_on_returns(outputs: Any, returns: Tensor) -> Tensor:
-    """The learner's loss, for methods that take gradients of their own: the critic's."""
-    return F.mse_loss(outputs[1], returns)
+    def loss_on_rows(self, given: Any, rows: Tensor) -> Tensor:
+        """The learner's loss, for methods that take gradients of their own, on what ``LastRollout`` shows."""
+        action, (log_prob, gain, worth) = rows[:, :-3], rows[:, -3:].unbind(1)
+        return self.loss(given, action[:, 0].long() if self.body.chooses else action, log_prob, gain, worth)[0]
 
 
 class Bodies:
@@ -325,13 +331,16 @@ def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, fl
 
 @dataclass(frozen=True)
 class LastRollout:
-    """What a method is shown between two stages: observations, and what the critic was to say of them."""
+    """What a method is shown between two stages: observations, each with what its loss is computed from."""
 
     rollout: Rollout
     batch_size: int
 
     def __iter__(self) -> Iterator[Batch]:
-        yield from zip(self.rollout.x.split(self.batch_size), self.rollout.worth.split(self.batch_size), strict=True)
+        x, _, action, *rest = self.rollout
+        rows = torch.cat((action.view(len(x), -1), torch.stack(rest, dim=1)), dim=1)
+        parts = zip(x.split(self.batch_size), rows.split(self.batch_size), strict=True)
+        yield from (part for part in parts if len(part[0]) > 1)  # as in learn
 
 
 def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator) -> None:
