@@ -107,6 +107,38 @@ def test_norms_are_those_of_the_layers_parameters_and_gradients():
             assert row[f"train/{name}/{key}"] == pytest.approx(expected, rel=1e-6)
 
 
+class Reader(nn.Module):
+    """Recurrent layers and attention, whose weights are not called weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.cell = nn.LSTM(6, 8, num_layers=2, batch_first=True), nn.GRUCell(8, 8)
+        self.attention, self.act, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.ReLU(), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h, _ = self.lstm(x)
+        h, _ = self.attention(h, h, h)
+        return self.head(self.act(self.cell(h[:, -1])))
+
+
+def test_recurrent_layers_and_attention_have_rows_and_what_is_not_seen_of_them_is_told():
+    network = Reader()
+    monitor = watched(network, torch.randn(16, 5, 6))
+    rows = {row.name: row for row in monitor.readings["train"].layers}
+    for name in ("lstm", "cell", "attention", "attention.out_proj"):
+        parameters = list(network.get_submodule(name).parameters(recurse=False))
+        assert len(parameters) > 1
+        norms = rows[name].weight_norm, rows[name].gradient_norm
+        wanted = [
+            sum(t.detach().square().sum().item() for t in ts) ** 0.5
+            for ts in ([*parameters], [p.grad for p in parameters])
+        ]
+        assert norms == pytest.approx(wanted, rel=1e-5)
+    assert monitor.notes() == [
+        "recurrent layers compute inside torch: of lstm, cell weights and gradients are read, but no units."
+    ]
+
+
 def test_evaluation_inside_a_step_is_not_read():
     network = MLP()
     monitor = Monitor(network)

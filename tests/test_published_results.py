@@ -32,7 +32,7 @@ def tool(name):
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
 def test_report_is_what_its_runs_say(path, tmp_path):
-    published = json.loads(path.read_bytes())
+    published = tool("store_from_report").read_report(path)
     tool("store_from_report").store_from_reports([published], tmp_path / "out")
     tool("publish_report").bring(path.stem, path.parent, tmp_path / "out")
     make_report(registry.find(Study, path.stem)(), tmp_path / "out")
@@ -41,6 +41,12 @@ def test_report_is_what_its_runs_say(path, tmp_path):
         assert again[part] == published[part], part
     assert list(map(words_of, again["claims"])) == list(map(words_of, published["claims"]))
     assert list(numbers_of(again["claims"])) == pytest.approx(list(numbers_of(published["claims"])), rel=1e-3, abs=1e-5)
+    tool("publish_report").publish(tmp_path / "out", path.stem, tmp_path / "results")
+    assert logs_of_epochs(tmp_path / "results") == logs_of_epochs(path.parent)
+
+
+def logs_of_epochs(results):
+    return {log.name: log.read_bytes() for log in results.glob("epochs/*")}
 
 
 def test_published_page_names_the_files_beside_it_alone(tmp_path):

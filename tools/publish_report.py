@@ -5,7 +5,7 @@
 The report is made of the runs that docs/results has of the study and of those that ended in the folders; a run of both
 is the folder's. Runs that are none of the study's any more drop out; without a folder this is all that changes. All
 files of the report are published but tables in Markdown, which would be pages. So are the measurements that a study
-without runs rests on.
+without runs rests on, and the logs of epochs of runs with one stage, whose curves they are.
 """
 
 import re
@@ -78,7 +78,7 @@ def adopt(study: str, folder: Path, store: Store) -> None:
         if run.state() in ENDED:
             own.create(spec)
             for name in (*LOGS, "status.json"):
-                (own.path / name).unlink(missing_ok=True)  # of the published run, which has no log of epochs
+                (own.path / name).unlink(missing_ok=True)  # of the published run, which may lack a log of epochs
                 if (run.path / name).exists():
                     shutil.copyfile(run.path / name, own.path / name)
 
@@ -96,6 +96,10 @@ def publish(out: Path, study: str, results: Path) -> None:
     bring(study, out, results)
     for path in files_of(out, study):
         shutil.copyfile(path, results / path.name)
+    logs = [folder.epoch_log.path for folder in Store.open(out).folders() if len(folder.stage_log.read()) == 1]
+    for log in filter(Path.exists, logs):
+        (results / "epochs").mkdir(exist_ok=True)
+        shutil.copyfile(log, results / "epochs" / f"{log.parent.name}.jsonl")
     page = results / f"{study}.html"
     page.write_text(LINK_TO_MARKDOWN.sub("", page.read_text("utf-8")), "utf-8")
 

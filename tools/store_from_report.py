@@ -3,9 +3,10 @@
     python tools/store_from_report.py docs/results/continual_full/continual_full.json out/more
     supple run continual_full --scale paper --device cuda --only CNN --seeds 4 --out out/more
 
-The second command runs what is missing, here a fourth seed, and reports all. A report has its values to six digits and
-no logs of epochs, and so does the store. Runs that the commands would not order today, because a method or a study has
-changed since, are left out. The file of a --plugin must lie where the report's commands name it.
+The second command runs what is missing, here a fourth seed, and reports all. A report has its values to six digits, and
+so does the store; logs of epochs come from the folder epochs beside the file, if it is there. Runs that the commands
+would not order today, because a method or a study has changed since, are left out. The file of a --plugin must lie
+where the report's commands name it.
 """
 
 import json
@@ -57,6 +58,7 @@ class Ended:
     spec: RunSpec
     told: Json
     records: list[Record]
+    epochs: bytes
 
 
 def main() -> None:
@@ -84,7 +86,7 @@ def read_report(path: Path) -> Json:
         raise StorageError(f"{path} is no JSON, or not the whole of it: {error}.") from error
     if not isinstance(report, dict) or not all(isinstance(report.get(name), kind) for name, kind in PARTS.items()):
         raise StorageError(f"{path} is no report of a study: that is an object with {', '.join(PARTS)}.")
-    return report
+    return report | {"epochs": {log.stem: log.read_bytes() for log in path.parent.glob("epochs/*.jsonl")}}
 
 
 def words_of_withdrawn(reports: Sequence[Json], num_runs: int) -> str:
@@ -163,6 +165,7 @@ def ended_runs(report: Json, specs: Mapping[str, RunSpec]) -> list[Ended]:
             spec=specs[run["id"]],
             told=told.get(run["id"], {}) | run,
             records=list(records.get(run["id"], {}).values()),
+            epochs=report.get("epochs", {}).get(run["id"], b""),
         )
         for run in report["runs"]
         if run["status"] in ENDED and run["id"] in specs
@@ -198,6 +201,8 @@ def write_run(store: Store, run: Ended) -> None:
     folder, state = store.folder(run.spec), run.told["status"]
     folder.create(run.spec)
     folder.stage_log.path.write_bytes(b"".join(map(line_of, run.records)))
+    if run.epochs:
+        folder.epoch_log.path.write_bytes(run.epochs)
     facts = {name: run.told[name] for name in (*FACTS, "seconds", "device", "reason") if name in run.told}
     if state == "done":
         facts["progress"] = 1.0

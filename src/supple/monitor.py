@@ -18,7 +18,7 @@ from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import Inputs, Observation, eager, observe_sites
 from supple.metrics.sites import MAX_ROWS, NO_SITE, SiteChoice, SiteRecorder, activation_sites, training_forwards
 from supple.monitor_plot import history_figure
-from supple.monitor_table import Reading, Row, read, silent_note, table, wrapped, write_of
+from supple.monitor_table import RECURRENT, Reading, Row, named, read, silent_note, table, wrapped, write_of
 from supple.units import UnitGraph
 
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and
@@ -39,6 +39,7 @@ READ_ONCE = (
 )
 NO_GAP = "Monitor.gap_every needs fresh=, a function that makes a new network, and data=, batches that come next."
 OPTIONS = ("test", "steps", "seeds", "optimizer", "lr", "targets")  # plasticity_gap's other arguments
+NO_UNITS = "recurrent layers compute inside torch: of {names} weights and gradients are read, but no units."
 NO_GRADIENT = "no gradient was there to read at step {step}; call monitor.step() before optimizer.zero_grad()."
 
 
@@ -168,11 +169,13 @@ class Monitor:
     def notes(self) -> list[str]:
         """Return what the Monitor cannot see, and why."""
         model, reading = eager(self.model), self.readings.get("train")
+        inside = ", ".join(name or "(model)" for name in named(model, *RECURRENT))
+        notes = [NO_UNITS.format(names=inside)] if inside else []
         if not (known := activation_sites(model, self.sites)):
-            return [NO_SITE.format(model=type(model).__name__)]
+            return [NO_SITE.format(model=type(model).__name__), *notes]
         if not self.num_steps and not self.readings:
             return ["nothing has been read yet; call monitor.step() once per training step."]
-        notes = list(self.sites.skipped) if isinstance(self.sites, UnitGraph) else []
+        notes += self.sites.skipped if isinstance(self.sites, UnitGraph) else []
         compiled = {inner for part in self.model.modules() if is_compiled(part) for inner in part.modules()}
         if hidden := [name for site, name in known.items() if site in compiled]:
             return [*notes, f"{COMPILED}{', '.join(hidden)}. {NO_PROBE if self.probe is None else PROBED}"]

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import nn
+
 from supple.activations import never_silent
 from supple.metrics.base import Metric, measure
 from supple.metrics.observe import Observation, singular_values
 from supple.metrics.rank import EffectiveRank, srank
-from supple.metrics.sites import Site
+from supple.metrics.sites import Site, plain_name
 from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, saturated_mask
 from supple.metrics.weights import dead_rows, is_trained, joint_norm
 
@@ -26,6 +28,7 @@ COLUMNS = {
     "grad norm": 14,
 }
 SOURCES = {"train": "training forward, {} samples", "probe": "probe in evaluation mode, {} samples"}
+RECURRENT = (nn.RNNBase, nn.RNNCellBase)
 Row = dict[str, float]  # "step", and each number by its name
 
 
@@ -81,12 +84,19 @@ class Reading:
         return network | layers
 
 
+def named(model: nn.Module, *kinds: type[nn.Module]) -> dict[str, nn.Module]:
+    """Return the modules of these classes by name."""
+    return {plain_name(name): module for name, module in model.named_modules() if isinstance(module, kinds)}
+
+
 def read(observation: Observation, metrics: Sequence[Metric], *, source: str, step: int) -> Reading:
+    inside = named(observation.model, *RECURRENT, nn.MultiheadAttention)  # their weights have names of their own
+    known, places = {**observation.layers, **inside}, [*pairs(observation), *((name, None) for name in inside)]
     return Reading(
         source=source,
         step=step,
         num_samples=max((site.num_samples for site in observation.sites), default=0),
-        layers=[layer_row(observation, layer, site) for layer, site in pairs(observation)],
+        layers=[layer_row(observation, known, layer=layer, site=site) for layer, site in places],
         numbers=measure(metrics, observation),
     )
 
@@ -103,9 +113,11 @@ def pairs(observation: Observation) -> Iterator[tuple[str | None, Site | None]]:
             yield (layer if site.layer == layer else None), site
 
 
-def layer_row(observation: Observation, layer: str | None, site: Site | None) -> LayerRow:
+def layer_row(
+    observation: Observation, known: dict[str, nn.Module], *, layer: str | None, site: Site | None
+) -> LayerRow:
     """Return the norms of the layer's own parameters and the numbers of its units."""
-    module = None if layer is None else observation.layers[layer]
+    module = None if layer is None else known[layer]
     parameters = () if module is None else tuple(module.parameters(recurse=False))
     gradients = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None]
     dead = None

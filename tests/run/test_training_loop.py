@@ -2,12 +2,13 @@
 
 import dataclasses
 import itertools
+import json
 import weakref
 
 import pytest
 import torch
 
-from small_runs import small_scenario_spec, small_spec
+from small_runs import small_scenario_spec, small_spec, unbroken_logs
 from small_training import training_of, weights
 from supple.methods import CBP, Chain, L2Init, ReDo, ShrinkPerturb, UseAID, Vanilla
 from supple.random import mask_stream
@@ -20,6 +21,7 @@ from supple_lab.run.network import learner_of
 from supple_lab.run.recorder import CheckpointInterval, Journal
 from supple_lab.run.run import execute
 from supple_lab.run.step import EagerSteps, TrainState, choose_steps, without_trace
+from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.store.store import Store
 
@@ -36,6 +38,20 @@ def test_learning_rate_falls_to_a_tenth_at_each_milestone(tmp_path, monkeypatch)
     assert execute(spec, Store.create(tmp_path)) == "done"
     expected = [rate for rate in (0.2, 0.02, 0.02, 0.002) for _ in range(4)]  # 1,600 digits are four batches an epoch
     assert rates == pytest.approx(expected)
+
+
+def test_a_replay_buffer_is_tested_at_the_end_of_stages_alone_with_the_same_scores(tmp_path, monkeypatch):
+    spec = small_scenario_spec(ClassIncremental(num_stages=5, epochs=2, replay=3), UseAID(relu_prob=0.9))
+    records, epochs = (lines.splitlines() for lines in unbroken_logs(tmp_path / "sparse", spec))
+    original = ClassIncremental.stage
+    always = lambda *arguments: dataclasses.replace(original(*arguments), tests_every_epoch=True)  # noqa: E731
+    monkeypatch.setattr(ClassIncremental, "stage", always)
+    more_records, more_epochs = (lines.splitlines() for lines in unbroken_logs(tmp_path / "every", spec))
+    assert records == more_records
+    assert len(epochs) == len(more_epochs) == 10
+    for line, more in zip(epochs, more_epochs, strict=True):
+        assert json.loads(line) == {name: value for name, value in json.loads(more).items() if "test_" not in name}
+        assert "learned_test_accuracy" in json.loads(more)
 
 
 def test_what_a_method_adds_to_the_gradients_is_clipped(tmp_path, monkeypatch):

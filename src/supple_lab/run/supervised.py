@@ -199,9 +199,10 @@ def train_stages(
                 )
             values = online(cursor.epoch_sums, stage.train.num_labels)
             check_finite(values["online_loss"], f"in epoch {cursor.epoch} of stage {cursor.stage}")
-            with plasticity.evaluation():
-                values |= evaluation.scores(stage.tests)
-            journal.note_not_captured("evaluation", evaluation.why_eager)
+            if stage.tests_every_epoch:
+                with plasticity.evaluation():
+                    values |= evaluation.scores(stage.tests)
+                journal.note_not_captured("evaluation", evaluation.why_eager)
             journal.record_epoch(stage=cursor.stage, epoch=cursor.epoch, **values)
             journal.write_progress(accuracy=values["online_accuracy"])
             if stage.best_on is not None and (accuracy := values[f"{stage.best_on}_accuracy"]) > cursor.best_accuracy:

@@ -34,7 +34,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Stage:
-    """What a network trains on before the next change, and what it is tested on after every epoch."""
+    """What a network trains on before the next change, and what it is tested on at its end and after every epoch."""
 
     train: Examples
     epochs: int
@@ -45,6 +45,7 @@ class Stage:
     decay: float = DECAY
     warm_up: int = 0  # epochs in which the learning rate rises
     num_classes: int | None = None  # outputs of later classes are masked; None: no output is
+    tests_every_epoch: bool = True  # or at the end of the stage alone
     best_on: str | None = None  # the test whose best epoch's weights are put back at the end of the stage
     in_epoch: Callable[[int], Examples] | None = None  # the training set as an epoch sees it, if it is augmented
 
