@@ -150,6 +150,8 @@ def test_what_still_holds_an_activation_is_named(case):
 def test_what_a_conversion_replaces_in_a_list_is_not_named():
     model = nn.Sequential(nn.ReLU())
     model.others, model.itself = [model[0]], lambda: model
+    model.without_end = []
+    model.without_end.append({"again": model.without_end})
     assert conversion_report(convert(model, nn.ReLU())).left == ()
 
 
