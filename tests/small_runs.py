@@ -1,6 +1,10 @@
 """Runs that take a second, for tests of everything around them, and what stops and compares them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,13 +73,8 @@ def small_spec(
     optimizer: Optimizer | None = None,
 ) -> RunSpec:
     scenario = RandomLabel(num_stages=num_stages, epochs=epochs, num_images=num_images, batch_size=32)
-    return RunSpec(
-        problem=Supervised(scenario=scenario, dataset=Digits()),
-        model=MLP(width=16, num_hidden=2),
-        method=method or Vanilla(),
-        optimizer=optimizer or Adam(learning_rate=2e-3),
-        seed=seed,
-    )
+    spec = small_scenario_spec(scenario, method)
+    return replace(spec, optimizer=optimizer or spec.optimizer, seed=seed)
 
 
 def small_scenario_spec(scenario: Scenario, method: Method | None = None) -> RunSpec:
@@ -106,19 +105,27 @@ def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return steps
 
 
-def interrupted(root: Path, spec: RunSpec, *, at_step: int, mirror: str | None = None, **options) -> Store:
-    """A store whose run stopped after so many steps of this process; by default it wrote a checkpoint at each."""
-    store, original, left = Store.create(root, mirror=mirror), step.training_step, iter(range(at_step))
+@contextmanager
+def stopped(owner: Any, name: str, *, after: int = 0) -> Iterator[None]:
+    """While open, a run is stopped as by Ctrl-C when it calls the function once more than so many times."""
+    original, left = getattr(owner, name), iter(range(after))
 
-    def limited(*arguments):
+    def limited(*arguments, **options):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return original(*arguments)
+        return original(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step, "training_step", limited)
+        patch.setattr(owner, name, limited)
         with pytest.raises(KeyboardInterrupt):
-            execute(spec, store, **{"interval": AT_EVERY_STEP, **options})
+            yield
+
+
+def interrupted(root: Path, spec: RunSpec, *, at_step: int, mirror: str | None = None, **options) -> Store:
+    """A store whose run stopped after so many steps of this process; by default it wrote a checkpoint at each."""
+    store = Store.create(root, mirror=mirror)
+    with stopped(step, "training_step", after=at_step):
+        execute(spec, store, **{"interval": AT_EVERY_STEP, **options})
     return store
 
 

@@ -247,13 +247,6 @@ def test_method_with_a_period_acts_every_so_many_steps(method):
     assert parts[2].num_acts == [3]
 
 
-def test_full_reset_with_a_period_is_the_initial_network_again():
-    parts = made(FullReset(every=3))
-    for step, batch in enumerate(DATA[:6]):
-        plain(*parts, *batch)
-        assert torch.equal(parts[0][0].weight, network()[0].weight) == (step in (2, 5))
-
-
 def test_redo_with_a_period_scores_the_latest_examples():
     method = ReDo(threshold=0.8, every=5, num_examples=30)
     parts, other = made(method), network()

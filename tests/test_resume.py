@@ -1,6 +1,5 @@
 """A run that is killed and continued equals a run that was not, bit for bit."""
 
-import os
 import resource
 import signal
 import subprocess
@@ -151,19 +150,6 @@ def test_run_begun_on_another_kind_of_device_is_not_continued(tmp_path, monkeypa
     monkeypatch.setattr(run_folder, "read_checkpoint", lambda *a: original(*a) | {"device": "cuda"})
     with pytest.raises(StorageError, match="begun on cuda .* --device cuda"):
         execute(spec, store)
-
-
-@pytest.mark.parametrize("num_damaged", [1, 2])
-def test_truncated_checkpoint_is_set_aside_and_the_result_is_the_same(tmp_path, num_damaged):
-    spec = small_spec()
-    expected = unbroken_logs(tmp_path / "unbroken", spec)
-    store = interrupted(tmp_path / "broken", spec, at_step=16)
-    folder = store.folder(spec).path
-    for path in checkpoint_files(folder)[-num_damaged:]:
-        os.truncate(path, path.stat().st_size // 2)
-    assert execute(spec, store) == "done"
-    assert logs_of(store, spec) == expected
-    assert len(list(folder.glob("*.damaged"))) == num_damaged
 
 
 def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path):

@@ -130,9 +130,7 @@ ACTIVATIONS = (
     Activation(cls=NormReLU),
     Activation(cls=AIDMean, averages_pools=True, silent_below_zero=has_one_branch),
     Activation(cls=AIDGauss, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
-    Activation(
-        cls=AIDPerUnit, draws=True, averages_pools=True, silent_below_zero=lambda module: module.p in (0.0, 1.0)
-    ),
+    Activation(cls=AIDPerUnit, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
     Activation(cls=NormAID, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
     Activation(cls=LeakyDropout, draws=True, silent_below_zero=lambda module: module.slope == 0.0),
     Activation(cls=SmoothLeaky, draws=True, silent_below_zero=never),

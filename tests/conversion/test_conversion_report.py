@@ -115,6 +115,53 @@ def test_a_title_names_both_activations_if_both_were_put_in():
     assert str(report).startswith("Sequential converted to AID(p=0.9), then AID(p=0.5), max-pools: average")
 
 
+GLOBAL = nn.ReLU()
+
+
+def called(act, x):
+    return act(x)
+
+
+def nothing_held():
+    pass
+
+
+HELD = {  # what else holds an activation, such that a forward may call it
+    "a list in a dict": lambda act: {"first": [act]},
+    "a partial": lambda act: functools.partial(called, act),
+    "a partial's keyword": lambda act: functools.partial(called, act=act),
+    "a default": lambda act: lambda x, act=act: act(x),
+    "a keyword's default": lambda act: lambda x, *, act=act: act(x),
+    "a closure": lambda act: lambda x: act(x),
+    "a method": lambda act: act.forward,
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_what_still_holds_an_activation_is_named(case):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    model.other, model.numbers = HELD[case](model[1]), ({"n": [1, "two", nothing_held]}, len)
+    report = conversion_report(convert(model, AID(p=0.9)))
+    assert [entry.where for entry in report.swapped] == ["1"]
+    how = "it is not held as a submodule there; hold it as a submodule (nn.ReLU, nn.MaxPool2d) and convert again"
+    assert [(entry.where, entry.what, entry.how) for entry in report.left] == [("", "ReLU in other", how)]
+
+
+def test_what_a_conversion_replaces_in_a_list_is_not_named():
+    model = nn.Sequential(nn.ReLU())
+    model.others, model.itself = [model[0]], lambda: model
+    assert conversion_report(convert(model, nn.ReLU())).left == ()
+
+
+@pytest.mark.parametrize(("call", "what"), [("GLOBAL(x)", "ReLU"), ("self.of_class(x)", "ReLU"), ("SAME(x)", None)])
+def test_an_activation_that_is_no_submodule_is_named(call, what):
+    cls = network_of(call)
+    cls.forward.__globals__.update(GLOBAL=GLOBAL, SAME=nn.Identity())
+    cls.of_class = GLOBAL
+    left = conversion_report(convert(nn.Sequential(nn.ReLU(), cls()), AID(p=0.9))).left
+    assert [(entry.where, entry.what.partition(" in ")[0]) for entry in left] == ([("1", what)] if what else [])
+
+
 @pytest.mark.parametrize(
     ("name", "call"),
     [

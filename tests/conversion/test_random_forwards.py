@@ -133,6 +133,18 @@ SHARED = {
     "a Sequential's input by another name": "b = a\na = self.block(a)\nreturn a + b",
     "a Sequential's output": "b = self.rectified(a)\nb = b - 0 if x.sum() > 1e9 else b\nb -= 0.4\nreturn a + b",
     "the output of a Sequential, overwritten": "b = self.rectified(a)\nb -= 0.4\nb = F.relu_(b)\nreturn a + b",
+    "setattr": "setattr(self, 'seen', a)\na = F.relu_(a)\nreturn a + self.seen",
+    "a dict that grows": "seen = {}\nseen.update(a=a)\na = F.relu_(a)\nreturn a + seen['a']",
+    "a dict's default": "seen = {}\nb = seen.setdefault('a', a)\na = F.relu_(a)\nreturn a + b",
+    "a dict in a list": "seen = []\nseen.append(dict(a=a))\na = F.relu_(a)\nreturn a + seen[0]['a']",
+    "zip": "pairs = zip([a], [x])\na = F.relu_(a)\nreturn a + sum(part for part, _ in pairs)",
+    "a generator": "parts = (part for part in [a])\na = F.relu_(a)\nreturn a + next(parts)",
+    "a lambda's default": "get = lambda y=a: y\na = F.relu_(a)\nreturn a + get()",
+    "a function's keyword default": "def get(*, y=a):\n    return y\na = F.relu_(a)\nreturn a + get()",
+    "a function that gives it back": "same = lambda y: y\nb = same(a)\nb = F.relu_(b)\nreturn a + b",
+    "a function that keeps it": "b, same = [], lambda y: b.append(y)\nsame(a)\na = F.relu_(a)\nreturn a + b[0]",
+    "a queue": "from collections import deque\nb = deque()\nb.appendleft(a)\na = F.relu_(a)\nreturn a + b[0]",
+    "an object": "import types\nb = types.SimpleNamespace(a=a)\na = F.relu_(a)\nreturn a + b.a",
     "a second round": "for _ in range(2):\n    b = a\n    a = F.relu_(a) - 1\n    c = b\nreturn a + b + c",
 }
 
@@ -161,6 +173,9 @@ ALONE = [
     "for block in self.blocks:\n    a = block(a)\nreturn a",
     "a = self.same(a)\na = F.relu_(a)\nreturn a",
     "a = a.view(-1)\na = F.relu_(a)\nreturn a",
+    "n = len(a)\nprint(a)\na = F.relu_(a)\nreturn a + n",
+    "for first, _ in zip(self.blocks, self.blocks):\n    a = first(a)\na = F.relu_(a)\nreturn a",
+    "b = [block(a - 1) for block in self.blocks]\na = F.relu_(a)\nreturn a + b[0]",
     "b = torch.mul(a, a)\nb += a\na = F.relu_(a)\nreturn a + b",
 ]
 

@@ -1,7 +1,5 @@
 """Details of methods that larger tests pass over: who is served, what comes later, which step is the second."""
 
-import warnings
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -151,15 +149,6 @@ def test_full_reset_takes_the_statistics_of_a_norm_of_which_a_part_is_trained():
     assert model[0].running_mean.tolist() == [0.0, 0.0]
 
 
-def test_the_tortoise_replaces_the_hare_in_every_second_step():
-    learner, method = learner_of(chain(2, 2)), HareTortoise(every=2, momentum=0.5)
-    state, is_replaced = method.init(learner), []
-    for _ in range(4):
-        step(learner, method, state, torch.ones(1, 2))
-        is_replaced.append(torch.equal(learner.model[0].weight, state["slow.0.weight"]))
-    assert is_replaced == [False, True, False, True]
-
-
 def test_effective_rank_of_identities_and_of_other_scales():
     for number in (1, 4):
         value = effective_rank(torch.eye(number, 5, dtype=torch.float64, requires_grad=True))
@@ -296,18 +285,6 @@ def test_upgd_decays_weights_at_the_rate_of_their_group_and_no_slopes(adaptive):
     torch.testing.assert_close(model[2].weight, (1.0 - 0.1 * 0.5) * last)
 
 
-def test_upgd_that_protects_nothing_adds_noise_to_idle_weights():
-    learner, method = learner_of(chain(2, 2)), UPGD(protecting=False, sigma=0.5, weight_decay=0.0)
-    state, twin = method.init(learner), torch.Generator()
-    learner.model(torch.ones(1, 2)).sum().backward()
-    gradient = learner.model[0].weight.grad.clone()
-    twin.set_state(learner.generator.get_state())
-    method.after_backward(learner, state)
-    share = method.free_shares(state, ["0.weight", "0.bias"])["0.weight"]
-    noise = 0.5 * torch.empty(2, 2).normal_(generator=twin)
-    torch.testing.assert_close(learner.model[0].weight.grad, gradient + noise * share)
-
-
 def test_upgd_by_units_leaves_units_alone_that_a_backward_has_not_reached_whole():
     heads = {"stem": nn.Linear(2, 3), "act": nn.ReLU(), "one": nn.Linear(3, 2), "two": nn.Linear(3, 2)}
     model = network_of("h = self.act(self.stem(x))\nreturn torch.cat([self.one(h), self.two(h)], 1)", **heads)()
@@ -353,14 +330,3 @@ def test_a_gated_unit_is_scored_by_all_weights_that_feed_it():
 
 def test_the_reference_of_c_chain_has_the_numbers_of_its_authors():
     assert (c_chain.WINDOW, c_chain.WARM_UP, c_chain.START) == (50_000, 10_000, 50.0)
-
-
-def test_shrink_and_perturb_advises_once():
-    model = chain(2, 2)
-    learner = Learner(model, torch.optim.Adam(model.parameters()))
-    model(torch.ones(1, 2)).sum().backward()
-    learner.optimizer.step()
-    with pytest.warns(UserWarning, match="clear_moments=True"):
-        ShrinkPerturb().begin_stage(learner, {}, (), 1)
-    with warnings.catch_warnings(action="error"):
-        ShrinkPerturb().begin_stage(learner, {}, (), 2)

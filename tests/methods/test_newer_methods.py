@@ -89,51 +89,6 @@ def test_upgd_gates_the_gradient_by_the_utility(fields, expected):
     torch.testing.assert_close(model.weight.data, torch.tensor([expected]), rtol=0, atol=1e-6)
 
 
-def test_upgd_for_adam_gates_the_step():
-    model = nn.Linear(2, 1, bias=False)
-    model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
-    learner = Learner(model, torch.optim.Adam(model.parameters(), lr=0.1))
-    method = UPGD(beta=0.0, sigma=0.0, weight_decay=0.5, adaptive=True)
-    state = method.init(learner)
-    model.weight.grad = torch.tensor([[-1.0, 0.5]])
-    method.after_backward(learner, state)
-    assert torch.equal(model.weight.grad, torch.tensor([[-1.0, 0.5]]))
-    learner.optimizer.step()
-    method.after_step(learner, state)
-    free = 1 - torch.tensor([[0.731059, 0.562177]])
-    expected = torch.tensor([[2.0, -1.0]]) * (1 - 0.1 * 0.5) + 2 * free * torch.tensor([[0.1, -0.1]])
-    torch.testing.assert_close(model.weight.data, expected, rtol=0, atol=1e-5)
-
-
-def test_upgd_for_adam_that_protects_nothing_leaves_the_step_and_adds_noise():
-    model = nn.Linear(2, 1, bias=False)
-    model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
-    learner = Learner(model, torch.optim.Adam(model.parameters(), lr=0.1))
-    method = UPGD(sigma=0.0, weight_decay=0.0, adaptive=True, protecting=False)
-    state = method.init(learner)
-    model.weight.grad = torch.tensor([[-1.0, 0.5]])
-    method.after_backward(learner, state)
-    learner.optimizer.step()
-    after_adam = model.weight.detach().clone()
-    method.after_step(learner, state)
-    torch.testing.assert_close(model.weight.data, after_adam)
-
-
-def test_upgd_local_divides_by_the_length_of_a_row_and_noise_goes_to_idle_weights():
-    model = nn.Linear(2, 1, bias=False)
-    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    method = UPGD(beta=0.0, sigma=0.0, weight_decay=0.0, scope="local")
-    state = method.init(learner)
-    model.weight.data.copy_(torch.tensor([[3.0, 4.0]]))
-    model.weight.grad = -torch.ones(1, 2)
-    method.after_backward(learner, state)
-    torch.testing.assert_close(model.weight.grad, -torch.sigmoid(-torch.tensor([[0.6, 0.8]])))
-    noisy = UPGD(beta=0.0, sigma=1.0, weight_decay=0.0, protecting=False)
-    model.weight.grad = -torch.ones(1, 2)
-    noisy.after_backward(learner, noisy.init(learner))
-    assert not torch.equal(model.weight.grad, -torch.ones(1, 2))
-
-
 def test_upgd_by_units_reaches_the_layers_that_feed_hidden_units():
     assert UPGD(per="unit").reach(mlp()) == (["0 at 1"], [])
     assert UPGD().reach(mlp())[0] == ["0", "2"]
@@ -216,24 +171,6 @@ def test_gradient_scores_are_those_of_the_loss_though_a_penalty_follows_in_the_c
         scores.append(plasticity.states[0]["score.1"])
     assert torch.equal(*scores)
     assert scores[0][0] == scores[0].min()
-
-
-@pytest.mark.parametrize("method", [ReGraMa(), CPR()], ids=["regrama", "cpr"])
-def test_a_state_of_before_scores_waited_for_the_step_goes_on_by_hand_and_is_refused_by_attach(method):
-    learner = mlp((2, 6, 2))
-    older = {key: value for key, value in method.init(learner).items() if not key.startswith("next.")}
-    older["score.1"].fill_(0.5)
-    expected = older | {f"next.{key}": value.clone() for key, value in older.items() if key.startswith("score.")}
-    F.cross_entropy(learner.model(torch.ones(4, 2)), torch.zeros(4, dtype=torch.long)).backward()
-    for state in (older, expected):
-        method.after_backward(learner, state)
-        method.after_step(learner, state)
-    assert torch.equal(older["score.1"], expected["score.1"])
-    plasticity = attach(learner.model, learner.optimizer, method, example_input=torch.zeros(1, 2))
-    saved = plasticity.state_dict()
-    del saved["states"][0]["next.score.1"]
-    with pytest.raises(ValueError, match=r"another version of supple or .* 'next\.score\.1' has the shape None in it"):
-        plasticity.load_state_dict(saved)
 
 
 @pytest.mark.parametrize("method", [ReGraMa(threshold=0.9), CPR()], ids=["regrama", "cpr"])

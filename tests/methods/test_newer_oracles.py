@@ -228,7 +228,7 @@ def test_nap_scales_hidden_layers_to_their_first_length(training):
 UPGDS = st.builds(
     UPGD,
     beta=st.sampled_from([0.0, 0.9, 0.999]),
-    sigma=st.just(0.0),
+    sigma=st.sampled_from([0.0, 0.3]),
     weight_decay=st.sampled_from([0.0, 0.1]),
     protecting=st.booleans(),
     scope=st.sampled_from(["global", "local"]),
@@ -236,10 +236,20 @@ UPGDS = st.builds(
 )
 
 
-def edited_by_upgd(method: UPGD, raw: Arrays, old: Arrays, free: Arrays) -> Arrays:
-    """Without noise."""
-    gates = {name: free.get(name, np.ones(1)) if method.protecting else 1.0 for name in raw}
-    return {name: raw[name] * gates[name] + method.weight_decay * old[name] for name in raw}
+def edited_by_upgd(method: UPGD, raw: Arrays, old: Arrays, free: Arrays, noise: Arrays) -> Arrays:
+    """Where nothing is free or gated, there is no noise either."""
+    edited = dict(raw)
+    for name, share in free.items():
+        edited[name] = (raw[name] + noise[name]) * share if method.protecting else raw[name] + noise[name] * share
+    return {name: edited[name] + method.weight_decay * old[name] for name in raw}
+
+
+def noise_of(training: Training, names, stream: torch.Generator) -> Arrays:
+    """What the method draws for these parameters from a stream of the same seed."""
+    own = {name: p for name, p in training.model.named_parameters() if name in names}
+    return {
+        name: array(torch.empty_like(p).normal_(generator=stream)) * training.method.sigma for name, p in own.items()
+    }
 
 
 def utilities_of(method: UPGD) -> newer.Utilities:
@@ -248,19 +258,19 @@ def utilities_of(method: UPGD) -> newer.Utilities:
 
 @examples(15)
 @given(training=trainings(UPGDS, optimizers=("SGD",)))
-def test_upgd_gates_every_gradient_by_the_utility_of_its_weight(training):
-    utilities = utilities_of(training.method)
+def test_upgd_gates_every_gradient_by_the_utility_of_its_weight_and_adds_noise_from_the_methods_stream(training):
+    utilities, stream = utilities_of(training.method), torch.Generator().manual_seed(0)
     for number in range(NUM_STEPS):
         old, raw, edited, moved, ended = training.step(number)
         free = utilities.free({name: -raw[name] * old[name] for name in raw})
-        same(edited, edited_by_upgd(training.method, raw, old, free))
+        same(edited, edited_by_upgd(training.method, raw, old, free, noise_of(training, raw, stream)))
         same(ended, moved)
 
 
 @examples(15)
 @given(training=trainings(UPGDS.map(lambda m: UPGD(**{**vars(m), "per": "unit"})), optimizers=("SGD",)))
 def test_upgd_by_units_gates_what_feeds_a_unit_by_what_reads_it(training):
-    utilities = utilities_of(training.method)
+    utilities, stream = utilities_of(training.method), torch.Generator().manual_seed(0)
     for number in range(NUM_STEPS):
         old, raw, edited, moved, ended = training.step(number)
         gains = {}
@@ -272,14 +282,16 @@ def test_upgd_by_units_gates_what_feeds_a_unit_by_what_reads_it(training):
             for part in filter(None, (u.producer, u.norm)):
                 for own in {f"{part}.weight", f"{part}.bias"} & raw.keys():
                     free[own] = per_unit[u.site].reshape(-1, *[1] * (raw[own].ndim - 1))
-        same(edited, edited_by_upgd(training.method, raw, old, free), rtol=1e-5)  # utilities are kept in float32
+        expected = edited_by_upgd(training.method, raw, old, free, noise_of(training, free, stream))
+        same(edited, expected, rtol=1e-5)  # utilities are kept in float32
         same(ended, moved)
 
 
 @examples(10)
 @given(
     training=trainings(
-        st.builds(UPGD, beta=st.sampled_from([0.9]), sigma=st.just(0.3), adaptive=st.just(True)), optimizers=("Adam",)
+        st.builds(UPGD, beta=st.just(0.9), sigma=st.just(0.3), adaptive=st.just(True), protecting=st.booleans()),
+        optimizers=("Adam",),
     )
 )
 def test_adaptive_upgd_gates_the_step_and_adds_noise_from_the_methods_stream(training):
@@ -289,11 +301,10 @@ def test_adaptive_upgd_gates_the_step_and_adds_noise_from_the_methods_stream(tra
         old, raw, edited, moved, ended = training.step(number)
         same(edited, raw)
         free = utilities.free({name: -raw[name] * old[name] for name in raw})
-        for name, parameter in training.model.named_parameters():
-            if name in raw:
-                noise = array(torch.empty_like(parameter).normal_(generator=stream)) * method.sigma
-                step = 2.0 * free[name] * (moved[name] - old[name]) - 2.0 * RATE * noise * free[name]
-                moved[name] = old[name] * (1.0 - RATE * method.weight_decay) + step
+        for name, noise in noise_of(training, raw, stream).items():
+            gate = 2.0 * free[name] if method.protecting else 1.0
+            step = gate * (moved[name] - old[name]) - 2.0 * RATE * noise * free[name]
+            moved[name] = old[name] * (1.0 - RATE * method.weight_decay) + step
         same(ended, moved)
 
 
@@ -308,13 +319,13 @@ def test_trac_goes_as_far_along_the_optimizers_steps_as_its_learners_say(trainin
 
 
 @examples(8)
-@given(training=trainings(st.builds(HareTortoise, momentum=st.sampled_from([0.0, 0.9, 1.0]), every=st.just(3))))
+@given(training=trainings(st.builds(HareTortoise, momentum=st.sampled_from([0.0, 0.9, 1.0]), every=st.integers(2, 3))))
 def test_tortoise_is_a_running_mean_that_now_and_then_replaces_the_hare(training):
     slow, m = training.initial, training.method.momentum
     for number in range(7):
         *_, moved, ended = training.step(number)
         slow = {name: m * slow[name] + (1.0 - m) * moved[name] for name in slow}
-        same(ended, slow if (number + 1) % 3 == 0 else moved)
+        same(ended, slow if (number + 1) % training.method.every == 0 else moved)
         with training.method.evaluation(training.learner, training.state):
             same(training.weights(), slow)
         same(training.weights(), ended)

@@ -82,6 +82,7 @@ def test_weights_shrunk_in_full_are_the_initial_ones_bit_for_bit():
 
 
 def test_moments_that_stay_when_weights_are_shrunk_are_warned_of_once(recwarn):
+    warnings.simplefilter("always")  # by default a line warns once, whoever asks
     learner = trained(torch.optim.Adam)
     for stage in (1, 2):
         ShrinkPerturb().begin_stage(learner, {}, [], stage)

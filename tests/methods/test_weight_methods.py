@@ -111,26 +111,6 @@ def test_parseval_pulls_hidden_matrices_towards_the_squared_gain():
     assert not output.any()
 
 
-@pytest.mark.parametrize("layer", [nn.Linear(5, 3), nn.Linear(3, 5), nn.Conv2d(4, 6, 3, groups=2)], ids=str)
-def test_parseval_is_the_gradient_of_its_penalty_on_the_smaller_side(layer):
-    learner = learner_of(layer.double(), nn.Linear(1, 1).double())
-    weight = layer.weight.detach().clone().requires_grad_()
-    penalty = 0.0
-    for group in weight.flatten(1).chunk(getattr(layer, "groups", 1)):
-        gram = group @ group.mT if len(group) <= group.shape[1] else group.mT @ group
-        penalty += (64 / len(group)) ** 2 * (gram - 2 * torch.eye(len(gram))).square().sum()
-    torch.testing.assert_close(
-        edited(Parseval(strength=0.3), learner)[0], 0.3 * torch.autograd.grad(penalty, weight)[0]
-    )
-
-
-def test_parseval_leaves_an_orthogonal_start_alone():
-    layer = nn.Linear(6, 4, bias=False)
-    nn.init.orthogonal_(layer.weight, 2**0.5)
-    hidden, _ = edited(Parseval(strength=1.0), learner_of(layer, nn.Linear(4, 2, bias=False)))
-    assert hidden.abs().max() < 1e-2
-
-
 def test_adamo_pulls_beside_the_step_from_the_weights_before_it():
     method, learner = AdamO(strength=0.5), learner_of(linear([[2.0, 0.0], [0.0, 1.0]]), lr=0.1)
     state = method.init(learner)
@@ -253,22 +233,6 @@ def test_order_of_weights_is_that_of_a_stable_sort(dtype):
         assert torch.equal(order_of(values), values.flatten().argsort(stable=True))
 
 
-def test_tortoise_follows_and_replaces_the_hare():
-    method, learner = HareTortoise(momentum=0.999, every=3), learner_of(linear([[0.0]]))
-    state = method.init(learner)
-    weight = learner.model[0].weight
-    for expected in (0.001, 0.001999):
-        weight.data.fill_(1.0)
-        method.after_step(learner, state)
-        assert state["slow.0.weight"].item() == pytest.approx(expected, rel=1e-5)
-        with method.evaluation(learner, state):
-            assert weight.item() == pytest.approx(expected, rel=1e-5)
-        assert weight.item() == 1.0
-    method.after_step(learner, state)
-    assert torch.equal(weight, state["slow.0.weight"])
-    assert weight.data_ptr() != state["slow.0.weight"].data_ptr()
-
-
 def test_tortoise_of_infinite_buffers_and_half_precision():
     mask = torch.full((2, 2), -math.inf).triu(1)
     method, learner = HareTortoise(momentum=0.999, every=1), learner_of(nn.Linear(2, 2).bfloat16())
@@ -280,14 +244,6 @@ def test_tortoise_of_infinite_buffers_and_half_precision():
     assert torch.equal(learner.model.mask, mask)
     expected = 1.0 - (1.0 - learner.initial["0.weight"].float()) * 0.999**300
     torch.testing.assert_close(state["slow.0.weight"], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_hare_returns_to_its_start_behind_a_tortoise_that_never_moves():
-    method, learner = HareTortoise(momentum=1.0, every=1), learner_of(linear([[0.25]]))
-    state = method.init(learner)
-    learner.model[0].weight.data.fill_(1.0)
-    method.after_step(learner, state)
-    assert learner.model[0].weight.item() == 0.25
 
 
 def test_head_reset_renews_the_last_layers_and_what_the_optimizer_remembers_of_them():

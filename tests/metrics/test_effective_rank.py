@@ -46,11 +46,6 @@ def test_features_that_are_not_finite_have_no_rank():
     assert math.isnan(ranks_of(features)["srank"])
 
 
-def test_delta_outside_its_range_is_refused():
-    with pytest.raises(ValueError, match=r"EffectiveRank.delta is the share of the sum left out, in \(0, 1\); got 1.0"):
-        EffectiveRank(delta=1.0)
-
-
 def all_ranks(features):
     network = nn.Sequential(nn.ReLU(), nn.Linear(features.shape[1], 2, dtype=features.dtype))
     return measure([StableRank(), PCARank(), FeatureRank()], observe(network, features))
@@ -103,6 +98,10 @@ def test_ranks_of_features_that_are_nothing_or_one_thing(features, expected):
     ("make", "said"),
     [
         (lambda: EffectiveRank(delta=0.0), "EffectiveRank.delta is the share of the sum left out"),
+        (
+            lambda: EffectiveRank(delta=1.0),
+            r"EffectiveRank.delta is the share of the sum left out, in \(0, 1\); got 1.0",
+        ),
         (lambda: PCARank(delta=0.0), "PCARank.delta is the share of the sum left out"),
         (lambda: PCARank(delta=1.0), "PCARank.delta is the share of the sum left out"),
         (lambda: FeatureRank(threshold=-1.0), "FeatureRank.threshold is a singular value, at least 0; got -1.0"),

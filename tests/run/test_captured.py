@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from small_runs import small_scenario_spec, small_spec
+from small_runs import small_scenario_spec, small_spec, stopped
 from small_training import assert_captured, needs_gpu, training_of, weights
 from supple.methods import CBP, Method, UseAID, UseDropout, UseRReLU, Vanilla, renewal
 from supple.random import mask_stream
@@ -251,21 +251,12 @@ class TestOnAGpu:
         [(128, 37), (1000, 37), (1000, 40)],
         ids=["one at once", "many at once, within an epoch", "many at once, between epochs"],
     )
-    def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, monkeypatch, num_images, num_taken):
+    def test_resumed_run_goes_on_as_it_would_have(self, tmp_path, num_images, num_taken):
         spec = small_spec(UseAID(), num_stages=4, epochs=4, num_images=num_images)
         unbroken, broken = Store.create(tmp_path / "unbroken"), Store.create(tmp_path / "broken")
         execute(spec, unbroken, device="cuda")
-        original, left = CapturedSteps.take, iter(range(num_taken))
-
-        def limited(self, ahead):
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            return original(self, ahead)
-
-        monkeypatch.setattr(CapturedSteps, "take", limited)
-        with pytest.raises(KeyboardInterrupt):
+        with stopped(CapturedSteps, "take", after=num_taken):
             execute(spec, broken, device="cuda", interval=CheckpointInterval(seconds=0.0))
-        monkeypatch.setattr(CapturedSteps, "take", original)
         assert execute(spec, broken, device="cuda") == "done"
         assert_captured(unbroken, spec)
         assert_captured(broken, spec)

@@ -5,8 +5,8 @@ import test_off_policy
 import test_ppo
 import torch
 
+from small_runs import stopped
 from supple.methods import CBP, FullReset, L2Init, UseAID, Vanilla
-from supple_lab.errors import Terminated
 from supple_lab.run import off_policy, ppo
 from supple_lab.run.capture import Graph
 from supple_lab.run.recorder import CheckpointInterval
@@ -75,21 +75,11 @@ RANDOM = {
 
 
 @pytest.mark.parametrize("name", RANDOM)
-def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, name):
-    spec, num_left = RANDOM[name], iter(range(3))
-    module, what = (ppo, "learn") if name.startswith("ppo") else (off_policy, "play_segment")
+def test_resumed_run_equals_unbroken_run(tmp_path, name):
+    spec = RANDOM[name]
     unbroken, _ = on_gpu(tmp_path / "unbroken", spec)
-    original = getattr(module, what)
-
-    def stopping(*args):
-        if next(num_left, None) is None:
-            raise Terminated("stopped")
-        return original(*args)
-
-    monkeypatch.setattr(module, what, stopping)
-    with pytest.raises(Terminated):
+    with stopped(*((ppo, "learn") if name.startswith("ppo") else (off_policy, "play_segment")), after=3):
         execute(spec, Store.create(tmp_path / "broken"), device="cuda", interval=CheckpointInterval(seconds=0.0))
-    monkeypatch.setattr(module, what, original)
     assert on_gpu(tmp_path / "broken", spec)[0] == unbroken
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from small_games import ON_CHAIN, atari_spec, chain_spec, last_checkpoint, needs_ale
-from small_runs import PERIODIC
+from small_runs import PERIODIC, stopped
 from supple.methods import CBP, FullReset, Method, ReDo, ShrinkPerturb, UseAID
 from supple.metrics.base import measure
 from supple.metrics.observe import observe
@@ -103,20 +103,11 @@ def test_steps_segments_and_draws_of_a_run_are_those_of_its_protocol(tmp_path, m
         assert [parts for parts in asked if parts[1] == name] == [(3, name, k) for k in range(len(epochs))]
 
 
-def interrupted(tmp_path, spec: RunSpec, *, after_segments: int, monkeypatch) -> Store:
+def interrupted(tmp_path, spec: RunSpec, *, after_segments: int) -> Store:
     """A store whose run was stopped in the middle of a segment."""
-    original, left = dqn.segment_values, iter(range(after_segments))
-
-    def limited(*arguments):
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
     store = Store.create(tmp_path)
-    monkeypatch.setattr(dqn, "segment_values", limited)
-    with pytest.raises(KeyboardInterrupt):
+    with stopped(dqn, "segment_values", after=after_segments):
         execute(spec, store, interval=AT_EVERY_SEGMENT)
-    monkeypatch.setattr(dqn, "segment_values", original)
     return store
 
 
@@ -136,10 +127,10 @@ def assert_equal_runs(one: Store, other: Store, spec: RunSpec) -> None:
     [UseAID(), CBP(), ReDo(), ShrinkPerturb(), ReDo(every=7, threshold=0.8), ShrinkPerturb(every=7)],
     ids=["aid", "cbp", "redo", "shrink_perturb", "redo_every", "shrink_perturb_every"],
 )
-def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, monkeypatch, method):
+def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, method):
     spec = chain_spec(method, act_mode="train", target_mode="train", steps_per_iteration=110)
     unbroken = finished(tmp_path / "unbroken", spec)
-    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    store = interrupted(tmp_path / "broken", spec, after_segments=3)
     assert execute(spec, store) == "done"
     assert_equal_runs(store, unbroken, spec)
 
@@ -148,18 +139,18 @@ def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, monkeypatch, met
 @pytest.mark.parametrize(
     "title", ["Breakout", *(pytest.param(one, marks=pytest.mark.slow) for one in GAMES if one != "Breakout")]
 )
-def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, monkeypatch, title):
+def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, title):
     spec = atari_spec(UseAID(relu_prob=0.99), game=Atari(title=title, max_steps=8))
     unbroken = finished(tmp_path / "unbroken", spec)
     assert unbroken.folder(spec).epoch_log.read()[0]["num_steps"] == 16  # a segment of 15 steps holds two games
-    store = interrupted(tmp_path / "broken", spec, after_segments=3, monkeypatch=monkeypatch)
+    store = interrupted(tmp_path / "broken", spec, after_segments=3)
     assert execute(spec, store) == "done"
     assert_equal_runs(store, unbroken, spec)
 
 
 def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
     spec = chain_spec()
-    store = interrupted(tmp_path, spec, after_segments=5, monkeypatch=monkeypatch)
+    store = interrupted(tmp_path, spec, after_segments=5)
     started, start = [], Chain.start
     monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
     assert execute(spec, store) == "done"
@@ -170,17 +161,11 @@ def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
 def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_nothing(tmp_path, monkeypatch):
     """As docs/atari.md says, where checkpoints are as frequent as they can be."""
     spec, store = chain_spec(UseAID()), Store.create(tmp_path / "broken")
-    unbroken, original = finished(tmp_path / "unbroken", spec), dqn.evaluate_agent
-
-    def killed(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(dqn, "evaluate_agent", killed)
-    with pytest.raises(KeyboardInterrupt):
+    unbroken = finished(tmp_path / "unbroken", spec)
+    with stopped(dqn, "evaluate_agent"):
         execute(spec, store, interval=AT_EVERY_SEGMENT)
     num_played = len(store.folder(spec).epoch_log.read())
     assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
-    monkeypatch.setattr(dqn, "evaluate_agent", original)
     started, start = [], Chain.start
     monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
     assert execute(spec, store) == "done"
@@ -189,10 +174,10 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_noth
 
 
 @pytest.mark.parametrize("harm", ["cut short", "missing", "all missing"])
-def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, monkeypatch, capsys, harm):
+def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, capsys, harm):
     spec = chain_spec()
     unbroken = finished(tmp_path / "unbroken", spec)
-    store = interrupted(tmp_path / "broken", spec, after_segments=4, monkeypatch=monkeypatch)
+    store = interrupted(tmp_path / "broken", spec, after_segments=4)
     for path in pieces(store.folder(spec).path)[0 if harm == "all missing" else -1 :]:
         os.truncate(path, path.stat().st_size // 2) if harm == "cut short" else path.unlink()
     assert execute(spec, store) == "done"
@@ -365,7 +350,7 @@ def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a
 def test_an_interrupted_run_leaves_its_archive_behind_and_a_finished_one_no_frames_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)  # frames go to a file
     spec = chain_spec()
-    store = interrupted(tmp_path, spec, after_segments=2, monkeypatch=monkeypatch)
+    store = interrupted(tmp_path, spec, after_segments=2)
     folder = store.folder(spec).path
     assert pieces(folder)
     assert not (folder / dqn.FRAMES_FILE).exists()

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from small_games import atari_spec, chain_spec, needs_ale
+from small_runs import stopped
 from supple.methods import CBP, Method, UseAID, UseDropout
 from supple_lab import registry
 from supple_lab.run import dqn
@@ -67,20 +68,10 @@ def test_graphs_change_no_number(tmp_path, monkeypatch, name):
         pytest.param(atari_spec(UseAID(relu_prob=0.99)), id="atari", marks=needs_ale),
     ],
 )
-def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, spec):
-    unbroken = on_gpu(tmp_path / "unbroken", spec)
-    original, left = dqn.segment_values, iter(range(3))
-
-    def limited(*arguments):
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(dqn, "segment_values", limited)
-    store = Store.create(tmp_path / "broken")
-    with pytest.raises(KeyboardInterrupt):
+def test_resumed_run_equals_unbroken_run(tmp_path, spec):
+    unbroken, store = on_gpu(tmp_path / "unbroken", spec), Store.create(tmp_path / "broken")
+    with stopped(dqn, "segment_values", after=3):
         execute(spec, store, device="cuda", interval=CheckpointInterval(seconds=0.0))
-    monkeypatch.setattr(dqn, "segment_values", original)
     assert execute(spec, store, device="cuda") == "done"
     assert "not_captured" not in store.folder(spec).status()
     assert_equal_ends(store, unbroken, spec)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from small_games import chain_spec, last_checkpoint
-from small_runs import small_spec
+from small_runs import small_spec, stopped
 from small_training import assert_captured, needs_gpu, training_of
 from supple.methods import UseAID
 from supple.metrics.base import every_metric
@@ -48,27 +48,21 @@ def finished(root, spec, device="cpu"):
     return store
 
 
-def killed_once(root, spec, monkeypatch, device="cpu"):
+def killed_once(root, spec, device="cpu"):
     """A run that was stopped when all of its first stage was done but the record, and brought to its end."""
-    store, original = Store.create(root), Journal.record_stage
-
-    def killed(journal, **values):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Journal, "record_stage", killed)
-    with pytest.raises(KeyboardInterrupt):
+    store = Store.create(root)
+    with stopped(Journal, "record_stage"):
         execute(spec, store, device=device, interval=AS_OFTEN_AS_CAN_BE)
-    monkeypatch.setattr(Journal, "record_stage", original)
     assert execute(spec, store, device=device) == "done"
     return store
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("make", [small_spec, chain_spec], ids=["supervised", "dqn"])
-def test_run_killed_at_the_end_of_a_stage_resumes_to_equal_metrics(tmp_path, monkeypatch, make, device):
+def test_run_killed_at_the_end_of_a_stage_resumes_to_equal_metrics(tmp_path, make, device):
     spec = with_metrics(make(UseAID()), *all_metrics(make().problem))
     unbroken = finished(tmp_path / "unbroken", spec, device)
-    broken = killed_once(tmp_path / "broken", spec, monkeypatch, device)
+    broken = killed_once(tmp_path / "broken", spec, device)
     expected = unbroken.folder(spec).stage_log.read()
     assert all({"gradient_norm", "dead_gradient_share", "srank"} <= record.keys() for record in expected)
     assert broken.folder(spec).stage_log.read() == expected

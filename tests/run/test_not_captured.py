@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from small_games import chain_spec
-from small_runs import AT_EVERY_STEP, small_spec
+from small_runs import AT_EVERY_STEP, small_spec, stopped
 from supple_lab.commands.messages import print_notes
 from supple_lab.report.remarks import remarks
 from supple_lab.results.load import load_results
@@ -56,15 +56,9 @@ def test_status_of_a_finished_run_says_it_of_steps_and_of_evaluation(tmp_path, m
 
 def test_dqn_run_says_it_once_also_of_the_segments_before_a_kill(tmp_path, monkeypatch):
     spec, store = chain_spec(), Store.create(tmp_path)
-
-    def killed(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, stopped(dqn, "evaluate_agent"):
         patch.setattr(Captures, "why_eager", [REASON, REASON])
-        patch.setattr(dqn, "evaluate_agent", killed)
-        with pytest.raises(KeyboardInterrupt):
-            execute(spec, store, interval=AT_EVERY_STEP)
+        execute(spec, store, interval=AT_EVERY_STEP)
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 

@@ -9,12 +9,12 @@ from test_ppo import records_of
 
 from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
+from small_runs import stopped
 from supple.methods import CBP, DASH, FullReset, L2Init, ReDo
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.chain import Chain
 from supple.methods.vanilla import Vanilla
-from supple_lab.errors import Terminated
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.rl.control import Slide
@@ -63,20 +63,11 @@ METHODS += map(slow, (CBP(replacement_rate=0.05, maturity=3), L2Init(), ReDo(thr
 @ALGORITHMS
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, algorithm):
-    spec, play = small_spec(method, algorithm=algorithm, target_mode="train"), off_policy.play_segment
+    spec = small_spec(method, algorithm=algorithm, target_mode="train")
     unbroken = records_of(tmp_path / "unbroken", spec)
     for num_segments in (1, 2):
-        num_left = iter(range(num_segments))
-
-        def stopping(*args, num_left=num_left):
-            if next(num_left, None) is None:
-                raise Terminated("stopped")
-            return play(*args)
-
-        monkeypatch.setattr(off_policy, "play_segment", stopping)
-        with pytest.raises(Terminated):
+        with stopped(off_policy, "play_segment", after=num_segments):
             execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
-    monkeypatch.setattr(off_policy, "play_segment", play)
     resumed, restore = [], off_policy.Agent.restore_
     monkeypatch.setattr(off_policy.Agent, "restore_", lambda agent, state: resumed.append(restore(agent, state)))
     assert records_of(tmp_path / "broken", spec) == unbroken

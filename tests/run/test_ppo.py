@@ -11,12 +11,12 @@ from torch import nn
 
 from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
+from small_runs import stopped
 from supple.layers import AIDGauss, LeakyDropout, NormAID, SmoothLeaky
 from supple.methods import CBP, DASH, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
-from supple_lab.errors import Terminated
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
@@ -109,19 +109,9 @@ METHODS += map(slow, (Vanilla(), L2Init(strength=1e-3), ReDo(threshold=0.5), Shr
 def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
     spec = small_spec(method, task=task)
     unbroken = records_of(tmp_path / "unbroken", spec)
-    at_every_segment, learn = CheckpointInterval(seconds=0.0), ppo.learn
     for num_updates in (3, 4, 5):  # in the midst of segments 2 and 3, and of what was done again
-        num_left = iter(range(num_updates))
-
-        def stopping(*args, num_left=num_left):
-            if next(num_left, None) is None:
-                raise Terminated("stopped")
-            return learn(*args)
-
-        monkeypatch.setattr(ppo, "learn", stopping)
-        with pytest.raises(Terminated):
-            execute(spec, Store.create(tmp_path / "broken"), interval=at_every_segment)
-        monkeypatch.setattr(ppo, "learn", learn)
+        with stopped(ppo, "learn", after=num_updates):
+            execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
     resumed = []
     restoring = Journal.restoring
     monkeypatch.setattr(Journal, "restoring", lambda journal: resumed.append(True) or restoring(journal))
@@ -298,17 +288,9 @@ def test_friction_of_mujoco_is_that_of_the_simulator(tmp_path):
 
 
 @needs_mujoco
-def test_run_on_mujoco_resumes_bit_for_bit(tmp_path, monkeypatch):
+def test_run_on_mujoco_resumes_bit_for_bit(tmp_path):
     spec = small_spec(UseAID(), task=MuJoCo(), num_stages=2, segments_per_stage=1, num_evaluated=1)
-    unbroken, learn, num_left = records_of(tmp_path / "unbroken", spec), ppo.learn, iter(range(3))
-
-    def stopping(*args):
-        if next(num_left, None) is None:
-            raise Terminated("stopped")
-        return learn(*args)
-
-    monkeypatch.setattr(ppo, "learn", stopping)
-    with pytest.raises(Terminated):
+    unbroken = records_of(tmp_path / "unbroken", spec)
+    with stopped(ppo, "learn", after=3):
         execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
-    monkeypatch.setattr(ppo, "learn", learn)
     assert records_of(tmp_path / "broken", spec) == unbroken

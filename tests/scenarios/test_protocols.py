@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_every_scenario import CIFAR10, CIFAR100, MNIST, numbered_splits, numbers_of
 from torch import nn
 
 from small_runs import small_scenario_spec
 from supple import Learner
 from supple.methods import CBP, DASH
 from supple_lab.commands.train import Train
-from supple_lab.data.base import Examples, Facts, Splits
+from supple_lab.data.base import Facts
 from supple_lab.data.digits import Digits
 from supple_lab.optimizer import SGD, AdamW
 from supple_lab.run.check import check_suitable
@@ -29,25 +30,6 @@ from supple_lab.scenarios.online_permuted_input import OnlinePermutedInput
 from supple_lab.store.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs/protocols.md"
-MNIST = Facts(image_shape=(1, 28, 28), num_train=60_000, num_test=10_000, num_classes=10)
-CIFAR10 = Facts(image_shape=(3, 32, 32), num_train=50_000, num_test=10_000, num_classes=10)
-CIFAR100 = Facts(image_shape=(3, 32, 32), num_train=50_000, num_test=10_000, num_classes=100)
-
-
-def splits_of(num_train: int, num_classes: int) -> Splits:
-    """Image i is i in base 256, of class i modulo the number of classes."""
-
-    def examples(number: int) -> Examples:
-        values = torch.arange(number)
-        images = torch.stack((values % 256, values // 256), dim=1).to(torch.uint8).view(number, 1, 1, 2)
-        return Examples(images, values % num_classes, torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
-
-    return Splits(examples(num_train), examples(num_classes * 3), num_classes)
-
-
-def numbers(examples: Examples) -> torch.Tensor:
-    low, high = examples.images_NCHW.flatten(1).long().T
-    return low + 256 * high
 
 
 def total_steps(scenario: Scenario, facts: Facts) -> int:
@@ -66,7 +48,7 @@ def test_full_scale_has_the_steps_of_the_papers():
 
 
 def test_five_plus_one_never_shows_a_class_twice_and_tests_the_classes_it_shows():
-    splits, scenario, seen = splits_of(1440, 24), FivePlusOne(num_stages=7, num_shown=600), set()
+    splits, scenario, seen = numbered_splits(1440, 24), FivePlusOne(num_stages=7, num_shown=600), set()
     for index in range(7):
         stage = scenario.stage(index, splits, 0)
         classes = set(stage.train.labels_N.tolist())
@@ -80,17 +62,17 @@ def test_five_plus_one_never_shows_a_class_twice_and_tests_the_classes_it_shows(
 
 
 def test_label_permuted_gives_all_images_of_a_class_one_new_name_and_draws_images_again():
-    splits, scenario = splits_of(1000, 10), LabelPermuted(num_stages=3, num_images=400)
+    splits, scenario = numbered_splits(1000, 10), LabelPermuted(num_stages=3, num_images=400)
     names = []
     for index in range(3):
         train = scenario.stage(index, splits, 0).train
-        assert len(set(numbers(train).tolist())) == 400
-        truth = numbers(train) % 10
+        assert len(set(numbers_of(train))) == 400
+        truth = torch.tensor(numbers_of(train)) % 10
         pairs = set(zip(truth.tolist(), train.labels_N.tolist(), strict=True))
         assert len(pairs) == len({new for _, new in pairs}) == 10  # a permutation
         names.append(pairs)
     assert names[0] != names[1] != names[2]
-    first, second = (set(numbers(scenario.stage(k, splits, 0).train).tolist()) for k in (0, 1))
+    first, second = (set(numbers_of(scenario.stage(k, splits, 0).train)) for k in (0, 1))
     assert abs(len(first & second) - 160) < 50  # independent draws of 400 out of 1,000: five sigma is 38
 
 
@@ -106,16 +88,16 @@ def test_online_permuted_input_leaves_the_first_stage_as_it_is_and_shows_each_im
 
 
 def test_noisy_labels_are_wrong_to_the_share_and_drawn_again_and_tests_are_clean():
-    splits, scenario = splits_of(1000, 10), NoisyLabels(epochs=20)
+    splits, scenario = numbered_splits(1000, 10), NoisyLabels(epochs=20)
     before: dict[int, int] = {}
     for index, share in enumerate(scenario.noise):
         stage = scenario.stage(index, splits, 0)
-        truth = numbers(stage.train) % 10
+        truth = torch.tensor(numbers_of(stage.train)) % 10
         wrong = stage.train.labels_N != truth
         assert len(truth) == 100 * (index + 1)  # old data is kept
         assert wrong.sum() == int(share * len(truth))
         assert torch.equal(stage.tests["test"].labels_N, splits.test.labels_N)
-        now = dict(zip(numbers(stage.train).tolist(), stage.train.labels_N.tolist(), strict=True))
+        now = dict(zip(numbers_of(stage.train), stage.train.labels_N.tolist(), strict=True))
         kept = [now[number] == label for number, label in before.items()]
         assert not before or not all(kept) or share == 0.0
         before = now
@@ -123,7 +105,7 @@ def test_noisy_labels_are_wrong_to_the_share_and_drawn_again_and_tests_are_clean
 
 
 def test_incremental_cifar_holds_out_the_same_images_and_numbers_classes_as_they_arrive():
-    splits, scenario = splits_of(1000, 10), IncrementalCIFAR(num_stages=5, epochs=10, num_validation=20)
+    splits, scenario = numbered_splits(1000, 10), IncrementalCIFAR(num_stages=5, epochs=10, num_validation=20)
     held_out, names = set(), {}
     for index in range(5):
         stage = scenario.stage(index, splits, 3)
@@ -132,11 +114,11 @@ def test_incremental_cifar_holds_out_the_same_images_and_numbers_classes_as_they
         assert stage.num_classes == 2 * (index + 1)
         assert stage.best_on == "validation"
         for part in (stage.train, stage.tests["test"], stage.tests["validation"]):
-            pairs = dict(zip((numbers(part) % 10).tolist(), part.labels_N.tolist(), strict=True))
+            pairs = dict(zip((number % 10 for number in numbers_of(part)), part.labels_N.tolist(), strict=True))
             assert all(names.setdefault(truth, new) == new for truth, new in pairs.items())
-        now = set(numbers(stage.tests["validation"]).tolist())
+        now = set(numbers_of(stage.tests["validation"]))
         assert held_out < now
-        assert not now & set(numbers(stage.train).tolist())
+        assert not now & set(numbers_of(stage.train))
         held_out = now
     assert [stage.learning_rate_factor(epoch) for epoch in (0, 2, 3, 6, 8)] == pytest.approx([1, 1, 0.2, 0.04, 0.008])
 

@@ -20,13 +20,14 @@ from supple.convert.modules import (
     children,
     consequence,
     has_own_code,
+    held_by,
     is_placed,
     join,
     leave_fast_paths_,
     walk,
 )
 from supple.convert.position import Position, entrance
-from supple.convert.reading import Call
+from supple.convert.reading import NO_CHILD, Call
 from supple.convert.report import ConversionReport, Entry
 from supple.convert.source import rewritten_class, why_not_rewritable
 
@@ -85,6 +86,7 @@ class Conversion:
         self.install_()
         for module, path in self.paths.items():
             self.fill_hidden_(module, path)
+        self.mention_held()
         leave_fast_paths_(self.holder[0])
         self.note_shared_modules()
         return self.holder[0]
@@ -306,6 +308,15 @@ class Conversion:
             if not self.new.keys().isdisjoint(hidden.values()):
                 items |= {key: self.new.get(item, item) for key, item in hidden.items()}
                 vars(module)[attribute] = items if type(held) is dict else type(held)(items.values())
+
+    def mention_held(self) -> None:
+        """Report activations that attributes hold where no position is, replaced elsewhere or not."""
+        known, of_torch = set(self.holder.modules()), vars(nn.Module())
+        for module, path in self.paths.items():
+            for name, value in vars(module).items():
+                for held in dict.fromkeys(held_by(value)) if name not in of_torch else ():
+                    if held not in known and computes_one_of(held, self.classes):
+                        self.say("left", path, f"{type(held).__name__} in {name}", how=f"{NO_CHILD}; {WAY_OUT}")
 
     # Pools.
 

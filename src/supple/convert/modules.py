@@ -3,6 +3,8 @@
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -71,6 +73,29 @@ def has_own_code(module: nn.Module) -> bool:
 def children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield the module's children by name: a module held under two names comes twice."""
     return ((name, child) for name, child in list(module._modules.items()) if child is not None)
+
+
+def held_by(value: Any) -> Iterator[nn.Module]:
+    """Yield the modules that an attribute holds: itself, in lists, partials and functions, however deep."""
+    todo, seen = [value], set[int]()
+    while todo:
+        one = todo.pop()
+        if isinstance(one, nn.Module):
+            yield one
+        elif id(one) not in seen:
+            seen.add(id(one))
+            match one:
+                case list() | tuple() | set() | frozenset():
+                    todo += one
+                case dict():
+                    todo += one.values()
+                case partial():
+                    todo += [one.func, one.args, one.keywords]
+                case MethodType():
+                    todo.append(one.__self__)
+                case FunctionType():
+                    cells = (cell for cell in one.__closure__ or () if cell != CellType())
+                    todo += [one.__defaults__, one.__kwdefaults__, *(cell.cell_contents for cell in cells)]
 
 
 def join(path: str | None, name: str) -> str:

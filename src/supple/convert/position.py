@@ -1,10 +1,14 @@
 """A place in a model that holds a module or a function, and what a call of it does with its input."""
 
+import inspect
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from torch import nn
 
-from supple.activations import writes_in_place
+from supple.activations import of_function, writes_in_place
+from supple.convert import pools
+from supple.convert.source import UNKNOWN
 
 
 class Position(NamedTuple):
@@ -40,3 +44,19 @@ def gives_back(value: Any) -> bool:
         return all(map(gives_back, module))
     passing = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)
     return isinstance(module, passing) or (isinstance(module, nn.Module) and writes_in_place(module))
+
+
+def attribute(base: Any, name: str) -> Any:
+    """Return an attribute without running code: of a Python module, a network's module or its class."""
+    if isinstance(base, ModuleType):
+        return vars(base).get(name, UNKNOWN)
+    module = base.value if isinstance(base, Position) else base
+    if not isinstance(module, nn.Module):
+        return UNKNOWN
+    held = vars(module).get(name)
+    if name in module._modules or of_function(held) or pools.is_pool_function(held):
+        return Position(module, name)
+    if name in vars(module):
+        return held
+    value = inspect.getattr_static(type(module), name, UNKNOWN)
+    return value.__func__ if isinstance(value, staticmethod) else value

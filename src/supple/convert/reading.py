@@ -7,15 +7,28 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType
 from typing import Any
 
 from torch import nn
 
-from supple.activations import ACTIVATIONS, BY_CLASS, of_function, writes_in_place
+from supple.activations import ACTIVATIONS, BY_CLASS, find, of_function, writes_in_place
 from supple.convert import pools
-from supple.convert.position import Position, container, entrance, gives_back
-from supple.convert.source import UNKNOWN, codes_in, definition, imports, input_of, is_stored, key_of, viewed
+from supple.convert.position import Position, attribute, container, entrance, gives_back
+from supple.convert.source import (
+    UNKNOWN,
+    codes_in,
+    definition,
+    given_to,
+    imports,
+    input_of,
+    is_stored,
+    key_of,
+    name_of_call,
+    names_in,
+    shared_with_callers,
+    viewed,
+)
 
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
 # A ReLU written as a clamp, a ReLU6 if it ends at 6, as a threshold or as a maximum.
@@ -24,9 +37,14 @@ CLAMP = re.compile(
     r"|threshold_?\(.*, 0, 0\)$|maximum\(.*zeros"
 )
 
+# Functions of Python that give back nothing of what they are given, and methods that hold it.
+LETTING_GO = {"abs", "all", "any", "bool", "float", "hasattr", "int", "isinstance", "len", "print", "range", "sum"}
+HOLDING = {"add", "append", "extend", "insert", "setdefault", "update"}
+
 NO_SELF = "it is in a function that has no self"
 NOT_CALLED = "it is stored or passed on, not called"
 MADE = "it is made in one place and called in another"
+NO_CHILD = "it is not held as a submodule there"
 NOT_WRITTEN_OUT = "its arguments are not written out"
 
 
@@ -79,7 +97,7 @@ class Reader:
         self.closure = {name: cell.cell_contents for name, cell in cells if cell != CellType()}  # may be empty still
         self.calls: dict[str, Call] = {}
         self.rounds: dict[str, nn.Module] = {}  # the modules that a loop's variable goes over
-        self.callees, self.helpers = set[int](), set[FunctionType]()
+        self.callees, self.helpers, self.looped = set[int](), set[FunctionType](), set[str]()
         self.times: int | None = 1
         self.conditional = self.nested = False
         self.statement: Any = None
@@ -184,6 +202,7 @@ class Reader:
                     self.run(rest)
             case ast.For(target=target, iter=over):
                 self.visit(over)
+                self.looped |= names_in(target)
                 if isinstance(target, ast.Name) and (modules := container(self.resolve(over))) is not None:
                     self.rounds[target.id] = modules
                 with self.inside(times=self.length(over)):
@@ -196,12 +215,14 @@ class Reader:
                     for _ in range(2):
                         self.run(ast.iter_child_nodes(node))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef():
-                self.kept |= {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}  # its caller has them
+                self.kept |= shared_with_callers(node)
                 with self.inside(conditional=True, nested=True):
                     self.run(ast.iter_child_nodes(node))
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 times = self.length(node.generators[0].iter) if len(node.generators) == 1 else None
-                self.kept |= {name for generator in node.generators for name in names_in(generator.target)}
+                for generator in node.generators:
+                    self.kept |= {*names_in(generator.target), *viewed(generator.iter)}
+                    self.looped |= names_in(generator.target)
                 with self.inside(times=times, conditional=any(generator.ifs for generator in node.generators)):
                     self.run(ast.iter_child_nodes(node))
             case _:
@@ -227,6 +248,8 @@ class Reader:
         shared = {*viewed(value), *(given_back - names)}
         if isinstance(value, ast.Call) and gives_back(self.resolve(value.func)):
             shared |= {*viewed(input_of(value))} - names
+        if isinstance(value, ast.Call) and self.may_hold(value):
+            shared |= given_to(value)
         if shared == names and len(names) == 1:  # the same tensor under the same name
             return
         if shared or len(targets) > 1 or any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets):
@@ -261,8 +284,17 @@ class Reader:
         call = self.call_of(node)
         if call is not None and call.in_place:
             call.noticed |= self.is_noticed(node)
-        if name_of_call(node) in ("add", "append", "extend", "insert"):
-            self.kept |= {name for argument in node.args for name in viewed(argument)}
+        if self.may_hold(node):
+            self.kept |= given_to(node)
+
+    def may_hold(self, node: ast.Call) -> bool:
+        """Whether a call may keep what it is given, or give it back: other code than torch's and the modules'."""
+        value, name = self.resolve(node.func), name_of_call(node)
+        if value is not UNKNOWN:
+            return is_own(value) or isinstance(value, type)
+        if isinstance(node.func, ast.Name):
+            return name not in LETTING_GO | self.looped
+        return name in HOLDING or (isinstance(self.statement, ast.Expr) and self.statement.value is node)
 
     def call_of(self, node: ast.Call) -> Call | None:
         func: Any = node.func
@@ -284,6 +316,9 @@ class Reader:
             return self.add_round(node, self.rounds[func.id])
         if known := of_function(value):
             return self.add_activation(node, known, value)
+        if isinstance(value, nn.Module) and (known := find(value)):  # a global, or of the class
+            self.add("function", known, type(value).__name__, node).why_not = NO_CHILD
+            return None
         if pools.is_pool_function(value.func if isinstance(value, partial) else value):
             return self.add_pool(node, value)
         if name := self.method_of_self(func):
@@ -348,22 +383,6 @@ class Reader:
         return call
 
 
-def attribute(base: Any, name: str) -> Any:
-    """Return an attribute without running code: of a Python module, a network's module or its class."""
-    if isinstance(base, ModuleType):
-        return vars(base).get(name, UNKNOWN)
-    module = base.value if isinstance(base, Position) else base
-    if not isinstance(module, nn.Module):
-        return UNKNOWN
-    held = vars(module).get(name)
-    if name in module._modules or of_function(held) or pools.is_pool_function(held):
-        return Position(module, name)
-    if name in vars(module):
-        return held
-    value = inspect.getattr_static(type(module), name, UNKNOWN)
-    return value.__func__ if isinstance(value, staticmethod) else value
-
-
 def is_own(function: Any) -> bool:
     """Whether it is a Python function from outside of torch."""
     is_function = isinstance(function, FunctionType)
@@ -374,16 +393,7 @@ def is_replaced_class(value: Any) -> bool:
     return isinstance(value, type) and (value in BY_CLASS or value in pools.MAX_POOLS)
 
 
-def names_in(target: ast.expr) -> set[str]:
-    """The names that a target of an assignment or a loop consists of."""
-    return {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
-
-
 def name_of(value: Any) -> str:
     """How a function or method is written in code."""
     value = value.func if isinstance(value, partial) else value
     return value if isinstance(value, str) else value.__name__
-
-
-def name_of_call(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -275,6 +275,29 @@ def viewed(node: Any) -> list[str]:
     return [name for part in parts for name in viewed(part)]
 
 
+def names_in(target: ast.expr) -> set[str]:
+    """The names that a target of an assignment or a loop consists of."""
+    return {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+
+
+def name_of_call(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def given_to(node: ast.Call) -> set[str]:
+    """The names whose tensors a call is given, themselves, as views or in a list."""
+    parts = (*node.args, *(keyword.value for keyword in node.keywords))
+    return {name for part in parts for name in viewed(part)}
+
+
+def shared_with_callers(node: ast.AST) -> set[str]:
+    """The arguments of the functions that a node defines, and what their defaults hold."""
+    given = [part for part in ast.walk(node) if isinstance(part, ast.arguments)]
+    defaults = (default for part in given for default in (*part.defaults, *filter(None, part.kw_defaults)))
+    held = {name for default in defaults for name in viewed(default)}
+    return held | {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+
+
 def imports(node: ast.AST) -> Iterator[tuple[str, Any]]:
     """Yield what the imports in a function bring, if it is loaded."""
     for part in ast.walk(node):

@@ -4,7 +4,9 @@ Defaults are the paper's best on random-label MNIST with Adam at 1e-3, where not
 setting (appendix tables).
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
 
 from torch import nn
 
@@ -31,52 +33,56 @@ from supple.methods.base import Method
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseAID(Method):
+class Swap(Method):
+    """One layer at every activation site, made with the method's fields in their order."""
+
+    layer: ClassVar[Callable[..., nn.Module]]
+    shares: ClassVar[Mapping[str, str]] = {}  # fields from 0 to 1, and what they are
+
+    def __post_init__(self) -> None:
+        for name, what in self.shares.items():
+            SF.probability(getattr(self, name), f"{type(self).__name__}.{name} is {what}")
+
+    def activation(self) -> nn.Module:
+        return type(self).layer(*(getattr(self, field.name) for field in fields(self) if field.name != "revision"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseAID(Swap):
     """AID_p at every activation site (Algorithm 2)."""
 
     name = "aid"
+    layer = AID
     relu_prob: float = 0.9  # also the default of the paper's listing
-
-    def __post_init__(self) -> None:
-        SF.probability(self.relu_prob, "UseAID.relu_prob is the probability of the ReLU branch")
-
-    def activation(self) -> nn.Module:
-        return AID(self.relu_prob)
+    shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseDropout(Method):
+class UseDropout(Swap):
     """ReLU and Dropout at every activation site (appendix E: "next to the activation functions")."""
 
     name = "dropout"
+    layer = ReLUDropout
     drop_positive: float = 0.1  # smallest value of the paper's warm-start grid
-
-    def __post_init__(self) -> None:
-        SF.probability(self.drop_positive, "UseDropout.drop_positive is the drop rate after ReLU")
-
-    def activation(self) -> nn.Module:
-        return ReLUDropout(self.drop_positive)
+    shares: ClassVar = {"drop_positive": "the drop rate after ReLU"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseDropReLU(Method):
+class UseDropReLU(Swap):
     """DropReLU (Liang et al. 2021): ReLU or the identity, drawn per element."""
 
     name = "drop_relu"
+    layer = DropReLU
     relu_prob: float = 0.9
-
-    def __post_init__(self) -> None:
-        SF.probability(self.relu_prob, "UseDropReLU.relu_prob is the probability of the ReLU branch")
-
-    def activation(self) -> nn.Module:
-        return DropReLU(self.relu_prob)
+    shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseRReLU(Method):
+class UseRReLU(Swap):
     """Randomised leaky ReLU (Xu et al. 2015): negative slopes drawn per element; in evaluation their mean."""
 
     name = "rrelu"
+    layer = RReLU
     lower_slope: float = 0.0625
     upper_slope: float = 0.125  # 0.125 and 0.333, torch's defaults, in the paper's generalizability settings
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: wrong gradients in channels_last
@@ -88,147 +94,109 @@ class UseRReLU(Method):
                 f"got {self.lower_slope} and {self.upper_slope}."
             )
 
-    def activation(self) -> nn.Module:
-        return RReLU(self.lower_slope, self.upper_slope)
-
 
 @dataclass(frozen=True, kw_only=True)
-class UseCReLU(Method):
+class UseCReLU(Swap):
     """Concatenated ReLU (Abbas et al. 2023); twice as many outputs as inputs, so the network is built for it."""
 
     name = "crelu"
-
-    def activation(self) -> nn.Module:
-        return CReLU()
+    layer = CReLU
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseFourier(Method):
+class UseFourier(Swap):
     """Deep Fourier features (Lewandowski et al. 2024); twice as many outputs as inputs, as CReLU."""
 
     name = "fourier"
-
-    def activation(self) -> nn.Module:
-        return Fourier()
+    layer = Fourier
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseIdentity(Method):
+class UseIdentity(Swap):
     """No nonlinearity: the deep linear network of the appendix."""
 
     name = "identity"
+    layer = Identity
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: MLPs had ReLU's gain
-
-    def activation(self) -> nn.Module:
-        return Identity()
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseSigmoid(Method):
+class UseSigmoid(Swap):
     """The logistic sigmoid of the appendix."""
 
     name = "sigmoid"
+    layer = nn.Sigmoid
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: MLPs had ReLU's gain
-
-    def activation(self) -> nn.Module:
-        return nn.Sigmoid()
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseTanh(Method):
+class UseTanh(Swap):
     """The hyperbolic tangent of the appendix."""
 
     name = "tanh"
+    layer = nn.Tanh
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: MLPs had ReLU's gain
-
-    def activation(self) -> nn.Module:
-        return nn.Tanh()
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseAIDMean(Method):
+class UseAIDMean(Swap):
     """AID's mean without its noise, a control."""
 
     name = "aid_mean"
+    layer = AIDMean
     relu_prob: float = 0.9
-
-    def __post_init__(self) -> None:
-        SF.probability(self.relu_prob, "UseAIDMean.relu_prob is the slope of positive values")
-
-    def activation(self) -> nn.Module:
-        return AIDMean(self.relu_prob)
+    shares: ClassVar = {"relu_prob": "the slope of positive values"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseAIDGauss(Method):
+class UseAIDGauss(Swap):
     """AID with Gaussian noise of the same mean and variance, a control."""
 
     name = "aid_gauss"
+    layer = AIDGauss
     relu_prob: float = 0.9
-
-    def __post_init__(self) -> None:
-        SF.probability(self.relu_prob, "UseAIDGauss.relu_prob is the mean slope of positive values")
-
-    def activation(self) -> nn.Module:
-        return AIDGauss(self.relu_prob)
+    shares: ClassVar = {"relu_prob": "the mean slope of positive values"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseAIDPerUnit(Method):
+class UseAIDPerUnit(Swap):
     """AID with one draw for each unit and step instead of each element, a control."""
 
     name = "aid_per_unit"
+    layer = AIDPerUnit
     relu_prob: float = 0.9
-
-    def __post_init__(self) -> None:
-        SF.probability(self.relu_prob, "UseAIDPerUnit.relu_prob is the probability of the ReLU branch")
-
-    def activation(self) -> nn.Module:
-        return AIDPerUnit(self.relu_prob)
+    shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseLeakyDropout(Method):
+class UseLeakyDropout(Swap):
     """Leaky ReLU and Dropout at every activation site, a control of AID: it lets negatives pass and has noise, too."""
 
     name = "leaky_dropout"
+    layer = LeakyDropout
     slope: float = 0.1
     drop: float = 0.1  # with the slope, what AID of p = 0.9 has for positive values
-
-    def __post_init__(self) -> None:
-        SF.probability(self.slope, "UseLeakyDropout.slope is the slope of negative values")
-        SF.probability(self.drop, "UseLeakyDropout.drop is the drop rate after leaky ReLU")
-
-    def activation(self) -> nn.Module:
-        return LeakyDropout(self.slope, self.drop)
+    shares: ClassVar = {"slope": "the slope of negative values", "drop": "the drop rate after leaky ReLU"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseLayerNormAID(Method):
+class UseLayerNormAID(Swap):
     """A layer norm before every AID (NormAID), a control."""
 
     name = "layer_norm_aid"
+    layer = NormAID
     relu_prob: float = 0.9
-
-    def __post_init__(self) -> None:
-        SF.probability(self.relu_prob, "UseLayerNormAID.relu_prob is the probability of the ReLU branch")
-
-    def activation(self) -> nn.Module:
-        return NormAID(self.relu_prob)
+    shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseLeakyReLU(Method):
+class UseLeakyReLU(Swap):
     """Leaky ReLU."""
 
     name = "leaky_relu"
+    layer = nn.LeakyReLU
     slope: float = 0.01  # torch's; 0.1 and 0.3 are common
-
-    def __post_init__(self) -> None:
-        SF.probability(self.slope, "UseLeakyReLU.slope is the slope of negative values")
-
-    def activation(self) -> nn.Module:
-        return nn.LeakyReLU(self.slope)
+    shares: ClassVar = {"slope": "the slope of negative values"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,86 +215,70 @@ class UseSmoothLeaky(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseRandomSmoothLeaky(Method):
+class UseRandomSmoothLeaky(Swap):
     """Smooth-Leaky with slopes drawn per element; in evaluation their mean."""
 
     name = "random_smooth_leaky"
+    layer = SmoothLeaky
     lower_slope: float = 1 / 8
     upper_slope: float = 1 / 3  # RReLU's bounds, a guess: the authors' were not found
 
     def __post_init__(self) -> None:
         self.activation()
 
-    def activation(self) -> nn.Module:
-        return SmoothLeaky(self.lower_slope, self.upper_slope)
-
 
 @dataclass(frozen=True, kw_only=True)
-class UsePReLU(Method):
+class UsePReLU(Swap):
     """Leaky ReLU with a trained slope for each unit; for ReLU this is AdaLin (Rohani et al. 2025)."""
 
     name = "prelu"
-
-    def activation(self) -> nn.Module:
-        return PReLU()
+    layer = PReLU
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseELU(Method):
+class UseELU(Swap):
     """The exponential linear unit."""
 
     name = "elu"
-
-    def activation(self) -> nn.Module:
-        return nn.ELU()
+    layer = nn.ELU
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseCELU(Method):
+class UseCELU(Swap):
     """The continuously differentiable ELU."""
 
     name = "celu"
-
-    def activation(self) -> nn.Module:
-        return nn.CELU()
+    layer = nn.CELU
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseGELU(Method):
+class UseGELU(Swap):
     """The Gaussian error linear unit."""
 
     name = "gelu"
-
-    def activation(self) -> nn.Module:
-        return nn.GELU()
+    layer = nn.GELU
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseSiLU(Method):
+class UseSiLU(Swap):
     """The sigmoid linear unit, also swish."""
 
     name = "silu"
-
-    def activation(self) -> nn.Module:
-        return nn.SiLU()
+    layer = nn.SiLU
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseLayerNorm(Method):
+class UseLayerNorm(Swap):
     """A layer norm before every ReLU (NormReLU), a control."""
 
     name = "layer_norm"
+    layer = NormReLU
     affine: bool = False
-
-    def activation(self) -> nn.Module:
-        return NormReLU(self.affine)
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseRational(Method):
+class UseRational(Swap):
     """Trained rational functions (Delfosse et al. 2024), one at every site."""
 
     name = "rational"
-
-    def activation(self) -> nn.Module:
-        return Rational()
+    layer = Rational

@@ -53,8 +53,8 @@ class CPR(Renewing):
     def after_backward(self, learner: Learner, state: State) -> None:
         for layer in self.layers(learner):
             score_U = gradient_score(layer)
-            if f"next.score.{layer.name}" not in state:  # its weights were frozen until now, or the state is older
-                state |= first_scores(learner, layer) | state
+            if f"score.{layer.name}" not in state:  # its weights were frozen until now
+                state |= first_scores(learner, layer)
             running_U = state[f"score.{layer.name}"]
             next_U = running_U if score_U is None else running_U.lerp(score_U, 1.0 - self.decay)
             state[f"next.score.{layer.name}"].copy_(next_U)

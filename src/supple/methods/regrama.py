@@ -63,8 +63,8 @@ class ReGraMa(Renewing):
     def after_backward(self, learner: Learner, state: State) -> None:
         for layer in self.layers(learner):  # at each step: at a stage's end a loop may have no gradients any more
             score_U = activation_score(learner, layer) if self.signal == "activation" else gradient_score(layer)
-            if f"next.score.{layer.name}" not in state:  # its weights were frozen until now, or the state is older
-                state |= first_scores(learner, layer) | state
+            if f"score.{layer.name}" not in state:  # its weights were frozen until now
+                state |= first_scores(learner, layer)
             state[f"next.score.{layer.name}"].copy_(state[f"score.{layer.name}"] if score_U is None else score_U)
 
     @torch.no_grad()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
+from supple_lab.data.base import Dataset
 from supple_lab.data.cifar import CIFAR10, CIFAR100
 from supple_lab.data.digits import Digits
 from supple_lab.data.idx import MNIST
@@ -21,6 +22,7 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.rl.chain import Chain, Renamed
 from supple_lab.rl.dqn_problem import DQN
+from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.class_incremental import ClassIncremental
 from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.scenarios.noisy_labels import NoisyLabels
@@ -66,6 +68,10 @@ def digits(number: int, *, image: Literal["1x8x8", "1x16x16"] = "1x8x8") -> Slic
     return Slice(of=Digits(image=image), num_train=number, num_test=197)
 
 
+def task(scenario: Scenario, dataset: Dataset, model: Model) -> Task:
+    return Supervised(scenario=scenario, dataset=dataset), model
+
+
 SMALL_MLP, SMALL_CNN = MLP(width=64, num_hidden=3), CNN(channels=8, hidden=32)
 TINY = MLP(width=8, num_hidden=2)
 
@@ -97,12 +103,9 @@ PROBLEMS = (
         asks="trainability",
         score="train_accuracy",
         tasks={
-            "smoke": (Supervised(scenario=RandomLabel(num_stages=3, epochs=1, num_images=64), dataset=Digits()), TINY),
-            "quick": (
-                Supervised(scenario=RandomLabel(num_stages=12, epochs=20, num_images=128), dataset=Digits()),
-                SMALL_MLP,
-            ),
-            "full": (Supervised(scenario=RandomLabel(num_stages=24, epochs=10), dataset=MNIST()), MLP()),
+            "smoke": task(RandomLabel(num_stages=3, epochs=1, num_images=64), Digits(), TINY),
+            "quick": task(RandomLabel(num_stages=12, epochs=20, num_images=128), Digits(), SMALL_MLP),
+            "full": task(RandomLabel(num_stages=24, epochs=10), MNIST(), MLP()),
         },
         seconds={"smoke": 0.1, "quick": 0.76, "full": 1.1},
     ),
@@ -112,14 +115,10 @@ PROBLEMS = (
         asks="trainability",
         score="train_accuracy",
         tasks={
-            "smoke": (Supervised(scenario=PermutedInput(num_stages=3, batch_size=64), dataset=digits(64)), TINY),
-            "quick": (Supervised(scenario=PermutedInput(num_stages=12, batch_size=64), dataset=Digits()), SMALL_MLP),
-            "full": (
-                Supervised(
-                    scenario=PermutedInput(num_stages=30, batch_size=64),
-                    dataset=Slice(of=MNIST(), num_train=10_000, num_test=2000),
-                ),
-                MLP(),
+            "smoke": task(PermutedInput(num_stages=3, batch_size=64), digits(64), TINY),
+            "quick": task(PermutedInput(num_stages=12, batch_size=64), Digits(), SMALL_MLP),
+            "full": task(
+                PermutedInput(num_stages=30, batch_size=64), Slice(of=MNIST(), num_train=10_000, num_test=2000), MLP()
             ),
         },
         seconds={"smoke": 0.1, "quick": 0.46, "full": 0.9},
@@ -130,14 +129,11 @@ PROBLEMS = (
         asks="generalisation",
         score="test_accuracy",
         tasks={
-            "smoke": (Supervised(scenario=ContinualFull(num_stages=3, epochs=1), dataset=digits(60)), TINY),
-            "quick": (
-                Supervised(
-                    scenario=ContinualFull(num_stages=4, epochs=20, batch_size=32), dataset=digits(160, image="1x16x16")
-                ),
-                SMALL_CNN,
+            "smoke": task(ContinualFull(num_stages=3, epochs=1), digits(60), TINY),
+            "quick": task(
+                ContinualFull(num_stages=4, epochs=20, batch_size=32), digits(160, image="1x16x16"), SMALL_CNN
             ),
-            "full": (Supervised(scenario=ContinualFull(num_stages=5, epochs=12), dataset=CIFAR10()), CNN()),
+            "full": task(ContinualFull(num_stages=5, epochs=12), CIFAR10(), CNN()),
         },
         seconds={"smoke": 0.1, "quick": 1.27, "full": 2.3},
     ),
@@ -147,27 +143,15 @@ PROBLEMS = (
         asks="generalisation",
         score="test_accuracy",
         tasks={
-            "smoke": (
-                Supervised(
-                    scenario=NoisyLabels(num_stages=2, noise=(0.5, 0.0), epochs=1, augmented=False), dataset=digits(60)
+            "smoke": task(NoisyLabels(num_stages=2, noise=(0.5, 0.0), epochs=1, augmented=False), digits(60), TINY),
+            "quick": task(
+                NoisyLabels(
+                    num_stages=6, noise=(0.5, 0.4, 0.3, 0.2, 0.1, 0.0), epochs=10, batch_size=32, augmented=False
                 ),
-                TINY,
-            ),
-            "quick": (
-                Supervised(
-                    scenario=NoisyLabels(
-                        num_stages=6, noise=(0.5, 0.4, 0.3, 0.2, 0.1, 0.0), epochs=10, batch_size=32, augmented=False
-                    ),
-                    dataset=digits(300),
-                ),
+                digits(300),
                 SMALL_MLP,
             ),
-            "full": (
-                Supervised(
-                    scenario=NoisyLabels(num_stages=5, noise=(0.5, 0.4, 0.3, 0.2, 0.0), epochs=12), dataset=CIFAR10()
-                ),
-                CNN(),
-            ),
+            "full": task(NoisyLabels(num_stages=5, noise=(0.5, 0.4, 0.3, 0.2, 0.0), epochs=12), CIFAR10(), CNN()),
         },
         seconds={"smoke": 0.1, "quick": 0.53, "full": 2.3},
     ),
@@ -177,15 +161,11 @@ PROBLEMS = (
         asks="generalisation",
         score="learned_test_accuracy",
         tasks={
-            "smoke": (Supervised(scenario=ClassIncremental(num_stages=2, epochs=1), dataset=digits(100)), TINY),
-            "quick": (
-                Supervised(
-                    scenario=ClassIncremental(num_stages=5, epochs=20, batch_size=32),
-                    dataset=digits(160, image="1x16x16"),
-                ),
-                SMALL_CNN,
+            "smoke": task(ClassIncremental(num_stages=2, epochs=1), digits(100), TINY),
+            "quick": task(
+                ClassIncremental(num_stages=5, epochs=20, batch_size=32), digits(160, image="1x16x16"), SMALL_CNN
             ),
-            "full": (Supervised(scenario=ClassIncremental(num_stages=5, epochs=12), dataset=CIFAR100()), CNN()),
+            "full": task(ClassIncremental(num_stages=5, epochs=12), CIFAR100(), CNN()),
         },
         seconds={"smoke": 0.1, "quick": 1.63, "full": 2.3},
     ),
