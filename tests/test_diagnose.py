@@ -278,6 +278,39 @@ def test_network_whose_units_cannot_be_seen_is_not_called_healthy(make):
     assert "Not asked: dead units, saturation, rank collapse: no activation module" in text
 
 
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 10)
+
+    def forward(self, x):
+        return self.head(self.attention(x, x, x)[0][:, -1])
+
+
+@pytest.mark.parametrize(("make", "name"), [(Recurrent, "cell.weight_hh_l0"), (Attending, "attention.in_proj_weight")])
+def test_weights_inside_torch_have_a_row_and_their_growth_and_stale_moments_are_found(make, name):
+    torch.manual_seed(0)
+    network, batch = make(), (IMAGES[:32].view(-1, 8, 8), LABELS[:32])
+    optimizer = torch.optim.Adam(network.parameters())
+    F.cross_entropy(network(batch[0]), batch[1]).backward()
+    optimizer.step()
+    options = {"fresh": make, "loss": F.cross_entropy, "optimizer": optimizer}
+    healthy = supple.diagnose(network, batch, **options)
+    weight = network.get_parameter(name)
+    row = healthy.layers[name]
+    assert row.now["weight"] == pytest.approx(weight.detach().norm().item() / len(weight) ** 0.5, rel=1e-6)
+    assert row.now.keys() >= {"gradient", "gradient share", "step", "remembered"}
+    assert row.fresh.keys() >= {"weight", "gradient", "step"}
+    assert healthy.evidence == {}
+    optimizer.state[weight]["exp_avg_sq"].mul_(1e8)
+    found = supple.diagnose(network, batch, **options).evidence
+    assert f"layer {name}" in found["stale optimizer state"]
+    with torch.no_grad():
+        weight.mul_(40.0)
+    found = supple.diagnose(network, batch, **options).evidence
+    assert f"layer {name}" in found["weight growth"]
+
+
 def test_inputs_of_layers_count_if_units_cannot_be_seen():
     torch.manual_seed(0)
     network = Functional()

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import torch
 
-from supple_lab.provenance import commit_of, gather_provenance
+from supple_lab.provenance import commit_of, gather_provenance, versions
 
 
 @pytest.fixture
@@ -44,3 +44,9 @@ def test_provenance_names_torch_and_the_processor_and_is_json():
     assert provenance.versions["torch"] == torch.__version__
     assert provenance.machine["cpu"]
     assert json.loads(json.dumps(provenance.machine, allow_nan=False)) == provenance.machine
+
+
+def test_versions_name_torchs_build_which_its_package_may_leave_out(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.13.0+cu130"))
+    assert versions()["torch"] == "2.13.0+cu130"
+    assert type(versions()["torch"]) is str

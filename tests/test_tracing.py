@@ -304,6 +304,21 @@ def test_an_activation_called_at_several_places_is_skipped_until_it_is_converted
     assert converted.skipped == ()
 
 
+class Text(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.fc, self.act, self.head = nn.GRU(8, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(self.act(self.fc(self.rnn(x)[0])))
+
+
+def test_units_of_a_recurrent_layer_are_said_to_be_left_alone():
+    graph = trace_units(Text(), torch.randn(3, 2, 8))
+    assert [layer.name for layer in graph] == ["act"]
+    assert graph.skipped == ("the units of rnn (GRU) are computed inside torch.",)
+
+
 def test_an_activation_for_training_alone_is_skipped():
     (idle,) = [
         words

@@ -142,6 +142,8 @@ ACTIVATIONS = (
 )
 BY_CLASS = {known.cls: known for known in ACTIVATIONS}
 
+# Their activations are inside torch: there is no module to swap or to watch.
+RECURRENT = (nn.RNNBase, nn.RNNCellBase)
 # They live in torch's file of activations, but normalise or attend.
 NOT_ACTIVATIONS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.LogSoftmax, nn.Softmin)
 # torch.nn.modules.activation, timm.layers.activations, transformers.activations: where activations live by custom.

@@ -35,7 +35,7 @@ from supple.metrics.sites import (
 )
 from supple.metrics.units import dormant_mask, dormant_scores
 from supple.metrics.weights import joint_norm
-from supple.monitor_table import pairs
+from supple.monitor_table import NAMED_OTHERWISE, named, pairs
 from supple.units import Inputs, arguments_of
 
 FLAT = 0.01  # of ReLU's slope, which is tanh's steepest, too
@@ -166,16 +166,25 @@ def check_up(model: nn.Module, task: BatchLoss, *, sites: Sequence[str] | None =
             numbers["weight"] = joint_norm([weight]) / math.sqrt(len(weight))
             if layer in watch.input_rows:
                 numbers["input rank"] = rank_of(watch.input_rows[layer])
-            own = gradients.get(f"{layer}.weight" if layer else "weight")
-            if own is not None:
-                numbers["gradient"] = joint_norm([own])
-                numbers["gradient share"] = (numbers["gradient"] / total) ** 2 if total else 0.0
+            numbers |= numbers_of_gradient(gradients.get(f"{layer}.weight" if layer else "weight"), total)
         if site is not None and site in watch.slopes:
             numbers |= numbers_of_units(site, watch.slopes[site])
         name = f"({site.name})" if layer is None and site is not None else layer or "(model)"
         layers[name if name not in layers or site is None else f"{name} ({site.name})"] = numbers
+    for name, module in named(model, *NAMED_OTHERWISE).items():
+        for own_name, weight in module.named_parameters(name, recurse=False):
+            if weight.dim() == 2:
+                layers[own_name] = {"weight": joint_norm([weight]) / math.sqrt(len(weight))}
+                layers[own_name] |= numbers_of_gradient(gradients.get(own_name), total)
     value = math.nan if loss is None else loss.item()
     return Checkup(layers=layers, normed=watch.normed, parameters=parameters, gradients=gradients, loss=value)
+
+
+def numbers_of_gradient(gradient: Tensor | None, total: float) -> Numbers:
+    if gradient is None:
+        return {}
+    norm = joint_norm([gradient])
+    return {"gradient": norm, "gradient share": (norm / total) ** 2 if total else 0.0}
 
 
 def numbers_of_units(site: Site, slopes: Slopes) -> Numbers:

@@ -220,7 +220,7 @@ def diagnose(
                 not_asked |= dict.fromkeys(OF_STEPS[:2], why)
                 steps = False
             for name, norm in remembered_gradients(optimizer, own.parameters).items():
-                if name.endswith("weight") and (layer := name[:-7] or "(model)") in own.layers:
+                if (layer := layer_of(name)) in own.layers:
                     own.layers[layer]["remembered"] = norm
         for network in networks:
             check_same_make(model, network)
@@ -259,12 +259,17 @@ def reasons(own: Checkup, optimizer: torch.optim.Optimizer | None) -> dict[str, 
     return missing | (dict.fromkeys(OF_STEPS, f"pass {', and '.join(wanted)}.") if wanted else {})
 
 
+def layer_of(parameter: str) -> str:
+    """The row of a parameter: the layer whose weight it is; in recurrent layers and attention each has its own."""
+    return "(model)" if parameter == "weight" else parameter.removesuffix(".weight")
+
+
 def add_steps_(checkup: Checkup, step: Mapping[str, Tensor]) -> None:
     """Add to each layer the norm of its weight's step over that of the weight."""
     for name, change in step.items():
-        layer = name[:-7] or "(model)"
+        layer = layer_of(name)
         weight = torch.linalg.vector_norm(checkup.parameters[name].detach().double()).item()
-        if name.endswith("weight") and layer in checkup.layers and weight:
+        if layer in checkup.layers and weight:
             checkup.layers[layer]["step"] = torch.linalg.vector_norm(change.double()).item() / weight
 
 

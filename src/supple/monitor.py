@@ -9,6 +9,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from supple.activations import RECURRENT
 from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, headline, is_comparable, wear_since
 from supple.convert import is_compiled
 from supple.fields import checked, shown
@@ -18,7 +19,7 @@ from supple.metrics.base import Metric, every_metric
 from supple.metrics.observe import Inputs, Observation, eager, observe_sites
 from supple.metrics.sites import MAX_ROWS, NO_SITE, SiteChoice, SiteRecorder, activation_sites, training_forwards
 from supple.monitor_plot import history_figure
-from supple.monitor_table import RECURRENT, Reading, Row, named, read, silent_note, table, wrapped, write_of
+from supple.monitor_table import Reading, Row, named, read, silent_note, table, wrapped, write_of
 from supple.units import UnitGraph
 
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from supple.activations import never_silent
+from supple.activations import RECURRENT, never_silent
 from supple.metrics.base import Metric, measure
 from supple.metrics.observe import Observation, singular_values
 from supple.metrics.rank import EffectiveRank, srank
@@ -28,7 +28,7 @@ COLUMNS = {
     "grad norm": 14,
 }
 SOURCES = {"train": "training forward, {} samples", "probe": "probe in evaluation mode, {} samples"}
-RECURRENT = (nn.RNNBase, nn.RNNCellBase)
+NAMED_OTHERWISE = (*RECURRENT, nn.MultiheadAttention)  # whose weights are not called weight
 Row = dict[str, float]  # "step", and each number by its name
 
 
@@ -90,7 +90,7 @@ def named(model: nn.Module, *kinds: type[nn.Module]) -> dict[str, nn.Module]:
 
 
 def read(observation: Observation, metrics: Sequence[Metric], *, source: str, step: int) -> Reading:
-    inside = named(observation.model, *RECURRENT, nn.MultiheadAttention)  # their weights have names of their own
+    inside = named(observation.model, *NAMED_OTHERWISE)
     known, places = {**observation.layers, **inside}, [*pairs(observation), *((name, None) for name in inside)]
     return Reading(
         source=source,

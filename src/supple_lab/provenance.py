@@ -14,7 +14,7 @@ import torch
 import supple_lab
 from supple.version import __version__
 
-PACKAGES = ("torch", "numpy", "scikit-learn", "matplotlib", "gymnasium", "mujoco", "minatar", "ale-py")
+PACKAGES = ("numpy", "scikit-learn", "matplotlib", "gymnasium", "mujoco", "minatar", "ale-py")
 SECONDS_FOR_GIT = 10
 
 
@@ -63,7 +63,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 def versions() -> dict[str, str]:
     """Python and the packages that decide the numbers and the pictures."""
-    found = {"python": platform.python_version(), "supple": __version__}
+    found = {"python": platform.python_version(), "supple": __version__, "torch": str(torch.__version__)}
     for package in PACKAGES:
         try:
             found[package] = version(package)

@@ -68,7 +68,11 @@ def test_a_relu_that_wrote_into_its_callers_tensor_goes_on_doing_so_or_is_left_a
 def test_relus_inside_fused_kernels_and_torchscript_are_listed():
     scripted = torch.jit.trace(nn.ReLU(), torch.zeros(1))
     model = nn.ModuleList([nn.RNN(3, 3, nonlinearity="relu"), nn.RNN(3, 3), scripted])
-    assert entries(model, "left") == {("0", "the ReLU of RNN"), ("2", "a TorchScript module")}
+    assert entries(model, "left") == {
+        ("0", "the activations of RNN"),
+        ("1", "the activations of RNN"),
+        ("2", "a TorchScript module"),
+    }
 
 
 def test_the_report_names_four_places_and_counts_the_rest():
@@ -150,6 +154,8 @@ def test_what_still_holds_an_activation_is_named(case):
 def test_what_a_conversion_replaces_in_a_list_is_not_named():
     model = nn.Sequential(nn.ReLU())
     model.others, model.itself = [model[0]], lambda: model
+    model.without_end = []
+    model.without_end.append({"again": model.without_end})
     assert conversion_report(convert(model, nn.ReLU())).left == ()
 
 

@@ -67,6 +67,21 @@ def test_callback_trains_as_the_plain_loop_does(name):
     assert name == "vanilla" or not same_weights(module.net, train_plainly(METHODS["vanilla"], [batches() * 2] * 2))
 
 
+def test_batches_that_are_no_pairs_are_read_by_as_batch():
+    class Named(Module):
+        def training_step(self, batch, batch_idx):
+            return super().training_step((batch["x"], batch["y"]), batch_idx)
+
+    data = [DataLoader([{"x": x, "y": y} for x, y in zip(*examples(), strict=True)], batch_size=8)]
+    options = {"part": "net", "epochs_per_stage": 2, "loss": F.cross_entropy}
+    with pytest.raises(TypeError, match="as_batch"):
+        fit(PlasticityCallback(METHODS["dash"], **options), Named(), epochs=4, data=data)
+    module = Named()
+    callback = PlasticityCallback(METHODS["dash"], as_batch=lambda batch: (batch["x"], batch["y"]), **options)
+    fit(callback, module, epochs=4, data=data, gradient_clip_val=CLIP)
+    assert same_weights(module.net, train_plainly(METHODS["dash"], [batches() * 2] * 2))
+
+
 def test_the_network_to_evaluate_is_validated_and_tested():
     seen = []
 

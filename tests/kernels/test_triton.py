@@ -12,7 +12,7 @@ from supple import AID, kernels
 from supple import functional as SF
 from supple.kernels.base import Intervals
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", minversion="3.4")
 from host_philox import host_uniforms
 
 from supple.kernels.cuda_seed import NUM_SLOTS, CudaSeeds

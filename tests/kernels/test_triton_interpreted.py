@@ -12,7 +12,7 @@ from torch import Tensor
 
 from supple.kernels.base import Intervals, Kernel
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", minversion="3.4")
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs TRITON_INTERPRET=1", allow_module_level=True)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from supple.activations import BY_CLASS, averages_pools, computes_one_of, find, is_activation, of_function
+from supple.activations import BY_CLASS, RECURRENT, averages_pools, computes_one_of, find, is_activation, of_function
 from supple.convert import pools
 from supple.convert.call_sites import CallSites, Restart
 from supple.convert.methods import Method, Methods
@@ -150,8 +150,8 @@ class Conversion:
             self.say("left", path, what, how="left alone; name its class in replace= to swap it")
         elif isinstance(module, torch.jit.ScriptModule):
             self.say("left", path, "a TorchScript module", how="its inside is compiled; convert before scripting")
-        elif nn.ReLU in self.classes and getattr(module, "nonlinearity", "") == "relu":
-            self.say("left", path, f"the ReLU of {what}", how="it is inside a fused kernel")
+        elif isinstance(module, RECURRENT):
+            self.say("left", path, f"the activations of {what}", how="they are inside a fused kernel")
 
     def leave_alone(self, path: str, what: str, cls: type[nn.Module]) -> None:
         """Report an activation that is none of the classes to replace."""

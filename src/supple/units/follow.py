@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 from supple import activations
-from supple.activations import ACTIVATIONS, relative
+from supple.activations import ACTIVATIONS, RECURRENT, relative
 from supple.units import Consumer, Layer, UnitLayer
 from supple.units.graph import TRANSPOSED_OPS, Graph, factors, is_unread, op_name, operands, shape_of
 from supple.units.moves import (
@@ -59,6 +59,8 @@ def find_sites(graph: Graph) -> tuple[list[Site], list[str]]:
     sites = [site for module, call in calls if num_calls[module] == 1 and (site := site_of(graph, module, call))]
     reused = [reuse_words(graph, module) for module, number in num_calls.items() if number > 1]
     skipped = [*reused, *functional_words(graph, calls), *idle_words(graph, sites, num_calls)]
+    recurrent = [module for module in graph.names if isinstance(module, RECURRENT)]
+    skipped += [f"the units of {graph.module_name(module)} are computed inside torch." for module in recurrent]
     return sites, list(dict.fromkeys(skipped))
 
 
