@@ -44,7 +44,8 @@ class Swap(Method):
             SF.probability(getattr(self, name), f"{type(self).__name__}.{name} is {what}")
 
     def activation(self) -> nn.Module:
-        owner = next(cls for cls in type(self).__mro__ if "layer" in vars(cls))  # a subclass's own fields are its own
+        # Fields that a subclass adds are its own.
+        owner = next(cls for cls in type(self).__mro__ if issubclass(cls, Swap) and "layer" in vars(cls))
         return owner.layer(*(getattr(self, field.name) for field in fields(owner) if field.name != "revision"))
 
 
