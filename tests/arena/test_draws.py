@@ -1,5 +1,7 @@
 """Draws of the arena: the same everywhere, inside their space, for every method there is."""
 
+import re
+
 import pytest
 
 from supple.methods.base import Method
@@ -19,6 +21,7 @@ from supple_lab.arena.spaces import (
     draw,
     rounded,
 )
+from supple_lab.errors import UserError
 from supple_lab.spec import RunSpec
 
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
@@ -85,6 +88,12 @@ def test_unknown_entries_are_refused():
     for name, sentence in (("rdeo", "Did you mean 'redo'"), ("l2+rdeo", "'rdeo'"), ("chain", "a chain is its methods")):
         with pytest.raises(registry.UnknownName, match=sentence):
             entries_of([name])
+
+
+@pytest.mark.parametrize("name", ["cbp+redo", "aid+l2+crelu"])
+def test_methods_that_cannot_go_together_are_no_entry(name):
+    with pytest.raises(UserError, match=rf"^{re.escape(name)} is no entry of the arena: .*(renew units|activation)"):
+        entries_of([name])
 
 
 def test_chains_hold_their_methods_in_order():

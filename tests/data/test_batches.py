@@ -1,3 +1,6 @@
+from dataclasses import replace
+
+import pytest
 import torch
 
 from supple_lab.data.batches import Batches
@@ -28,3 +31,8 @@ def test_images_and_labels_stay_together():
     images, labels = next(iter(Batches(TRAIN, 64, 0, 0, 0)))
     for image, label in zip(images, labels, strict=True):
         assert key[tuple((image * 255).round().byte().flatten().tolist())] == label
+
+
+def test_images_that_are_no_bytes_are_refused():
+    with pytest.raises(TypeError, match=r"images_NCHW must be uint8, 0 to 255.* got torch\.float32\."):
+        replace(TRAIN, images_NCHW=TRAIN.images_NCHW / 255)

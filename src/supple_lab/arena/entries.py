@@ -10,6 +10,7 @@ from supple.methods.base import Method
 from supple.methods.chain import Chain
 from supple_lab import registry
 from supple_lab.arena.spaces import LEARNING_RATE, NOT_ALONE, NOTHING, NUM_DRAWS, SPACES, Space, draw
+from supple_lab.errors import UserError
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.spec import in_stages
 
@@ -59,12 +60,18 @@ def every_entry() -> list[Entry]:
 
 
 def entries_of(names: Sequence[str]) -> list[Entry]:
-    """Those of the names, each once; UnknownName if one does not exist or cannot contend alone."""
+    """Those of the names, each once; UserError if one does not exist, cannot contend alone, or goes with no other."""
     for part in (part for name in names for part in name.split("+")):
         registry.check_name("method", part)
         if part in NOT_ALONE:
             raise registry.UnknownName(f"{part} is no entry of the arena: {NOT_ALONE[part]}.")
-    return [Entry(name) for name in dict.fromkeys(names)]
+    entries = [Entry(name) for name in dict.fromkeys(names)]
+    for entry in (entry for entry in entries if "+" in entry.name):
+        try:
+            Chain(methods=tuple(in_stages(cls) for cls in entry.classes))
+        except ValueError as error:
+            raise UserError(f"{entry.name} is no entry of the arena: {error}") from None
+    return entries
 
 
 def own_methods() -> list[str]:

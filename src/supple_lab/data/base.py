@@ -20,6 +20,13 @@ class Examples:
     mean_C11: Tensor
     std_C11: Tensor
 
+    def __post_init__(self) -> None:
+        if self.images_NCHW.dtype != torch.uint8:  # floats in [0, 1] would be divided by 255 again, and all be black
+            raise TypeError(
+                "Examples.images_NCHW must be uint8, 0 to 255, of which a batch makes floats in [0, 1]; "
+                f"got {self.images_NCHW.dtype}."
+            )
+
     def __len__(self) -> int:
         return len(self.labels_N)
 

@@ -59,7 +59,7 @@ class Scenario(Checked, ABC):
     """A frozen dataclass in every subclass. Stage k follows from (seed, k) alone, so that a run can resume at any k."""
 
     name: ClassVar[str]
-    fresh_optimizer: ClassVar[bool]  # whether each stage starts with a new optimizer
+    fresh_optimizer: ClassVar[bool] = False  # whether each stage starts with a new optimizer
     takes_text: ClassVar[bool] = False  # whether its stages mean something if the examples are windows of a text
     num_stages: int
     epochs: int  # of a stage
