@@ -6,6 +6,7 @@ import re
 import pytest
 from markdown_pages import DOCS
 
+from supple_lab import cli
 from supple_lab.paper.continual import ContinualFull
 
 
@@ -73,3 +74,15 @@ def test_claims_that_no_report_has_are_not_run(tool, tmp_path, monkeypatch):
     monkeypatch.setattr(tool, "DOCS", tmp_path)
     assert {claim.verdict for claim in tool.judged_claims()} == {"not run"}
     assert re.findall(r"(\d+) <span", tool.table())[:3] == ["0", "0", "0"]
+
+
+def test_command_that_repeats_a_run_spells_the_published_one(tmp_path, monkeypatch, capsys):
+    text = (DOCS / "verdicts.md").read_text()
+    (line,) = re.findall(r"^supple (train .*) --data DIR --device cuda$", text, re.MULTILINE)
+    (run,) = re.findall(r"first run on permuted MNIST, (\w+) ", text)
+    monkeypatch.delenv("SUPPLE_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert cli.supple([*line.split(), "--device", "cpu", "--out", str(tmp_path)]) == 2  # MNIST is not here
+    assert f"run {run}: new" in capsys.readouterr().out
+    published = json.loads((DOCS / "results/trainability/trainability.json").read_text())["runs"]
+    assert [(one["method"], one["seed"]) for one in published if one["id"] == run] == [("aid", 0)]

@@ -305,3 +305,12 @@ def test_trac_counts_in_double_precision_and_steps_are_whole_numbers():
 
 def test_leaky_dropout_takes_its_slope_for_a_slope():
     assert repr(UseLeakyDropout(slope=0.2, drop=0.3).activation()) == "LeakyDropout(slope=0.2, drop=0.3)"
+
+
+def test_what_fire_leaves_alone_has_its_own_reason():
+    network = nn.Sequential(nn.Embedding(6, 4), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Linear(4, 6))
+    network[4].weight = network[0].weight
+    learner = Learner(network, torch.optim.SGD(network.parameters(), lr=0.1))
+    tied = "'0.weight': not the weight of a linear or convolutional layer alone: it is shared with 4"
+    assert FIRE().reach(learner) == (["1.weight", "3.weight"], [tied])
+    assert FIRE(only=("1.",)).reach(learner) == (["1.weight"], [tied, "'3.weight': only= does not name it"])

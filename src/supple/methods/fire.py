@@ -43,7 +43,7 @@ class FIRE(Method):
         return {}
 
     def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return matrices_reached(learner, self.chosen(learner))
+        return matrices_reached(learner, self.chosen(learner), others="only= does not name it")
 
     def chosen(self, learner: Learner) -> list[Matrix]:
         """The matrices that are orthogonalised."""

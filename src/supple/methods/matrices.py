@@ -65,17 +65,22 @@ def biases(learner: Learner, found: Iterable[Matrix]) -> dict[str, nn.Parameter]
     return {name: own[name] for name in names if name in own}
 
 
-def matrices_reached(learner: Learner, found: Iterable[Matrix]) -> tuple[list[str], list[str]]:
-    """The matrices' names, and a sentence for each trained weight that is left alone."""
-    names = [matrix.name for matrix in found]
+def matrices_reached(
+    learner: Learner, found: Iterable[Matrix], *, others: str = "it is the output layer"
+) -> tuple[list[str], list[str]]:
+    """The matrices' names, and a sentence for each trained weight that is left alone; ``others``: other matrices'."""
+    names, known = [matrix.name for matrix in found], {matrix.name for matrix in matrices(learner)}
     left = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and name not in names]
-    return names, [f"'{name}': {reason(learner, name)}" for name in left]
+    return names, [f"'{name}': {others if name in known else reason(learner, name)}" for name in left]
 
 
 def reason(learner: Learner, name: str) -> str:
-    """Why a trained weight is left alone."""
-    is_matrix = any(matrix.name == name for matrix in matrices(learner))
-    return "it is the output layer" if is_matrix else "not the weight of a linear or convolutional layer"
+    """Why a trained weight that is no matrix is left alone."""
+    weight = learner.own_parameters()[name]
+    shared = next((layer for layer, module in learner.layers().items() if module.weight is weight), None)
+    return "not the weight of a linear or convolutional layer" + (
+        f" alone: it is shared with {shared}" if shared else ""
+    )
 
 
 def warn_of_others(learner: Learner, found: Iterable[Matrix], who: str, acts_on: str) -> None:
