@@ -182,7 +182,10 @@ def test_published_runs_that_are_no_longer_the_studys_drop_out(results, monkeypa
     withdrawn = next(run for run in report["runs"] if run["status"] == "done")
     before, withdrawn["id"] = withdrawn["id"], "0" * 16
     (results / study / f"{study}.json").write_text(json.dumps(report))
+    (results / study / "epochs").mkdir()
+    (results / study / "epochs" / f"{'0' * 16}.jsonl").write_text('{"stage": 0, "epoch": 1}\n')
     again = publish_again(results, monkeypatch=monkeypatch)
+    assert not logs_of_epochs(results / study)
     assert capsys.readouterr().out.endswith("0 of them new; 1 dropped out\n")
     assert {run["id"]: run["status"] for run in again["runs"]}[before] == "waiting"
     assert not [point for point in again["series"] if point["run"] == before]

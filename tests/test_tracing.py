@@ -389,6 +389,7 @@ def test_what_a_forward_draws_is_put_back():
     assert torch.equal(torch.get_rng_state(), stream)
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="torch 2.6 does not export such a forward")
 def test_what_a_forward_stores_in_the_model_is_taken_back():
     model = networks.StoringNet()
     trace_units(model, torch.randn(VECTOR))

@@ -96,6 +96,7 @@ def publish(out: Path, study: str, results: Path) -> None:
     bring(study, out, results)
     for path in files_of(out, study):
         shutil.copyfile(path, results / path.name)
+    shutil.rmtree(results / "epochs", ignore_errors=True)  # those of runs that stay are in out
     logs = [folder.epoch_log.path for folder in Store.open(out).folders() if len(folder.stage_log.read()) == 1]
     for log in filter(Path.exists, logs):
         (results / "epochs").mkdir(exist_ok=True)

@@ -58,7 +58,7 @@ class Ended:
     spec: RunSpec
     told: Json
     records: list[Record]
-    epochs: bytes
+    epochs: bytes = b""
 
 
 def main() -> None:

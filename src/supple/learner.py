@@ -177,6 +177,7 @@ class Learner:
         torch.distributed.broadcast(number, group=self.process_group, group_src=0)
         return int(number)
 
+    @torch.no_grad()
     def mean_over_ranks_(self, *tensors: Tensor) -> None:
         """Average statistics over the processes that train copies of this network, so that all decide alike."""
         if self.process_group is not None:

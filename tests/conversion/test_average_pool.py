@@ -157,8 +157,8 @@ def test_a_converted_model_has_it_as_a_module_and_as_a_function(monkeypatch):
     assert type(model.pool) is AveragePool2d
     expected = value_and_gradient(model, x, 2.0)
     monkeypatch.setattr(pools, "tile_of", lambda _, size, stride, *__: pools.pair(size) if size == stride else None)
-    last = model(x).grad_fn
-    first = last.next_functions[0][0]
+    y = model(x)  # while it lives, so do its nodes
+    last, first = y.grad_fn, y.grad_fn.next_functions[0][0]
     assert [type(node).__name__ for node in (last, first)] == ["MeanOfTilesBackward"] * 2
     for one, other in zip(value_and_gradient(model, x, 2.0), expected, strict=True):
         assert torch.equal(one, other)

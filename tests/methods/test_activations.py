@@ -1,5 +1,7 @@
 """Methods that are an activation: the layer they name, with their numbers in it."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
@@ -8,15 +10,30 @@ from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout
 from supple.layers import Identity, RReLU
 from supple.methods import (
     UseAID,
+    UseAIDGauss,
+    UseAIDMean,
+    UseAIDPerUnit,
+    UseCELU,
     UseCReLU,
     UseDropout,
     UseDropReLU,
+    UseELU,
     UseFourier,
+    UseGELU,
     UseIdentity,
+    UseLayerNorm,
+    UseLayerNormAID,
+    UseLeakyDropout,
+    UseLeakyReLU,
+    UsePReLU,
+    UseRandomSmoothLeaky,
+    UseRational,
     UseRReLU,
     UseSigmoid,
+    UseSiLU,
     UseTanh,
 )
+from supple.methods.activations import Swap
 
 X = torch.linspace(-3.0, 3.0, 12).view(2, 6)
 
@@ -39,3 +56,41 @@ X = torch.linspace(-3.0, 3.0, 12).view(2, 6)
 def test_layer_in_evaluation_is_the_formula(method, layer, in_evaluation):
     assert type(method.activation()) is layer
     torch.testing.assert_close(method.activation().eval()(X), in_evaluation)
+
+
+LAYERS = {
+    UseRReLU(lower_slope=0.25, upper_slope=0.5): "RReLU(lower=0.25, upper=0.5)",
+    UseAIDMean(relu_prob=0.7): "AIDMean(p=0.7)",
+    UseAIDGauss(relu_prob=0.7): "AIDGauss(p=0.7)",
+    UseAIDPerUnit(relu_prob=0.7): "AIDPerUnit(p=0.7)",
+    UseLeakyDropout(slope=0.2, drop=0.3): "LeakyDropout(slope=0.2, drop=0.3)",
+    UseLayerNormAID(relu_prob=0.7): "NormAID(p=0.7)",
+    UseLeakyReLU(slope=0.2): "LeakyReLU(negative_slope=0.2)",
+    UseRandomSmoothLeaky(lower_slope=0.25, upper_slope=0.5): "SmoothLeaky(slope=0.25, upper=0.5)",
+    UseLayerNorm(affine=True): "NormReLU(affine=True)",
+    UsePReLU(): "PReLU()",
+    UseELU(): "ELU(alpha=1.0)",
+    UseCELU(): "CELU(alpha=1.0)",
+    UseGELU(): "GELU(approximate='none')",
+    UseSiLU(): "SiLU()",
+    UseRational(): "Rational()",
+}
+
+
+@pytest.mark.parametrize(("method", "layer"), LAYERS.items(), ids=lambda value: getattr(value, "name", ""))
+def test_layer_has_the_methods_numbers_in_their_places(method, layer):
+    assert repr(method.activation()) == layer
+
+
+def test_fields_that_a_subclass_adds_are_its_own():
+    @dataclass(frozen=True, kw_only=True)
+    class WithRate(UseLeakyReLU):
+        rate: float = 0.5
+
+    @dataclass(frozen=True, kw_only=True)
+    class Shrunk(Swap):
+        layer = nn.Softshrink
+        bound: float = 0.5
+
+    assert repr(WithRate(slope=0.2).activation()) == "LeakyReLU(negative_slope=0.2)"
+    assert repr(Shrunk(bound=0.25).activation()) == "Softshrink(0.25)"

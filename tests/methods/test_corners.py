@@ -108,7 +108,11 @@ class TestCompiled:
             (ReDo(), "its forward"),
             (ReDo(every=1), "the step"),
             (L2ER(every=1, num_examples=8, rank_rate=0.1), "the model"),
-            (L2ER(every=1, num_examples=8, rank_rate=0.1), "the model and the step"),
+            pytest.param(
+                L2ER(every=1, num_examples=8, rank_rate=0.1),
+                "the model and the step",
+                marks=pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="torch 2.6 fails to compile it"),
+            ),
             (DASH(), "the model"),
         ],
         ids=["redo", "redo, its forward", "redo, the step", "l2_er", "l2_er, the step", "dash"],

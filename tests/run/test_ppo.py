@@ -222,7 +222,14 @@ def test_running_statistics_are_those_of_all_rows():
 
 @pytest.mark.parametrize(
     ("activation", "holds"),
-    [(AIDGauss(), False), (nn.RReLU(), False), (NormAID(), True), (LeakyDropout(), True), (SmoothLeaky(), True)],
+    [
+        (AIDGauss(), False),
+        (nn.RReLU(), False),
+        (NormAID(), True),
+        (LeakyDropout(), True),
+        (SmoothLeaky(), True),
+        (nn.Sequential(nn.LazyBatchNorm1d(affine=False, track_running_stats=False), nn.ReLU()), True),
+    ],
     ids=lambda value: str(value),
 )
 def test_only_what_cannot_be_held_is_refused(monkeypatch, activation, holds):

@@ -34,7 +34,7 @@ from supple.methods.base import Method
 
 @dataclass(frozen=True, kw_only=True)
 class Swap(Method):
-    """One layer at every activation site, made with the method's fields in their order."""
+    """One layer at every activation site, made with the fields, in their order, of the class that names it."""
 
     layer: ClassVar[Callable[..., nn.Module]]
     shares: ClassVar[Mapping[str, str]] = {}  # fields from 0 to 1, and what they are
@@ -44,7 +44,9 @@ class Swap(Method):
             SF.probability(getattr(self, name), f"{type(self).__name__}.{name} is {what}")
 
     def activation(self) -> nn.Module:
-        return type(self).layer(*(getattr(self, field.name) for field in fields(self) if field.name != "revision"))
+        # Fields that a subclass adds are its own.
+        owner = next(cls for cls in type(self).__mro__ if issubclass(cls, Swap) and "layer" in vars(cls))
+        return owner.layer(*(getattr(self, field.name) for field in fields(owner) if field.name != "revision"))
 
 
 @dataclass(frozen=True, kw_only=True)

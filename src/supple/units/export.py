@@ -127,7 +127,9 @@ def export_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     # torch.export is not made for threads either
     with ONE_AT_A_TIME, kept_as_it_is(inner), plain_output(inner), quiet():
         try:
-            program = torch.export.export(inner, args, kwargs, strict=False)
+            # For torch 2.6, which asks whether it is being traced before it looks for EAGER_CODE.
+            with torch._dynamo.config.patch(error_on_nested_fx_trace=False):
+                program = torch.export.export(inner, args, kwargs, strict=False)
             inline_blocks_(program.graph_module)
             if not rebind_writes_(program.graph):
                 program = program.run_decompositions({})

@@ -167,7 +167,8 @@ def joined(node: Node, owners: Owners) -> Owner:
 
 def run(node: Node, value: Callable[[Node], Tensor]) -> Owner:
     """The node's operation itself, on owners in the place of values."""
-    args, kwargs = map_arg((node.args, dict(node.kwargs)), value)
+    arguments: Any = map_arg((node.args, dict(node.kwargs)), value)
+    args, kwargs = arguments
     result = node.target(*args, **kwargs)  # type: ignore[operator]
     return tuple(result) if isinstance(result, (tuple, list)) else result
 

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -162,7 +163,7 @@ def capture(work: Callable[[], None], generators: Sequence[torch.Generator], *, 
     graph = registered(generators)
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
+    graph.capture_begin(pool=cast(Any, pool), capture_error_mode="thread_local")
     OWN.graphs.append(graph)  # whatever comes of it
     try:
         work()
@@ -202,8 +203,10 @@ def mend(generators: Sequence[torch.Generator], pool: Pool) -> None:
     Nothing may be captured into the pool any more: the allocator of host memory cannot be told.
     """
     device = torch.cuda.current_device()
+    names = ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool")  # the second in torch 2.6
+    end = next(getattr(torch._C, name) for name in names if hasattr(torch._C, name))
     with contextlib.suppress(RuntimeError):
-        torch._C._cuda_endAllocateToPool(device, pool)
+        end(device, pool)
     torch._C._cuda_releasePool(device, pool)
     graph, scrap = registered(generators), torch.zeros((), device="cuda")
     graph.capture_begin(capture_error_mode="thread_local")

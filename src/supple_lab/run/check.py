@@ -242,11 +242,11 @@ def check_controllable(spec: RunSpec, problem: PPO | OffPolicy) -> None:
 
 def is_held(activation: nn.Module) -> bool:
     """Whether two forwards by the same held masks are alike in training mode."""
-    x = torch.linspace(-3.0, 3.0, 2**12)[None]
+    x = torch.linspace(-3.0, 3.0, 2**12).view(64, 64)  # several rows, for batch norms in activations of a plugin
     give_widths_(activation, x)
 
     def forward() -> torch.Tensor:
-        with torch.no_grad(), held_masks(torch.zeros(1, dtype=torch.long)):
+        with torch.no_grad(), held_masks(torch.arange(len(x))):
             return activation.train()(x)
 
     with kept_default_generators():
