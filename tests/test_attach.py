@@ -499,6 +499,7 @@ def test_detached_methods_act_no_more():
         (L2, TypeError, "the class L2 itself"),
         ([], ValueError, "needs a method"),
         (None, TypeError, "attach needs methods"),
+        ("cbp", TypeError, "got 'cbp', a str"),
         ([CBP(), ReDo()], ValueError, "CBP and ReDo both renew units"),
         (AID(), TypeError, "attach needs methods"),
     ],

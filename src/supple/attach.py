@@ -374,7 +374,7 @@ def reads_recent(method: Method) -> bool:
 
 def checked_methods(methods: object, way_out: str = "use convert(model, {activation})") -> tuple[Method, ...]:
     """The methods, or an error that says which of them cannot be attached, and what to do instead."""
-    parts: Any = methods if isinstance(methods, Sequence) else (methods,)
+    parts: Any = methods if isinstance(methods, Sequence) and not isinstance(methods, str) else (methods,)
     listed: tuple[Any, ...] = tuple(
         one for part in parts for one in (part.methods if isinstance(part, Chain) else (part,))
     )
