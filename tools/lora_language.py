@@ -29,7 +29,7 @@ from supple.attach import Plasticity
 from supple.learner import Learner, forget_
 from supple.methods import Vanilla
 from supple.random import mask_stream
-from supple_lab.data.base import Examples, Splits
+from supple_lab.data.base import DataError, Examples, Splits
 from supple_lab.data.files import use_folder
 from supple_lab.data.text import CPython, Sums, Text
 from supple_lab.files import atomic_write
@@ -287,7 +287,10 @@ def main(arguments: list[str] | None = None) -> None:
     paths = {seed: path_of(chosen.out, chosen.scale, seed) for seed in chosen.seeds}
     for seed, path in paths.items():
         if not chosen.table and not path.exists():
-            run_seed(chosen.scale, seed, folder=chosen.out, device=device)
+            try:
+                run_seed(chosen.scale, seed, folder=chosen.out, device=device)
+            except DataError as error:
+                parser.error(str(error))
     found = [json.loads(path.read_text())["losses"] for path in paths.values() if path.exists()]
     if found:
         late, number = late_losses(found), SCALES[chosen.scale].num_packages

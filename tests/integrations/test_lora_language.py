@@ -164,3 +164,11 @@ def test_late_losses_are_of_the_last_half_of_the_packages():
     late = lora_language.late_losses(found)
     assert late["nothing"].tolist() == [[2.0, 3.0]]
     assert late["no adapter"].tolist() == [[1.5]]
+
+
+def test_without_the_text_a_sentence_says_how_to_get_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SUPPLE_DATA", "")  # which --data changes for the process
+    with pytest.raises(SystemExit, match="2"):
+        lora_language.main(["--data", str(tmp_path), "--out", str(tmp_path)])
+    assert "cpython is not here" in capsys.readouterr().err
