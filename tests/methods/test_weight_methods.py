@@ -314,3 +314,12 @@ def test_what_fire_leaves_alone_has_its_own_reason():
     tied = "'0.weight': not the weight of a linear or convolutional layer alone: it is shared with 4"
     assert FIRE().reach(learner) == (["1.weight", "3.weight"], [tied])
     assert FIRE(only=("1.",)).reach(learner) == (["1.weight"], [tied, "'3.weight': only= does not name it"])
+
+
+def test_a_weight_that_is_an_embeddings_too_is_no_matrix_whichever_comes_first():
+    parts = {"head": nn.Linear(4, 6, bias=False), "inner": nn.Linear(4, 4), "embedding": nn.Embedding(6, 4)}
+    network = nn.ModuleDict(parts)
+    network["embedding"].weight = network["head"].weight
+    learner = Learner(network, torch.optim.SGD(network.parameters(), lr=0.1))
+    tied = "'head.weight': not the weight of a linear or convolutional layer alone: it is shared with embedding"
+    assert FIRE().reach(learner) == (["inner.weight"], [tied])

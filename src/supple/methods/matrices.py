@@ -44,11 +44,12 @@ class Matrix:
 def matrices(learner: Learner, *, output: bool = True) -> list[Matrix]:
     """The matrices that the optimizer trains, with the output layer's or without."""
     layers, own = learner.layers(), learner.own_parameters()
-    last = next(reversed(layers), None)
+    embeddings = [m.weight for m in learner.model.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))]
+    last, embedded = next(reversed(layers), None), set(map(id, embeddings))
     found = [
         Matrix(weight, layer, name == last)
         for name, layer in layers.items()
-        if (weight := f"{name}.weight" if name else "weight") in own
+        if (weight := f"{name}.weight" if name else "weight") in own and id(layer.weight) not in embedded
     ]
     return [matrix for matrix in found if output or not matrix.is_output]
 
@@ -77,10 +78,11 @@ def matrices_reached(
 def reason(learner: Learner, name: str) -> str:
     """Why a trained weight that is no matrix is left alone."""
     weight = learner.own_parameters()[name]
-    shared = next((layer for layer, module in learner.layers().items() if module.weight is weight), None)
-    return "not the weight of a linear or convolutional layer" + (
-        f" alone: it is shared with {shared}" if shared else ""
-    )
+    if not any(layer.weight is weight for layer in learner.layers().values()):
+        return "not the weight of a linear or convolutional layer"
+    holders = (module for module, held in learner.model.named_modules() if getattr(held, "weight", None) is weight)
+    other = next(module for module in holders if f"{module}.weight" != name)
+    return f"not the weight of a linear or convolutional layer alone: it is shared with {other}"
 
 
 def warn_of_others(learner: Learner, found: Iterable[Matrix], who: str, acts_on: str) -> None:
