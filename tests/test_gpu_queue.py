@@ -61,12 +61,12 @@ def test_cbp_shares_no_command_with_others(calls):
     assert all(names == {"cbp"} for names in methods if "cbp" in names)
 
 
-def test_a_warm_start_takes_a_test_pass_after_each_of_its_1100_epochs(missing, monkeypatch):
+def test_a_warm_start_takes_a_test_pass_after_each_of_its_last_100_epochs(missing, monkeypatch):
     monkeypatch.setattr(queue, "RESNET_BF16", queue.Speed(5.0, 4.0, 3, test_pass=60.0))
     warm = next(spec for specs in missing.values() for spec in specs if spec.problem.scenario.name == "warm_start")
     steps = 1_000 * 20 + 100 * 196  # of 5,000 and of 50,000 images
-    assert queue.seconds_of([warm]) == pytest.approx((5.0 * steps + 60.0 * 1_100) / 1_000)
-    assert queue.seconds_of([warm] * 3) == pytest.approx(3 * (4.0 * steps + 60.0 * 1_100) / 1_000)
+    assert queue.seconds_of([warm]) == pytest.approx((5.0 * steps + 60.0 * 100) / 1_000)
+    assert queue.seconds_of([warm] * 3) == pytest.approx(3 * (4.0 * steps + 60.0 * 100) / 1_000)
 
 
 def test_smoke_scale_plans_what_it_has_of_a_study(monkeypatch, capsys, tmp_path):

@@ -25,6 +25,7 @@ from supple_lab.paper.study import Scale, Study, StudyOptions
 from supple_lab.paper.why_aid_entries import PROTOCOLS, TUNING_SEED, tuning_runs
 from supple_lab.precision import Precision
 from supple_lab.provenance import gather_provenance
+from supple_lab.scenarios.warm_start import WarmStart
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.reading import ENDED
 from supple_lab.store.store import Store
@@ -160,7 +161,8 @@ def work_of(problem: Supervised) -> tuple[int, int]:
     """Training steps and test passes of a whole run."""
     scenario, facts = problem.scenario, problem.dataset.facts
     sizes = [scenario.size(stage, facts) for stage in range(scenario.num_stages)]
-    return sum(size.num_steps for size in sizes), sum(size.epochs for size in sizes)
+    tested = sizes[1:] if isinstance(scenario, WarmStart) else sizes  # after each epoch
+    return sum(size.num_steps for size in sizes), sum(size.epochs for size in tested)
 
 
 def seconds_of(specs: Iterable[RunSpec]) -> float:

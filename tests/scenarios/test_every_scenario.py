@@ -192,6 +192,7 @@ def test_warm_start_trains_on_a_tenth_and_then_on_everything_again():
     splits, scenario = numbered_splits(1000, 10), WarmStart(warm_epochs=7, epochs=2)
     warm, full = scenario.stage(0, splits, 0), scenario.stage(1, splits, 0)
     assert (len(warm.train), warm.epochs, full.epochs) == (100, 7, 2)
+    assert (warm.tests_every_epoch, full.tests_every_epoch) == (False, True)
     assert set(numbers_of(warm.train)) < set(numbers_of(full.train)) == set(range(1000))
 
 

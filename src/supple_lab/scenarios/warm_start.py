@@ -42,8 +42,10 @@ class WarmStart(Scenario):
         return warm if index == 0 else super().size(index, facts)
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
-        train, epochs = splits.train, self.epochs
-        if index == 0:
-            order = torch.randperm(len(train), generator=stream(seed, "warm"))
-            train, epochs = train.subset(order[: round(self.share * len(train))]), self.warm_epochs
-        return Stage(train, epochs, self.batch_size, {"test": splits.test})
+        tests = {"test": splits.test}
+        if index == 1:
+            return Stage(splits.train, self.epochs, self.batch_size, tests)
+        order = torch.randperm(len(splits.train), generator=stream(seed, "warm"))
+        part = splits.train.subset(order[: round(self.share * len(splits.train))])
+        # Its epochs are short: a test after each takes nearly as long as the training.
+        return Stage(part, self.warm_epochs, self.batch_size, tests, tests_every_epoch=False)
