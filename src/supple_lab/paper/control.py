@@ -262,7 +262,7 @@ def title_of(task: Slippery) -> str:
 def runs_of(condition: Condition, results: Results, order: StudyOptions) -> MethodRuns:
     """The runs of a task; claims are about the second half of its stages."""
     number = condition.problem.num_records
-    by_method = condition.of(results, order).group_by(lambda spec: spec.method.name)
+    by_method = condition.of(results, order).by_method()
     return MethodRuns(by_method, num_stages=number, stages=slice(number // 2, number), metric=SCORE)
 
 

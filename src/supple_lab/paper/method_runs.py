@@ -72,7 +72,13 @@ Groups = Mapping[str, MethodRuns]  # by network, problem or game, as it is calle
 
 
 def chosen(
-    results: Results, condition: Condition, *, order: StudyOptions, metric: str, rule: Rule, key: Key = "method"
+    results: Results,
+    condition: Condition,
+    *,
+    order: StudyOptions,
+    metric: str,
+    rule: Rule,
+    key: Key = lambda spec: spec.method.name,
 ) -> MethodRuns:
     """What to report of a condition: everything, or the best of each method's search; the key says what a method is."""
     by_method: dict[str, Results] = condition.of(results, order).group_by(key)

@@ -60,7 +60,7 @@ Groups = Mapping[str, Scored]  # by the label of an arm
 def groups_of(results: Results, order: StudyOptions) -> dict[str, Scored]:
     return {
         arm.label: Scored(
-            MethodRuns(arm.condition(order).of(results, order).group_by("method")),
+            MethodRuns(arm.condition(order).of(results, order).by_method()),
             arm.protocol.metric,
             arm.protocol.rule,
         )
