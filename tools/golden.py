@@ -54,7 +54,6 @@ def run_ids() -> dict[str, dict[str, str]]:
 
 
 def small_runs() -> dict[str, RunSpec]:
-    """The runs whose records are kept, by name."""
     methods = registry.known(Method)  # type: ignore[type-abstract]
     study = registry.find(Study, "continual_full")()  # type: ignore[type-abstract]
     images = study.specs(StudyOptions(scale="smoke", methods=ON_IMAGES, only="resnet"))
@@ -92,7 +91,6 @@ def claims_of(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def digest(value: Any) -> str:
-    """A short hash of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -190,7 +190,6 @@ class Part:
 
     @property
     def seconds(self) -> float:
-        """How long the command takes."""
         return SECONDS_OF_A_COMMAND + seconds_of(self.specs)
 
     def command(self, scale: Scale, device: str, engine: str = "process") -> str:
@@ -266,13 +265,11 @@ def part_of(wanted: Wanted, asked: Sequence[RunSpec], specs: Sequence[RunSpec], 
 
 
 def reports_in(results: Path) -> list[Path]:
-    """The published reports of the queue's studies."""
     studies = dict.fromkeys(wanted.study for wanted in QUEUE)
     return [path for study in studies if (path := results / study / f"{study}.json").exists()]
 
 
 def published(results: Path) -> set[str]:
-    """The ids of the runs that ended, by the reports."""
     runs = (run for path in reports_in(results) for run in json.loads(path.read_bytes())["runs"])
     return {run["id"] for run in runs if run["status"] in ENDED}
 
@@ -290,19 +287,16 @@ def missing_runs(results: Path, scale: Scale, store: Path | None = None) -> dict
 
 
 def without(missing: dict[Wanted, list[RunSpec]], ran: Collection[RunSpec]) -> dict[Wanted, list[RunSpec]]:
-    """What is missing after some have been run."""
     ids = {spec.run_id for spec in ran}
     return {wanted: [spec for spec in specs if spec.run_id not in ids] for wanted, specs in missing.items()}
 
 
 def with_data(missing: dict[Wanted, list[RunSpec]]) -> dict[Wanted, list[RunSpec]]:
-    """Those whose data are on this machine."""
     return {wanted: [spec for spec in specs if has_data(problem_of(spec))] for wanted, specs in missing.items()}
 
 
 @cache
 def has_data(problem: Supervised) -> bool:
-    """Whether the problem's data are on this machine."""
     try:
         problem.dataset.check_here()
     except DataError:
@@ -345,7 +339,6 @@ def overview(missing: dict[Wanted, list[RunSpec]], scale: Scale) -> str:
 
 
 def main() -> None:
-    """Read the options, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=9.0, help="how long the script may take")
     parser.add_argument("--calls", type=int, default=1, help="plan so many, each after the ones before")

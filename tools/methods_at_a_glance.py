@@ -198,7 +198,6 @@ def number(row: dict[str, Any] | None, key: str) -> str:
 
 
 def page() -> str:
-    """The whole page."""
     rows, cases = measured(), [case.title for case in CASES]
     columns = [
         (column, case) for column in MEASURED for case in cases if any(key[:2] == (column, case) for key in rows)

@@ -27,7 +27,6 @@ Json = dict[str, Any]
 
 
 def main() -> None:
-    """Write what is new, and say what it was."""
     register = json.loads(REGISTER.read_text())
     published = reports()
     if git("status", "--porcelain", "--", RULES):
@@ -50,7 +49,6 @@ def git(*arguments: str) -> str:
 
 
 def reports() -> dict[str, Json]:
-    """The published reports by study."""
     paths = {study: RESULTS / study / f"{study}.json" for study in (*STUDIES, *OTHERS)}
     return {study: json.loads(path.read_bytes()) for study, path in paths.items() if path.exists()}
 

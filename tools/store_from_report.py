@@ -183,7 +183,6 @@ def records_by_run(series: list[Json]) -> dict[str, dict[int, Record]]:
 
 
 def fill(out: Path, *, orders: Iterable[Ordered], runs: Iterable[Ended]) -> None:
-    """Make the store."""
     store = Store.create(out)
     for run in runs:
         write_run(store, run)

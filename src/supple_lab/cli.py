@@ -36,7 +36,6 @@ PARTS: dict[str, dict[str, str | None]] = {  # the parts that a command has opti
 
 
 def main() -> None:
-    """Run the command line of this process, and end it."""
     outlive_readers_()
     heed_sigterm_()
     sys.exit(supple(sys.argv[1:]))

@@ -109,7 +109,6 @@ def _name_in(node: ast.ClassDef) -> str | None:
 
 
 def _fields_in(node: ast.ClassDef) -> list[str]:
-    """The fields that are options."""
     if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return []
     annotated = [one for one in node.body if isinstance(one, ast.AnnAssign)]
@@ -167,7 +166,6 @@ def kind_of(base: type) -> str:
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """The sentence for a name that does not exist."""
     names = list(names)
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""

@@ -53,7 +53,6 @@ class ArenaRun:
 
     @property
     def tuning_score(self) -> float:
-        """What the choice goes by."""
         return mean(self.score[1:]) if self.state == "done" else WORST
 
     @property
@@ -83,7 +82,6 @@ class Contest:
         return BUDGETS[self.scale]
 
     def spec(self, index: int, seed: int) -> RunSpec:
-        """The run of one draw."""
         problem, model = self.problem.tasks[self.scale]
         method, optimizer = self.entry.setting(self.problem.name, index, number=self.budget.num_draws)
         return RunSpec(problem=problem, model=model, method=method, optimizer=optimizer, seed=seed)
@@ -105,7 +103,6 @@ class Contest:
         return [*self.draws, *([] if chosen is None else self.seeds(chosen))]
 
     def read(self, spec: RunSpec, store: Store) -> ArenaRun:
-        """What the store has of a run."""
         run = read_run(store.folder(spec).path)
         score = [record[self.problem.score] for record in run.records]
         train = [record["train_accuracy"] for record in run.records if "train_accuracy" in record]
@@ -142,7 +139,6 @@ def choose(draws: Sequence[ArenaRun]) -> int | None:
 
 
 def setting_of(spec: RunSpec) -> dict[str, Any]:
-    """What a draw sets, by name."""
     fields = {f"{method.name}.{name}": value for method in methods_in(spec.method) for name, value in drawn(method)}
     return {"learning_rate": spec.optimizer.learning_rate, **fields}
 

@@ -52,7 +52,6 @@ def made_here(scale: Scale, results: Iterable[ContestResult], *, machine: str) -
 
 
 def published(scale: Scale) -> Board | None:
-    """None if there are none of the scale."""
     path = FOLDER / f"{scale}.json"
     return from_json(path.read_text()) if path.is_file() else None
 
@@ -125,6 +124,5 @@ def unpacked_runs(rows: Sequence[list[Any]]) -> tuple[ArenaRun, ...]:
 
 
 def seconds_by_problem(board: Board) -> dict[str, float]:
-    """The mean time of a run on each problem."""
     runs = [(result.problem, run.seconds) for result in board.results for run in (*result.draws, *result.seeds)]
     return {problem: mean([s for name, s in runs if name == problem]) for problem in dict(runs)}

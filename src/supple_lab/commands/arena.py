@@ -199,7 +199,6 @@ class Arena(Command):
         taken: Board | None = None,
         remarks: Sequence[str] = (),
     ) -> None:
-        """Print the standings and write the page."""
         counted = {one.problem for one in (taken.results if taken else results)}
         if not (order := standings(results, scale=self.scale, counted=counted)):
             print_note(f"no problem has runs of {REFERENCE} that have all ended, and scores are beside those.")
@@ -223,7 +222,6 @@ class Arena(Command):
 
 
 def specs_of(contests: Iterable[Contest], store: Store) -> list[RunSpec]:
-    """The runs of all contests, as far as they are known."""
     return [spec for contest in contests for spec in contest.specs(store)]
 
 

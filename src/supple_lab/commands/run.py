@@ -204,7 +204,6 @@ class Run(Command):
     def sweep(
         self, specs: list[RunSpec], store: Store, engine: type[Executor], conditions: dict[str, str]
     ) -> list[Failure]:
-        """Execute the runs, showing how they go."""
         options = self.options()
         jobs = min(self.jobs or engine.default_jobs(len(specs), device=self.device, options=options), len(specs))
         try:
@@ -215,7 +214,6 @@ class Run(Command):
             return execute_all(specs, executor)
 
     def options(self) -> SweepOptions:
-        """What each run is granted."""
         return SweepOptions(
             per_gpu=self.per_gpu,
             time_limit=None if self.time_limit is None else 60 * self.time_limit,
@@ -244,7 +242,6 @@ def check_data(specs: Iterable[RunSpec]) -> None:
 
 
 def check_trackers(names: Iterable[str]) -> None:
-    """Refuse trackers that do not exist or are not installed."""
     try:
         for name in names:
             registry.find(Tracker, name).check_installed()

@@ -35,7 +35,6 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
 
 
 def print_note(note: str) -> None:
-    """Print a note to the error stream at once."""
     print(f"note: {note}", file=sys.stderr, flush=True)
 
 
@@ -63,7 +62,6 @@ class PatientFile(io.FileIO):
     """A file whose descriptor is turned to the null device when its reader is gone."""
 
     def write(self, data: Any, /) -> int:
-        """Write to the reader, or to nothing."""
         try:
             return super().write(data)
         except BrokenPipeError:

@@ -201,7 +201,6 @@ def normalised(method: str) -> Number:
 
 
 def iqm_leads(key: str, method: str, bootstrap: str, paper: str, claim: str) -> Claim:
-    """The claim that a method's IQM over all games is above vanilla's."""
     words = f"IQM of the final human-normalised scores, {label_of(method)} minus vanilla, over the 17 games: above 0, "
     return Claim(
         key=key,

@@ -100,7 +100,6 @@ def selection_notes(*groups: Groups) -> tuple[str, ...]:
 
 
 def methods_of(groups: Groups) -> list[str]:
-    """All methods of all groups, in the study's order."""
     return list(dict.fromkeys(name for group in groups.values() for name in group.by_method))
 
 

@@ -233,7 +233,6 @@ def cumulative(record: Record, edges: np.ndarray) -> np.ndarray:
 
 
 def quartile_table(runs: MethodRuns, stages: tuple[int, ...]) -> Table:
-    """Quartiles at each stage shown."""
 
     def printed(method: str, stage: int) -> str:
         return "about \N{MINUS SIGN}2500" if (method, stage) == ("dropout", LATE) else "not printed"

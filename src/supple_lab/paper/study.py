@@ -122,7 +122,6 @@ class Condition:
         return list(_specs(self, order))
 
     def of(self, results: Results, order: StudyOptions) -> Results:
-        """The results of this condition's runs alone."""
         own = {spec.run_id for spec in self.specs(order)}
         return Results(tuple(run for run in results.runs if run.spec.run_id in own))
 

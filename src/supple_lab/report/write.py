@@ -37,7 +37,6 @@ def write_report(folder: Path, info: ReportInfo, *, results: Results, report: St
 
 
 def report_files(info: ReportInfo, *, results: Results, report: StudyReport) -> Iterator[tuple[str, bytes]]:
-    """Each file's name and content."""
     provenance = gather_provenance()
     for figure in report.figures:
         stem = info.stem(figure.name)

@@ -179,7 +179,6 @@ class RunResult:
 
     @property
     def called(self) -> str:
-        """The method as the page calls it."""
         return self.label or self.spec.method.name
 
     def by_stage(self, metric: str) -> dict[int, float]:

@@ -59,7 +59,6 @@ def take_snapshot(plasticity: Plasticity, masks: torch.Generator) -> dict[str, A
 
 
 def restore_snapshot_(plasticity: Plasticity, masks: torch.Generator, snapshot: dict[str, Any]) -> None:
-    """Put network, optimizer, methods and random streams back to where the snapshot was taken."""
     plasticity.learner.model.load_state_dict(snapshot["model"])
     plasticity.optimizer.load_state_dict(snapshot["optimizer"])
     plasticity.load_state_dict(snapshot["plasticity"])
@@ -90,7 +89,6 @@ def size_of(network: nn.Module) -> int:
 
 
 def format_shape(shape: Shape) -> str:
-    """An image's shape as people write it."""
     return "x".join(map(str, shape))
 
 

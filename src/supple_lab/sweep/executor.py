@@ -76,7 +76,6 @@ class Job:
         return self.options.per_gpu if self.device == "cuda" else 1
 
     def to_json(self) -> str:
-        """For the command line of a process."""
         return json.dumps(encode(self))
 
 
