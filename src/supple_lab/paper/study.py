@@ -148,6 +148,12 @@ def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
     return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
 
 
+def asked_settings(rows: Sequence[Setting], order: StudyOptions) -> tuple[Setting, ...]:
+    """Of the methods that the order names, or of all rows; one without a row has its defaults."""
+    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
+    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
+
+
 def changed(setting: Setting, order: StudyOptions) -> Setting:
     """The setting with the fields that the order changes, if it names the method."""
     if not order.changes or setting.method.name not in (*order.methods, *order.also):
