@@ -167,16 +167,12 @@ def seconds_of(specs: Iterable[RunSpec]) -> float:
     """How long the runs take side by side: no less than the longest alone."""
     shared, longest = 0.0, 0.0
     for spec in specs:
-        (steps, passes), speeds = work_of(problem_of(spec)), speeds_of(spec)
+        (steps, passes), speeds = work_of(problem_of(spec)), [speed_of(spec)]
+        speeds += [SUBNETWORKS] if problem_of(spec).subnetworks else []  # which take as many steps
         tests = sum(passes * speed.test_pass for speed in speeds)
         shared += (sum(steps * speed.shared for speed in speeds) + tests) / 1000
         longest = max(longest, (sum(steps * speed.alone for speed in speeds) + tests) / 1000)
     return max(shared, longest)
-
-
-def speeds_of(spec: RunSpec) -> list[Speed]:
-    """Of the network's step and, if there are subnetworks, of theirs, which are as many."""
-    return [speed_of(spec), *([SUBNETWORKS] if problem_of(spec).subnetworks else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +207,8 @@ def next_parts(missing: dict[Wanted, list[RunSpec]], budget: float) -> list[Part
     """The parts to run next, in the order of the queue; if nothing fits, the smallest of the first entry."""
     parts: list[Part] = []
     for wanted, specs in missing.items():
-        for kind in by_kind(specs):
+        for is_cbp in (False, True):  # CBP after all others, beside which it would wait
+            kind = [spec for spec in specs if (spec.method.name == "cbp") == is_cbp]
             part = largest_part(wanted, kind, budget - sum(part.seconds for part in parts))
             if part is not None:
                 parts.append(part)
@@ -228,12 +225,6 @@ def smallest_part(wanted: Wanted, specs: Sequence[RunSpec]) -> Part:
 def place_of(spec: RunSpec) -> int:
     """Which of its condition's seeds the run has, counted from 0."""
     return spec.seed % TUNING_SEED
-
-
-def by_kind(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
-    """The runs of CBP after all others: they would wait beside them."""
-    kinds = [spec for spec in specs if spec.method.name != "cbp"], [spec for spec in specs if spec.method.name == "cbp"]
-    return [kind for kind in kinds if kind]
 
 
 def largest_part(wanted: Wanted, specs: Sequence[RunSpec], budget: float) -> Part | None:
