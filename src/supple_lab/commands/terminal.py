@@ -38,11 +38,6 @@ def print_note(note: str) -> None:
     print(f"note: {note}", file=sys.stderr, flush=True)
 
 
-def outlive_readers_() -> None:
-    """Discard what this process prints once its reader is gone, rather than raise."""
-    sys.stdout, sys.stderr = patient(sys.stdout), patient(sys.stderr)
-
-
 def patient(stream: TextIO | None) -> TextIO:
     """The same stream, which outlives its reader; one that was closed from the start goes nowhere at once."""
     if stream is None:
