@@ -25,7 +25,6 @@ class IncrementalCIFAR(Scenario):
     """
 
     name = "incremental_cifar"
-    fresh_optimizer = False
     num_stages: int = 20  # as many as groups
     epochs: int = 200
     batch_size: int = 90

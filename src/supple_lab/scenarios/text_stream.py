@@ -25,7 +25,6 @@ class TextStream(Scenario):
     """
 
     name = "text_stream"
-    fresh_optimizer = False
     takes_text = True
     change: Literal["vocabulary", "package"] = "vocabulary"
     num_stages: int = 32
