@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from supple_lab import registry
-from supple_lab.errors import ENDING, Interrupted, Terminated, at_least
+from supple_lab.errors import ENDING, Interrupted, Terminated, UserError, at_least
 from supple_lab.files import StorageError
 from supple_lab.store.checkpoint import UnusableCheckpoint, write_checkpoint
 from supple_lab.store.reading import Record, read_run
@@ -24,7 +24,7 @@ from supple_lab.store.run_folder import RunFolder
 Kind = Literal["stage", "epoch"]
 
 
-class TrackerMissing(Exception):
+class TrackerMissing(UserError):
     """The tracker cannot be used here; the message says what to install."""
 
 

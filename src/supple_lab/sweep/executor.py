@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from supple_lab.codec import encode
-from supple_lab.errors import Interrupted, end_process
+from supple_lab.errors import Interrupted, UserError, end_process
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
@@ -122,7 +122,7 @@ class RunError(Exception):
     """The run could not be executed; the message says why."""
 
 
-class EngineMissing(Exception):
+class EngineMissing(UserError):
     """The engine cannot be used here; the message says what to install or to start."""
 
 
