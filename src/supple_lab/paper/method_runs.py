@@ -63,9 +63,9 @@ class MethodRuns:
         """The mean over the last tenth of the stages, a number a run that ended."""
         return ends(self.of(method), metric or self.metric)
 
-    def below(self, method: str, metric: str = "") -> Sample:
+    def below(self, method: str) -> Sample:
         """How far a method ends below a fresh vanilla network, seed by seed."""
-        return self.fresh(metric).minus(self.end(method, metric))
+        return self.fresh().minus(self.end(method))
 
 
 Groups = Mapping[str, MethodRuns]  # by network, problem or game, as it is called

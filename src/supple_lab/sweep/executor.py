@@ -130,7 +130,6 @@ class Executor(ABC):
     """Executes runs of one store on one kind of device, at most ``jobs`` at once."""
 
     name: ClassVar[str]
-    kind: ClassVar[str] = "engine"  # what users call it
     can_limit: ClassVar[bool] = True  # whether a run that exceeds its time or memory can be ended
     is_here: ClassVar[bool] = True  # whether runs compute on this machine, so that its GPUs are what they have
 
