@@ -53,7 +53,6 @@ def chosen(store: Store, scale: Scale) -> dict[str, Json]:
 
 
 def written(file: Json) -> str:
-    """The file as JSON, a line an entry."""
     labels = {
         scale: ",\n".join(
             f"  {json.dumps(label)}: {{\n"

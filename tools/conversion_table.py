@@ -60,7 +60,6 @@ COLUMNS = ("model", "unasked", "if named", "left", "class changed")
 
 
 def main() -> None:
-    """Print the page."""
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     print(INTRODUCTION)
@@ -72,13 +71,11 @@ def main() -> None:
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> str:
-    """The rows under their headings, in Markdown."""
     lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def row(model: ZooModel) -> tuple[str, ...]:
-    """What becomes of one model."""
     library = model_zoo.import_library(model.library)
     unasked = conversion_report(convert(model.make(library), AID(p=0.9)))
     asked = conversion_report(convert(model.make(library), AID(p=0.9), replace=ACTIVATIONS))

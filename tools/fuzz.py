@@ -191,7 +191,6 @@ class Fuzz:
             self.failures.append(f"seed {self.seed}, case {index}: {error}\n  {changes}\n  supple {shown}\n{tail}")
 
     def damage(self, chance: random.Random, out: Path) -> list[str]:
-        """Change some files; what was done."""
         told = []
         for _ in range(chance.choice((1, 1, 1, 2, 5))):
             files = sorted(path for path in out.rglob("*") if path.is_file() and "report" not in path.parts)
@@ -226,7 +225,6 @@ class Fuzz:
 
 
 def give(command: list[str], out: Path, said: Path) -> None:
-    """In a process of its own."""
     code = 99
     try:
         os.setsid()

@@ -54,7 +54,6 @@ def run_ids() -> dict[str, dict[str, str]]:
 
 
 def small_runs() -> dict[str, RunSpec]:
-    """The runs whose records are kept, by name."""
     methods = registry.known(Method)  # type: ignore[type-abstract]
     study = registry.find(Study, "continual_full")()  # type: ignore[type-abstract]
     images = study.specs(StudyOptions(scale="smoke", methods=ON_IMAGES, only="resnet"))
@@ -83,16 +82,14 @@ def records_of(spec: RunSpec) -> list[dict[str, Any]]:
 def published_claims() -> dict[str, str]:
     """For each published report the digest of its claims."""
     reports = sorted(path for path in (ROOT / "docs/results").glob("*/*.json") if path.stem == path.parent.name)
-    return {path.stem: digest(claims_of(json.loads(path.read_bytes()))) for path in reports}
-
-
-def claims_of(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a report decides, without how its rules are worded."""
-    return [{key: claim.get(key) for key in OF_A_CLAIM} for claim in report["claims"]]
+    claims = {path.stem: json.loads(path.read_bytes())["claims"] for path in reports}
+    return {
+        name: digest([{key: claim.get(key) for key in OF_A_CLAIM} for claim in decided])
+        for name, decided in claims.items()
+    }
 
 
 def digest(value: Any) -> str:
-    """A short hash of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -169,16 +169,12 @@ def seconds_of(specs: Iterable[RunSpec]) -> float:
     """How long the runs take side by side: no less than the longest alone."""
     shared, longest = 0.0, 0.0
     for spec in specs:
-        (steps, passes), speeds = work_of(problem_of(spec)), speeds_of(spec)
+        (steps, passes), speeds = work_of(problem_of(spec)), [speed_of(spec)]
+        speeds += [SUBNETWORKS] if problem_of(spec).subnetworks else []  # which take as many steps
         tests = sum(passes * speed.test_pass for speed in speeds)
         shared += (sum(steps * speed.shared for speed in speeds) + tests) / 1000
         longest = max(longest, (sum(steps * speed.alone for speed in speeds) + tests) / 1000)
     return max(shared, longest)
-
-
-def speeds_of(spec: RunSpec) -> list[Speed]:
-    """Of the network's step and, if there are subnetworks, of theirs, which are as many."""
-    return [speed_of(spec), *([SUBNETWORKS] if problem_of(spec).subnetworks else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +188,6 @@ class Part:
 
     @property
     def seconds(self) -> float:
-        """How long the command takes."""
         return SECONDS_OF_A_COMMAND + seconds_of(self.specs)
 
     def command(self, scale: Scale, device: str, engine: str = "process") -> str:
@@ -214,7 +209,8 @@ def next_parts(missing: dict[Wanted, list[RunSpec]], budget: float) -> list[Part
     """The parts to run next, in the order of the queue; if nothing fits, the smallest of the first entry."""
     parts: list[Part] = []
     for wanted, specs in missing.items():
-        for kind in by_kind(specs):
+        for is_cbp in (False, True):  # CBP after all others, beside which it would wait
+            kind = [spec for spec in specs if (spec.method.name == "cbp") == is_cbp]
             part = largest_part(wanted, kind, budget - sum(part.seconds for part in parts))
             if part is not None:
                 parts.append(part)
@@ -231,12 +227,6 @@ def smallest_part(wanted: Wanted, specs: Sequence[RunSpec]) -> Part:
 def place_of(spec: RunSpec) -> int:
     """Which of its condition's seeds the run has, counted from 0."""
     return spec.seed % TUNING_SEED
-
-
-def by_kind(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
-    """The runs of CBP after all others: they would wait beside them."""
-    kinds = [spec for spec in specs if spec.method.name != "cbp"], [spec for spec in specs if spec.method.name == "cbp"]
-    return [kind for kind in kinds if kind]
 
 
 def largest_part(wanted: Wanted, specs: Sequence[RunSpec], budget: float) -> Part | None:
@@ -268,13 +258,11 @@ def part_of(wanted: Wanted, asked: Sequence[RunSpec], specs: Sequence[RunSpec], 
 
 
 def reports_in(results: Path) -> list[Path]:
-    """The published reports of the queue's studies."""
     studies = dict.fromkeys(wanted.study for wanted in QUEUE)
     return [path for study in studies if (path := results / study / f"{study}.json").exists()]
 
 
 def published(results: Path) -> set[str]:
-    """The ids of the runs that ended, by the reports."""
     runs = (run for path in reports_in(results) for run in json.loads(path.read_bytes())["runs"])
     return {run["id"] for run in runs if run["status"] in ENDED}
 
@@ -292,19 +280,16 @@ def missing_runs(results: Path, scale: Scale, store: Path | None = None) -> dict
 
 
 def without(missing: dict[Wanted, list[RunSpec]], ran: Collection[RunSpec]) -> dict[Wanted, list[RunSpec]]:
-    """What is missing after some have been run."""
     ids = {spec.run_id for spec in ran}
     return {wanted: [spec for spec in specs if spec.run_id not in ids] for wanted, specs in missing.items()}
 
 
 def with_data(missing: dict[Wanted, list[RunSpec]]) -> dict[Wanted, list[RunSpec]]:
-    """Those whose data are on this machine."""
     return {wanted: [spec for spec in specs if has_data(problem_of(spec))] for wanted, specs in missing.items()}
 
 
 @cache
 def has_data(problem: Supervised) -> bool:
-    """Whether the problem's data are on this machine."""
     try:
         problem.dataset.check_here()
     except DataError:
@@ -347,7 +332,6 @@ def overview(missing: dict[Wanted, list[RunSpec]], scale: Scale) -> str:
 
 
 def main() -> None:
-    """Read the options, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=9.0, help="how long the script may take")
     parser.add_argument("--calls", type=int, default=1, help="plan so many, each after the ones before")

@@ -169,7 +169,6 @@ def a_worker(case: Case) -> None:
 
 
 def a_driver(case: Case) -> None:
-    """The process that hands runs to workers, which end with it."""
     case.kill_later(forked(partial(drive, case, Process, case.options()), case.log))
 
 

@@ -165,7 +165,6 @@ class Training:
         forget_(learner.optimizer, self.trained)
 
     def test_loss(self, examples: Examples) -> float:
-        """In evaluation mode."""
         return self.evaluation.scores({"test": examples})["test_loss"]
 
 
@@ -228,7 +227,6 @@ def path_of(folder: Path, scale: str, seed: int) -> Path:
 
 
 def run_seed(scale: str, seed: int, *, folder: Path, device: torch.device) -> None:
-    """Train all arms of a seed, and leave their losses in its file."""
     began, numerics = time.monotonic(), Numerics.choose(device, SCALES[scale].precision)
     losses = losses_by_arm(SCALES[scale], SCALES[scale].text.load(device), seed=seed, numerics=numerics)
     made_by = {"commit": (made := gather_provenance()).commit, "torch": made.versions["torch"]}

@@ -42,7 +42,6 @@ def archive_of(lib: Path) -> bytes:
 
 
 def main() -> None:
-    """Write the archive, if it is the right one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lib", type=Path, default=Path(sysconfig.get_path("stdlib")))

@@ -61,7 +61,6 @@ def activation_of(arm: str) -> Any:
 
 
 def run(name: str, arm: str, seed: int) -> dict[str, Any]:
-    """One agent, trained and scored."""
     torch.set_num_threads(1)
     started, kwargs = time.process_time(), {"activation_fn": activation_of(arm)}
     if name == "ppo":

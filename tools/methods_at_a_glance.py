@@ -182,11 +182,10 @@ def plain(value: Any) -> str:
 
 
 def measured() -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The rows of the files that are there, by column, case and method."""
+    """The rows of the files, by column, case and method."""
     rows = {}
     for column, (file, mode) in MEASURED.items():
-        path = ROOT / f"docs/results/methods/{file}.json"
-        found = json.loads(path.read_bytes())["rows"] if path.exists() else []
+        found = json.loads((ROOT / f"docs/results/methods/{file}.json").read_bytes())["rows"]
         rows |= {(column, row["case"], row["method"]): row for row in found if row["mode"] == mode}
     return rows
 
@@ -198,27 +197,23 @@ def number(row: dict[str, Any] | None, key: str) -> str:
 
 
 def page() -> str:
-    """The whole page."""
     rows, cases = measured(), [case.title for case in CASES]
     columns = [
         (column, case) for column in MEASURED for case in cases if any(key[:2] == (column, case) for key in rows)
     ]
     what = ["method", "paper", "touches", "acts", "defaults"]
     timed = [(column, case) for column, case in columns if MEASURED[column][1] == "eager" and case == cases[0]]
-    costs = ["state", *(f"step: {column}, {case}" for column, case in columns)] if columns else []
+    costs = ["state", *(f"step: {column}, {case}" for column, case in columns)]
     costs += [f"boundary: {MEASURED[column][0].replace('cuda', 'gpu').upper()}, {case}" for column, case in timed]
     lines = [what + costs, ["---"] * (len(what) + len(costs))]
     for name, method in methods_at_defaults().items():
         line = [f"`{name}`", paper(method), ", ".join(touches(method)), ", ".join(acts(method)), defaults(method)]
-        if columns:
-            own = [row for column in columns if (row := rows.get((*column, name)))]
-            steps = [number(rows.get((*column, name)), "ratio") for column in columns]
-            boundaries = [number(rows.get((*column, name)), "boundary_steps") for column in timed]
-            line += [number(own[0] if own else None, "state"), *steps, *boundaries]
-        lines.append(line)
+        own = [row for column in columns if (row := rows.get((*column, name)))]
+        steps = [number(rows.get((*column, name)), "ratio") for column in columns]
+        boundaries = [number(rows.get((*column, name)), "boundary_steps") for column in timed]
+        lines.append([*line, number(own[0] if own else None, "state"), *steps, *boundaries])
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    missing = "" if columns else "\nCosts are not measured yet.\n"
-    return HEAD + table + "\n" + missing + HOW
+    return HEAD + table + "\n" + HOW
 
 
 def with_costs(text: str) -> str:

@@ -82,7 +82,6 @@ def configurations(*, is_test: bool = False) -> list[Configuration]:
 
 
 def train(configuration: Configuration, seed: int, *, num_stages: int = NUM_STAGES) -> dict[str, Any]:
-    """Return the line of one training."""
     torch.set_num_threads(1)
     began, setting = time.monotonic(), configuration.setting
     make, stage_at = (
@@ -151,7 +150,6 @@ def probed(network: nn.Module, stage: Stage) -> dict[str, float]:
 
 
 def ruined_at(line: dict[str, Any]) -> int | None:
-    """The first stage at whose end plasticity is lost."""
     lost = (number for number, stage in enumerate(line["stages"]) if stage["gap"]["verdict"] == "plasticity lost")
     return next(lost, None)
 

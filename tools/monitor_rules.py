@@ -139,7 +139,6 @@ def chosen_limit(healthy: NDArray[np.float64], most: float) -> float:
 
 
 def clopper_pearson(num: int, of: int) -> tuple[float, float]:
-    """The 95% interval of a share."""
     low = beta.ppf(0.025, num, of - num + 1) if num else 0.0
     high = beta.ppf(0.975, num + 1, of - num) if num < of else 1.0
     return float(low), float(high)

@@ -109,7 +109,6 @@ def changes(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
 
 
 def put(node: ast.AST, field: str, index: int, child: ast.AST) -> None:
-    """Set the child of a node, in a list if the field holds one."""
     value = getattr(node, field)
     if isinstance(value, list):
         value[index] = child

@@ -28,7 +28,6 @@ def main() -> None:
 
 
 def files_of(store: Path) -> list[Path]:
-    """The store's files that travel."""
     files = [store / "format.json", *sorted(store.glob("studies/*.json"))]
     for run in sorted(path.parent for path in store.glob("runs/*/spec.json")):
         files += [path for name in ("spec.json", "status.json", *LOGS) if (path := run / name).exists()]

@@ -28,7 +28,8 @@ NUM_LEADERS = 8  # of the table: the lowest mean ranks, besides the entries that
 
 
 def main() -> None:
-    boards = read_boards()
+    paths = {scale: PUBLISHED / f"{scale}.json" for scale in PAGES}
+    boards = {scale: from_json(path.read_text()) for scale, path in paths.items() if path.exists()}
     for name in sys.argv[1:]:
         new = from_json(Path(name).read_text())
         boards[new.scale] = merged(boards[new.scale], new) if new.scale in boards else new
@@ -56,11 +57,6 @@ def main() -> None:
     }
     for (name, mark), text in made.items():
         atomic_write(ROOT / name, with_block((ROOT / name).read_text(), mark, text).encode())
-
-
-def read_boards() -> dict[Scale, Board]:
-    paths = {scale: PUBLISHED / f"{scale}.json" for scale in PAGES}
-    return {scale: from_json(path.read_text()) for scale, path in paths.items() if path.exists()}
 
 
 def remarks_on(orders: dict[Scale, list[Standing]]) -> list[str]:

@@ -10,7 +10,6 @@ run this again.
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ Json = dict[str, Any]
 
 
 def main() -> None:
-    """Write what is new, and say what it was."""
     register = json.loads(REGISTER.read_text())
     published = reports()
     if git("status", "--porcelain", "--", RULES):
@@ -50,7 +48,6 @@ def git(*arguments: str) -> str:
 
 
 def reports() -> dict[str, Json]:
-    """The published reports by study."""
     paths = {study: RESULTS / study / f"{study}.json" for study in (*STUDIES, *OTHERS)}
     return {study: json.loads(path.read_bytes()) for study, path in paths.items() if path.exists()}
 
@@ -87,13 +84,8 @@ def new_entry(register: Json, key: str, *, commit: str, date: str, published: di
 
 def page(register: Json, published: dict[str, Json]) -> str:
     """docs/register.md: every claim's rule, when it was set, and what existed."""
-    return "\n".join(page_lines(register, published)) + "\n"
-
-
-def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
-    """The lines of the page."""
     *_, shared = register["rules"][SHARED]
-    yield from (
+    lines = [
         "# Register of rules",
         "",
         "When the rule of each claim was set, by which commit, and how many of the published runs that it decides on",
@@ -112,7 +104,7 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
         "",
         "| claim | rule set | commit | its runs by then | its runs now | verdict published |",
         "|---|---|---|--:|--:|---|",
-    )
+    ]
     rows = {(study, row["claim"]): row for study, told in published.items() for row in told["claims"]}
     for key, (study, claim) in registered_claims().items():
         *_, rule = register["rules"][key]
@@ -121,15 +113,14 @@ def page_lines(register: Json, published: dict[str, Json]) -> Iterator[str]:
         date = f"**{rule['date']}, after data**" if before else rule["date"]
         name, numbers = f"{study}: {claim.claim}", f"{len(before)} | {len(row['runs'])}"
         scale = f", {published[study]['scale']} scale" if study in OTHERS and row["runs"] else ""
-        yield f"| {name} | {date} | `{rule['commit']}` | {numbers} | {row['verdict']}{scale} |"
-    yield from ("", "## Rules that were changed", "", "The one in force comes last.", "")
+        lines.append(f"| {name} | {date} | `{rule['commit']}` | {numbers} | {row['verdict']}{scale} |")
+    lines += ["", "## Rules that were changed", "", "The one in force comes last.", ""]
     for key, every in register["rules"].items():
         if len(every) > 1 and key != SHARED:
             study, claim = registered_claims()[key]
-            yield f"**{study}: {claim.claim}**"
-            yield ""
-            yield from (f"- {rule['date']}, `{rule['commit']}`: {rule['test']}" for rule in every)
-            yield ""
+            rules = [f"- {rule['date']}, `{rule['commit']}`: {rule['test']}" for rule in every]
+            lines += [f"**{study}: {claim.claim}**", "", *rules, ""]
+    return "\n".join(lines) + "\n"
 
 
 def error_rate(published: dict[str, Json]) -> str:

@@ -36,7 +36,6 @@ Place = tuple[str, str, str]  # of a panel: the figure's name, its own title, an
 
 
 def main() -> None:
-    """Remake the studies that the arguments name."""
     for name in sys.argv[1:]:
         remake(RESULTS / name)
 

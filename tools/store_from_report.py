@@ -13,7 +13,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -108,7 +108,11 @@ def store_from_reports(reports: Sequence[Json], out: Path) -> int:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StorageError(f"the report is not as supple writes it: {type(error).__name__}: {error}.") from error
     try:
-        fill(out, orders=orders, runs=runs.values())
+        store = Store.create(out)
+        for run in runs.values():
+            write_run(store, run)
+        for one in orders:
+            add_order(out, one)
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
@@ -180,15 +184,6 @@ def records_by_run(series: list[Json]) -> dict[str, dict[int, Record]]:
         if point["value"] is not None:
             record[point["metric"]] = point["value"]
     return runs
-
-
-def fill(out: Path, *, orders: Iterable[Ordered], runs: Iterable[Ended]) -> None:
-    """Make the store."""
-    store = Store.create(out)
-    for run in runs:
-        write_run(store, run)
-    for one in orders:
-        add_order(out, one)
 
 
 def add_order(out: Path, one: Ordered) -> None:

@@ -9,25 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from supple.layers import (
-    AID,
-    AIDGauss,
-    AIDMean,
-    AIDPerUnit,
-    CReLU,
-    DropReLU,
-    Fourier,
-    Identity,
-    IntervalDropout,
-    LeakyDropout,
-    NormAID,
-    NormReLU,
-    PReLU,
-    Rational,
-    ReLUDropout,
-    RReLU,
-    SmoothLeaky,
-)
+from supple import layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,23 +104,25 @@ ACTIVATIONS = (
         silent_below_zero=never,
     ),
     Activation(cls=nn.GLU, per_unit=False),
-    Activation(cls=AID, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
-    Activation(cls=DropReLU, draws=True, averages_pools=True, silent_below_zero=lambda module: module.relu_prob == 1.0),
-    Activation(cls=IntervalDropout, draws=True, silent_below_zero=lambda module: max(module.drop) == 1.0),
-    Activation(cls=ReLUDropout, draws=True),
-    Activation(cls=RReLU, draws=True, silent_below_zero=lambda module: module.lower + module.upper <= 0.0),
-    Activation(cls=NormReLU),
-    Activation(cls=AIDMean, averages_pools=True, silent_below_zero=has_one_branch),
-    Activation(cls=AIDGauss, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
-    Activation(cls=AIDPerUnit, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
-    Activation(cls=NormAID, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
-    Activation(cls=LeakyDropout, draws=True, silent_below_zero=lambda module: module.slope == 0.0),
-    Activation(cls=SmoothLeaky, draws=True, silent_below_zero=never),
-    Activation(cls=PReLU, silent_below_zero=never),
-    Activation(cls=Rational, silent_below_zero=never),
-    Activation(cls=CReLU, silent_below_zero=never),
-    Activation(cls=Fourier, averages_pools=True, silent_below_zero=never),
-    Activation(cls=Identity, silent_below_zero=never),
+    Activation(cls=layers.AID, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(
+        cls=layers.DropReLU, draws=True, averages_pools=True, silent_below_zero=lambda module: module.relu_prob == 1.0
+    ),
+    Activation(cls=layers.IntervalDropout, draws=True, silent_below_zero=lambda module: max(module.drop) == 1.0),
+    Activation(cls=layers.ReLUDropout, draws=True),
+    Activation(cls=layers.RReLU, draws=True, silent_below_zero=lambda module: module.lower + module.upper <= 0.0),
+    Activation(cls=layers.NormReLU),
+    Activation(cls=layers.AIDMean, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(cls=layers.AIDGauss, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(cls=layers.AIDPerUnit, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(cls=layers.NormAID, draws=True, averages_pools=True, silent_below_zero=has_one_branch),
+    Activation(cls=layers.LeakyDropout, draws=True, silent_below_zero=lambda module: module.slope == 0.0),
+    Activation(cls=layers.SmoothLeaky, draws=True, silent_below_zero=never),
+    Activation(cls=layers.PReLU, silent_below_zero=never),
+    Activation(cls=layers.Rational, silent_below_zero=never),
+    Activation(cls=layers.CReLU, silent_below_zero=never),
+    Activation(cls=layers.Fourier, averages_pools=True, silent_below_zero=never),
+    Activation(cls=layers.Identity, silent_below_zero=never),
 )
 BY_CLASS = {known.cls: known for known in ACTIVATIONS}
 

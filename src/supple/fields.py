@@ -72,7 +72,6 @@ def suits(value: object, kind: Any) -> bool:
 
 
 def named(kind: Any) -> str:
-    """The type in words."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Literal:
         return f"one of {', '.join(map(str, args))}"

@@ -69,7 +69,6 @@ def pair_of(batch: object) -> tuple[Inputs, Tensor]:
 
 
 def refusal(came: str) -> str:
-    """What was wanted, what came, what to do."""
     return (
         "a method reads the data of a stage in pairs of inputs and targets, (x, y), ((x1, x2), y) or, by the names "
         "that the forward has, ({'x1': x1, 'x2': x2}, y), x as tensors; "
@@ -78,7 +77,6 @@ def refusal(came: str) -> str:
 
 
 def described(value: Any) -> str:
-    """What came, in words."""
     if value is None:
         return "None"
     if isinstance(value, dict):

@@ -87,7 +87,8 @@ class Monitor:
         for metric in metrics or ():
             if not isinstance(metric, Metric):
                 raise TypeError(f"Monitor.metrics must hold metrics, e.g. [DormantRatio()]; got {shown(metric)}.")
-        if asks != (fresh is not None and data is not None) or (not asks and is_given(fresh, data, loss, gap_options)):
+        is_given = any(value is not None for value in (fresh, data, loss, gap_options))
+        if asks != (fresh is not None and data is not None) or (not asks and is_given):
             raise TypeError(NO_GAP)
         if isinstance(data, Iterator):
             raise TypeError(READ_ONCE)
@@ -253,7 +254,3 @@ class Monitor:
         norms = [module for module in eager(self.model).modules() if isinstance(module, _BatchNorm)]
         tracked = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
         return reading.source == "train" or all(int(number) >= SETTLED for number in tracked)
-
-
-def is_given(*values: Any) -> bool:
-    return any(value is not None for value in values)

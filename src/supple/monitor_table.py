@@ -45,10 +45,8 @@ class SiteNumbers:
     num_units: int
     dormant: float
     saturated: float
-    stuck: float  # saturated and not dormant
     sign_entropy: float
     srank: float
-    max_srank: int  # min(rows, columns): what a healthy layer could reach
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +83,6 @@ class Reading:
 
 
 def named(model: nn.Module, *kinds: type[nn.Module]) -> dict[str, nn.Module]:
-    """Return the modules of these classes by name."""
     return {plain_name(name): module for name, module in model.named_modules() if isinstance(module, kinds)}
 
 
@@ -116,7 +113,6 @@ def pairs(observation: Observation) -> Iterator[tuple[str | None, Site | None]]:
 def layer_row(
     observation: Observation, known: dict[str, nn.Module], *, layer: str | None, site: Site | None
 ) -> LayerRow:
-    """Return the norms of the layer's own parameters and the numbers of its units."""
     module = None if layer is None else known[layer]
     parameters = () if module is None else tuple(module.parameters(recurse=False))
     gradients = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None]
@@ -135,10 +131,8 @@ def layer_row(
 
 
 def site_numbers(site: Site) -> SiteNumbers:
-    q_U, rows_RV = site.positive_share, site.kept_rows
+    q_U = site.positive_share
     dormant_U, saturated_U = dormant_mask(dormant_scores(site.magnitude), 0.0), saturated_mask(q_U)
-    # An activation that narrows (GLU) has another number of columns than of inputs, so they cannot be matched.
-    stuck_U = saturated_U & ~dormant_U if dormant_U.shape == saturated_U.shape else saturated_U
     return SiteNumbers(
         activation=type(site.activation).__name__,
         never_silent=never_silent(site.activation),
@@ -146,10 +140,8 @@ def site_numbers(site: Site) -> SiteNumbers:
         num_units=site.num_units,
         dormant=dormant_U.double().mean().item(),
         saturated=saturated_U.double().mean().item(),
-        stuck=stuck_U.double().mean().item(),
         sign_entropy=binary_entropy(q_U).mean().item(),
-        srank=srank(singular_values(rows_RV), EffectiveRank.delta),
-        max_srank=min(rows_RV.shape),
+        srank=srank(singular_values(site.kept_rows), EffectiveRank.delta),
     )
 
 
@@ -222,7 +214,6 @@ def number(value: float | None) -> str:
 
 
 def wrapped(text: str, indent: int) -> str:
-    """Return the text in lines that fit, all but the first indented."""
     return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 

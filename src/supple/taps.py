@@ -68,5 +68,4 @@ class GradientTap(Tap):
             output.register_hook(self.keep)
 
     def keep(self, gradient: Tensor) -> None:
-        """Take it during the backward."""
         self.gradients[self.site] = gradient.detach()

@@ -13,7 +13,7 @@ from typing import Any
 
 from supple_lab import registry
 from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, Command, grouped, values_of, with_device
-from supple_lab.commands.terminal import outlive_readers_, refusals_as_sentences
+from supple_lab.commands.terminal import patient, refusals_as_sentences
 from supple_lab.errors import COMPUTING_THREAD, UserError, heed_sigterm_
 from supple_lab.files import DiskFull
 from supple_lab.rl.games import GAMES
@@ -36,8 +36,7 @@ PARTS: dict[str, dict[str, str | None]] = {  # the parts that a command has opti
 
 
 def main() -> None:
-    """Run the command line of this process, and end it."""
-    outlive_readers_()
+    sys.stdout, sys.stderr = patient(sys.stdout), patient(sys.stderr)
     heed_sigterm_()
     sys.exit(supple(sys.argv[1:]))
 

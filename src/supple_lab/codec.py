@@ -285,7 +285,6 @@ def from_text(text: str, kind: Any, flag: str) -> Any:
 
 
 def typed(value: Any) -> str:
-    """A value as one would type it."""
     if isinstance(value, tuple):
         return " ".join(map(typed, value)) or NONE
     if value is None:
@@ -294,7 +293,6 @@ def typed(value: Any) -> str:
 
 
 def metavar(kind: Any) -> str:
-    """What stands for the values of an option in its help."""
     if kind is None or kind is bool:
         return " [true|false]" if kind else " NAME"
     if get_origin(kind) is Literal:

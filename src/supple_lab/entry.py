@@ -20,7 +20,11 @@ def main() -> None:
         missing = (error.name or "").partition(".")[0]
         if missing in PACKAGES:
             raise
-        print(f"supple: {how_to_install(missing)}", file=sys.stderr)
+        print(
+            f"supple: the command line needs the laboratory, whose package {missing!r} is not installed. Install it "
+            "with: pip install -e '.[lab]' in a checkout. The library itself, `import supple`, works without.",
+            file=sys.stderr,
+        )
         sys.exit(BAD_USAGE)
 
 
@@ -29,10 +33,3 @@ def version() -> str:
     spec = find_spec("supple")
     source = Path(str(spec and spec.origin)).with_name("version.py").read_text()
     return source.split('"')[-2]
-
-
-def how_to_install(missing: str) -> str:
-    return (
-        f"the command line needs the laboratory, whose package {missing!r} is not installed. Install it with: "
-        "pip install -e '.[lab]' in a checkout. The library itself, `import supple`, works without."
-    )

@@ -109,7 +109,6 @@ def check_decay(optimizer: SGD | AdamW) -> None:
 
 
 def set_learning_rate_(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
-    """Give every parameter this learning rate from the next step on."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(learning_rate)

@@ -18,7 +18,6 @@ def named(precision: Precision, *, device: str) -> Precision:
 
 
 def default_on(device: torch.device) -> Precision:
-    """What a device computes in by default."""
     return "tf32" if device.type == "cuda" else "fp32"
 
 
@@ -66,7 +65,6 @@ class Rounding:
         self._before = ("highest", False, False)
 
     def enter(self, *, tf32: bool) -> None:
-        """Set it, or find it set."""
         with self._lock:
             if self._num_inside and tf32 != self._tf32:
                 raise RuntimeError("runs that share a process must have one precision; run them in separate sweeps.")
@@ -77,7 +75,6 @@ class Rounding:
             self._num_inside, self._tf32 = self._num_inside + 1, tf32
 
     def leave(self) -> None:
-        """The last one out puts it back."""
         with self._lock:
             self._num_inside -= 1
             if not self._num_inside:

@@ -35,7 +35,6 @@ def gather_provenance() -> Provenance:
 
 
 def hardware_of(device: torch.device) -> str:
-    """What computes there."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 
 

@@ -109,7 +109,6 @@ def _name_in(node: ast.ClassDef) -> str | None:
 
 
 def _fields_in(node: ast.ClassDef) -> list[str]:
-    """The fields that are options."""
     if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return []
     annotated = [one for one in node.body if isinstance(one, ast.AnnAssign)]
@@ -167,7 +166,6 @@ def kind_of(base: type) -> str:
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """The sentence for a name that does not exist."""
     names = list(names)
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
@@ -218,7 +216,9 @@ def _check_plugin(file: str) -> None:
     A study takes its own methods from its table: one of the plugin's with such a name would never be seen.
     """
     _import_plugin(file)
-    for base in imported_bases():
+    places = [path.rpartition(".") for path in BASES.values()]
+    # The plugin imports the base classes that it builds upon.
+    for base in [getattr(sys.modules[module], name) for module, _, name in places if module in sys.modules]:
         own = [cls for cls in _descendants(base) if not _is_ours(cls) and not inspect.isabstract(cls)]
         if own:
             named = _all_named(base)
@@ -227,12 +227,6 @@ def _check_plugin(file: str) -> None:
                 check_class(mine, named, in_specs=in_specs)
                 if kind_of(base) == "method" and "name" in vars(mine):
                     check_acts(mine, base)
-
-
-def imported_bases() -> list[type[object]]:
-    """The base classes that are imported: the plugin imports those that it builds upon."""
-    places = [path.rpartition(".") for path in BASES.values()]
-    return [getattr(sys.modules[module], base) for module, _, base in places if module in sys.modules]
 
 
 def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:

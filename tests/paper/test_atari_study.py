@@ -167,7 +167,7 @@ def test_scores_that_no_seed_changes_decide_no_lead():
 def test_the_lead_is_the_difference_of_scipys_trimmed_means():
     groups = {
         title: MethodRuns(
-            Results(tuple(run for run in made(as_the_paper_says).runs if is_own(run.spec, title))).group_by("method")
+            Results(tuple(run for run in made(as_the_paper_says).runs if is_own(run.spec, title))).by_method()
         )
         for title in ("Asterix", "Breakout", "Pong")
     }
@@ -228,7 +228,7 @@ def test_a_lead_over_two_seeds_is_held_against_more_than_their_range(low, verdic
     """One game with vanilla at 0 and AID at low and low + 1: widened, its lower end is low + 1/2 - sqrt(2) / 2."""
     specs = [spec for spec in STUDY.specs(StudyOptions(scale="paper", num_seeds=2)) if is_own(spec, "Asterix")]
     runs = [made_run(spec, at_level(spec, low + spec.seed if spec.method.name == "aid" else 0.0)) for spec in specs]
-    found = lead_of({"Asterix": MethodRuns(Results(tuple(runs)).group_by("method"))}, "aid", "vanilla")
+    found = lead_of({"Asterix": MethodRuns(Results(tuple(runs)).by_method())}, "aid", "vanilla")
     assert found.verdict == verdict
     assert found.interval[0] == pytest.approx(low + 0.5 - 0.5**0.5)
 

@@ -69,16 +69,14 @@ def test_a_seed_with_two_runs_cannot_be_paired():
         twice.minus(twice)
 
 
-def test_runs_are_found_by_fields_and_by_any_function():
+def test_runs_are_found_by_any_function_of_their_specs():
     results = Results((DONE, DIVERGED, run(Vanilla(), seed=1)))
-    assert [r.spec.seed for r in results.where(method="aid", dataset="digits").runs] == [0, 1]
-    assert results.where(lambda spec: spec.seed == 1, method="vanilla").runs == results.runs[2:]
-    assert len(results.where(**{"method.relu_prob": DONE.spec.method.relu_prob}).runs) == 2
-    assert results.where(learning_rate=0.5).runs == ()
+    assert [r.spec.seed for r in results.where(lambda spec: spec.method.name == "aid").runs] == [0, 1]
+    assert results.where(lambda spec: spec.optimizer.learning_rate == 0.5).runs == ()
 
 
 def test_groups_keep_the_order_of_appearance():
-    groups = Results((run(Vanilla(), seed=1), DONE, DIVERGED)).group_by("method")
+    groups = Results((run(Vanilla(), seed=1), DONE, DIVERGED)).by_method()
     assert {name: len(group.runs) for name, group in groups.items()} == {"vanilla": 1, "aid": 2}
     assert list(groups) == ["vanilla", "aid"]
     assert list(Results((DIVERGED, DONE)).group_by(lambda spec: spec.seed)) == [1, 0]

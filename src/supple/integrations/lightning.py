@@ -200,7 +200,6 @@ def same(one: Tensor, other: Any) -> bool:
 
 
 def optimizer_of(network: nn.Module, optimizers: Iterable[Any]) -> torch.optim.Optimizer:
-    """The optimizer that trains the network, as torch knows it."""
     own = {id(parameter) for parameter in network.parameters()}
     found = [optimizer for optimizer in map(unwrapped, optimizers) if own & trained_by(optimizer)]
     if len(found) == 1:

@@ -96,7 +96,6 @@ class BackwardEnd:
         self._handles = [parameter.register_post_accumulate_grad_hook(self._notice) for parameter in trained]
 
     def close(self) -> None:
-        """Take the hooks off."""
         while self._handles:
             self._handles.pop().remove()
 

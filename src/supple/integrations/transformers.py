@@ -233,7 +233,6 @@ def unscaled(scaler: torch.amp.GradScaler | None, gradients: list[Tensor]) -> It
 
 
 def checkpoint_of(args: Any, state: Any) -> Path:
-    """Where the Trainer puts the checkpoint of this step."""
     return Path(args.output_dir) / f"checkpoint-{state.global_step}"
 
 

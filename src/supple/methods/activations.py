@@ -11,24 +11,7 @@ from typing import ClassVar
 from torch import nn
 
 from supple import functional as SF
-from supple.layers import (
-    AID,
-    AIDGauss,
-    AIDMean,
-    AIDPerUnit,
-    CReLU,
-    DropReLU,
-    Fourier,
-    Identity,
-    LeakyDropout,
-    NormAID,
-    NormReLU,
-    PReLU,
-    Rational,
-    ReLUDropout,
-    RReLU,
-    SmoothLeaky,
-)
+from supple import layers
 from supple.methods.base import Method
 
 
@@ -54,7 +37,7 @@ class UseAID(Swap):
     """AID_p at every activation site (Algorithm 2)."""
 
     name = "aid"
-    layer = AID
+    layer = layers.AID
     relu_prob: float = 0.9  # also the default of the paper's listing
     shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
@@ -64,7 +47,7 @@ class UseDropout(Swap):
     """ReLU and Dropout at every activation site (appendix E: "next to the activation functions")."""
 
     name = "dropout"
-    layer = ReLUDropout
+    layer = layers.ReLUDropout
     drop_positive: float = 0.1  # smallest value of the paper's warm-start grid
     shares: ClassVar = {"drop_positive": "the drop rate after ReLU"}
 
@@ -74,7 +57,7 @@ class UseDropReLU(Swap):
     """DropReLU (Liang et al. 2021): ReLU or the identity, drawn per element."""
 
     name = "drop_relu"
-    layer = DropReLU
+    layer = layers.DropReLU
     relu_prob: float = 0.9
     shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
@@ -84,7 +67,7 @@ class UseRReLU(Swap):
     """Randomised leaky ReLU (Xu et al. 2015): negative slopes drawn per element; in evaluation their mean."""
 
     name = "rrelu"
-    layer = RReLU
+    layer = layers.RReLU
     lower_slope: float = 0.0625
     upper_slope: float = 0.125  # 0.125 and 0.333, torch's defaults, in the paper's generalizability settings
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: wrong gradients in channels_last
@@ -102,7 +85,7 @@ class UseCReLU(Swap):
     """Concatenated ReLU (Abbas et al. 2023); twice as many outputs as inputs, so the network is built for it."""
 
     name = "crelu"
-    layer = CReLU
+    layer = layers.CReLU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +93,7 @@ class UseFourier(Swap):
     """Deep Fourier features (Lewandowski et al. 2024); twice as many outputs as inputs, as CReLU."""
 
     name = "fourier"
-    layer = Fourier
+    layer = layers.Fourier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +101,7 @@ class UseIdentity(Swap):
     """No nonlinearity: the deep linear network of the appendix."""
 
     name = "identity"
-    layer = Identity
+    layer = layers.Identity
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: MLPs had ReLU's gain
 
 
@@ -145,7 +128,7 @@ class UseAIDMean(Swap):
     """AID's mean without its noise, a control."""
 
     name = "aid_mean"
-    layer = AIDMean
+    layer = layers.AIDMean
     relu_prob: float = 0.9
     shares: ClassVar = {"relu_prob": "the slope of positive values"}
 
@@ -155,7 +138,7 @@ class UseAIDGauss(Swap):
     """AID with Gaussian noise of the same mean and variance, a control."""
 
     name = "aid_gauss"
-    layer = AIDGauss
+    layer = layers.AIDGauss
     relu_prob: float = 0.9
     shares: ClassVar = {"relu_prob": "the mean slope of positive values"}
 
@@ -165,7 +148,7 @@ class UseAIDPerUnit(Swap):
     """AID with one draw for each unit and step instead of each element, a control."""
 
     name = "aid_per_unit"
-    layer = AIDPerUnit
+    layer = layers.AIDPerUnit
     relu_prob: float = 0.9
     shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
@@ -175,7 +158,7 @@ class UseLeakyDropout(Swap):
     """Leaky ReLU and Dropout at every activation site, a control of AID: it lets negatives pass and has noise, too."""
 
     name = "leaky_dropout"
-    layer = LeakyDropout
+    layer = layers.LeakyDropout
     slope: float = 0.1
     drop: float = 0.1  # with the slope, what AID of p = 0.9 has for positive values
     shares: ClassVar = {"slope": "the slope of negative values", "drop": "the drop rate after leaky ReLU"}
@@ -186,7 +169,7 @@ class UseLayerNormAID(Swap):
     """A layer norm before every AID (NormAID), a control."""
 
     name = "layer_norm_aid"
-    layer = NormAID
+    layer = layers.NormAID
     relu_prob: float = 0.9
     shares: ClassVar = {"relu_prob": "the probability of the ReLU branch"}
 
@@ -213,7 +196,7 @@ class UseSmoothLeaky(Method):
         self.activation()
 
     def activation(self) -> nn.Module:
-        return SmoothLeaky(self.slope, sharpness=self.sharpness)
+        return layers.SmoothLeaky(self.slope, sharpness=self.sharpness)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +204,7 @@ class UseRandomSmoothLeaky(Swap):
     """Smooth-Leaky with slopes drawn per element; in evaluation their mean."""
 
     name = "random_smooth_leaky"
-    layer = SmoothLeaky
+    layer = layers.SmoothLeaky
     lower_slope: float = 1 / 8
     upper_slope: float = 1 / 3  # RReLU's bounds, a guess: the authors' were not found
 
@@ -234,7 +217,7 @@ class UsePReLU(Swap):
     """Leaky ReLU with a trained slope for each unit; for ReLU this is AdaLin (Rohani et al. 2025)."""
 
     name = "prelu"
-    layer = PReLU
+    layer = layers.PReLU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +257,7 @@ class UseLayerNorm(Swap):
     """A layer norm before every ReLU (NormReLU), a control."""
 
     name = "layer_norm"
-    layer = NormReLU
+    layer = layers.NormReLU
     affine: bool = False
 
 
@@ -283,4 +266,4 @@ class UseRational(Swap):
     """Trained rational functions (Delfosse et al. 2024), one at every site."""
 
     name = "rational"
-    layer = Rational
+    layer = layers.Rational

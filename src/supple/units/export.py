@@ -36,7 +36,6 @@ NO_FORWARD = "Give it one that calls all of its parts, e.g. def forward(self, x)
 def untraceable(
     error: Exception, names: Mapping[nn.Module, str], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> UntraceableModel:
-    """The error of an export in words."""
     model = next(iter(names))
     module = next((m for m in running_modules(error.__traceback__) if m in names), model)
     place = f"{names[module]} ({type(module).__name__})" if names[module] else "its own forward"
@@ -65,7 +64,6 @@ def running_modules(traceback: TracebackType | None) -> Iterator[nn.Module]:
 
 
 def described(value: object) -> str:
-    """A tensor's shape and type; the name of anything else's class."""
     if isinstance(value, torch.Tensor):
         return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
     return type(value).__name__
@@ -93,7 +91,6 @@ def writes_in_place(node: fx.Node) -> bool:
 
 
 def written(node: fx.Node) -> list[fx.Node]:
-    """The operands the operation changes."""
     return aliased(node, is_write=True)
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from supple.methods.base import Method
 from supple_lab.arena.entries import Entry, space_of
 from supple_lab.arena.problems import ArenaProblem, Scale
 from supple_lab.codec import encode
@@ -41,8 +40,7 @@ class Budget(NamedTuple):
 BUDGETS: dict[Scale, Budget] = {"smoke": Budget(2, 2), "quick": Budget(12, 5), "full": Budget(12, 5)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArenaRun:
+class ArenaRun(NamedTuple):
     """What one run came to."""
 
     id: str
@@ -53,7 +51,6 @@ class ArenaRun:
 
     @property
     def tuning_score(self) -> float:
-        """What the choice goes by."""
         return mean(self.score[1:]) if self.state == "done" else WORST
 
     @property
@@ -83,7 +80,6 @@ class Contest:
         return BUDGETS[self.scale]
 
     def spec(self, index: int, seed: int) -> RunSpec:
-        """The run of one draw."""
         problem, model = self.problem.tasks[self.scale]
         method, optimizer = self.entry.setting(self.problem.name, index, number=self.budget.num_draws)
         return RunSpec(problem=problem, model=model, method=method, optimizer=optimizer, seed=seed)
@@ -105,7 +101,6 @@ class Contest:
         return [*self.draws, *([] if chosen is None else self.seeds(chosen))]
 
     def read(self, spec: RunSpec, store: Store) -> ArenaRun:
-        """What the store has of a run."""
         run = read_run(store.folder(spec).path)
         score = [record[self.problem.score] for record in run.records]
         train = [record["train_accuracy"] for record in run.records if "train_accuracy" in record]
@@ -142,13 +137,9 @@ def choose(draws: Sequence[ArenaRun]) -> int | None:
 
 
 def setting_of(spec: RunSpec) -> dict[str, Any]:
-    """What a draw sets, by name."""
-    fields = {f"{method.name}.{name}": value for method in methods_in(spec.method) for name, value in drawn(method)}
+    drawn = [(method, name) for method in methods_in(spec.method) for name in space_of(type(method))]
+    fields = {f"{method.name}.{name}": encode(getattr(method, name)) for method, name in drawn}
     return {"learning_rate": spec.optimizer.learning_rate, **fields}
-
-
-def drawn(method: Method) -> list[tuple[str, Any]]:
-    return [(name, encode(getattr(method, name))) for name in space_of(type(method))]
 
 
 def mean(values: Sequence[float]) -> float:

@@ -33,7 +33,6 @@ class Entry:
         return [registry.find(Method, name) for name in self.name.split("+")]
 
     def setting(self, problem: str, index: int, *, number: int = NUM_DRAWS) -> tuple[Method, Optimizer]:
-        """Method and optimizer of one of the draws on a problem."""
         methods = []
         for cls in self.classes:
             names = {field: (problem, self.name, f"{cls.name}.{field}") for field in space_of(cls)}

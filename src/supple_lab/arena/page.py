@@ -64,7 +64,6 @@ def percent(value: float) -> float:
 
 
 def runs_of(cell: Cell) -> dict[str, Any]:
-    """What a reader may want to know of the runs behind a cell."""
     result = cell.result
     draws = [
         [run.id, run.state, None if run.state != "done" else round(run.tuning_score, 4), setting]

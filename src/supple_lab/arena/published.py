@@ -1,7 +1,7 @@
 """Published runs: what the arena's runs came to, as one compact file a scale that ships with the package."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -52,7 +52,6 @@ def made_here(scale: Scale, results: Iterable[ContestResult], *, machine: str) -
 
 
 def published(scale: Scale) -> Board | None:
-    """None if there are none of the scale."""
     path = FOLDER / f"{scale}.json"
     return from_json(path.read_text()) if path.is_file() else None
 
@@ -96,13 +95,9 @@ def packed(result: ContestResult) -> dict[str, Any]:
         "entry": result.entry,
         "settings": result.settings,
         "chosen": result.chosen,
-        "draws": [packed_run(run) for run in result.draws],
-        "seeds": [packed_run(run) for run in result.seeds],
+        "draws": result.draws,
+        "seeds": result.seeds,
     }
-
-
-def packed_run(run: ArenaRun) -> list[Any]:
-    return [run.id, run.state, run.score, run.train, run.seconds]
 
 
 def from_json(text: str) -> Board:
@@ -115,16 +110,13 @@ def from_json(text: str) -> Board:
 
 
 def unpacked(content: dict[str, Any]) -> ContestResult:
-    runs = {kind: unpacked_runs(content[kind]) for kind in ("draws", "seeds")}
+    runs = {
+        kind: tuple(ArenaRun(name, state, tuple(score), *rest) for name, state, score, *rest in content[kind])
+        for kind in ("draws", "seeds")
+    }
     return ContestResult(**{**content, "settings": tuple(content["settings"]), **runs})
 
 
-def unpacked_runs(rows: Sequence[list[Any]]) -> tuple[ArenaRun, ...]:
-    names = ("id", "state", "score", "train", "seconds")
-    return tuple(ArenaRun(**dict(zip(names, [*row[:2], tuple(row[2]), *row[3:]], strict=True))) for row in rows)
-
-
 def seconds_by_problem(board: Board) -> dict[str, float]:
-    """The mean time of a run on each problem."""
     runs = [(result.problem, run.seconds) for result in board.results for run in (*result.draws, *result.seeds)]
     return {problem: mean([s for name, s in runs if name == problem]) for problem in dict(runs)}

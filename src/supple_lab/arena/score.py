@@ -97,7 +97,6 @@ def standings(
 
 
 def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, Cell]:
-    """Every entry on one problem."""
     scores = {entry: scores_of(result, chance) for entry, result in entered.items()}
     places, reference = places_of(scores), entered[REFERENCE]
     unit = float(scores[REFERENCE].mean()) - chance

@@ -32,7 +32,6 @@ class Case:
         return f"{size}{layout}, {str(self.dtype).removeprefix('torch.')}, {self.mode}"
 
     def tensor(self, device: torch.device) -> Tensor:
-        """Normal numbers in the layout asked for."""
         x = torch.randn(self.shape, device=device).to(self.dtype)
         return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
 
@@ -94,7 +93,6 @@ def bench_kernels(device: torch.device, *, seconds_per_case: float, only: str = 
 def bench_case(
     case: Case, activations: dict[str, Activation], *, device: torch.device, seconds: float
 ) -> Iterator[Row]:
-    """Time all candidates on one tensor."""
     x = case.tensor(device)
     works = {name: work_of(activation, x, case.mode) for name, activation in activations.items()}
     for name, found in compare(works, base="F.relu", device=device, seconds=seconds).items():

@@ -68,7 +68,6 @@ def methods_at_defaults(names: Sequence[str] = ()) -> dict[str, Method]:
 def bench_case(
     case: Case, device: torch.device, mode: Mode, *, seconds: float, names: Sequence[str] = ()
 ) -> Iterator[MethodRow]:
-    """The methods of one case."""
     methods = {name: in_stages(type(method)) for name, method in methods_at_defaults(names).items()}
     steps: dict[str, Steps] = {}
     states: dict[str, float] = {}

@@ -183,7 +183,6 @@ def training_step(
 
 
 def with_pools(pool: Callable[[int], nn.Module], model: nn.Module) -> nn.Module:
-    """A sequence of layers with other pools."""
     pools = (nn.MaxPool2d, nn.AvgPool2d)
     return nn.Sequential(*(pool(2) if isinstance(layer, pools) else layer for layer in model.children()))
 

@@ -34,7 +34,6 @@ CASES = (
 
 
 def bench_monitor(device: torch.device, *, seconds_per_case: float) -> Iterator[MonitorRow]:
-    """Time both kinds of step in turns."""
     for case in CASES:
         works = {"plain": training(case, device), "read": training(case, device, monitored=True)}
         found = compare(works, base="plain", device=device, seconds=seconds_per_case)

@@ -80,7 +80,6 @@ def measure_sweep(engine: type[Executor], *, stages: int) -> OneSweep:
 
 
 def row_of(engine: str, sweeps: Sequence[OneSweep]) -> SweepRow:
-    """The numbers from the times of the runs and of the whole."""
     workers, seconds = WORKERS[engine], [each for sweep in sweeps for each in sweep.seconds]
     overheads = [(workers * (sweep.wall - sweep.start) - sum(sweep.seconds)) / len(sweep.seconds) for sweep in sweeps]
     efficiencies = [sum(sweep.seconds) / (workers * sweep.wall) for sweep in sweeps]

@@ -65,7 +65,6 @@ def seconds_of(work: Work, calls: int, device: torch.device) -> float:
 
 
 def wait_for(device: torch.device) -> None:
-    """Let the device finish what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -28,7 +28,7 @@ from supple_lab.run.check import check_suitable
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
+from supple_lab.sweep.executor import Executor, SweepOptions
 from supple_lab.sweep.sweep import failures
 from supple_lab.sweep.view import in_words
 
@@ -162,18 +162,13 @@ class Arena(Command):
         return [problem for problem in PROBLEMS if not self.problems or problem.name in self.problems]
 
     def executor(self, store: Store) -> Executor:
-        engine, options = (
-            registry.find(Executor, self.engine),
-            SweepOptions(per_gpu=self.per_gpu, retry_failed=self.retry_failed),
-        )
+        engine = registry.find(Executor, self.engine)
+        options = SweepOptions(per_gpu=self.per_gpu, retry_failed=self.retry_failed)
         if self.jobs is not None and self.jobs < 1:
             raise BadUsage(f"--jobs must be at least 1; got {self.jobs}.")
-        try:
-            engine.check_installed()
-            jobs = self.jobs or engine.default_jobs(1000, device=self.device, options=options)
-            return engine(store, device=self.device, jobs=jobs, options=options)
-        except EngineMissing as error:
-            raise BadUsage(str(error)) from error
+        engine.check_installed()
+        jobs = self.jobs or engine.default_jobs(1000, device=self.device, options=options)
+        return engine(store, device=self.device, jobs=jobs, options=options)
 
     def print_plan(self, contests: Sequence[Contest], remarks: Sequence[str], board: Board | None) -> None:
         """Say how many runs there are and how long they take, before the first."""
@@ -199,7 +194,6 @@ class Arena(Command):
         taken: Board | None = None,
         remarks: Sequence[str] = (),
     ) -> None:
-        """Print the standings and write the page."""
         counted = {one.problem for one in (taken.results if taken else results)}
         if not (order := standings(results, scale=self.scale, counted=counted)):
             print_note(f"no problem has runs of {REFERENCE} that have all ended, and scores are beside those.")
@@ -223,7 +217,6 @@ class Arena(Command):
 
 
 def specs_of(contests: Iterable[Contest], store: Store) -> list[RunSpec]:
-    """The runs of all contests, as far as they are known."""
     return [spec for contest in contests for spec in contest.specs(store)]
 
 

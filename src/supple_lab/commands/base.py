@@ -61,7 +61,6 @@ def with_device(command: Command) -> Command:
 
 
 def check_device(device: Device) -> None:
-    """Refuse a GPU that is not there."""
     if device == "cuda" and not sees_gpu():
         raise BadUsage("--device cuda needs a CUDA GPU, and torch sees none. Use --device cpu.")
 

@@ -27,7 +27,6 @@ def print_notes(store: Store, specs: Iterable[RunSpec]) -> None:
 
 
 def print_damage(store: Store, specs: list[RunSpec]) -> None:
-    """Name the files that could not be read."""
     for spec in specs:
         for path in store.folder(spec).set_aside():
             print_note(f"{path} was set aside as damaged; what it held was computed again.")

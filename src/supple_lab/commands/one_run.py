@@ -117,7 +117,6 @@ class OneRun(Command):
         return print_failures(could_not)
 
     def spec(self) -> RunSpec:
-        """The run that is asked for."""
         try:
             return RunSpec(
                 problem=self.problem(),
@@ -139,7 +138,6 @@ class OneRun(Command):
         check_suitable(spec, device=self.device)
 
     def bring_to_end(self, spec: RunSpec, store: Store) -> list[Failure]:
-        """Train, showing how it goes."""
         check_data([spec])
         interval = CheckpointInterval(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
         await_silent_holder(store.folder(spec).path, show=print_note)
@@ -163,7 +161,6 @@ class OneRun(Command):
 
 
 def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
-    """The metrics of these names at their defaults."""
     if "all" in names:
         return tuple(every_metric())
     return tuple(metric_at_defaults(registry.find(Metric, name)) for name in dict.fromkeys(names))

@@ -158,7 +158,6 @@ def notes_of_unknown(manifest: Manifest, unknown: Sequence[str]) -> tuple[str, .
 
 
 def notes_of_damage(results: Results, page: Path) -> tuple[str, ...]:
-    """How many runs are damaged, and where it says which."""
     number = sum(run.state == "damaged" for run in results.runs)
     if not number:
         return ()
@@ -167,7 +166,6 @@ def notes_of_damage(results: Results, page: Path) -> tuple[str, ...]:
 
 
 def plugins_in(command: str) -> list[str]:
-    """The user's own files that a command named."""
     try:
         return [shlex.quote(file) for file in values_of("--plugin", shlex.split(command))]
     except ValueError:  # no command: a user wrote something else there
@@ -194,5 +192,4 @@ def undecided(row: Found) -> Found:
 
 
 def default_out(study: Study) -> Path:
-    """Where a study's runs go by default."""
     return Path("out") / study.name

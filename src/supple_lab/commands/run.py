@@ -21,11 +21,11 @@ from supple_lab.paper.manifest import add_to_manifest
 from supple_lab.paper.study import MAX_SEEDS, Scale, Study, StudyOptions
 from supple_lab.precision import Precision, named
 from supple_lab.run.check import check_suitable, remarks_on_precision
-from supple_lab.run.recorder import CheckpointInterval, Tracker, TrackerMissing
+from supple_lab.run.recorder import CheckpointInterval, Tracker
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.mirror import Mirror
 from supple_lab.store.store import Store
-from supple_lab.sweep.executor import EngineMissing, Executor, SweepOptions
+from supple_lab.sweep.executor import Executor, SweepOptions
 from supple_lab.sweep.sweep import Failure, exchange, execute_all, failures, unfinished
 from supple_lab.sweep.view import choose_view
 
@@ -196,26 +196,18 @@ class Run(Command):
         if self.mirror is not None:
             Mirror(self.mirror)
         check_trackers(self.track)
-        try:
-            engine.check_installed()
-        except EngineMissing as error:
-            raise BadUsage(str(error)) from error
+        engine.check_installed()
 
     def sweep(
         self, specs: list[RunSpec], store: Store, engine: type[Executor], conditions: dict[str, str]
     ) -> list[Failure]:
-        """Execute the runs, showing how they go."""
         options = self.options()
         jobs = min(self.jobs or engine.default_jobs(len(specs), device=self.device, options=options), len(specs))
-        try:
-            executor = engine(store, device=self.device, jobs=jobs, options=options)
-        except EngineMissing as error:
-            raise BadUsage(str(error)) from error
+        executor = engine(store, device=self.device, jobs=jobs, options=options)
         with choose_view(quiet=self.quiet)(store, specs, conditions):
             return execute_all(specs, executor)
 
     def options(self) -> SweepOptions:
-        """What each run is granted."""
         return SweepOptions(
             per_gpu=self.per_gpu,
             time_limit=None if self.time_limit is None else 60 * self.time_limit,
@@ -244,12 +236,8 @@ def check_data(specs: Iterable[RunSpec]) -> None:
 
 
 def check_trackers(names: Iterable[str]) -> None:
-    """Refuse trackers that do not exist or are not installed."""
-    try:
-        for name in names:
-            registry.find(Tracker, name).check_installed()
-    except TrackerMissing as error:
-        raise BadUsage(str(error)) from error
+    for name in names:
+        registry.find(Tracker, name).check_installed()
 
 
 def changes_in(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:

@@ -35,13 +35,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
 
 
 def print_note(note: str) -> None:
-    """Print a note to the error stream at once."""
     print(f"note: {note}", file=sys.stderr, flush=True)
-
-
-def outlive_readers_() -> None:
-    """Discard what this process prints once its reader is gone, rather than raise."""
-    sys.stdout, sys.stderr = patient(sys.stdout), patient(sys.stderr)
 
 
 def patient(stream: TextIO | None) -> TextIO:
@@ -63,7 +57,6 @@ class PatientFile(io.FileIO):
     """A file whose descriptor is turned to the null device when its reader is gone."""
 
     def write(self, data: Any, /) -> int:
-        """Write to the reader, or to nothing."""
         try:
             return super().write(data)
         except BrokenPipeError:

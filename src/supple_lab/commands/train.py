@@ -12,7 +12,7 @@ from supple_lab.data.files import use_folder
 from supple_lab.models.base import Model
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
-from supple_lab.run.check import run_size
+from supple_lab.run.check import num_parameters, num_steps_of, smallest_batch
 from supple_lab.run.run import DEFAULT_INTERVAL
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.random_label import RandomLabel
@@ -74,10 +74,11 @@ each stage; --metrics adds more."""
             use_folder(self.data)
 
     def size_of(self, spec: RunSpec) -> str:
-        size = run_size(spec, self.problem())
+        facts, num_stages = self.dataset.facts, self.scenario.num_stages
+        number = num_parameters(spec.model, spec.method, facts, smallest_batch(self.scenario, facts))
         return (
-            f"{type(spec.model).__name__}, {size.num_parameters:,} parameters; "
-            f"{size.num_stages:,} {'stage' if size.num_stages == 1 else 'stages'}, {size.num_steps:,} steps"
+            f"{type(spec.model).__name__}, {number:,} parameters; "
+            f"{num_stages:,} {'stage' if num_stages == 1 else 'stages'}, {num_steps_of(self.problem()):,} steps"
         )
 
     def print_results(self, records: Sequence[Record]) -> None:

@@ -25,7 +25,6 @@ class Batches:
             yield self.examples.batch(indices)
 
     def indices(self) -> tuple[Tensor, ...]:
-        """Which examples each batch holds."""
         order = torch.randperm(len(self.examples), generator=stream(self.seed, "order", self.stage, self.epoch))
         return order.to(self.examples.labels_N.device).split(self.batch_size)
 

@@ -155,7 +155,6 @@ def use_folder(folder: Path) -> None:
 
 
 def data_folders() -> list[Path]:
-    """Where to look, in order."""
     chosen = os.environ.get(VARIABLE)
     return [*([Path(chosen).expanduser().absolute()] if chosen else []), cache_folder()]
 

@@ -61,10 +61,14 @@ class Slice(Dataset):
 
 def balanced(labels_N: Tensor, order: Tensor) -> Tensor:
     """The order rearranged so that each class gives its first, then each its second, as long as it has more."""
-    by_class = order[labels_N[order].argsort(stable=True)]
+    return order[rank_in_class(labels_N[order]).argsort(stable=True)]
+
+
+def rank_in_class(labels_N: Tensor) -> Tensor:
+    """How many earlier examples have the same label."""
+    by_class = labels_N.argsort(stable=True)
     counts = labels_N.bincount()
     starts = counts.cumsum(0) - counts
-    rank_in_class = torch.arange(len(order)) - starts[labels_N[by_class]]
-    rank = torch.empty_like(order)
-    rank[by_class] = rank_in_class
-    return order[rank[order].argsort(stable=True)]
+    ranks = torch.empty_like(labels_N)
+    ranks[by_class] = torch.arange(len(labels_N), device=labels_N.device) - starts[labels_N[by_class]]
+    return ranks

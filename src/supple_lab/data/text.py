@@ -63,17 +63,14 @@ class Text(Dataset):
 
     def cut(self, parts: Mapping[str, bytes | bytearray]) -> Splits:
         """Both splits of the parts, in the order of their labels."""
-        windows = [windows_of(parts[name], self.window) for name in self.lengths]
+        texts = [torch.frombuffer(bytearray(parts[name]), dtype=torch.uint8) for name in self.lengths]
+        # A byte more, so that each begins with the last byte of the one before; a rest is left out.
+        windows = [text.unfold(0, self.window + 1, self.window) for text in texts]
         labels_N = torch.arange(len(windows)).repeat_interleave(torch.tensor([len(own) for own in windows]))
         images, zero = torch.cat(windows)[:, None, None], torch.zeros(1, 1, 1)
         is_test = torch.cat([torch.arange(len(own)) % TEST_EVERY == TEST_EVERY - 1 for own in windows])
         train, test = (Windows(images[own], labels_N[own], zero, zero + 1) for own in (~is_test, is_test))
         return Splits(train, test, num_classes=NUM_BYTES)
-
-
-def windows_of(text: bytes | bytearray, window: int) -> Tensor:
-    """The text in windows of a byte more, each beginning with the last byte of the one before; a rest is left out."""
-    return torch.frombuffer(bytearray(text), dtype=torch.uint8).unfold(0, window + 1, window)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,6 @@ class Listing:
 
 
 def list_images(folder: Path, *, num_classes: int) -> Listing:
-    """Every image that is there, with its class."""
     label_of = {name: label for label, name in enumerate(sorted(_text(folder / "wnids.txt").split()))}
     if len(label_of) != num_classes:
         raise DataError(f"{folder / 'wnids.txt'}: {num_classes} classes expected, {len(label_of)} found")

@@ -33,7 +33,7 @@ from supple_lab.paper.method_runs import (
     methods_of,
     selection_notes,
 )
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
 from supple_lab.paper.tables import crossed, slips
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
@@ -94,9 +94,7 @@ def per_game(title: str, order: StudyOptions) -> Condition:
     )
     if not has_own_p(order):
         return usual
-    rows = crossed(QUICK, QUICK_RATE)
-    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
-    return replace(usual, given=tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows)))
+    return replace(usual, given=asked_settings(crossed(QUICK, QUICK_RATE), order))
 
 
 def one_p(title: str, order: StudyOptions) -> Condition | None:
@@ -201,7 +199,6 @@ def normalised(method: str) -> Number:
 
 
 def iqm_leads(key: str, method: str, bootstrap: str, paper: str, claim: str) -> Claim:
-    """The claim that a method's IQM over all games is above vanilla's."""
     words = f"IQM of the final human-normalised scores, {label_of(method)} minus vanilla, over the 17 games: above 0, "
     return Claim(
         key=key,

@@ -137,8 +137,12 @@ def format_iqm(scores: Scores | None) -> str:
     lost = int(np.count_nonzero(~np.isfinite(scores.final)))
     if lost:
         return f"{lost} of {scores.final.size} diverged"
-    middle, interval = float(iqm(scores.final.reshape(-1))), interval_of(scores.final)
-    return f"{middle:.3f}{reach_of(interval)} (n = {scores.final.size})"
+    return iqm_in_words(scores.final)
+
+
+def iqm_in_words(scores_GS: np.ndarray) -> str:
+    middle = float(iqm(scores_GS.reshape(-1)))
+    return f"{middle:.3f}{reach_of(interval_of(scores_GS))} (n = {scores_GS.size})"
 
 
 def reach_of(interval: tuple[float, float] | None) -> str:

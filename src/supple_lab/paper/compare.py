@@ -121,7 +121,6 @@ def stage_panel(
     band: Band = "deviation",
     **axes: Any,
 ) -> Panel:
-    """The metric over the stages, a curve a method."""
     size = num_averaged(by_method, metric)
     x_label = stage if size == 1 else f"{stage} (points: means of {size})"
     curves = stage_curves(by_method, metric, band=band)

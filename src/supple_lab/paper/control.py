@@ -17,14 +17,14 @@ from supple_lab.models.base import Model
 from supple_lab.models.minatar_net import MinAtarNet
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
+from supple_lab.paper.atari_scores import iqm_in_words
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
 from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
 from supple_lab.paper.method_runs import MethodRuns, mean_of_stages, methods_of
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
-from supple_lab.paper.tables import Setting, crossed
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
+from supple_lab.paper.tables import crossed
 from supple_lab.report.figure import Figure, StudyReport, Table
 from supple_lab.results.results import Results, Sample
-from supple_lab.results.scores import iqm, stratified_bootstrap
 from supple_lab.rl.base import Game
 from supple_lab.rl.chain import Chain, Renamed
 from supple_lab.rl.control import MuJoCo, Play, Slide, Slippery
@@ -162,10 +162,6 @@ def for_each_agent(rule: Rule) -> Rule:
     return Each("for PPO, SAC and TD3 on tasks and for PPO and DQN on games", dict, rule)
 
 
-def other_methods(tasks: Tasks) -> dict[str, Tasks]:
-    return {label_of(name): {label: runs.called(other=name) for label, runs in tasks.items()} for name in OTHERS}
-
-
 CLAIMS = (
     Claim(
         key="control_vanilla_loses",
@@ -184,7 +180,11 @@ CLAIMS = (
         paper="Not in the paper.",
         claim="At least one other method helps agents with ReLU: late stages are learned better.",
         rule=Some(
-            "for at least one other method", other_methods, for_each_agent(Above(late("other") - late("vanilla")))
+            "for at least one other method",
+            lambda tasks: {
+                label_of(name): {label: runs.called(other=name) for label, runs in tasks.items()} for name in OTHERS
+            },
+            for_each_agent(Above(late("other") - late("vanilla"))),
         ),
     ),
 )
@@ -211,20 +211,24 @@ class Control(Study):
         for algorithm in get_args(Algorithm):
             own = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
             problems[f"{algorithm.upper()}, {title_of(first)}"] = own
-        common: dict[str, Any] = {"model": MODELS.at(scale), "given": settings(order, ON_TASKS), "seeds": SEEDS}
+        common: dict[str, Any] = {
+            "model": MODELS.at(scale),
+            "given": asked_settings(crossed(METHODS, ON_TASKS), order),
+            "seeds": SEEDS,
+        }
         game = GAMES.at(scale)
         network: dict[str, Any] = {"model": NETWORKS.at(scale), "seeds": SEEDS}
         games = (
             Condition(
                 label="PPO, games in sequence",
                 problem=PPO(task=Play(game=game), **PLAYED.at(scale)),
-                given=settings(order, PPO_ON_GAMES),
+                given=asked_settings(crossed(METHODS, PPO_ON_GAMES), order),
                 **network,
             ),
             Condition(
                 label="DQN, games in sequence",
                 problem=DQN(game=game, **USUAL, **PLAY.at(scale)),
-                given=settings(order, ON_GAMES),
+                given=asked_settings(crossed(METHODS, ON_GAMES), order),
                 **network,
             ),
         )
@@ -248,13 +252,6 @@ class Control(Study):
         )
 
 
-def settings(order: StudyOptions, optimizer: Adam) -> tuple[Setting, ...]:
-    """The study's methods, or those that were asked for, those that it does not know at their defaults."""
-    rows = crossed(METHODS, optimizer)
-    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
-    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
-
-
 def title_of(task: Slippery) -> str:
     return getattr(task, "title", task.name)
 
@@ -262,7 +259,7 @@ def title_of(task: Slippery) -> str:
 def runs_of(condition: Condition, results: Results, order: StudyOptions) -> MethodRuns:
     """The runs of a task; claims are about the second half of its stages."""
     number = condition.problem.num_records
-    by_method = condition.of(results, order).group_by(lambda spec: spec.method.name)
+    by_method = condition.of(results, order).by_method()
     return MethodRuns(by_method, num_stages=number, stages=slice(number // 2, number), metric=SCORE)
 
 
@@ -303,10 +300,7 @@ def format_iqm(tasks: Tasks, name: str) -> str:
     numbers = {len(share) for share in shares}
     if len(numbers) > 1 or 0 in numbers or not np.isfinite(shares).all():
         return "–"  # some have not ended
-    scores = np.stack(shares)
-    interval = stratified_bootstrap(scores, np.random.default_rng(0))
-    reach = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
-    return f"{float(iqm(scores.reshape(-1))):.3f}{reach} (n = {scores.size})"
+    return iqm_in_words(np.stack(shares))
 
 
 def beside_fresh(runs: MethodRuns, name: str) -> np.ndarray:

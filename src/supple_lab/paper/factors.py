@@ -23,7 +23,7 @@ from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.paper.claims import KEPT, Above, Claim, Each, Number, number
 from supple_lab.paper.compare import mean_of, sample_table
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, settings_of
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
 from supple_lab.paper.tables import Setting
 from supple_lab.paper.why_aid import interval_bar
 from supple_lab.report.figure import Bars, Figure, StudyReport, Table
@@ -67,15 +67,14 @@ class Grid:
     methods: tuple[Method, ...]
 
     def condition(self, order: StudyOptions) -> Condition:
-        rows = [Setting(method, RATE) for method in self.methods]
-        names = dict.fromkeys([*(order.methods or [row.method.name for row in rows]), *order.also])
         own, every = ({one.name for grid in grids for one in grid.methods} for grids in ((self,), GRIDS))
         elsewhere = every - own  # methods of other grids alone
+        asked = asked_settings([Setting(method, RATE) for method in self.methods], order)
         return Condition(
             label=self.label,
             problem=Supervised(scenario=self.scenarios.at(order.scale), dataset=self.datasets.at(order.scale)),
             model=self.models.at(order.scale),
-            given=tuple(setting for name in names if name not in elsewhere for setting in settings_of(name, rows)),
+            given=tuple(one for one in asked if one.method.name not in elsewhere),
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from supple_lab.codec import decode, encode
-from supple_lab.files import StorageError, atomic_write, storage_error
+from supple_lab.files import StorageError, atomic_write, writing
 from supple_lab.flock import flock
 from supple_lab.paper.study import StudyOptions
 from supple_lab.spec import RunSpec
@@ -59,10 +59,8 @@ def add_to_manifest(
 def alone(path: Path) -> Iterator[None]:
     """While no other driver reads the file to write it: what the two add must both be in it."""
     beside = path.with_name(f".{path.stem}.lock")
-    try:
+    with writing(beside):
         file = open(beside, "ab")  # noqa: SIM115  (closed below)
-    except OSError as error:
-        raise storage_error(error, beside) from error
     with file:
         with suppress(OSError):  # a disk without flock: then two drivers had better not start at once
             flock(file.fileno(), wait=True)

@@ -63,16 +63,22 @@ class MethodRuns:
         """The mean over the last tenth of the stages, a number a run that ended."""
         return ends(self.of(method), metric or self.metric)
 
-    def below(self, method: str, metric: str = "") -> Sample:
+    def below(self, method: str) -> Sample:
         """How far a method ends below a fresh vanilla network, seed by seed."""
-        return self.fresh(metric).minus(self.end(method, metric))
+        return self.fresh().minus(self.end(method))
 
 
 Groups = Mapping[str, MethodRuns]  # by network, problem or game, as it is called
 
 
 def chosen(
-    results: Results, condition: Condition, *, order: StudyOptions, metric: str, rule: Rule, key: Key = "method"
+    results: Results,
+    condition: Condition,
+    *,
+    order: StudyOptions,
+    metric: str,
+    rule: Rule,
+    key: Key = lambda spec: spec.method.name,
 ) -> MethodRuns:
     """What to report of a condition: everything, or the best of each method's search; the key says what a method is."""
     by_method: dict[str, Results] = condition.of(results, order).group_by(key)
@@ -94,7 +100,6 @@ def selection_notes(*groups: Groups) -> tuple[str, ...]:
 
 
 def methods_of(groups: Groups) -> list[str]:
-    """All methods of all groups, in the study's order."""
     return list(dict.fromkeys(name for group in groups.values() for name in group.by_method))
 
 

@@ -64,7 +64,6 @@ class Network:
     def condition(
         self, scenario: Scenario, *, order: StudyOptions, experiment: str, methods: tuple[str, ...] = ()
     ) -> Condition:
-        """The network in a scenario, with the methods and settings of an experiment."""
         condition = Condition(
             label=self.label,
             problem=Supervised(scenario=scenario, dataset=self.dataset),
@@ -183,12 +182,10 @@ class NetworkStudy(Study):
 
 
 def stage_panels(groups: Groups, metric: str, *, y_label: str) -> tuple[Panel, ...]:
-    """The metric over the stages, a panel a network."""
     return tuple(stage_panel(label, group.by_method, metric, y_label=y_label) for label, group in groups.items())
 
 
 def final_accuracy(results: Results) -> Sample:
-    """Test accuracy after the last epoch."""
     return results.final("test_accuracy")
 
 

@@ -19,44 +19,38 @@ from supple_lab.spec import Problem, Supervised, in_stages
 Axes = Mapping[str, tuple[Any, ...]]  # by field
 EPOCHS = "every"  # in the grids below it counts epochs; the method's field counts steps
 
-NOTHING: tuple[Axes, ...] = ({},)
-GRIDS: Mapping[str, tuple[Axes, ...]] = {
-    "fire": NOTHING,
-    "snr": ({"rejection_rate": (0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.00125)},),
-    "upgd": (
-        {
-            "beta": (0.9, 0.99, 0.999, 0.9999),
-            "sigma": (0.001, 0.01, 0.1, 1.0),
-            "weight_decay": (0.0, 1e-4, 1e-3, 1e-2, 1e-1),
-        },
-    ),
+P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)  # AID's
+UNTUNED = (
+    *("fire", "nap", "trac", "fresh_optimizer", "prelu"),
+    *("random_smooth_leaky", "elu", "celu", "gelu", "silu", "rational"),
+)
+GRIDS: Mapping[str, Axes] = {
+    "snr": {"rejection_rate": (0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.00125)},
+    "upgd": {
+        "beta": (0.9, 0.99, 0.999, 0.9999),
+        "sigma": (0.001, 0.01, 0.1, 1.0),
+        "weight_decay": (0.0, 1e-4, 1e-3, 1e-2, 1e-1),
+    },
     # Both act between the stages of a study, where their authors act every 1,000 steps.
-    "regrama": ({"threshold": (0.0, 0.005, 0.01, 0.025, 0.1)},),
-    "cpr": ({"rate": (0.005, 0.015, 0.05), "sharpness": (4.0, 16.0)},),
-    "l2_er": ({"strength": (1e-3, 1e-4, 1e-5), "rank_rate": (1e-2, 1e-3, 1e-4)},),
-    "parseval": ({"strength": (1e-5, 1e-4, 1e-3, 1e-2)},),
-    "adamo": ({"strength": (1e-4, 1e-3, 1e-2, 1e-1)},),  # ours: its strengths are not known
-    "weight_clipping": ({"kappa": (1.0, 2.0, 3.0, 4.0, 5.0), "clip_output": (True, False)},),
-    "nap": NOTHING,
-    "spectral": ({"strength": (1e-2, 1e-3, 1e-4)},),
-    "wasserstein_init": ({"strength": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)},),  # L2 Init's in the AID paper
-    "hare_tortoise": ({"momentum": (0.99, 0.999, 0.9999), EPOCHS: (5, 10, 20)},),
-    "c_chain": ({"beta": (0.01, 0.05, 0.1)},),
-    "trac": NOTHING,
-    "head_reset": ({"layers": (1, 2)},),  # ours
-    "leaky_relu": ({"slope": (0.01, 0.1, 0.3)},),
-    "smooth_leaky": ({"slope": (0.1,)},),
-    "layer_norm": ({"affine": (False, True)},),  # ours
-    "aid_mean": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
-    "aid_gauss": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
-    "aid_per_unit": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
-    "layer_norm_aid": ({"relu_prob": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)},),  # AID's
-    "leaky_dropout": ({"slope": (0.01, 0.1, 0.3), "drop": (0.01, 0.1, 0.3, 0.5)},),  # ours
-    "decoupled_decay": ({"strength": (1e-1, 1e-2, 1e-3, 1e-4)},),  # ours
-    "equal_betas": ({"beta": (0.9, 0.99, 0.999)},),  # ours
-    **dict.fromkeys(
-        ("fresh_optimizer", "prelu", "random_smooth_leaky", "elu", "celu", "gelu", "silu", "rational"), NOTHING
-    ),
+    "regrama": {"threshold": (0.0, 0.005, 0.01, 0.025, 0.1)},
+    "cpr": {"rate": (0.005, 0.015, 0.05), "sharpness": (4.0, 16.0)},
+    "l2_er": {"strength": (1e-3, 1e-4, 1e-5), "rank_rate": (1e-2, 1e-3, 1e-4)},
+    "parseval": {"strength": (1e-5, 1e-4, 1e-3, 1e-2)},
+    "adamo": {"strength": (1e-4, 1e-3, 1e-2, 1e-1)},  # ours: its strengths are not known
+    "weight_clipping": {"kappa": (1.0, 2.0, 3.0, 4.0, 5.0), "clip_output": (True, False)},
+    "spectral": {"strength": (1e-2, 1e-3, 1e-4)},
+    "wasserstein_init": {"strength": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)},  # L2 Init's in the AID paper
+    "hare_tortoise": {"momentum": (0.99, 0.999, 0.9999), EPOCHS: (5, 10, 20)},
+    "c_chain": {"beta": (0.01, 0.05, 0.1)},
+    "head_reset": {"layers": (1, 2)},  # ours
+    "leaky_relu": {"slope": (0.01, 0.1, 0.3)},
+    "smooth_leaky": {"slope": (0.1,)},
+    "layer_norm": {"affine": (False, True)},  # ours
+    **{name: {"relu_prob": P} for name in ("aid_mean", "aid_gauss", "aid_per_unit", "layer_norm_aid")},
+    "leaky_dropout": {"slope": (0.01, 0.1, 0.3), "drop": (0.01, 0.1, 0.3, 0.5)},  # ours
+    "decoupled_decay": {"strength": (1e-1, 1e-2, 1e-3, 1e-4)},  # ours
+    "equal_betas": {"beta": (0.9, 0.99, 0.999)},  # ours
+    **{name: {} for name in UNTUNED},
 }
 
 
@@ -78,7 +72,8 @@ def searched(name: str, rows: Sequence[Setting], problem: Problem) -> list[Setti
 def grid_of(name: str, *, steps_per_epoch: int) -> list[Method]:
     """The method at every combination of its values, the last axis fastest."""
     cls: type[Method] = registry.find(Method, name)
-    fields = [dict(zip(axes, values, strict=True)) for axes in GRIDS[name] for values in product(*axes.values())]
+    axes = GRIDS[name]
+    fields = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     for content in fields:
         if EPOCHS in content:
             content[EPOCHS] *= steps_per_epoch

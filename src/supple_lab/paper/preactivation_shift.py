@@ -153,7 +153,7 @@ class PreactivationShift(Study):
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         (condition,) = self.conditions(order)
-        runs = MethodRuns(condition.of(results, order).group_by("method"))  # a store may hold runs of other versions
+        runs = MethodRuns(condition.of(results, order).by_method())  # a store may hold runs of other versions
         median = stage_panel(
             "Median over the stages", runs.by_method, MEDIAN, y_label="median pre-activation", y_scale="symlog"
         )
@@ -233,7 +233,6 @@ def cumulative(record: Record, edges: np.ndarray) -> np.ndarray:
 
 
 def quartile_table(runs: MethodRuns, stages: tuple[int, ...]) -> Table:
-    """Quartiles at each stage shown."""
 
     def printed(method: str, stage: int) -> str:
         return "about \N{MINUS SIGN}2500" if (method, stage) == ("dropout", LATE) else "not printed"

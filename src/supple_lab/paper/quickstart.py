@@ -76,7 +76,7 @@ class Quickstart(Study):
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         (condition,) = self.conditions(order)
-        runs = MethodRuns(condition.of(results, order).group_by("method"))  # a store may hold runs of other versions
+        runs = MethodRuns(condition.of(results, order).by_method())  # a store may hold runs of other versions
         panel = stage_panel(
             "Accuracy on the labels of each stage",
             runs.by_method,

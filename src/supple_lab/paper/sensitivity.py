@@ -111,7 +111,7 @@ def grid_of(results: Results, condition: Condition, order: StudyOptions) -> Grid
         for method, optimizer in condition.settings(order)
         if isinstance(method, UseAID)
     }
-    by_method = {name: final_accuracy(runs) for name, runs in own.group_by("method").items() if name != "aid"}
+    by_method = {name: final_accuracy(runs) for name, runs in own.by_method().items() if name != "aid"}
     return Grid(cells, by_method.pop("full_reset", NOT_RUN), by_method)
 
 

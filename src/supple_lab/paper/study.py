@@ -122,7 +122,6 @@ class Condition:
         return list(_specs(self, order))
 
     def of(self, results: Results, order: StudyOptions) -> Results:
-        """The results of this condition's runs alone."""
         own = {spec.run_id for spec in self.specs(order)}
         return Results(tuple(run for run in results.runs if run.spec.run_id in own))
 
@@ -147,6 +146,12 @@ def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
 def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
     own = [row for row in rows if row.method.name == name]
     return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
+
+
+def asked_settings(rows: Sequence[Setting], order: StudyOptions) -> tuple[Setting, ...]:
+    """Of the methods that the order names, or of all rows; one without a row has its defaults."""
+    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
+    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 
 def changed(setting: Setting, order: StudyOptions) -> Setting:

@@ -62,12 +62,11 @@ class Networks(NamedTuple):
                 for label, group in self.groups.items()
                 for other in ("l2", "dropout")
             }
-            for mode, excess in (("evaluation mode", excess_at_the_end), ("training mode", excess_in_training))
+            for mode, excess in (
+                ("evaluation mode", lambda runs: runs.final("train_accuracy").minus(final_accuracy(runs))),
+                ("training mode", excess_in_training),
+            )
         }
-
-
-def excess_at_the_end(results: Results) -> Sample:
-    return results.final("train_accuracy").minus(final_accuracy(results))
 
 
 def excess_in_training(results: Results) -> Sample:

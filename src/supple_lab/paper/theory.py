@@ -15,26 +15,11 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple import theory
+from supple_lab.paper import theorem
 from supple_lab.paper.claims import Claim, Computed
 from supple_lab.paper.findings import NOT_RUN, in_at_least
 from supple_lab.paper.study import Condition, Study, StudyOptions
-from supple_lab.paper.theorem import (
-    NUM_NETWORKS,
-    NUM_UNITS,
-    PROBABILITIES,
-    ROUNDING,
-    Side,
-    corollary_1,
-    distances_of_one_unit,
-    dropout_has_no_pull,
-    enumerated_loss,
-    over_p,
-    pull_figure,
-    random_networks,
-    theorem_1,
-    theorem_figure,
-    theorem_table,
-)
+from supple_lab.paper.theorem import NUM_NETWORKS, NUM_UNITS, PROBABILITIES, ROUNDING
 from supple_lab.report.figure import Curve, Figure, Finding, Level, Panel, StudyReport, Verdict
 from supple_lab.results.results import Results
 
@@ -129,7 +114,7 @@ CLAIMS = (
             "on random networks and a grid of p, expectations exact: left side minus right side never below 0, and 0 "
             "for a single hidden unit, where it is an equality (beyond rounding); the penalty at p nearer to 1/2 never "
             "smaller than at p further away",
-            lambda parts: theorem_1(**parts.theorem),
+            lambda parts: theorem.theorem_1(**parts.theorem),
         ),
         is_check=True,
     ),
@@ -144,7 +129,7 @@ CLAIMS = (
             "never below 0, and 0 for a single hidden unit (beyond rounding). If all pre-activations are negative, "
             "Dropout adds nothing to the loss, though the network is not linear, and AID adds at least Theorem 1's "
             "penalty, above 0",
-            lambda parts: dropout_has_no_pull(**parts.corollary),
+            lambda parts: theorem.dropout_has_no_pull(**parts.corollary),
         ),
         is_check=True,
     ),
@@ -179,25 +164,25 @@ class Theory(Study):
         return ()
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        networks = random_networks()
-        sides: dict[str, Side] = {
-            "left": enumerated_loss,
+        networks = theorem.random_networks()
+        sides: dict[str, theorem.Side] = {
+            "left": theorem.enumerated_loss,
             "right": theory.aid_loss_bound,
             "penalty": theory.aid_penalty,
             "bound": theory.aid_penalty_bound,
         }
-        theorem = {name: over_p(networks, side) for name, side in sides.items()}
-        one_unit = distances_of_one_unit(enumerated_loss, theory.aid_loss_bound)
-        corollary, moments = corollary_1(networks), sampled_moments()
+        both = {name: theorem.over_p(networks, side) for name, side in sides.items()}
+        one_unit = theorem.distances_of_one_unit(theorem.enumerated_loss, theory.aid_loss_bound)
+        corollary, moments = theorem.corollary_1(networks), sampled_moments()
         return StudyReport(
             figures=(
                 branches_figure(),
-                theorem_figure(**theorem),
-                pull_figure(corollary["dropout"], corollary["aid"]),
+                theorem.theorem_figure(**both),
+                theorem.pull_figure(corollary["dropout"], corollary["aid"]),
                 moments_figure(*moments),
             ),
-            tables=(theorem_table(**theorem),),
-            claims=self.decided(Parts(results.root, {**theorem, "one_unit": one_unit}, corollary, moments), order),
+            tables=(theorem.theorem_table(**both),),
+            claims=self.decided(Parts(results.root, {**both, "one_unit": one_unit}, corollary, moments), order),
             notes=(
                 *((SMOKE,) if order.scale == "smoke" else ()),
                 "Nothing is trained, so that there is no protocol to be larger or smaller than: every scale computes "

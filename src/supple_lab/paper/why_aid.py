@@ -60,7 +60,7 @@ Groups = Mapping[str, Scored]  # by the label of an arm
 def groups_of(results: Results, order: StudyOptions) -> dict[str, Scored]:
     return {
         arm.label: Scored(
-            MethodRuns(arm.condition(order).of(results, order).group_by("method")),
+            MethodRuns(arm.condition(order).of(results, order).by_method()),
             arm.protocol.metric,
             arm.protocol.rule,
         )
@@ -97,11 +97,11 @@ NOT_ASKED = "The paper does not ask."
 PAPERS = "The paper replaces max-pools by average pools beside AID, and does not say what this alone does."
 
 
-def beats(one: str, other: str, *, key: str, claim: str, paper: str = NOT_ASKED) -> Claim:
+def beats(one: str, other: str, *, key: str, claim: str) -> Claim:
     cases = with_entries(one, other)
     where = f"in most of the {len(cases({}))} protocols, with average pools if the network has pools"
     return Claim(
-        key=f"why_aid_{key}", paper=paper, claim=claim, rule=Most(where, cases, Above(score(one) - score(other)))
+        key=f"why_aid_{key}", paper=NOT_ASKED, claim=claim, rule=Most(where, cases, Above(score(one) - score(other)))
     )
 
 

@@ -13,21 +13,7 @@ from importlib.resources import files
 from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
-from supple.methods import (
-    Method,
-    UseAID,
-    UseAIDGauss,
-    UseAIDMean,
-    UseAIDPerUnit,
-    UseDropout,
-    UseLayerNorm,
-    UseLayerNormAID,
-    UseLeakyDropout,
-    UseLeakyReLU,
-    UsePReLU,
-    UseRReLU,
-    Vanilla,
-)
+from supple import methods as m
 from supple_lab.codec import decode
 from supple_lab.data.base import Dataset
 from supple_lab.data.cifar import CIFAR10, CIFAR100
@@ -63,18 +49,18 @@ def slope_of(p: float) -> float:
     return round((1 - p) / p, 2)
 
 
-WITH_STRENGTH: Mapping[str, Callable[[float], Method]] = {
-    "leaky_relu": lambda p: UseLeakyReLU(slope=slope_of(p)),
-    "rrelu": lambda p: UseRReLU(lower_slope=slope_of(p) / 2, upper_slope=1.5 * slope_of(p)),
-    "dropout": lambda p: UseDropout(drop_positive=round(1 - p, 2)),
-    "leaky_dropout": lambda p: UseLeakyDropout(slope=slope_of(p), drop=round(1 - p, 2)),
-    "aid": lambda p: UseAID(relu_prob=p),
-    "aid_mean": lambda p: UseAIDMean(relu_prob=p),
-    "aid_gauss": lambda p: UseAIDGauss(relu_prob=p),
-    "aid_per_unit": lambda p: UseAIDPerUnit(relu_prob=p),
-    "layer_norm_aid": lambda p: UseLayerNormAID(relu_prob=p),
+WITH_STRENGTH: Mapping[str, Callable[[float], m.Method]] = {
+    "leaky_relu": lambda p: m.UseLeakyReLU(slope=slope_of(p)),
+    "rrelu": lambda p: m.UseRReLU(lower_slope=slope_of(p) / 2, upper_slope=1.5 * slope_of(p)),
+    "dropout": lambda p: m.UseDropout(drop_positive=round(1 - p, 2)),
+    "leaky_dropout": lambda p: m.UseLeakyDropout(slope=slope_of(p), drop=round(1 - p, 2)),
+    "aid": lambda p: m.UseAID(relu_prob=p),
+    "aid_mean": lambda p: m.UseAIDMean(relu_prob=p),
+    "aid_gauss": lambda p: m.UseAIDGauss(relu_prob=p),
+    "aid_per_unit": lambda p: m.UseAIDPerUnit(relu_prob=p),
+    "layer_norm_aid": lambda p: m.UseLayerNormAID(relu_prob=p),
 }
-WITHOUT: Mapping[str, Method] = {"vanilla": Vanilla(), "prelu": UsePReLU(), "layer_norm": UseLayerNorm()}
+WITHOUT: Mapping[str, m.Method] = {"vanilla": m.Vanilla(), "prelu": m.UsePReLU(), "layer_norm": m.UseLayerNorm()}
 ENTRIES = (*WITHOUT, *WITH_STRENGTH)
 # Learning rates of entries with a strength, and of those without, which have four times as many: between the two rates,
 # or, if there is one, around it, which is their advantage.
@@ -180,7 +166,9 @@ class Arm:
             grid = self.grid()
             return [settings_of(entry, grid)[1] for entry in self.protocol.entries]
         entries = choices().get(self.scale, {}).get(self.label, {})
-        return [Setting(decode(Method, one["method"]), decode(Optimizer, one["optimizer"])) for one in entries.values()]
+        return [
+            Setting(decode(m.Method, one["method"]), decode(Optimizer, one["optimizer"])) for one in entries.values()
+        ]
 
     def condition(self, order: StudyOptions) -> Condition:
         rows = self.grid() if order.search else self.chosen()

@@ -308,7 +308,6 @@ def shade_range(panel: HeatMap) -> Range:
 
 
 def cells(panel: HeatMap) -> list[Cell]:
-    """All cells, row after row."""
     low, high = shade_range(panel)
     found = []
     for row, column in np.ndindex(panel.values.shape):

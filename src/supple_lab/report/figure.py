@@ -186,7 +186,6 @@ class Distribution(_PanelWithAxes):
 
     @property
     def positions(self) -> tuple[str, ...]:
-        """Names of the positions, from left to right."""
         return tuple(dict.fromkeys(histogram.position for histogram in self.histograms))
 
 
@@ -293,7 +292,6 @@ class Table:
     bold: frozenset[Place] = frozenset()  # cells that stand out, such as the best of a column
 
     def part(self, *, rows: Sequence[int], columns: Sequence[int]) -> "Table":
-        """Some of the rows and columns, by their places."""
         return replace(
             self,
             header=tuple(self.header[column] for column in columns),

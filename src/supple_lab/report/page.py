@@ -57,7 +57,6 @@ View = dict[str, Any]
 
 @cache
 def template(name: str) -> Template:
-    """One of the files beside this one."""
     files = FileSystemLoader(Path(__file__).parent)
     made = Environment(loader=files, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {**LIMITS, "light_page": LIGHT_PAGE, "dark_page": DARK_PAGE, "states": STATES}

@@ -90,7 +90,6 @@ def version_of(run: RunResult, package: str) -> str:
 
 
 def counted(number: int) -> str:
-    """So many runs, in words."""
     return "1 run" if number == 1 else f"{number:,} runs"
 
 

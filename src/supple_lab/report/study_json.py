@@ -72,7 +72,6 @@ def _lines(items: Iterable[str]) -> str:
 
 
 def encoded(value: Any) -> str:
-    """The value as strict JSON."""
     try:
         return STRICT.encode(value)
     except ValueError:

@@ -55,7 +55,6 @@ LATEX_MARKS = {
 
 
 def markdown(table: Table) -> str:
-    """A pipe table under its caption."""
 
     def escaped(text: str) -> str:
         return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
@@ -175,7 +174,6 @@ def best_of_columns(values: np.ndarray, *, columns: Sequence[int]) -> frozenset[
 
 
 def show_interval(interval: tuple[float, float] | None) -> str:
-    """The interval as text; a dash if there is none."""
     return ABSENT if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from supple_lab.files import atomic_write, storage_error
+from supple_lab.files import atomic_write, writing
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
 from supple_lab.report.figure import StudyReport, Table
@@ -22,10 +22,8 @@ def write_report(folder: Path, info: ReportInfo, *, results: Results, report: St
 
     index.html is that page again if the folder holds no other study, else an overview of all of them.
     """
-    try:
+    with writing(folder):
         (folder / "cards").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise storage_error(error, folder) from error
     shown = replace(report, figures=tuple(figure.filled() for figure in report.figures))
     for name, content in report_files(info, results=results, report=shown):
         atomic_write(folder / name, content)
@@ -37,7 +35,6 @@ def write_report(folder: Path, info: ReportInfo, *, results: Results, report: St
 
 
 def report_files(info: ReportInfo, *, results: Results, report: StudyReport) -> Iterator[tuple[str, bytes]]:
-    """Each file's name and content."""
     provenance = gather_provenance()
     for figure in report.figures:
         stem = info.stem(figure.name)

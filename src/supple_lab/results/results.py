@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,25 +92,6 @@ def dataset_of(spec: RunSpec) -> str:
     return spec.problem.name
 
 
-FIELDS: dict[str, Callable[[RunSpec], Any]] = {
-    "method": lambda spec: spec.method.name,
-    "dataset": dataset_of,
-    "scenario": lambda spec: (spec.problem.scenario if isinstance(spec.problem, Supervised) else spec.problem).name,
-    "model": lambda spec: spec.model.name,
-    "optimizer": lambda spec: spec.optimizer.name,
-    "learning_rate": lambda spec: spec.optimizer.learning_rate,
-    "seed": lambda spec: spec.seed,
-}
-
-
-def field_of(spec: RunSpec, name: str) -> Any:
-    """A named field, or one inside a part ("method.relu_prob"; None if the part has no such field)."""
-    if name in FIELDS:
-        return FIELDS[name](spec)
-    part, *rest = name.split(".")
-    return reduce(lambda value, inner: getattr(value, inner, None), rest, getattr(spec, part))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """What a claim is decided by. numpy reads it as an array of its values."""
@@ -159,7 +140,7 @@ class Sample:
 
 
 Standing = State | Literal["damaged"]  # damaged: its files are not what it wrote
-Key = str | Callable[[RunSpec], Hashable]  # a field's name ("dataset", "method.relu_prob"), or any function of the spec
+Key = Callable[[RunSpec], Hashable]
 ENDED = ("done", "diverged")
 
 
@@ -198,7 +179,6 @@ class RunResult:
 
     @property
     def called(self) -> str:
-        """The method as the page calls it."""
         return self.label or self.spec.method.name
 
     def by_stage(self, metric: str) -> dict[int, float]:
@@ -242,25 +222,19 @@ class Results:
         """Those of them that curves over epochs are drawn from: not those whose log of epochs is damaged or gone."""
         return tuple(run for run in self.drawn if run.epochs or not run.complaints)
 
-    def methods(self) -> list[str]:
-        """Names of the methods there is anything to draw of, in the order the study named them."""
-        return [name for name, results in self.group_by("method").items() if results.drawn]
-
-    def where(self, accept: Callable[[RunSpec], bool] | None = None, /, **conditions: Hashable) -> "Results":
-        """The runs whose spec the function accepts and whose named fields have the given values."""
-
-        def is_meant(spec: RunSpec) -> bool:
-            fits = all(field_of(spec, name) == wanted for name, wanted in conditions.items())
-            return fits and (accept is None or accept(spec))
-
-        return Results(tuple(run for run in self.runs if is_meant(run.spec)))
+    def where(self, accept: Callable[[RunSpec], bool]) -> "Results":
+        """The runs whose spec the function accepts."""
+        return Results(tuple(run for run in self.runs if accept(run.spec)))
 
     def group_by(self, key: Key) -> dict[Any, "Results"]:
         """The runs by what the key says of their specs, in the order of appearance."""
         groups: dict[Any, list[RunResult]] = {}
         for run in self.runs:
-            groups.setdefault(field_of(run.spec, key) if isinstance(key, str) else key(run.spec), []).append(run)
+            groups.setdefault(key(run.spec), []).append(run)
         return {value: Results(tuple(members)) for value, members in groups.items()}
+
+    def by_method(self) -> dict[str, "Results"]:
+        return self.group_by(lambda spec: spec.method.name)
 
     def stages(self, metric: str) -> np.ndarray:
         """The stages of the matrix' columns, counted as the records count them."""

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -44,6 +45,18 @@ class Body(ABC):
 
     @abstractmethod
     def step(self, action: npt.NDArray[np.float64]) -> Motion: ...
+
+
+def mean_return(body: Body, act: Callable[[Observation], Observation], *, num_episodes: int) -> float:
+    """Over whole episodes."""
+    returns = []
+    for _ in range(num_episodes):
+        seen, earned, over = body.reset(), 0.0, False
+        while not over:
+            motion = body.step(act(seen))
+            seen, earned, over = motion.observation, earned + motion.reward, motion.terminal or motion.truncated
+        returns.append(earned)
+    return float(np.mean(returns))
 
 
 class Task(Checked, ABC):

@@ -57,7 +57,3 @@ class PPO(Problem):
     @property
     def samples_per_rollout(self) -> int:
         return self.num_bodies * self.steps_per_rollout
-
-    @property
-    def steps_per_stage(self) -> int:
-        return self.segments_per_stage * self.rollouts_per_segment * self.samples_per_rollout

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -29,13 +28,6 @@ from supple_lab.run.network import Shape, blank_network, format_shape, size_of
 from supple_lab.run.subnetworks import check_subnetworks
 from supple_lab.scenarios.base import Scenario, Unsuitable
 from supple_lab.spec import RunSpec, Supervised
-
-
-@dataclass(frozen=True)
-class RunSize:
-    num_parameters: int
-    num_stages: int
-    num_steps: int
 
 
 def check_suitable(spec: RunSpec, *, device: str) -> None:
@@ -74,13 +66,6 @@ def check_current(method: Method) -> None:
                 f"{method.name} was corrected since revision {value}, "
                 f"and only revision {field.default} can be run; leave method.revision out."
             )
-
-
-def run_size(spec: RunSpec, problem: Supervised) -> RunSize:
-    """The size of a suitable run, known without its data."""
-    scenario, facts = problem.scenario, problem.dataset.facts
-    parameters = num_parameters(spec.model, spec.method, facts, smallest_batch(scenario, facts))
-    return RunSize(parameters, scenario.num_stages, num_steps_of(problem))
 
 
 def num_steps_of(problem: Supervised) -> int:

@@ -22,14 +22,18 @@ from supple_lab.streams import stream_seed
 
 
 def attach_method(spec: RunSpec, learner: Learner) -> Plasticity:
-    """The run's method, or those of its chain, at work in the optimizer's steps; here it may be an activation alone.
+    return attached(spec.method, learner, clip_norm=spec.model.clip_norm)
+
+
+def attached(method: Method, learner: Learner, *, clip_norm: float | None) -> Plasticity:
+    """The method, or those of a chain, at work in the optimizer's steps; here it may be an activation alone.
 
     Other threads must not capture meanwhile, because torch.export, which traces units, turns cuDNN off for the whole
     process; nor draw from the default generators, which are set back.
     """
     with ONE_CAPTURE, kept_default_generators():
         try:
-            return Plasticity(learner, methods_in(spec.method), clip_norm=spec.model.clip_norm)
+            return Plasticity(learner, methods_in(method), clip_norm=clip_norm)
         except ValueError as error:  # a field that does not suit this network
             raise Unsuitable(str(error)) from error
 
@@ -55,7 +59,6 @@ def take_snapshot(plasticity: Plasticity, masks: torch.Generator) -> dict[str, A
 
 
 def restore_snapshot_(plasticity: Plasticity, masks: torch.Generator, snapshot: dict[str, Any]) -> None:
-    """Put network, optimizer, methods and random streams back to where the snapshot was taken."""
     plasticity.learner.model.load_state_dict(snapshot["model"])
     plasticity.optimizer.load_state_dict(snapshot["optimizer"])
     plasticity.load_state_dict(snapshot["plasticity"])
@@ -86,7 +89,6 @@ def size_of(network: nn.Module) -> int:
 
 
 def format_shape(shape: Shape) -> str:
-    """An image's shape as people write it."""
     return "x".join(map(str, shape))
 
 
@@ -108,10 +110,15 @@ def new_network(spec: RunSpec, numerics: Numerics, *, image_shape: tuple[int, in
 
 
 def learner_of(
-    spec: RunSpec, model: nn.Module, *, example_input: Tensor, loss: Callable[[Tensor, Tensor], Tensor]
+    spec: RunSpec,
+    model: nn.Module,
+    *,
+    example_input: Tensor,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    purpose: str = "method",
 ) -> Learner:
-    """The network in training, with the optimizer and the method's stream that the run says."""
-    optimizer, seed = spec.optimizer.build(model.parameters()), stream_seed(spec.seed, "method")
+    """The network in training, with the optimizer and the method's stream, of this purpose, that the run says."""
+    optimizer, seed = spec.optimizer.build(model.parameters()), stream_seed(spec.seed, purpose)
     learner = Learner(model, optimizer, example_input=example_input, loss=loss, seed=seed)
     learner.is_advised = False  # a run does what its spec says
     return learner

@@ -13,19 +13,17 @@ from torch import Tensor, nn
 
 from supple.attach import Plasticity
 from supple.layers import give_widths_
-from supple.learner import Batch, Learner
+from supple.learner import Batch
 from supple.random import kept_default_generators
 from supple_lab.precision import Numerics
-from supple_lab.rl.control import Body, Motion, Task
+from supple_lab.rl.control import Body, Motion, Task, mean_return
 from supple_lab.rl.off_policy_problem import OffPolicy
-from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
-from supple_lab.run.network import in_mode, methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.network import attached, in_mode, learner_of, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
 from supple_lab.run.step import TrainState, forget_gradients_, step_by_
 from supple_lab.run.supervised import check_finite
-from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
 from supple_lab.streams import stream, stream_seed
 
@@ -135,16 +133,9 @@ class Agent:
         self._learn_values = self.captures.learning(partial(self._learn, all_parts=False), critics)
 
     def _attached(self, model: nn.Module, num_inputs: int, purpose: str, *, loss: Any) -> Plasticity:
-        model = self.numerics.place(model)
-        optimizer, seed = self.spec.optimizer.build(model.parameters()), stream_seed(self.spec.seed, purpose)
         example = torch.zeros(2, num_inputs, device=self.numerics.device)
-        learner = Learner(model, optimizer, example_input=example, loss=loss, seed=seed)
-        learner.is_advised = False
-        with ONE_CAPTURE, kept_default_generators():
-            try:
-                return Plasticity(learner, methods_in(self.spec.method), clip_norm=None)
-            except ValueError as error:
-                raise Unsuitable(str(error)) from error
+        learner = learner_of(self.spec, self.numerics.place(model), example_input=example, loss=loss, purpose=purpose)
+        return attached(self.spec.method, learner, clip_norm=None)
 
     def drawn(self, output: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """SAC's action by this noise, and its log-probability."""
@@ -260,14 +251,9 @@ class Agent:
 
 def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean action; changes nothing that training depends on."""
-    body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
-    for _ in range(agent.problem.num_evaluated):
-        seen, score, over = body.reset(), 0.0, False
-        while not over:
-            motion = body.step(agent.largest * agent.act(seen, None))
-            seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
-        scores.append(score)
-    return {"score": float(np.mean(scores))}
+    body = task.start(stream_seed(seed, "evaluation", stage))
+    num_episodes = agent.problem.num_evaluated
+    return {"score": mean_return(body, lambda seen: agent.largest * agent.act(seen, None), num_episodes=num_episodes)}
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.attach import Plasticity
 from supple.layers import give_widths_
-from supple.learner import Batch, Learner
+from supple.learner import Batch
 from supple.random import held_masks, kept_default_generators
 from supple_lab.precision import Numerics
-from supple_lab.rl.control import Body, Motion, Task
+from supple_lab.rl.control import Body, Motion, Observation, Task, mean_return
 from supple_lab.rl.ppo_problem import PPO
-from supple_lab.run.capture import ONE_CAPTURE
 from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
-from supple_lab.run.network import in_mode, methods_in, restore_snapshot_, take_snapshot
+from supple_lab.run.network import attached, in_mode, learner_of, restore_snapshot_, take_snapshot
 from supple_lab.run.recorder import Journal
 from supple_lab.run.step import TrainState, step_by_
 from supple_lab.run.supervised import check_finite
-from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
 from supple_lab.streams import stream, stream_seed
 
@@ -128,15 +125,9 @@ class Agent:
             network: nn.Module = ActorCritic(spec, body)
             give_widths_(network, torch.zeros(2, *body.shape))
         network = self.numerics.place(network)
-        optimizer, seed = spec.optimizer.build(network.parameters()), stream_seed(spec.seed, "method")
         example = torch.zeros(2, *body.shape, device=device)
-        learner = Learner(network, optimizer, example_input=example, loss=self.loss_on_rows, seed=seed)
-        learner.is_advised = False
-        with ONE_CAPTURE, kept_default_generators():
-            try:
-                self.plasticity = Plasticity(learner, methods_in(spec.method), clip_norm=problem.clip_norm)
-            except ValueError as error:
-                raise Unsuitable(str(error)) from error
+        learner = learner_of(spec, network, example_input=example, loss=self.loss_on_rows)
+        self.plasticity = attached(spec.method, learner, clip_norm=problem.clip_norm)
         self.observed, self.returns = Running(() if body.chooses else body.shape), Running((1,))
         self.body, self._mask_seed = body, stream_seed(spec.seed, "held masks")
         self.sums = torch.zeros(2, dtype=torch.float64, device=device)  # of the losses of an update
@@ -318,15 +309,13 @@ def learn(agent: Agent, rollout: Rollout, draws: torch.Generator) -> dict[str, f
 
 def evaluate(agent: Agent, task: Task, *, seed: int, stage: int) -> dict[str, float]:
     """Whole episodes by the mean or likeliest action in evaluation mode; changes nothing that training depends on."""
-    body, scores = task.start(stream_seed(seed, "evaluation", stage)), []
-    for _ in range(agent.problem.num_evaluated):
-        seen, score, over = body.reset(), 0.0, False
-        while not over:
-            (action,) = agent.mean_action(agent.read(seen[None]))
-            motion = body.step(agent.clipped(action.cpu())[0])
-            seen, score, over = motion.observation, score + motion.reward, motion.terminal or motion.truncated
-        scores.append(score)
-    return {"score": float(np.mean(scores))}
+
+    def act(seen: Observation) -> np.ndarray:
+        (action,) = agent.mean_action(agent.read(seen[None]))
+        return agent.clipped(action.cpu())[0]
+
+    body = task.start(stream_seed(seed, "evaluation", stage))
+    return {"score": mean_return(body, act, num_episodes=agent.problem.num_evaluated)}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from supple_lab import registry
-from supple_lab.errors import ENDING, Interrupted, Terminated, at_least
+from supple_lab.errors import ENDING, Interrupted, Terminated, UserError, at_least
 from supple_lab.files import StorageError
 from supple_lab.store.checkpoint import UnusableCheckpoint, write_checkpoint
 from supple_lab.store.reading import Record, read_run
@@ -24,7 +24,7 @@ from supple_lab.store.run_folder import RunFolder
 Kind = Literal["stage", "epoch"]
 
 
-class TrackerMissing(Exception):
+class TrackerMissing(UserError):
     """The tracker cannot be used here; the message says what to install."""
 
 
@@ -117,7 +117,6 @@ class Tracking:
             self.record(kind, record)
 
     def record(self, kind: Kind, values: Mapping[str, float | None]) -> None:
-        """Pass every tracker what has a value."""
         known = {name: value for name, value in values.items() if value is not None}
         for name, tracker in list(self._trackers.items()):
             with self._survived(name):
@@ -242,7 +241,6 @@ class Journal:
             self._last_write = 0.0  # the next progress is written
 
     def checkpoint_if_due(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint if the last one is old enough."""
         seconds = self.interval.seconds
         patience = max(seconds, self._cost / MAX_SHARE_OF_TIME) if seconds else 0.0
         if ENDING.is_set() or time.monotonic() - self._last_checkpoint >= patience:
@@ -251,7 +249,6 @@ class Journal:
             raise Terminated(f"terminated; run {self.folder.path.name} wrote a checkpoint")
 
     def checkpoint_after_stage(self, stage: int, snapshot: Snapshot) -> None:
-        """Write a checkpoint if it is this stage's turn."""
         if self.interval.stages and (stage + 1) % self.interval.stages == 0:
             self.checkpoint(snapshot)
 

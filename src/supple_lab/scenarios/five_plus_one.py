@@ -20,7 +20,6 @@ class FivePlusOne(Scenario):
     """
 
     name = "five_plus_one"
-    fresh_optimizer = False
     num_stages: int = 31  # the authors' code has classes for 32 and ends a stage before
     num_shown: int = 10_000  # 625 batches of 16
     batch_size: int = 16

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from supple_lab.data.augment import Augmentation
 from supple_lab.data.base import Facts, Splits
+from supple_lab.data.slice import rank_in_class
 from supple_lab.errors import at_least
 from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
 from supple_lab.scenarios.class_incremental import both_of_classes, check_groups
@@ -25,7 +25,6 @@ class IncrementalCIFAR(Scenario):
     """
 
     name = "incremental_cifar"
-    fresh_optimizer = False
     num_stages: int = 20  # as many as groups
     epochs: int = 200
     batch_size: int = 90
@@ -69,13 +68,3 @@ class IncrementalCIFAR(Scenario):
             best_on="validation",
             in_epoch=AUGMENTATION.in_epoch(train, seed=seed, stage=index),
         )
-
-
-def rank_in_class(labels_N: Tensor) -> Tensor:
-    """How many earlier examples have the same label."""
-    by_class = labels_N.argsort(stable=True)
-    counts = labels_N.bincount()
-    starts = counts.cumsum(0) - counts
-    ranks = torch.empty_like(labels_N)
-    ranks[by_class] = torch.arange(len(labels_N), device=labels_N.device) - starts[labels_N[by_class]]
-    return ranks

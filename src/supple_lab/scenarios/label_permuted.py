@@ -14,7 +14,6 @@ class LabelPermuted(Scenario):
     """Images drawn again from the whole at each stage, shown once, their labels permuted. One optimizer throughout."""
 
     name = "label_permuted"
-    fresh_optimizer = False
     num_stages: int = 400
     epochs = 1
     batch_size: int = 1

@@ -7,7 +7,7 @@ import torch
 from supple_lab.data.augment import Augmentation
 from supple_lab.data.base import Splits
 from supple_lab.scenarios.base import Stage
-from supple_lab.scenarios.continual import Arrival
+from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.streams import stream
 
 AUGMENTATION = Augmentation(padding="black")
@@ -15,7 +15,7 @@ WARM_UP = 0.1  # share of a stage in which the learning rate rises
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyLabels(Arrival):
+class NoisyLabels(ContinualFull):
     """Stage k trains on chunks 1 to k, a share ``noise`` of the labels drawn wrong again at each stage.
 
     ``augmented`` images are cropped and flipped at random; the learning rate rises in the first tenth of a stage; tests
@@ -32,9 +32,6 @@ class NoisyLabels(Arrival):
             raise ValueError(
                 f"NoisyLabels.noise has a share in [0, 1] for each of {self.num_stages} stages; got {self.noise}."
             )
-
-    def oldest(self, index: int) -> int:
-        return 0
 
     def stage(self, index: int, splits: Splits, seed: int) -> Stage:
         clean, generator = super().stage(index, splits, seed), stream(seed, "noise", index)

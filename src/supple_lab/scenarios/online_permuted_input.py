@@ -18,7 +18,6 @@ class OnlinePermutedInput(Scenario):
     """
 
     name = "online_permuted_input"
-    fresh_optimizer = False
     num_stages: int = 500
     epochs = 1
     batch_size: int = 16

@@ -16,7 +16,6 @@ class PermutedInput(Scenario):
     """One permutation of the pixels per stage, of the original images; one pass over all. One optimizer throughout."""
 
     name = "permuted_input"
-    fresh_optimizer = False
     num_stages: int = 800
     epochs: int = 1
     batch_size: int = 512

@@ -14,7 +14,6 @@ class RandomLabel(Scenario):
     """Labels independent and uniform per image: nothing to generalise, all to memorise. One optimizer throughout."""
 
     name = "random_label"
-    fresh_optimizer = False
     num_stages: int = 200
     epochs: int = 100
     batch_size: int = 64

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from torch import Tensor
 
-from supple_lab.data.base import Examples, Facts, Splits
+from supple_lab.data.base import Facts, Splits
 from supple_lab.errors import at_least
 from supple_lab.scenarios.base import Scenario, Stage, Unsuitable
 from supple_lab.scenarios.class_incremental import of_classes
@@ -25,7 +24,6 @@ class TextStream(Scenario):
     """
 
     name = "text_stream"
-    fresh_optimizer = False
     takes_text = True
     change: Literal["vocabulary", "package"] = "vocabulary"
     num_stages: int = 32
@@ -59,11 +57,8 @@ class TextStream(Scenario):
                 )
             chosen = torch.randperm(len(examples), generator=stream(seed, name, index))[:number]
             drawn = examples.subset(chosen)
-            sets.append(revalued(drawn, values) if self.change == "vocabulary" else drawn)
+            if self.change == "vocabulary":
+                images = drawn.images_NCHW
+                drawn = replace(drawn, images_NCHW=values.to(images.device, torch.uint8)[images.long()])
+            sets.append(drawn)
         return Stage(sets[0], self.epochs, self.batch_size, {"test": sets[1]}, num_scored=self.num_tested)
-
-
-def revalued(examples: Examples, values: Tensor) -> Examples:
-    """The same bytes, each value in place of another."""
-    images = examples.images_NCHW
-    return replace(examples, images_NCHW=values.to(images.device, torch.uint8)[images.long()])

@@ -156,7 +156,6 @@ def digest(path: Path) -> str:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """What the logs of a finished run hold, in short."""
     return {name: digest(folder / name) for name in LOGS}
 
 

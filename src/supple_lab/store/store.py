@@ -82,7 +82,6 @@ class Store:
 
 
 def format_of(root: Path) -> int:
-    """The format that the store says it has."""
     path = root / "format.json"
     if root.is_file():
         raise StorageError(f"{root} is a file, not a folder of runs.")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from supple_lab.codec import encode
-from supple_lab.errors import Interrupted, end_process
+from supple_lab.errors import Interrupted, UserError, end_process
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
@@ -76,7 +76,6 @@ class Job:
         return self.options.per_gpu if self.device == "cuda" else 1
 
     def to_json(self) -> str:
-        """For the command line of a process."""
         return json.dumps(encode(self))
 
 
@@ -123,7 +122,7 @@ class RunError(Exception):
     """The run could not be executed; the message says why."""
 
 
-class EngineMissing(Exception):
+class EngineMissing(UserError):
     """The engine cannot be used here; the message says what to install or to start."""
 
 
@@ -131,7 +130,6 @@ class Executor(ABC):
     """Executes runs of one store on one kind of device, at most ``jobs`` at once."""
 
     name: ClassVar[str]
-    kind: ClassVar[str] = "engine"  # what users call it
     can_limit: ClassVar[bool] = True  # whether a run that exceeds its time or memory can be ended
     is_here: ClassVar[bool] = True  # whether runs compute on this machine, so that its GPUs are what they have
 

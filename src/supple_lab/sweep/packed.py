@@ -62,7 +62,14 @@ class Packed(Executor):
         return future
 
     def submit_all(self, specs: Sequence[RunSpec]) -> list[Future[State]]:
-        check_one_rounding(specs, device=self.device)
+        """Refuse runs of which some round float32 products and others do not: torch has one such setting a process."""
+        precisions = {Numerics.choose(torch.device(self.device), spec.precision).precision for spec in specs}
+        if "fp32" in precisions and len(precisions) > 1:
+            raise Unsuitable(
+                f"--engine packed has all runs in one process, which cannot compute in fp32 and in another precision "
+                f"at once; these runs are of {', '.join(sorted(precisions))}. Use --engine process, or one sweep for "
+                "each."
+            )
         return super().submit_all(specs)
 
     def stop(self) -> None:
@@ -104,13 +111,3 @@ def own_stream(device: str) -> AbstractContextManager[object]:
         except RuntimeError as error:
             raise RunError(f"the run found no place on the GPU: {error}") from error
     return torch.cuda.stream(OWN.stream)
-
-
-def check_one_rounding(specs: Sequence[RunSpec], *, device: str) -> None:
-    """Refuse runs of which some round float32 products and others do not: torch has one such setting a process."""
-    precisions = {Numerics.choose(torch.device(device), spec.precision).precision for spec in specs}
-    if "fp32" in precisions and len(precisions) > 1:
-        raise Unsuitable(
-            f"--engine packed has all runs in one process, which cannot compute in fp32 and in another precision at "
-            f"once; these runs are of {', '.join(sorted(precisions))}. Use --engine process, or one sweep for each."
-        )

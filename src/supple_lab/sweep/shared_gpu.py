@@ -64,5 +64,4 @@ class SharedGPU:
 
 
 def print_slower(reason: str) -> None:
-    """Print that runs will be slower."""
     print(f"note: {reason}: processes on a GPU take turns. `--engine packed` shares it without.", file=sys.stderr)

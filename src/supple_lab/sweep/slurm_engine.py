@@ -132,7 +132,6 @@ def divide(specs: Sequence[RunSpec], *, places: int, size: int) -> list[list[Seq
 
 
 def give_up(futures: dict[str, Future[State]], reason: str) -> None:
-    """Fail the futures of these runs with the reason."""
     for future in futures.values():
         future.set_exception(RunError(reason))
 

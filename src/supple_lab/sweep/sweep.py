@@ -36,7 +36,6 @@ def persistently(attempt: Callable[[], State], folder: Path, *, is_wanted: Calla
 
 
 def execute_here(spec: RunSpec, engine: Executor) -> State:
-    """Execute the run in this very process, with the engine's options."""
     return persistently(lambda: Job.of(engine).execute(spec, engine.store), engine.store.folder(spec).path)
 
 

@@ -21,7 +21,6 @@ READY = "ready"  # said once, before the first run is taken, so that starting up
 
 
 def main(job: Job) -> None:
-    """Serve until the input closes."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not be taken for an answer
     lines: queue.Queue[str] = queue.Queue()
