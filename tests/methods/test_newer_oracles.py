@@ -425,12 +425,7 @@ def test_cpr_renews_every_unit_by_its_share(training):
 
 
 @examples(8)
-@given(
-    data=st.data(),
-    reference=st.booleans(),
-    rejection_rate=st.sampled_from([0.08, 0.4]),
-    longest=st.integers(1, 4),
-)
+@given(data=st.data(), reference=st.booleans(), rejection_rate=st.sampled_from([0.08, 0.4]), longest=st.integers(1, 4))
 def test_snr_renews_units_silent_beyond_a_quantile_of_their_own_silences(data, reference, rejection_rate, longest):
     method = SNR(rejection_rate=rejection_rate, max_silence=longest, every_stages=1, reference=reference)
     training = data.draw(trainings(st.just(method), optimizers=("SGD",), activations=SIGNED))
