@@ -19,6 +19,7 @@ from supple_lab.arena.entries import BASELINE
 from supple_lab.arena.published import published
 from supple_lab.arena.score import scores_of
 from supple_lab.results.intervals import mean_interval
+from written import holding
 
 PIXELS, CLASSES = map(torch.tensor, load_digits(return_X_y=True))
 MIXED = torch.randperm(len(CLASSES), generator=torch.Generator().manual_seed(0))  # the last were written by others
@@ -247,22 +248,16 @@ def test_causes_that_could_not_be_asked_for_are_listed_with_the_reason():
     assert "no activation module was found" in found.not_asked["dead units"]
 
 
+@holding(lambda: {"first": nn.Linear(64, 64), "second": nn.Linear(64, 64), "last": nn.Linear(64, 10)})
 class Functional(nn.Module):
     """Its activations are no modules."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.last = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
 
     def forward(self, x):
         return self.last(F.relu(self.second(F.relu(self.first(x)))))
 
 
+@holding(lambda: {"cell": nn.LSTM(8, 16, batch_first=True), "head": nn.Linear(16, 10)})
 class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cell, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 10)
-
     def forward(self, x):
         return self.head(self.cell(x)[0][:, -1])
 
@@ -278,11 +273,8 @@ def test_network_whose_units_cannot_be_seen_is_not_called_healthy(make):
     assert "Not asked: dead units, saturation, rank collapse: no activation module" in text
 
 
+@holding(lambda: {"attention": nn.MultiheadAttention(8, 2, batch_first=True), "head": nn.Linear(8, 10)})
 class Attending(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 10)
-
     def forward(self, x):
         return self.head(self.attention(x, x, x)[0][:, -1])
 

@@ -161,13 +161,11 @@ def test_outputs_may_be_of_any_class_and_what_is_in_them_is_seen():
     assert "reach the output of the model" in trace_units(RememberingUnits(), x)["act"].unclear
 
 
+@holding(
+    lambda: {"fc1": nn.Linear(6, 5), "act": nn.Tanh(), "fc2": nn.Linear(5, 3), "log_std": nn.Parameter(torch.zeros(3))}
+)
 class Policy(nn.Module):
     """Makes distributions, as agents do, and gives one of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.act, self.fc2 = nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)
-        self.log_std = nn.Parameter(torch.zeros(3))
 
     def forward(self, x):
         mean = self.fc2(self.act(self.fc1(x)))

@@ -28,6 +28,7 @@ from supple.methods import (
 )
 from supple.methods.l2_er import effective_rank
 from supple.methods.recent_inputs import tensors_of
+from written import holding
 
 
 def mlp(widths=(3, 6, 2), activation=nn.ReLU):
@@ -346,11 +347,8 @@ def test_injection_names_what_it_cannot_find_or_initialise():
     with pytest.raises(ValueError, match="is none of its own"):
         supple.inject(mlp(), nn.Linear(2, 2))
 
+    @holding(lambda: {"scale": nn.Parameter(torch.ones(1))})
     class Scale(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones(1))
-
         def forward(self, x):
             return x * self.scale
 

@@ -20,6 +20,7 @@ from supple.metrics.weights import (
     dfi,
     joint_norm,
 )
+from written import holding
 
 
 def ones():
@@ -107,12 +108,9 @@ def test_deviations_are_summed_over_layers_and_groups_without_norms_and_embeddin
     assert math.isnan(DfI().measure(observe(network, torch.rand(1, 4, 1, 1)))["dfi"])
 
 
+@holding(lambda: {"weight": nn.Parameter(torch.ones(2, 3))})
 class Conv1D(nn.Module):
     """As GPT-2's: x @ weight, so that outputs lie along the weight's second dimension."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(2, 3))
 
     def forward(self, x):
         return x @ self.weight - torch.tensor([0.0, 9.0, 0.0])
