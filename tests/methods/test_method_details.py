@@ -83,12 +83,12 @@ def test_a_chain_keeps_what_its_methods_begin_to_remember_later():
     assert torch.equal(state["1.slow.2.weight"], learner.model[2].weight)
 
 
-@pytest.mark.parametrize("method", [CPR(), ReGraMa(), SNR(), UPGD(per="unit")], ids=lambda method: method.name)
-def test_hidden_layers_that_are_left_are_named(method):
+@pytest.mark.parametrize("method", [CPR(), ReDo(), ReGraMa(), SNR(), UPGD(per="unit")], ids=lambda method: method.name)
+def test_hidden_layers_that_are_left_are_named_with_the_reason(method):
     model = chain(2, 3, 3, 2)
-    model[0].requires_grad_(False)
-    with pytest.warns(UserWarning, match=f"{type(method).__name__} leaves 1 of the network's hidden layers alone"):
-        method.init(learner_of(model, x=torch.ones(2, 2)))
+    said = r"^{} leaves 1 of the network's hidden layers alone \('3': the optimizer does not train its weights\)"
+    with pytest.warns(UserWarning, match=said.format(type(method).__name__)):
+        method.init(learner_of(model, model[:3].parameters(), x=torch.ones(2, 2)))
 
 
 def test_units_that_a_kernel_has_chosen_are_renewed(monkeypatch):

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from by_hand import linear
 from supple import Learner
 from supple.methods import (
     DASH,
@@ -21,7 +22,6 @@ from supple.methods import (
     NaP,
     Parseval,
     Spectral,
-    UseLeakyDropout,
     WassersteinInit,
     WeightClipping,
 )
@@ -31,17 +31,6 @@ from supple.methods.wasserstein_init import order_of
 def learner_of(*layers, lr=0.1, optimizer=torch.optim.SGD):
     model = nn.Sequential(*layers)
     return Learner(model, optimizer(model.parameters(), lr=lr), loss=F.cross_entropy)
-
-
-def linear(weight, bias=None):
-    """A linear layer of these weights."""
-    rows = torch.tensor(weight)
-    layer = nn.Linear(rows.shape[1], rows.shape[0], bias=bias is not None)
-    with torch.no_grad():
-        layer.weight.copy_(rows)
-        if bias is not None:
-            layer.bias.copy_(torch.tensor(bias))
-    return layer
 
 
 def zero_gradients(learner):
@@ -301,10 +290,6 @@ def test_trac_counts_in_double_precision_and_steps_are_whole_numbers():
     state = TRAC().init(learner_of(linear([[1.0]])))
     assert {state[name].dtype for name in ("variance", "sigma", "distance")} == {torch.float64}
     assert HareTortoise().init(learner_of(linear([[1.0]])))["steps"].dtype == torch.int64
-
-
-def test_leaky_dropout_takes_its_slope_for_a_slope():
-    assert repr(UseLeakyDropout(slope=0.2, drop=0.3).activation()) == "LeakyDropout(slope=0.2, drop=0.3)"
 
 
 def test_what_fire_leaves_alone_has_its_own_reason():
