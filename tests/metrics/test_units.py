@@ -64,11 +64,6 @@ def test_score_of_a_layer_hardly_above_zero_stays_finite():
     assert dormant_scores(torch.full((3,), 1e-9, dtype=torch.float64)).tolist() == pytest.approx([0.5] * 3)
 
 
-def test_negative_threshold_is_refused():
-    with pytest.raises(ValueError, match=r"DormantRatio.taus are thresholds of a score, at least 0; got \(0.1, -0.1\)"):
-        DormantRatio(taus=(0.1, -0.1))
-
-
 @pytest.mark.parametrize("activation", [nn.ReLU(), nn.ReLU(inplace=True), AID(0.9), nn.Tanh(), CReLU(), Fourier()])
 def test_signs_before_the_activation_decide_saturation_and_entropy(activation):
     # Positive never, always, one time in four, and zero throughout, which is never above zero. H(1/4) = 2 - 3/4 log2 3.
