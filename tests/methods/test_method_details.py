@@ -13,7 +13,6 @@ from supple.methods import (
     CBP,
     CPR,
     DASH,
-    FIRE,
     L2,
     L2ER,
     SNR,
@@ -133,13 +132,6 @@ def test_weights_that_a_loss_or_the_churn_does_not_reach_stay():
     assert torch.equal(model.unused.weight, before)
 
 
-def test_fire_takes_every_matrix_that_one_of_the_names_is_part_of():
-    learner = learner_of(chain(2, 3, 3, 2))
-    method = FIRE(only=("0.", "4."))
-    method.init(learner)
-    assert method.reach(learner)[0] == ["0.weight", "4.weight"]
-
-
 def test_full_reset_takes_the_statistics_of_a_norm_of_which_a_part_is_trained():
     model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
     model[0].bias.requires_grad_(False)
@@ -253,6 +245,7 @@ def test_power_step_of_one_matrix_of_zeros_among_others():
 def test_learners_of_tracs_distance_count_in_double_precision():
     method = TRAC()
     state = method.init(learner_of(chain(1, 1)))
+    assert state["distance"].dtype == torch.float64
     for _ in range(2):
         method.learn_(state, torch.tensor(1.0, dtype=torch.float64))
     for beta, sigma, variance in zip(

@@ -14,7 +14,6 @@ from supple.methods import (
     DASH,
     FIRE,
     L2,
-    TRAC,
     AdamO,
     Chain,
     HareTortoise,
@@ -286,12 +285,6 @@ def test_a_chain_evaluates_what_its_methods_evaluate_and_looks_at_entries_alone_
     assert Chain(methods=(L2(), WeightClipping())).is_elementwise
 
 
-def test_trac_counts_in_double_precision_and_steps_are_whole_numbers():
-    state = TRAC().init(learner_of(linear([[1.0]])))
-    assert {state[name].dtype for name in ("variance", "sigma", "distance")} == {torch.float64}
-    assert HareTortoise().init(learner_of(linear([[1.0]])))["steps"].dtype == torch.int64
-
-
 def test_what_fire_leaves_alone_has_its_own_reason():
     network = nn.Sequential(nn.Embedding(6, 4), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Linear(4, 6))
     network[4].weight = network[0].weight
@@ -299,6 +292,7 @@ def test_what_fire_leaves_alone_has_its_own_reason():
     tied = "'0.weight': not the weight of a linear or convolutional layer alone: it is shared with 4"
     assert FIRE().reach(learner) == (["1.weight", "3.weight"], [tied])
     assert FIRE(only=("1.",)).reach(learner) == (["1.weight"], [tied, "'3.weight': only= does not name it"])
+    assert FIRE(only=("1.", "3.")).reach(learner)[0] == ["1.weight", "3.weight"]
 
 
 def test_a_weight_that_is_an_embeddings_too_is_no_matrix_whichever_comes_first():

@@ -265,11 +265,6 @@ def test_what_cannot_be_run_is_refused():
         Slide(least=3.0)
 
 
-def test_spec_round_trips():
-    spec = small_spec(UseAID(), task=MuJoCo(title="Ant", least=0.02))
-    assert RunSpec.from_json(spec.to_json()) == spec
-
-
 @needs_mujoco
 def test_warnings_are_heard_again_if_a_task_cannot_be_made(monkeypatch):
     import mujoco
