@@ -18,18 +18,6 @@ def ones():
     return network
 
 
-def test_norms_take_every_trainable_parameter_and_no_buffer():
-    network = ones()
-    network[3].running_mean += 100.0
-    network[2].bias.requires_grad_(False)
-    network[3].eps = 0.0
-    # x = (1, 2), z = 4: gradients 1, 2 and 1 in the first layer, 4 in the second.
-    network(torch.tensor([[1.0, 2.0]])).sum().backward()
-    observation = observe(network, torch.tensor([[1.0, 2.0]]))
-    assert weights.WeightNorm().measure(observation) == {"weight_norm": pytest.approx(2.0)}
-    assert weights.GradientNorm().measure(observation) == {"gradient_norm": pytest.approx((1 + 4 + 1 + 16) ** 0.5)}
-
-
 def test_without_gradients_and_initial_weights_there_is_nothing_to_say():
     observation = observe(ones(), torch.rand(5, 2))
     for metric in (weights.GradientNorm(), weights.DeadGradientShare(), weights.DistanceFromInit()):
