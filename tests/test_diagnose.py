@@ -118,8 +118,7 @@ def test_planted_cause_is_named(cause):
 
 def test_layer_whose_input_has_collapsed_is_not_the_one_named():
     network = nn.Sequential(*mlp()[:4], *mlp(num_inputs=64)[2:])
-    with torch.no_grad():
-        network[2].weight.copy_(torch.outer(torch.ones(64), torch.randn(64)))
+    network[2].weight.data.copy_(torch.outer(torch.ones(64), torch.randn(64)))
     assert supple.diagnose(network, DIGITS[0]).evidence["rank collapse"].startswith("Layer 2 has ")
 
 
@@ -127,8 +126,7 @@ def test_weights_before_a_norm_are_said_to_count_by_their_relative_change():
     network = nn.Sequential(
         nn.Linear(64, 32), nn.LayerNorm(32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10)
     )
-    with torch.no_grad():
-        network[0].weight.mul_(100.0)
+    network[0].weight.data.mul_(100.0)
     assert "They feed a norm" in supple.diagnose(network, DIGITS[0]).evidence["weight growth"]
     with torch.no_grad():
         network[0].weight.div_(100.0)
@@ -138,8 +136,7 @@ def test_weights_before_a_norm_are_said_to_count_by_their_relative_change():
 
 def test_weights_that_are_not_finite_are_a_training_that_diverged():
     network = mlp()
-    with torch.no_grad():
-        network[2].weight[0, 0] = torch.nan
+    network[2].weight.data[0, 0] = torch.nan
     found = supple.diagnose(network, DIGITS, loss=F.cross_entropy, optimizer=torch.optim.Adam(network.parameters()))
     assert found.evidence == {"learning rate too high": "The weights of layer 2 are not finite: the training diverged."}
 
@@ -216,8 +213,7 @@ def test_what_is_fresh_is_taken_from_what_is_at_hand():
     assert "copies started by reset_parameters" in supple.diagnose(network, DIGITS[0]).compared_with
     assert supple.diagnose(network, DIGITS[0], fresh=mlp()).compared_with == "the one network given as fresh"
     with supple.attach(network, optimizer, L2Init(strength=0.0)):
-        with torch.no_grad():
-            network[2].weight.mul_(100.0)
+        network[2].weight.data.mul_(100.0)
         found = supple.diagnose(network, DIGITS[0], optimizer=optimizer)
     assert found.compared_with == "the network at the start, whose weights are attached"
     assert "weights of layer 2 are 100 times" in found.evidence["weight growth"]
@@ -308,13 +304,11 @@ def test_inputs_of_layers_count_if_units_cannot_be_seen():
     network = Functional()
     trained(network, torch.optim.Adam(network.parameters(), lr=3e-3), num_steps=400)
     assert supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy).evidence == {}
-    with torch.no_grad():
-        network.second.weight.copy_(torch.outer(torch.ones(64), torch.rand(64)))
+    network.second.weight.data.copy_(torch.outer(torch.ones(64), torch.rand(64)))
     found = supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy)
     assert found.cause == "rank collapse"
     assert found.evidence["rank collapse"].startswith("The input of layer last has ")
-    with torch.no_grad():
-        network.first.bias.fill_(-100.0)
+    network.first.bias.data.fill_(-100.0)
     found = supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy)
     assert found.cause == "dead units"
     assert (

@@ -204,8 +204,7 @@ def test_model_has_the_hooks_and_the_forward_that_it_had():
 def test_dead_units_of_a_transposed_weight_are_its_columns():
     model = nn.Sequential(lm.Conv1D(3, 4), nn.ReLU(), lm.Conv1D(4, 5))
     x = torch.randn(8, 3)
-    with torch.no_grad():
-        model[0].bias[1] = -100.0  # column 1 gets no gradient, and row 1 of the next weight is no unit's own
+    model[0].bias.data[1] = -100.0  # column 1 gets no gradient, and row 1 of the next weight is no unit's own
     model(x).square().sum().backward()
     share = DeadGradientShare().measure(observe(model, x))["dead_gradient_share"]
     assert share == pytest.approx(1 / 9)  # of 4 and 5 units

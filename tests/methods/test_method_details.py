@@ -208,8 +208,7 @@ def after_snr(num_silent, make=torch.optim.SGD, num_steps=2):
     """A learner whose first units never fired until SNR, which waits for one step, made them new."""
     torch.manual_seed(0)
     model = chain(2, 32, 2)
-    with torch.no_grad():
-        model[0].bias.fill_(9.0)[:num_silent] = -9.0
+    model[0].bias.data.fill_(9.0)[:num_silent] = -9.0
     learner = Learner(model, make(model.parameters(), lr=0.01), example_input=torch.ones(1, 2), seed=0)
     method = SNR(max_silence=1)
     state, outgoing = method.init(learner), []

@@ -163,8 +163,7 @@ def test_gradient_scores_are_those_of_the_loss_though_a_penalty_follows_in_the_c
     scores = []
     for chain in ([method], [method, L2(strength=1.0)]):
         learner = mlp((2, 6, 2))
-        with torch.no_grad():
-            learner.model[0].bias[0] = -100.0
+        learner.model[0].bias.data[0] = -100.0
         plasticity = attach(learner.model, learner.optimizer, chain, example_input=torch.zeros(1, 2))
         F.cross_entropy(learner.model(torch.ones(4, 2)), torch.zeros(4, dtype=torch.long)).backward()
         learner.optimizer.step()

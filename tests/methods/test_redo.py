@@ -55,8 +55,7 @@ def dead_conv_net():
     learner = learner_of(model, adam(model))
     for _ in range(3):
         train_step(learner, torch.randn(8, 1, 4, 4))
-    with torch.no_grad():
-        model[1].bias[1] = -100.0
+    model[1].bias.data[1] = -100.0
     return model, learner
 
 

@@ -14,8 +14,7 @@ from supple.metrics.preactivation import PreactivationHistogram, PreactivationQu
 def test_last_hidden_site_is_measured_before_its_activation_and_an_output_activation_is_not():
     network = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 3), nn.ReLU(inplace=True), nn.Linear(3, 1))
     nn.init.zeros_(network[2].weight)
-    with torch.no_grad():
-        network[2].bias.copy_(torch.tensor([-4.0, 0.0, 4.0]))
+    network[2].bias.data.copy_(torch.tensor([-4.0, 0.0, 4.0]))
     observation = observe(nn.Sequential(*network, nn.Sigmoid()), torch.randn(2, 1))
     assert [site.name for site in observation.sites] == ["1", "3"]
     # -4, -4, 0, 0, 4, 4; bins of width 2: [-4, -2), [-2, 0), [0, 2), [2, 4]

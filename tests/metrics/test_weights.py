@@ -77,8 +77,7 @@ def test_deviations_are_summed_over_layers_and_groups_without_norms_and_embeddin
         network[0].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 1.0]])[:, :, None, None])
         network[4].weight.zero_()
     assert weights.DfI().measure(observe(network.eval(), torch.rand(1, 4, 1, 1))) == {"dfi": pytest.approx(0 + 9 + 4)}
-    with torch.no_grad():
-        network[4].weight[0, 0] = torch.nan
+    network[4].weight.data[0, 0] = torch.nan
     assert math.isnan(weights.DfI().measure(observe(network, torch.rand(1, 4, 1, 1)))["dfi"])
 
 

@@ -248,8 +248,7 @@ def test_loss_of_methods_is_that_of_training(monkeypatch, task):
     monkeypatch.setattr(ppo, "step_by_", lambda loss, plasticity: losses.append(loss))
     for size in (100, 33):  # three batches, and one of a single sample, which training passes over, too
         shown = ppo.LastRollout(rollout, size)
-        with torch.no_grad():
-            agent.network.actor[1].bias += 0.1  # so that ratios are not 1
+        agent.network.actor[1].bias.data += 0.1  # so that ratios are not 1
         for part, batch in zip(zip(*(column.split(size) for column in rollout), strict=True), shown, strict=False):
             agent._learn(*part)
             torch.testing.assert_close(agent.plasticity.learner.loss(batch), losses[-1])
