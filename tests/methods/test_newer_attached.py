@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 
 from supple import methods
 from test_attach import DATA, adam, assert_same, attached, by_hand, made, network, train
+from test_attach import METHODS as OLDER
 from test_every_method import METHODS as EVERY
 
 METHODS = [
@@ -65,25 +67,31 @@ def test_what_says_that_it_edits_no_gradients_edits_none(method):
     assert method.name not in ("adamo", "trac", "decoupled_decay") or "gradients" not in str(plasticity)
 
 
-@ALL
-def test_skipped_step_leaves_no_trace(method):
+@pytest.mark.parametrize(
+    ("method", "fused", "edited_by_hand"),
+    [*itertools.product(METHODS, [False], [True]), *itertools.product(OLDER, [False, True], [False, True])],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_skipped_step_leaves_no_trace(method, fused, edited_by_hand):
     """Neither in what the method remembers nor in its draws: the training goes on as if the step had not been tried."""
-    weights = []
+    ends = []
     for skips in (False, True):
-        model, optimizer, plasticity = made(method, optimizer=functools.partial(adam, fused=False), example=True)
+        model, optimizer, plasticity = made(method, optimizer=functools.partial(adam, fused=fused), example=True)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=10**6)
         for at, (x, y) in enumerate(DATA[:8]):
             for factor in (float("inf"), 1.0) if skips and at == 5 else (1.0,):
                 optimizer.zero_grad()
                 scaler.scale(nn.functional.cross_entropy(model(x), y) * factor).backward()
-                scaler.unscale_(optimizer)
-                plasticity.edit_gradients()
+                if edited_by_hand:
+                    scaler.unscale_(optimizer)
+                    plasticity.edit_gradients()
                 scaler.step(optimizer)
                 scaler.update(2.0**8)
         assert plasticity.num_steps == 8
-        assert all(tensor.isfinite().all() for key, tensor in plasticity.states[0].items() if key[:5] != "next.")
-        weights.append([parameter.clone() for parameter in model.parameters()])
-    assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
+        kept = [tensor for key, tensor in plasticity.states[0].items() if not key.startswith("next.")]
+        assert all(tensor.isfinite().all() for tensor in kept)
+        ends.append([*model.parameters(), *kept, torch.tensor(plasticity.num_acts)])
+    assert all(torch.equal(*pair) for pair in zip(*ends, strict=True))
 
 
 @ALL
