@@ -193,30 +193,6 @@ def test_scaled_gradients_are_edited_without_their_scale(method, fused, clip):
 
 
 @every_method
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("edited_by_hand", [False, True])
-def test_skipped_step_leaves_no_trace(method, fused, edited_by_hand):
-    model, optimizer, plasticity = made(method, optimizer=functools.partial(adam, fused=fused), example=True)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
-    for at, (x, y) in enumerate(DATA[:8]):
-        before = copy.deepcopy((model.state_dict(), plasticity.state_dict())) if at == 6 else None
-        optimizer.zero_grad()
-        scaler.scale(loss_of(model(x), y) * (float("inf") if at == 6 else 1.0)).backward()
-        if edited_by_hand:
-            scaler.unscale_(optimizer)
-            plasticity.edit_gradients()
-        scaler.step(optimizer)
-        scaler.update()
-        if before:
-            now = model.state_dict(), plasticity.state_dict()
-            for states, others in ((before[0], now[0]), (before[1]["states"][0], now[1]["states"][0])):
-                assert all(torch.equal(states[key], others[key]) for key in states if not key.startswith("next."))
-            assert all(before[1][key] == now[1][key] for key in ("num_steps", "num_acts"))
-    assert plasticity.num_steps == 7
-    assert all(tensor.isfinite().all() for tensor in plasticity.states[0].values())
-
-
-@every_method
 def test_accumulated_gradients_are_edited_once(method):
     numbers = itertools.count(1)
 

@@ -12,42 +12,26 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from supple import attach
+from supple import attach, methods
 from supple.integrations.stage_data import BackwardEnd
-from supple.methods import (
-    CBP,
-    DASH,
-    L2,
-    L2ER,
-    SEWC,
-    SNR,
-    UPGD,
-    CChain,
-    FullReset,
-    L2Init,
-    ReDo,
-    ReGraMa,
-    ShrinkPerturb,
-    WeightClipping,
-)
 
 FORK = multiprocessing.get_context("fork")
 METHODS = {
-    "cbp": CBP(replacement_rate=0.05, maturity=3),
-    "adaptable": CBP(replacement_rate=0.05, maturity=3, utility="adaptable_contribution"),
-    "redo": ReDo(threshold=0.8),
-    "redo_every": ReDo(threshold=0.8, every=15, num_examples=50),
-    "dash": DASH(),
-    "dash_every": DASH(every=15),
-    "s_ewc": SEWC(strength=10.0),
-    "l2_init": L2Init(strength=0.1),
-    "shrink_perturb": ShrinkPerturb(),
-    "full_reset": FullReset(),
-    "l2_er": L2ER(every=5, num_examples=40, rank_rate=0.1),
-    "c_chain": CChain(beta=1.0),
-    "regrama": ReGraMa(threshold=0.8, signal="activation", every=15),
-    "snr": SNR(max_silence=2, every=15),
-    "upgd": UPGD(per="unit", sigma=0.1),
+    "cbp": methods.CBP(replacement_rate=0.05, maturity=3),
+    "adaptable": methods.CBP(replacement_rate=0.05, maturity=3, utility="adaptable_contribution"),
+    "redo": methods.ReDo(threshold=0.8),
+    "redo_every": methods.ReDo(threshold=0.8, every=15, num_examples=50),
+    "dash": methods.DASH(),
+    "dash_every": methods.DASH(every=15),
+    "s_ewc": methods.SEWC(strength=10.0),
+    "l2_init": methods.L2Init(strength=0.1),
+    "shrink_perturb": methods.ShrinkPerturb(),
+    "full_reset": methods.FullReset(),
+    "l2_er": methods.L2ER(every=5, num_examples=40, rank_rate=0.1),
+    "c_chain": methods.CChain(beta=1.0),
+    "regrama": methods.ReGraMa(threshold=0.8, signal="activation", every=15),
+    "snr": methods.SNR(max_silence=2, every=15),
+    "upgd": methods.UPGD(per="unit", sigma=0.1),
 }
 RENEWING = ("cbp", "adaptable", "redo", "redo_every", "regrama", "snr")
 loss_of = nn.CrossEntropyLoss()
@@ -118,7 +102,7 @@ def edited_gradients(rank, world_size):
 def train_shards(rank, world_size):
     """How far sharded training comes to lie from whole training, method by method, and what refuses shards."""
     answers = {}
-    for method in (L2(strength=0.1), L2Init(strength=0.1), WeightClipping(kappa=0.5)):
+    for method in (methods.L2(strength=0.1), methods.L2Init(strength=0.1), methods.WeightClipping(kappa=0.5)):
         results = []
         for is_sharded in (False, True):
             model = network()[3:]
@@ -139,7 +123,14 @@ def train_shards(rank, world_size):
             results.append([p.full_tensor() if is_sharded else p.detach().clone() for p in model.parameters()])
         answers[method.name] = max(float((here - there).abs().max()) for here, there in zip(*results, strict=True))
     sharded = fully_shard(network())
-    for method in (CBP(), ReDo(), DASH(), SEWC(), ShrinkPerturb(), FullReset()):
+    for method in (
+        methods.CBP(),
+        methods.ReDo(),
+        methods.DASH(),
+        methods.SEWC(),
+        methods.ShrinkPerturb(),
+        methods.FullReset(),
+    ):
         try:
             attach(sharded, adam(sharded), method)
         except ValueError as error:
@@ -154,7 +145,7 @@ def warned_of(rank, world_size):
         model = network()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            attach(model, adam(model), ShrinkPerturb(), process_group=group)
+            attach(model, adam(model), methods.ShrinkPerturb(), process_group=group)
         told.append([str(warning.message) for warning in seen])
     return told
 

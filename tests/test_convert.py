@@ -203,11 +203,7 @@ AVERAGED, KEPT = (AID(p=0.9), DropReLU()), (IntervalDropout((0.0,), (0.9, 0.1)),
 @pytest.mark.parametrize("activation", [*AVERAGED, *KEPT], ids=lambda value: type(value).__name__)
 def test_max_pools_average_for_aid_and_drop_relu_only_unless_chosen(activation):
     by_default = AveragePool2d if activation in AVERAGED else nn.MaxPool2d
-    for options, pooled in (
-        ({}, by_default),
-        ({"pool": "average"}, AveragePool2d),
-        ({"pool": "keep"}, nn.MaxPool2d),
-    ):
+    for options, pooled in (({}, by_default), ({"pool": "average"}, AveragePool2d), ({"pool": "keep"}, nn.MaxPool2d)):
         assert type(convert(networks.ResNet(), activation, **options).maxpool) is pooled
 
 

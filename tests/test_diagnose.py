@@ -19,6 +19,7 @@ from supple_lab.arena.entries import BASELINE
 from supple_lab.arena.published import published
 from supple_lab.arena.score import scores_of
 from supple_lab.results.intervals import mean_interval
+from written import holding
 
 PIXELS, CLASSES = map(torch.tensor, load_digits(return_X_y=True))
 MIXED = torch.randperm(len(CLASSES), generator=torch.Generator().manual_seed(0))  # the last were written by others
@@ -117,8 +118,7 @@ def test_planted_cause_is_named(cause):
 
 def test_layer_whose_input_has_collapsed_is_not_the_one_named():
     network = nn.Sequential(*mlp()[:4], *mlp(num_inputs=64)[2:])
-    with torch.no_grad():
-        network[2].weight.copy_(torch.outer(torch.ones(64), torch.randn(64)))
+    network[2].weight.data.copy_(torch.outer(torch.ones(64), torch.randn(64)))
     assert supple.diagnose(network, DIGITS[0]).evidence["rank collapse"].startswith("Layer 2 has ")
 
 
@@ -126,8 +126,7 @@ def test_weights_before_a_norm_are_said_to_count_by_their_relative_change():
     network = nn.Sequential(
         nn.Linear(64, 32), nn.LayerNorm(32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10)
     )
-    with torch.no_grad():
-        network[0].weight.mul_(100.0)
+    network[0].weight.data.mul_(100.0)
     assert "They feed a norm" in supple.diagnose(network, DIGITS[0]).evidence["weight growth"]
     with torch.no_grad():
         network[0].weight.div_(100.0)
@@ -137,8 +136,7 @@ def test_weights_before_a_norm_are_said_to_count_by_their_relative_change():
 
 def test_weights_that_are_not_finite_are_a_training_that_diverged():
     network = mlp()
-    with torch.no_grad():
-        network[2].weight[0, 0] = torch.nan
+    network[2].weight.data[0, 0] = torch.nan
     found = supple.diagnose(network, DIGITS, loss=F.cross_entropy, optimizer=torch.optim.Adam(network.parameters()))
     assert found.evidence == {"learning rate too high": "The weights of layer 2 are not finite: the training diverged."}
 
@@ -215,8 +213,7 @@ def test_what_is_fresh_is_taken_from_what_is_at_hand():
     assert "copies started by reset_parameters" in supple.diagnose(network, DIGITS[0]).compared_with
     assert supple.diagnose(network, DIGITS[0], fresh=mlp()).compared_with == "the one network given as fresh"
     with supple.attach(network, optimizer, L2Init(strength=0.0)):
-        with torch.no_grad():
-            network[2].weight.mul_(100.0)
+        network[2].weight.data.mul_(100.0)
         found = supple.diagnose(network, DIGITS[0], optimizer=optimizer)
     assert found.compared_with == "the network at the start, whose weights are attached"
     assert "weights of layer 2 are 100 times" in found.evidence["weight growth"]
@@ -247,22 +244,16 @@ def test_causes_that_could_not_be_asked_for_are_listed_with_the_reason():
     assert "no activation module was found" in found.not_asked["dead units"]
 
 
+@holding(lambda: {"first": nn.Linear(64, 64), "second": nn.Linear(64, 64), "last": nn.Linear(64, 10)})
 class Functional(nn.Module):
     """Its activations are no modules."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.last = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
 
     def forward(self, x):
         return self.last(F.relu(self.second(F.relu(self.first(x)))))
 
 
+@holding(lambda: {"cell": nn.LSTM(8, 16, batch_first=True), "head": nn.Linear(16, 10)})
 class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cell, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 10)
-
     def forward(self, x):
         return self.head(self.cell(x)[0][:, -1])
 
@@ -278,11 +269,8 @@ def test_network_whose_units_cannot_be_seen_is_not_called_healthy(make):
     assert "Not asked: dead units, saturation, rank collapse: no activation module" in text
 
 
+@holding(lambda: {"attention": nn.MultiheadAttention(8, 2, batch_first=True), "head": nn.Linear(8, 10)})
 class Attending(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 10)
-
     def forward(self, x):
         return self.head(self.attention(x, x, x)[0][:, -1])
 
@@ -316,13 +304,11 @@ def test_inputs_of_layers_count_if_units_cannot_be_seen():
     network = Functional()
     trained(network, torch.optim.Adam(network.parameters(), lr=3e-3), num_steps=400)
     assert supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy).evidence == {}
-    with torch.no_grad():
-        network.second.weight.copy_(torch.outer(torch.ones(64), torch.rand(64)))
+    network.second.weight.data.copy_(torch.outer(torch.ones(64), torch.rand(64)))
     found = supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy)
     assert found.cause == "rank collapse"
     assert found.evidence["rank collapse"].startswith("The input of layer last has ")
-    with torch.no_grad():
-        network.first.bias.fill_(-100.0)
+    network.first.bias.data.fill_(-100.0)
     found = supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy)
     assert found.cause == "dead units"
     assert (

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+import re
 
 import pytest
 import torch
@@ -122,6 +123,33 @@ def count_hooks(network):
 @each_metric
 def test_metric_survives_a_network_that_has_diverged(metric):
     network, initial, inputs, task = trained("cnn with norm")
-    with torch.no_grad():
-        network.features[0].weight[0] = torch.nan
+    network.features[0].weight.data[0] = torch.nan
     metric.measure(observe(network, inputs, initial=initial, task=task))
+
+
+BOUNDS = [  # of a field: values that are allowed, and values that are refused with these words
+    ("Churn.batch_size", (1,), (0,), "must be at least 1"),
+    ("Curvature.iterations", (1,), (0,), "must be at least 1"),
+    ("DormantRatio.taus", ((0.0,),), ((0.1, -0.1),), "are thresholds of a score, at least 0"),
+    ("EffectiveRank.delta", (1e-9, 1.0 - 1e-9), (0.0, 1.0), "is the share of the sum left out, in (0, 1)"),
+    ("FeatureRank.threshold", (0.0,), (-1.0,), "is a singular value, at least 0"),
+    ("FeatureRank.threshold", (), (math.inf, math.nan), "must be a finite number"),
+    ("GradientKernel.num_samples", (2,), (1,), "must be at least 2"),
+    ("GramaRatio.threshold", (0.0,), (-1.0,), "is a score, at least 0"),
+    ("GramaRatio.threshold", (), (math.inf, math.nan), "must be a finite number"),
+    ("PCARank.delta", (1e-9, 1.0 - 1e-9), (0.0, 1.0), "is the share of the sum left out, in (0, 1)"),
+    ("PreactivationHistogram.num_bins", (1,), (0,), "must be at least 1"),
+    ("SamplePlasticity.batch_size", (1,), (0,), "must be at least 1"),
+    ("SamplePlasticity.num_updates", (1,), (0,), "must be at least 1"),
+]
+
+
+@pytest.mark.parametrize(("place", "allowed", "refused", "said"), BOUNDS)
+def test_bounds_of_a_field_are_allowed_as_it_says_and_nothing_beyond(place, allowed, refused, said):
+    name, field = place.split(".")
+    cls = {type(metric).__name__: type(metric) for metric in METRICS}[name]
+    for value in allowed:
+        assert getattr(cls(**{field: value}), field) == value
+    for value in refused:
+        with pytest.raises(ValueError, match=re.escape(f"{place} {said}; got {value}")):
+            cls(**{field: value})

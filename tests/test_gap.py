@@ -429,10 +429,7 @@ def test_plot_shows_both_and_the_verdict():
         ({"data": []}, "data hold no batch"),
         ({"data": digits(0, 50)[0]}, r"data are batches \(x, y\) or dicts; a batch here is tensor"),
         ({"loss": None}, r"needs the loss of batches \(x, y\)"),
-        (
-            {"loss": lambda out, y: F.cross_entropy(out, y, reduction="none")},
-            r"got a tensor of shape \(50,\)",
-        ),
+        ({"loss": lambda out, y: F.cross_entropy(out, y, reduction="none")}, r"got a tensor of shape \(50,\)"),
         ({"optimizer": torch.optim.SGD(mlp().parameters(), 0.1)}, "optimizer must be a function of parameters"),
         ({"optimizer": lambda _: torch.optim.SGD(mlp().parameters(), 0.1)}, "of the very parameters it is given"),
         ({"targets": "shuffled"}, "plasticity_gap's targets is one of data, random"),

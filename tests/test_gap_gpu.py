@@ -59,11 +59,7 @@ def token_loss(output, batch):
     return F.cross_entropy(output.flatten(0, 1), batch["labels"].flatten())
 
 
-KINDS = {
-    "mlp": (make_mlp, images, image_loss),
-    "cnn": (make_cnn, images, image_loss),
-    "gpt": (Gpt, tokens, token_loss),
-}
+KINDS = {"mlp": (make_mlp, images, image_loss), "cnn": (make_cnn, images, image_loss), "gpt": (Gpt, tokens, token_loss)}
 BREAKS = {"healthy": lambda part: None, "frozen": lambda part: part.requires_grad_(False)}
 
 

@@ -118,8 +118,7 @@ def test_state_dict_brings_start_and_stream_to_a_learner_of_the_trained_model():
     torch.rand(3, generator=learner.generator)
     saved = pickle.loads(pickle.dumps(learner.state_dict()))
     initial, draw = learner.initial["0.weight"].clone(), torch.rand(3, generator=learner.generator)
-    with torch.no_grad():
-        model[0].weight += 1
+    model[0].weight.data += 1
     later = Learner(model, sgd(model), seed=2)
     later.load_state_dict(saved)
     assert torch.equal(later.initial["0.weight"], initial)

@@ -45,8 +45,7 @@ def watched(network, inputs, *, num_steps=1, **options):
 def one_layer(biases, activation=None):
     """Six inputs, a unit for each of the biases, three outputs."""
     network = nn.Sequential(nn.Linear(6, len(biases)), activation or nn.ReLU(), nn.Linear(len(biases), 3))
-    with torch.no_grad():
-        network[0].bias.copy_(torch.tensor(biases))
+    network[0].bias.data.copy_(torch.tensor(biases))
     return network
 
 
@@ -273,8 +272,7 @@ def test_change_since_the_start_is_reported_in_words(case):
     edit, verdict, said, not_said = CHANGES[case]
     torch.manual_seed(0)
     network = one_layer([ALIVE] * 16)
-    with torch.no_grad():
-        network[0].bias.uniform_(0.0, 0.1)
+    network[0].bias.data.uniform_(0.0, 0.1)
     monitor = planted(network, edit)
     report = " ".join(monitor.report().split())
     assert report.startswith(verdict)
@@ -330,8 +328,7 @@ def test_weight_of_rank_one_is_reported_as_lost_directions_in_spite_of_its_bias(
 def test_what_was_so_at_the_start_is_no_warning(biases_at_start, num_inputs, activation):
     network = one_layer(biases_at_start, activation())
     network[0] = nn.Linear(num_inputs, len(biases_at_start))
-    with torch.no_grad():
-        network[0].bias.copy_(torch.tensor(biases_at_start))
+    network[0].bias.data.copy_(torch.tensor(biases_at_start))
     monitor = watched(network, torch.randn(64, num_inputs), num_steps=1)
     assert monitor.report().startswith("no verdict yet")
     train(network, monitor, torch.randn(64, num_inputs), num_steps=200 * LASTING)
@@ -384,8 +381,7 @@ def test_healthy_training_is_not_warned_of_and_a_ruined_one_is(seed):
 
 def test_table_shows_the_start_and_now():
     network = one_layer([ALIVE] * 16)
-    with torch.no_grad():
-        network[0].weight.mul_(0.01)
+    network[0].weight.data.mul_(0.01)
     report = planted(network, biases(*[DEAD] * 12, *[ALIVE] * 4)).report()
     assert "step 1 -> 4: training forward, 256 samples" in report
     row = next(line for line in report.splitlines() if line.startswith("0 ")).split()
@@ -412,8 +408,7 @@ def test_plot_without_matplotlib_says_what_to_install(monkeypatch):
 
 def test_network_that_diverged_is_reported_and_does_not_stop_the_loop():
     network = MLP()
-    with torch.no_grad():
-        network.fc2.weight[0, 0] = torch.nan
+    network.fc2.weight.data[0, 0] = torch.nan
     monitor = watched(network, torch.randn(8, 6), probe=torch.randn(8, 6))
     report = " ".join(monitor.report().split())
     assert report.startswith("watch layer fc")

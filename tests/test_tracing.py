@@ -304,11 +304,8 @@ def test_an_activation_called_at_several_places_is_skipped_until_it_is_converted
     assert converted.skipped == ()
 
 
+@holding(lambda: {"rnn": nn.GRU(8, 8), "fc": nn.Linear(8, 8), "act": nn.ReLU(), "head": nn.Linear(8, 2)})
 class Text(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.rnn, self.fc, self.act, self.head = nn.GRU(8, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
-
     def forward(self, x):
         return self.head(self.act(self.fc(self.rnn(x)[0])))
 

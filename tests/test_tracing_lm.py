@@ -161,13 +161,11 @@ def test_outputs_may_be_of_any_class_and_what_is_in_them_is_seen():
     assert "reach the output of the model" in trace_units(RememberingUnits(), x)["act"].unclear
 
 
+@holding(
+    lambda: {"fc1": nn.Linear(6, 5), "act": nn.Tanh(), "fc2": nn.Linear(5, 3), "log_std": nn.Parameter(torch.zeros(3))}
+)
 class Policy(nn.Module):
     """Makes distributions, as agents do, and gives one of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.act, self.fc2 = nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)
-        self.log_std = nn.Parameter(torch.zeros(3))
 
     def forward(self, x):
         mean = self.fc2(self.act(self.fc1(x)))
@@ -206,8 +204,7 @@ def test_model_has_the_hooks_and_the_forward_that_it_had():
 def test_dead_units_of_a_transposed_weight_are_its_columns():
     model = nn.Sequential(lm.Conv1D(3, 4), nn.ReLU(), lm.Conv1D(4, 5))
     x = torch.randn(8, 3)
-    with torch.no_grad():
-        model[0].bias[1] = -100.0  # column 1 gets no gradient, and row 1 of the next weight is no unit's own
+    model[0].bias.data[1] = -100.0  # column 1 gets no gradient, and row 1 of the next weight is no unit's own
     model(x).square().sum().backward()
     share = DeadGradientShare().measure(observe(model, x))["dead_gradient_share"]
     assert share == pytest.approx(1 / 9)  # of 4 and 5 units

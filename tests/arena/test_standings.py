@@ -37,11 +37,7 @@ def test_the_choice_follows_its_rule(draws, chosen):
 
 
 def test_relative_scores_are_measured_from_chance_to_the_reference():
-    made = [
-        result("full_reset", 0.8, 0.9, 1.0),
-        result("vanilla", 0.3, 0.5, 0.7),
-        result("bad", 0.1, 0.1, 0.1),
-    ]
+    made = [result("full_reset", 0.8, 0.9, 1.0), result("vanilla", 0.3, 0.5, 0.7), result("bad", 0.1, 0.1, 0.1)]
     cells = {one.entry: one.cells["random_labels"] for one in standings(made)}
     assert cells["full_reset"].relative == pytest.approx(1.0)
     assert cells["vanilla"].relative == pytest.approx(0.5)  # (0.5 - 0.1) / (0.9 - 0.1)

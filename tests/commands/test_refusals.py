@@ -50,8 +50,7 @@ def told_by(command, out, capsys, *, exit_code=2):
 
 
 @pytest.mark.parametrize(
-    ("name", "commands"),
-    [("format.json", ("list", "report", "run")), ("studies/quickstart.json", ("report", "run"))],
+    ("name", "commands"), [("format.json", ("list", "report", "run")), ("studies/quickstart.json", ("report", "run"))]
 )
 def test_a_folder_in_place_of_a_file_is_told(out, name, commands, capsys):
     (out / name).unlink()

@@ -15,6 +15,7 @@ import networks
 from supple import AID, conversion_report, convert
 from supple.convert import pools
 from supple.convert.pools import AveragePool2d, MeanOfTiles, mean_pool2d
+from written import holding
 
 FORMATS = pytest.mark.parametrize(
     "memory_format", [torch.contiguous_format, torch.channels_last], ids=["first", "last"]
@@ -143,11 +144,8 @@ def test_an_empty_batch_has_an_empty_gradient(device):
     assert torch.autograd.grad(MeanOfTiles.apply(x, (2, 2)).sum(), x)[0].shape == x.shape
 
 
+@holding(lambda: {"pool": nn.MaxPool2d(2)})
 class FunctionalNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.pool = nn.MaxPool2d(2)
-
     def forward(self, x):
         return F.max_pool2d(self.pool(torch.relu(x)), (2, 4))
 

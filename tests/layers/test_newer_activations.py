@@ -239,8 +239,7 @@ def test_prelu_has_a_slope_for_each_unit_from_its_first_forward_on(shape, dim, u
     x = torch.randn(shape)
     torch.testing.assert_close(layer(x), torch.where(x > 0, x, 0.25 * x))
     slopes = torch.tensor([0.0, 0.5, 1.0])
-    with torch.no_grad():
-        layer.weight.copy_(slopes)
+    layer.weight.data.copy_(slopes)
     expected = torch.where(x > 0, x, slopes.view([-1 if at == dim else 1 for at in range(len(shape))]) * x)
     torch.testing.assert_close(layer(x), expected)
     layer(x).sum().backward()

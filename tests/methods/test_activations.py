@@ -6,33 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout
+from supple import AID, CReLU, DropReLU, Fourier, ReLUDropout, methods
 from supple.layers import Identity, RReLU
-from supple.methods import (
-    UseAID,
-    UseAIDGauss,
-    UseAIDMean,
-    UseAIDPerUnit,
-    UseCELU,
-    UseCReLU,
-    UseDropout,
-    UseDropReLU,
-    UseELU,
-    UseFourier,
-    UseGELU,
-    UseIdentity,
-    UseLayerNorm,
-    UseLayerNormAID,
-    UseLeakyDropout,
-    UseLeakyReLU,
-    UsePReLU,
-    UseRandomSmoothLeaky,
-    UseRational,
-    UseRReLU,
-    UseSigmoid,
-    UseSiLU,
-    UseTanh,
-)
 from supple.methods.activations import Swap
 
 X = torch.linspace(-3.0, 3.0, 12).view(2, 6)
@@ -41,15 +16,15 @@ X = torch.linspace(-3.0, 3.0, 12).view(2, 6)
 @pytest.mark.parametrize(
     ("method", "layer", "in_evaluation"),
     [
-        (UseAID(relu_prob=0.75), AID, torch.where(X >= 0, 0.75 * X, 0.25 * X)),
-        (UseDropout(drop_positive=0.2), ReLUDropout, X.clamp(min=0)),
-        (UseDropReLU(relu_prob=0.75), DropReLU, torch.where(X >= 0, X, 0.25 * X)),
-        (UseRReLU(lower_slope=0.25, upper_slope=0.5), RReLU, torch.where(X >= 0, X, 0.375 * X)),
-        (UseCReLU(), CReLU, torch.cat((X.clamp(min=0), (-X).clamp(min=0)), dim=1)),
-        (UseFourier(), Fourier, torch.cat((X.sin(), X.cos()), dim=1)),
-        (UseIdentity(), Identity, X),
-        (UseSigmoid(), nn.Sigmoid, 1 / (1 + (-X).exp())),
-        (UseTanh(), nn.Tanh, (X.exp() - (-X).exp()) / (X.exp() + (-X).exp())),
+        (methods.UseAID(relu_prob=0.75), AID, torch.where(X >= 0, 0.75 * X, 0.25 * X)),
+        (methods.UseDropout(drop_positive=0.2), ReLUDropout, X.clamp(min=0)),
+        (methods.UseDropReLU(relu_prob=0.75), DropReLU, torch.where(X >= 0, X, 0.25 * X)),
+        (methods.UseRReLU(lower_slope=0.25, upper_slope=0.5), RReLU, torch.where(X >= 0, X, 0.375 * X)),
+        (methods.UseCReLU(), CReLU, torch.cat((X.clamp(min=0), (-X).clamp(min=0)), dim=1)),
+        (methods.UseFourier(), Fourier, torch.cat((X.sin(), X.cos()), dim=1)),
+        (methods.UseIdentity(), Identity, X),
+        (methods.UseSigmoid(), nn.Sigmoid, 1 / (1 + (-X).exp())),
+        (methods.UseTanh(), nn.Tanh, (X.exp() - (-X).exp()) / (X.exp() + (-X).exp())),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -59,21 +34,21 @@ def test_layer_in_evaluation_is_the_formula(method, layer, in_evaluation):
 
 
 LAYERS = {
-    UseRReLU(lower_slope=0.25, upper_slope=0.5): "RReLU(lower=0.25, upper=0.5)",
-    UseAIDMean(relu_prob=0.7): "AIDMean(p=0.7)",
-    UseAIDGauss(relu_prob=0.7): "AIDGauss(p=0.7)",
-    UseAIDPerUnit(relu_prob=0.7): "AIDPerUnit(p=0.7)",
-    UseLeakyDropout(slope=0.2, drop=0.3): "LeakyDropout(slope=0.2, drop=0.3)",
-    UseLayerNormAID(relu_prob=0.7): "NormAID(p=0.7)",
-    UseLeakyReLU(slope=0.2): "LeakyReLU(negative_slope=0.2)",
-    UseRandomSmoothLeaky(lower_slope=0.25, upper_slope=0.5): "SmoothLeaky(slope=0.25, upper=0.5)",
-    UseLayerNorm(affine=True): "NormReLU(affine=True)",
-    UsePReLU(): "PReLU()",
-    UseELU(): "ELU(alpha=1.0)",
-    UseCELU(): "CELU(alpha=1.0)",
-    UseGELU(): "GELU(approximate='none')",
-    UseSiLU(): "SiLU()",
-    UseRational(): "Rational()",
+    methods.UseRReLU(lower_slope=0.25, upper_slope=0.5): "RReLU(lower=0.25, upper=0.5)",
+    methods.UseAIDMean(relu_prob=0.7): "AIDMean(p=0.7)",
+    methods.UseAIDGauss(relu_prob=0.7): "AIDGauss(p=0.7)",
+    methods.UseAIDPerUnit(relu_prob=0.7): "AIDPerUnit(p=0.7)",
+    methods.UseLeakyDropout(slope=0.2, drop=0.3): "LeakyDropout(slope=0.2, drop=0.3)",
+    methods.UseLayerNormAID(relu_prob=0.7): "NormAID(p=0.7)",
+    methods.UseLeakyReLU(slope=0.2): "LeakyReLU(negative_slope=0.2)",
+    methods.UseRandomSmoothLeaky(lower_slope=0.25, upper_slope=0.5): "SmoothLeaky(slope=0.25, upper=0.5)",
+    methods.UseLayerNorm(affine=True): "NormReLU(affine=True)",
+    methods.UsePReLU(): "PReLU()",
+    methods.UseELU(): "ELU(alpha=1.0)",
+    methods.UseCELU(): "CELU(alpha=1.0)",
+    methods.UseGELU(): "GELU(approximate='none')",
+    methods.UseSiLU(): "SiLU()",
+    methods.UseRational(): "Rational()",
 }
 
 
@@ -84,7 +59,7 @@ def test_layer_has_the_methods_numbers_in_their_places(method, layer):
 
 def test_fields_that_a_subclass_adds_are_its_own():
     @dataclass(frozen=True, kw_only=True)
-    class WithRate(UseLeakyReLU):
+    class WithRate(methods.UseLeakyReLU):
         rate: float = 0.5
 
     @dataclass(frozen=True, kw_only=True)

@@ -42,19 +42,6 @@ def test_utility_is_the_running_mean_of_outgoing_times_activity():
     assert state["age.1"].tolist() == [2, 2, 2]
 
 
-def test_adaptable_utility_takes_the_mean_off_and_divides_by_incoming_weights():
-    model = three_units()
-    learner = still(model)
-    method = CBP(replacement_rate=0.0, utility_decay=0.9, utility="adaptable_contribution")
-    state = method.init(learner)
-    run(method, learner, state, num_steps=1, inputs=torch.tensor([[0.0, -2.0], [1.0, 1.0]]))
-    # h: 0 and 2, 2 and 1, 2.5 and 0; the corrected mean is that of the batch, so |h - mean| is 1, 0.5, 1.25.
-    # mean |w_out|: 2.5, 3.5, 4.5; mean |w_in|: 1, 1.5, 1
-    assert state["mean.1"].tolist() == pytest.approx([0.1, 0.15, 0.125])
-    expected = [0.1 * 2.5 * 1.0 / 1.0, 0.1 * 3.5 * 0.5 / 1.5, 0.1 * 4.5 * 1.25 / 1.0]
-    assert state["utility.1"].tolist() == pytest.approx(expected)
-
-
 def test_replaced_unit_is_new_and_nothing_else_changes():
     model = three_units()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0)

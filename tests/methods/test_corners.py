@@ -252,11 +252,8 @@ def test_a_penalty_spares_slopes_beside_a_method_that_asks_for_names_first():
 
 
 def test_c_chain_knows_a_head_that_thawed_and_is_not_used():
+    @holding(lambda: {"body": nn.Linear(2, 3), "used": nn.Linear(3, 1), "other": nn.Linear(3, 1)})
     class TwoHeads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body, self.used, self.other = nn.Linear(2, 3), nn.Linear(3, 1), nn.Linear(3, 1)
-
         def forward(self, x):
             return self.used(torch.relu(self.body(x)))
 

@@ -28,6 +28,7 @@ from supple.methods import (
 )
 from supple.methods.l2_er import effective_rank
 from supple.methods.recent_inputs import tensors_of
+from written import holding
 
 
 def mlp(widths=(3, 6, 2), activation=nn.ReLU):
@@ -199,16 +200,24 @@ def test_c_chain_compares_the_logits_or_the_first_tensor_that_a_network_gives():
             c_chain.tensor_in(output)
 
 
-def test_two_methods_read_the_same_inputs_and_a_chain_of_them_is_the_same():
-    weights = []
-    parts = L2ER(every=2, num_examples=16, rank_rate=0.1), CChain(strength=1.0)
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (L2ER(every=2, num_examples=16, rank_rate=0.1), CChain(strength=1.0)),
+        (L2Init(strength=0.1), ReDo(threshold=0.9)),
+    ],
+    ids=["read the same inputs", "edit and renew"],
+)
+def test_a_chain_is_its_methods_one_after_the_other(parts):
+    ends = []
     for methods in (list(parts), Chain(methods=parts)):
         model = mlp()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        attach(model, optimizer, methods, example_input=batch()[0])
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        plasticity = attach(model, optimizer, methods, example_input=batch()[0], seed=0)
         train(model, optimizer, 5)
-        weights.append(model[0].weight.data)
-    assert torch.equal(*weights)
+        plasticity.end_stage([batch()])
+        ends.append([*model.parameters()])
+    assert all(torch.equal(*pair) for pair in zip(*ends, strict=True))
 
 
 @pytest.mark.parametrize("inputs", [(torch.ones(2, 3), torch.ones(4)), (torch.ones(2), torch.tensor(1.0)), ("a",)])
@@ -346,11 +355,8 @@ def test_injection_names_what_it_cannot_find_or_initialise():
     with pytest.raises(ValueError, match="is none of its own"):
         supple.inject(mlp(), nn.Linear(2, 2))
 
+    @holding(lambda: {"scale": nn.Parameter(torch.ones(1))})
     class Scale(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones(1))
-
         def forward(self, x):
             return x * self.scale
 

@@ -2,60 +2,40 @@
 
 import copy
 import functools
+import itertools
 
 import pytest
 import torch
 from torch import nn
 
-from supple.methods import (
-    CPR,
-    FIRE,
-    L2ER,
-    SNR,
-    TRAC,
-    UPGD,
-    AdamO,
-    CChain,
-    Chain,
-    DecoupledDecay,
-    EqualBetas,
-    FreshOptimizer,
-    HareTortoise,
-    HeadReset,
-    L2Init,
-    NaP,
-    Parseval,
-    ReGraMa,
-    Spectral,
-    WassersteinInit,
-    WeightClipping,
-)
+from supple import methods
 from test_attach import DATA, adam, assert_same, attached, by_hand, made, network, train
+from test_attach import METHODS as OLDER
 from test_every_method import METHODS as EVERY
 
 METHODS = [
-    FIRE(),
-    SNR(max_silence=2, every_stages=1),
-    UPGD(),
-    UPGD(adaptive=True),
-    UPGD(per="unit", sigma=0.1),
-    ReGraMa(threshold=0.8, every=None),
-    ReGraMa(threshold=0.8, signal="activation", every=None),
-    CPR(rate=0.5, every=None),
-    L2ER(every=5, num_examples=40, rank_rate=0.1),
-    Parseval(),
-    AdamO(strength=0.1),
-    WeightClipping(kappa=0.8),
-    NaP(),
-    Spectral(strength=0.1),
-    WassersteinInit(strength=0.1),
-    HareTortoise(momentum=0.9, every=5),
-    CChain(strength=1.0),
-    TRAC(scale=1e-2),
-    HeadReset(),
-    FreshOptimizer(),
-    DecoupledDecay(strength=0.1),
-    EqualBetas(),
+    methods.FIRE(),
+    methods.SNR(max_silence=2, every_stages=1),
+    methods.UPGD(),
+    methods.UPGD(adaptive=True),
+    methods.UPGD(per="unit", sigma=0.1),
+    methods.ReGraMa(threshold=0.8, every=None),
+    methods.ReGraMa(threshold=0.8, signal="activation", every=None),
+    methods.CPR(rate=0.5, every=None),
+    methods.L2ER(every=5, num_examples=40, rank_rate=0.1),
+    methods.Parseval(),
+    methods.AdamO(strength=0.1),
+    methods.WeightClipping(kappa=0.8),
+    methods.NaP(),
+    methods.Spectral(strength=0.1),
+    methods.WassersteinInit(strength=0.1),
+    methods.HareTortoise(momentum=0.9, every=5),
+    methods.CChain(strength=1.0),
+    methods.TRAC(scale=1e-2),
+    methods.HeadReset(),
+    methods.FreshOptimizer(),
+    methods.DecoupledDecay(strength=0.1),
+    methods.EqualBetas(),
 ]
 ALL = pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}-{METHODS.index(method)}")
 pytestmark = pytest.mark.filterwarnings("ignore:NaP keeps the norms of weights")
@@ -87,25 +67,31 @@ def test_what_says_that_it_edits_no_gradients_edits_none(method):
     assert method.name not in ("adamo", "trac", "decoupled_decay") or "gradients" not in str(plasticity)
 
 
-@ALL
-def test_skipped_step_leaves_no_trace(method):
+@pytest.mark.parametrize(
+    ("method", "fused", "edited_by_hand"),
+    [*itertools.product(METHODS, [False], [True]), *itertools.product(OLDER, [False, True], [False, True])],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_skipped_step_leaves_no_trace(method, fused, edited_by_hand):
     """Neither in what the method remembers nor in its draws: the training goes on as if the step had not been tried."""
-    weights = []
+    ends = []
     for skips in (False, True):
-        model, optimizer, plasticity = made(method, optimizer=functools.partial(adam, fused=False), example=True)
+        model, optimizer, plasticity = made(method, optimizer=functools.partial(adam, fused=fused), example=True)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=10**6)
         for at, (x, y) in enumerate(DATA[:8]):
             for factor in (float("inf"), 1.0) if skips and at == 5 else (1.0,):
                 optimizer.zero_grad()
                 scaler.scale(nn.functional.cross_entropy(model(x), y) * factor).backward()
-                scaler.unscale_(optimizer)
-                plasticity.edit_gradients()
+                if edited_by_hand:
+                    scaler.unscale_(optimizer)
+                    plasticity.edit_gradients()
                 scaler.step(optimizer)
                 scaler.update(2.0**8)
         assert plasticity.num_steps == 8
-        assert all(tensor.isfinite().all() for key, tensor in plasticity.states[0].items() if key[:5] != "next.")
-        weights.append([parameter.clone() for parameter in model.parameters()])
-    assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
+        kept = [tensor for key, tensor in plasticity.states[0].items() if not key.startswith("next.")]
+        assert all(tensor.isfinite().all() for tensor in kept)
+        ends.append([*model.parameters(), *kept, torch.tensor(plasticity.num_acts)])
+    assert all(torch.equal(*pair) for pair in zip(*ends, strict=True))
 
 
 @ALL
@@ -136,13 +122,13 @@ def frozen(model):
 
 
 def test_checkpoint_of_other_settings_is_refused():
-    saved = made(UPGD(adaptive=True), example=True)[2].state_dict()
+    saved = made(methods.UPGD(adaptive=True), example=True)[2].state_dict()
     with pytest.raises(ValueError, match=r"other settings of the method: 'next.noise.0.bias' has the shape \(32,\)"):
-        made(UPGD(), example=True)[2].load_state_dict(saved)
+        made(methods.UPGD(), example=True)[2].load_state_dict(saved)
 
 
 def test_a_chain_resumes_with_all_that_its_methods_remember():
-    method = Chain(methods=(L2Init(strength=0.1), UPGD(), WeightClipping(kappa=0.8)))
+    method = methods.Chain(methods=(methods.L2Init(strength=0.1), methods.UPGD(), methods.WeightClipping(kappa=0.8)))
     model, state = by_hand(method)
     parts = made(method, example=True)
     train(parts, DATA[:12])

@@ -95,6 +95,9 @@ class Training:
         self.method.after_step(self.learner, self.state)
         return old, raw, edited, moved, self.weights()
 
+    def steps(self) -> map:
+        return map(self.step, range(NUM_STEPS))
+
 
 def is_matrix(part: object) -> bool:
     return isinstance(part, Linear | Conv) and not getattr(part, "transposed", False)
@@ -120,8 +123,7 @@ def trainings(draw, methods, *, optimizers=("SGD", "Adam"), activations=ACTIVATI
 @examples(10)
 @given(training=trainings(st.builds(Parseval, strength=st.sampled_from([1e-3, 0.1]))))
 def test_parseval_adds_its_pull_to_hidden_matrices_alone(training):
-    for number in range(NUM_STEPS):
-        old, raw, edited, moved, ended = training.step(number)
+    for old, raw, edited, moved, ended in training.steps():
         for name in training.hidden:
             own = f"{name}.weight"
             if own in raw:
@@ -134,8 +136,7 @@ def test_parseval_adds_its_pull_to_hidden_matrices_alone(training):
 @examples(10)
 @given(training=trainings(st.builds(AdamO, strength=st.sampled_from([1e-2, 0.3]))))
 def test_adamo_pulls_all_matrices_beside_the_step(training):
-    for number in range(NUM_STEPS):
-        old, raw, edited, moved, ended = training.step(number)
+    for old, raw, edited, moved, ended in training.steps():
         for name in training.layers:
             own = f"{name}.weight"
             if own in raw:
@@ -177,8 +178,7 @@ def test_spectral_starts_near_the_largest_singular_value():
 @examples(10)
 @given(training=trainings(st.builds(WassersteinInit, strength=st.sampled_from([1e-3, 0.5]))))
 def test_wasserstein_init_draws_sorted_weights_to_the_sorted_initial_ones(training):
-    for number in range(NUM_STEPS):
-        old, raw, edited, moved, ended = training.step(number)
+    for old, raw, edited, moved, ended in training.steps():
         strength, initial = training.method.strength, training.initial
         same(edited, {n: g + newer.wasserstein(old[n], initial[n], strength) for n, g in raw.items()})
         same(ended, moved)
@@ -203,8 +203,7 @@ def test_fire_orthogonalises_every_slice_and_may_empty_the_optimizer(training):
 @examples(10)
 @given(training=trainings(st.builds(WeightClipping, kappa=st.sampled_from([0.5, 1.0]), clip_output=st.booleans())))
 def test_weight_clipping_clamps_weights_and_biases(training):
-    for number in range(NUM_STEPS):
-        *_, moved, ended = training.step(number)
+    for *_, moved, ended in training.steps():
         for name in training.layers if training.method.clip_output else training.hidden:
             bound = newer.clip_bound(training.initial[f"{name}.weight"], training.method.kappa)
             for own in {f"{name}.weight", f"{name}.bias"} & moved.keys():
@@ -215,8 +214,7 @@ def test_weight_clipping_clamps_weights_and_biases(training):
 @examples(10)
 @given(training=trainings(st.just(NaP())))
 def test_nap_scales_hidden_layers_to_their_first_length(training):
-    for number in range(NUM_STEPS):
-        *_, moved, ended = training.step(number)
+    for *_, moved, ended in training.steps():
         for name in training.hidden:
             first, now = (np.sqrt((w[f"{name}.weight"] ** 2).sum()) for w in (training.initial, moved))
             factor = first / now if first > 0 and now > 0 else 1.0
@@ -260,8 +258,7 @@ def utilities_of(method: UPGD) -> newer.Utilities:
 @given(training=trainings(UPGDS, optimizers=("SGD",)))
 def test_upgd_gates_every_gradient_by_the_utility_of_its_weight_and_adds_noise_from_the_methods_stream(training):
     utilities, stream = utilities_of(training.method), torch.Generator().manual_seed(0)
-    for number in range(NUM_STEPS):
-        old, raw, edited, moved, ended = training.step(number)
+    for old, raw, edited, moved, ended in training.steps():
         free = utilities.free({name: -raw[name] * old[name] for name in raw})
         same(edited, edited_by_upgd(training.method, raw, old, free, noise_of(training, raw, stream)))
         same(ended, moved)
@@ -271,8 +268,7 @@ def test_upgd_gates_every_gradient_by_the_utility_of_its_weight_and_adds_noise_f
 @given(training=trainings(UPGDS.map(lambda m: UPGD(**{**vars(m), "per": "unit"})), optimizers=("SGD",)))
 def test_upgd_by_units_gates_what_feeds_a_unit_by_what_reads_it(training):
     utilities, stream = utilities_of(training.method), torch.Generator().manual_seed(0)
-    for number in range(NUM_STEPS):
-        old, raw, edited, moved, ended = training.step(number)
+    for old, raw, edited, moved, ended in training.steps():
         gains = {}
         for u in training.units:
             own = f"{u.consumer}.weight"
@@ -297,8 +293,7 @@ def test_upgd_by_units_gates_what_feeds_a_unit_by_what_reads_it(training):
 def test_adaptive_upgd_gates_the_step_and_adds_noise_from_the_methods_stream(training):
     method, utilities = training.method, utilities_of(training.method)
     stream = torch.Generator().manual_seed(0)
-    for number in range(NUM_STEPS):
-        old, raw, edited, moved, ended = training.step(number)
+    for old, raw, edited, moved, ended in training.steps():
         same(edited, raw)
         free = utilities.free({name: -raw[name] * old[name] for name in raw})
         for name, noise in noise_of(training, raw, stream).items():
@@ -334,8 +329,7 @@ def test_tortoise_is_a_running_mean_that_now_and_then_replaces_the_hare(training
 @examples(8)
 @given(training=trainings(st.builds(DecoupledDecay, strength=st.sampled_from([0.0, 0.5]))))
 def test_decoupled_decay_is_taken_from_the_weights_before_the_step(training):
-    for number in range(NUM_STEPS):
-        old, raw, edited, moved, ended = training.step(number)
+    for old, raw, edited, moved, ended in training.steps():
         same(edited, raw)
         same(ended, {n: moved[n] - RATE * training.method.strength * old[n] * (n in raw) for n in moved})
 
@@ -425,12 +419,7 @@ def test_cpr_renews_every_unit_by_its_share(training):
 
 
 @examples(8)
-@given(
-    data=st.data(),
-    reference=st.booleans(),
-    rejection_rate=st.sampled_from([0.08, 0.4]),
-    longest=st.integers(1, 4),
-)
+@given(data=st.data(), reference=st.booleans(), rejection_rate=st.sampled_from([0.08, 0.4]), longest=st.integers(1, 4))
 def test_snr_renews_units_silent_beyond_a_quantile_of_their_own_silences(data, reference, rejection_rate, longest):
     method = SNR(rejection_rate=rejection_rate, max_silence=longest, every_stages=1, reference=reference)
     training = data.draw(trainings(st.just(method), optimizers=("SGD",), activations=SIGNED))

@@ -46,8 +46,7 @@ def test_two_steps_of_s_ewc_and_its_memory_outlives_the_optimizer():
         return model.weight.grad.item()
 
     assert edited(3.0) == 3.0  # a = theta, so no penalty
-    with torch.no_grad():
-        model.weight.fill_(1.4)
+    model.weight.data.fill_(1.4)
     learner.optimizer = torch.optim.Adam(model.parameters())
     method.begin_stage(learner, state, [], 1)
     # a = 0.9 * 0.1 * 2 + 0.1 * 1.4 = 0.32, over 1 - 0.81 = 0.19: 1.684211

@@ -162,8 +162,7 @@ def test_half_precision_and_values_that_are_not_finite(small):
     half = gradient_kernel(network, inputs.bfloat16(), targets, loss=F.cross_entropy)
     assert half["gradient_cosine"] == pytest.approx(exact["gradient_cosine"], abs=0.05)
     assert curvature(network, inputs.bfloat16(), targets, loss=F.cross_entropy) == pytest.approx(sharp, rel=0.05)
-    with torch.no_grad():
-        network[0].weight[0, 0] = torch.nan
+    network[0].weight.data[0, 0] = torch.nan
     got = gradient_kernel(network, inputs.bfloat16(), targets, loss=F.cross_entropy)
     assert all(map(math.isnan, got.values()))
     assert math.isnan(curvature(network, inputs.bfloat16(), targets, loss=F.cross_entropy))
@@ -176,15 +175,3 @@ def test_one_sample_has_no_kernel_and_no_task_no_number():
     assert GradientKernel().measure(observation) == Curvature().measure(observation) == {}
     pair = observe(observation.model, torch.rand(2, 2), task=Task(torch.rand(2, 2), torch.ones(2), output))
     assert GradientKernel().measure(pair)["gradient_kernel_rank"] >= 1.0
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: GradientKernel(num_samples=1), "GradientKernel.num_samples must be at least 2; got 1"),
-        (lambda: Curvature(iterations=0), "Curvature.iterations must be at least 1; got 0"),
-    ],
-)
-def test_impossible_settings_are_refused(make, said):
-    with pytest.raises(ValueError, match=said):
-        make()

@@ -92,21 +92,3 @@ def test_ranks_of_features_that_are_nothing_or_one_thing(features, expected):
     assert all_ranks(features) == dict.fromkeys(
         ["stable_rank", "pca_rank", "feature_rank"], pytest.approx(expected, nan_ok=True)
     )
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: EffectiveRank(delta=0.0), "EffectiveRank.delta is the share of the sum left out"),
-        (
-            lambda: EffectiveRank(delta=1.0),
-            r"EffectiveRank.delta is the share of the sum left out, in \(0, 1\); got 1.0",
-        ),
-        (lambda: PCARank(delta=0.0), "PCARank.delta is the share of the sum left out"),
-        (lambda: PCARank(delta=1.0), "PCARank.delta is the share of the sum left out"),
-        (lambda: FeatureRank(threshold=-1.0), "FeatureRank.threshold is a singular value, at least 0; got -1.0"),
-    ],
-)
-def test_rank_settings_outside_their_range_are_refused(make, said):
-    with pytest.raises(ValueError, match=said):
-        make()

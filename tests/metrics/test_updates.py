@@ -102,16 +102,13 @@ def test_without_a_task_or_an_optimizer_or_samples_to_hold_out_there_is_nothing_
     assert Churn(batch_size=3).measure(observe(network, inputs, task=trained)) == {}
     one_class = SamplePlasticity().measure(observe(network, inputs, task=trained))
     assert 0.0 <= one_class["sample_plasticity"] <= 1.0
-    with pytest.raises(ValueError, match="Churn.batch_size must be at least 1; got 0"):
-        Churn(batch_size=0)
 
 
 def test_training_accuracy_counts_what_masks_spoil_and_draws_from_no_stream_of_the_run():
     torch.manual_seed(0)
     n, drop = 4000, 0.3
     model = nn.Sequential(nn.Linear(2, 2, bias=False), AID(1 - drop))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.eye(2))
+    model[0].weight.data.copy_(torch.eye(2))
     inputs = torch.eye(2).repeat(n // 2, 1)  # one unit is 1, the other 0; a dropped 1 leaves a tie, which is class 0
     task = Task(inputs, inputs.argmax(1), F.cross_entropy)
     with mask_stream(generator := torch.Generator().manual_seed(5)):

@@ -14,7 +14,6 @@ from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run.check import check_suitable
 from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Unsuitable
-from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 
 FULL, STUDY = StudyOptions(scale="full"), Control()
@@ -69,12 +68,6 @@ def test_full_scale_has_three_seeds_of_two_million_steps():
     (games,) = (problem for problem in problems if isinstance(problem, DQN))
     assert games.boundaries == "iterations"  # methods act where the game changes
     assert games.num_iterations == 2 * len(games.game.titles)
-
-
-@pytest.mark.parametrize("scale", STUDY.scales)
-def test_runs_can_be_read_back_by_a_worker(scale):
-    for spec in STUDY.specs(StudyOptions(scale=scale, num_seeds=1)):
-        assert RunSpec.from_json(spec.to_json()) == spec
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ def test_rules_follow_the_cells():
 
 
 @pytest.mark.parametrize(
-    ("cell", "place"),
-    [("LayerNorm", 3), ("ReLU + L2", 4), ("ReLU + fresh optimizer", 5), ("ReLU + standardised", 6)],
+    ("cell", "place"), [("LayerNorm", 3), ("ReLU + L2", 4), ("ReLU + fresh optimizer", 5), ("ReLU + standardised", 6)]
 )
 def test_a_cell_within_two_points_of_aid_does_as_well(cell, place):
     found = verdicts(lambda name: 0.89 if name == cell else LEVELS.get(name, 0.5))

@@ -13,15 +13,7 @@ from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper import tables
 from supple_lab.paper.atari import Atari
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.tables import (
-    ATARI_ADAM,
-    EXPERIMENTS,
-    PRINTED_ATARI_ADAM,
-    Setting,
-    best,
-    search,
-    slips,
-)
+from supple_lab.paper.tables import ATARI_ADAM, EXPERIMENTS, PRINTED_ATARI_ADAM, Setting, best, search, slips
 
 # How the tables call a method and its hyperparameters, and how we do.
 LAMBDA = r"\lambda"

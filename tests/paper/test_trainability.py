@@ -166,11 +166,7 @@ def another_fall_for_each_seed(spec):
             "holds",
         ),
         # Four of eight fail: half.
-        (
-            lambda spec: with_rows({"l2_init": [FRESH, FRESH]}, spec),
-            "shrink_and_l2_init_fail_at_low_rates",
-            "fails",
-        ),
+        (lambda spec: with_rows({"l2_init": [FRESH, FRESH]}, spec), "shrink_and_l2_init_fail_at_low_rates", "fails"),
         (low_rates_without_fall, "designed_methods_fall_somewhere", "not decided"),
         (another_fall_for_each_seed, "designed_methods_fall_somewhere", "not decided"),
     ],

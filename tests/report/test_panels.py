@@ -143,11 +143,7 @@ def test_a_cell_under_the_pointer_tells_mean_deviation_interval_and_number_of_se
     made = replace(heat_map(), samples=((one_seed, values, diverged), (equal, *heat_map().samples[1][1:])))
     said = [attrs["data-tip"].split("\n")[1:] for attrs in Elements(render(figure(made))).of("g", "cell")]
     assert said[0] == ["value 0.400", "n = 1", "0.100 below full reset"]
-    assert said[1] == [
-        "mean 0.520 ± 0.012",
-        f"95% bootstrap {low:.3f} to {high:.3f}, n = 3",
-        "0.020 above full reset",
-    ]
+    assert said[1] == ["mean 0.520 ± 0.012", f"95% bootstrap {low:.3f} to {high:.3f}, n = 3", "0.020 above full reset"]
     assert said[2] == ["2 of 3 runs without a value"]
     assert said[3] == ["value 0.500", "n = 1", "equal to full reset"]
     assert said[4] == ["no finished runs yet"]

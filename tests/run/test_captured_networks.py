@@ -83,9 +83,7 @@ def assert_equal_within_rounding(replayed, eager, start, *, num_steps):
 
 
 @pytest.mark.parametrize(
-    ("model", "precision"),
-    [(CNN(), "tf32"), (ResNet18(width=16), "bf16")],
-    ids=["cnn-tf32", "resnet18-bf16"],
+    ("model", "precision"), [(CNN(), "tf32"), (ResNet18(width=16), "bf16")], ids=["cnn-tf32", "resnet18-bf16"]
 )
 @pytest.mark.parametrize("method", [Vanilla(), UseAID(relu_prob=0.9), UseDropout(drop_positive=0.3)])
 def test_captured_steps_equal_eager_ones_in_convolutional_networks(same_masks, model, precision, method):

@@ -28,10 +28,7 @@ def no_ale(monkeypatch):
     ("spec", "reason"),
     [
         (lambda: chain_spec(ReDo(), boundary_period=10_000), "would not act. Use `supple play` with a smaller --b"),
-        (
-            lambda: chain_spec(ReDo(every=10_000)),
-            "every 10,000 updates.*not act.* smaller --method.every",
-        ),
+        (lambda: chain_spec(ReDo(every=10_000)), "every 10,000 updates.*not act.* smaller --method.every"),
         (lambda: chain_spec(FullReset(), boundary_period=20), "full_reset would empty"),
         (lambda: chain_spec(FullReset(every=20)), "full_reset would empty.*a --method.every of many times 25 updates"),
         (lambda: replace(chain_spec(), model=NatureDQN()), "at least 36x36"),

@@ -248,8 +248,7 @@ def test_loss_of_methods_is_that_of_training(monkeypatch, task):
     monkeypatch.setattr(ppo, "step_by_", lambda loss, plasticity: losses.append(loss))
     for size in (100, 33):  # three batches, and one of a single sample, which training passes over, too
         shown = ppo.LastRollout(rollout, size)
-        with torch.no_grad():
-            agent.network.actor[1].bias += 0.1  # so that ratios are not 1
+        agent.network.actor[1].bias.data += 0.1  # so that ratios are not 1
         for part, batch in zip(zip(*(column.split(size) for column in rollout), strict=True), shown, strict=False):
             agent._learn(*part)
             torch.testing.assert_close(agent.plasticity.learner.loss(batch), losses[-1])
@@ -263,11 +262,6 @@ def test_what_cannot_be_run_is_refused():
         check_suitable(replace(small_spec(), problem=OffPolicy(task=CHAIN)), device="cpu")
     with pytest.raises(ValueError, match=r"positive factors, least <= most; got 1\.0, 3\.0 and 2\.0"):
         Slide(least=3.0)
-
-
-def test_spec_round_trips():
-    spec = small_spec(UseAID(), task=MuJoCo(title="Ant", least=0.02))
-    assert RunSpec.from_json(spec.to_json()) == spec
 
 
 @needs_mujoco

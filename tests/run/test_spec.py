@@ -3,15 +3,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from small_runs import small_spec
-from supple.methods import (
-    CBP,
-    ReDo,
-    UseAID,
-    UseIdentity,
-    UseRReLU,
-    UseSigmoid,
-    UseTanh,
-)
+from supple.methods import CBP, ReDo, UseAID, UseIdentity, UseRReLU, UseSigmoid, UseTanh
 from supple_lab.codec import decode, encode
 
 

@@ -46,10 +46,7 @@ def why_no_namespace(*options: str) -> str | None:
 
 
 def run_in_namespace(
-    script: str,
-    *arguments: str,
-    why_not: Callable[[], str | None] = why_not_ray,
-    seconds: float = SECONDS_TO_HANG,
+    script: str, *arguments: str, why_not: Callable[[], str | None] = why_not_ray, seconds: float = SECONDS_TO_HANG
 ) -> str:
     """Run one of the scripts beside this file where only loopback exists; return what it prints."""
     options = () if why_not is why_not_slurm else (AS_ROOT,)

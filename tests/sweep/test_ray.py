@@ -12,8 +12,6 @@ from supple.methods import UseAID
 from supple_lab.cli import supple
 from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
-from supple_lab.sweep.executor import EngineMissing
-from supple_lab.sweep.ray_engine import Ray
 from supple_lab.sweep.sweep import newest_serial
 
 SMOKE = ("run", "quickstart", "--scale", "smoke", "--methods", "aid", "--quiet")
@@ -54,12 +52,6 @@ def test_address_where_nobody_answers_is_refused_with_exit_code_2(tmp_path, monk
         code = supple([*SMOKE, "--engine", "ray", "--address", address, "--out", str(tmp_path)])
     assert code == 2
     assert f"no Ray cluster can be used at --address {address}: no answer in 2 seconds." in capsys.readouterr().err
-
-
-def test_missing_package_is_named_with_the_way_to_install_it(monkeypatch):
-    monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
-    with pytest.raises(EngineMissing, match=r"pip install -e '\.\[ray\]' in a checkout"):
-        Ray.check_installed()
 
 
 def test_engines_are_listed_without_importing_ray_or_submitit():
