@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from bad_server import BadServer
 from supple_lab.data.base import Facts
 from supple_lab.data.cifar import CIFAR10, CIFAR100
-from supple_lab.data.files import KnownFile, OnDisk, sorted_rows
+from supple_lab.data.files import Archive, KnownFile, OnDisk, sorted_rows
 from supple_lab.data.idx import MNIST, FashionMNIST
 from supple_lab.data.tiny_imagenet import TinyImageNet
 
@@ -50,15 +51,12 @@ def idx_contents() -> dict[str, bytes]:
 
 def idx_class(cls: type[OnDisk], *, with_md5: bool) -> type[OnDisk]:
     """MNIST or Fashion-MNIST, expecting the files of idx_contents."""
-    files = tuple(
-        KnownFile(
-            name=name,
-            length=len(content),
-            digest=f"md5:{md5(content)}" if with_md5 else None,
-            gz_digest=f"md5:{md5(gz(content))}",
-        )
-        for name, content in idx_contents().items()
-    )
+
+    def known(name: str, content: bytes) -> KnownFile:
+        digest = f"md5:{md5(content)}" if with_md5 else None
+        return KnownFile(name=name, length=len(content), digest=digest, gz_digest=f"md5:{md5(gz(content))}")
+
+    files = tuple(known(name, content) for name, content in idx_contents().items())
     facts = Facts(image_shape=(1, 5, 4), num_train=NUM_TRAIN, num_test=NUM_TEST, num_classes=10)
     return expecting(cls, files=files, facts=facts)
 
@@ -69,6 +67,16 @@ def gz(content: bytes) -> bytes:
 
 SmallMNIST = idx_class(MNIST, with_md5=True)
 SmallFashionMNIST = idx_class(FashionMNIST, with_md5=False)
+
+
+def mnist_at(server: BadServer) -> OnDisk:
+    """MNIST from a server of our own."""
+    packed = {f"{name}.gz": gz(content) for name, content in idx_contents().items()}
+    for name, content in packed.items():
+        server.serve(f"/{name}", content)
+    urls = {name: (server.url(f"/{name}"),) for name in packed}
+    known = (Archive(path=f"MNIST/raw/{n}", urls=urls[n], length=len(c), md5=md5(c)) for n, c in packed.items())
+    return expecting(SmallMNIST, archives=tuple(known))()
 
 
 def write_all(folder: Path, contents: dict[str, bytes]) -> Path:

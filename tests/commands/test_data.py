@@ -3,10 +3,16 @@
 import pytest
 
 from bad_server import bad_server
-from made_files import SmallMNIST, SmallTinyImageNet, expecting, gz, idx_contents, md5, write_all, write_tiny_imagenet
+from made_files import (
+    SmallMNIST,
+    SmallTinyImageNet,
+    idx_contents,
+    mnist_at,
+    write_all,
+    write_tiny_imagenet,
+)
 from supple_lab.cli import supple
 from supple_lab.commands.data import check, get
-from supple_lab.data.files import Archive
 
 
 @pytest.fixture(autouse=True)
@@ -14,18 +20,6 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.setenv("SUPPLE_DATA", str(tmp_path / "data"))
     return tmp_path / "data"
-
-
-def mnist_at(server):
-    """MNIST from a server of our own."""
-    archives = []
-    for name, content in idx_contents().items():
-        server.serve(f"/{name}.gz", gz(content))
-        url = server.url(f"/{name}.gz")
-        archives.append(
-            Archive(path=f"MNIST/raw/{name}.gz", urls=(url,), length=len(gz(content)), md5=md5(gz(content)))
-        )
-    return expecting(SmallMNIST, archives=tuple(archives))()
 
 
 def test_check_tells_where_it_looked_what_is_there_and_that_it_is_whole(data, tmp_path, capsys):

@@ -4,7 +4,7 @@ import tarfile
 import pytest
 
 from bad_server import bad_server
-from made_files import SmallCIFAR10, SmallMNIST, cifar10_contents, expecting, gz, idx_contents, md5, write_all
+from made_files import SmallCIFAR10, cifar10_contents, expecting, md5, mnist_at, write_all
 from supple_lab.data.base import DataError
 from supple_lab.data.download import obtain, whole
 from supple_lab.data.files import Archive
@@ -75,14 +75,7 @@ def test_offline_says_which_file_to_put_where(tmp_path):
 
 
 def test_files_that_have_come_are_not_asked_for_again(server, tmp_path):
-    archives, served = [], {}
-    for name, content in idx_contents().items():
-        served[name] = server.serve(f"/{name}.gz", gz(content))
-        url = server.url(f"/{name}.gz")
-        archives.append(
-            Archive(path=f"MNIST/raw/{name}.gz", urls=(url,), length=len(gz(content)), md5=md5(gz(content)))
-        )
-    dataset = expecting(SmallMNIST, archives=tuple(archives))()
+    dataset = mnist_at(server)
     last = server.files.pop("/t10k-labels-idx1-ubyte.gz")
     with pytest.raises(DataError) as caught:
         obtain(dataset, tmp_path, quiet)
@@ -91,7 +84,7 @@ def test_files_that_have_come_are_not_asked_for_again(server, tmp_path):
     assert "train-images" not in by_hand
     server.files["/t10k-labels-idx1-ubyte.gz"] = last
     assert obtain(dataset, tmp_path, quiet).facts == dataset.facts
-    assert [len(behaviour.asked) for behaviour in served.values()] == [1, 1, 1, 1]
+    assert [len(behaviour.asked) for behaviour in server.files.values()] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
