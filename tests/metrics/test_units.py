@@ -65,7 +65,7 @@ def active(inputs, activation=None):
 
 
 def test_activations_without_zeros_are_active_and_tanh_is_inactive_if_it_is_saturated():
-    inputs = torch.tensor([[-1.0, 3.0], [0.5, -3.0]])  # tanh 2.6467 is 0.99
+    inputs = torch.tensor([[-1.0, 2.6], [2.7, -3.0]])  # tanh 2.6467 is 0.99
     assert active(inputs, AID(0.9)) == 1.0
     assert active(inputs, CReLU()) == 0.5
     assert active(inputs, nn.Tanh()) == 0.5
