@@ -5,7 +5,8 @@
 The report is made of the runs that docs/results has of the study and of those that ended in the folders; a run of both
 is the folder's. Runs that are none of the study's any more drop out; without a folder this is all that changes. All
 files of the report are published but tables in Markdown, which would be pages. So are the measurements that a study
-without runs rests on, and the logs of epochs of runs with one stage, whose curves they are.
+without runs rests on, and the logs of epochs of runs with one stage, whose curves they are. What rests on reports comes
+next: docs/making/verdict_table.py, docs/making/draw.py verdicts, tools/register_rules.py, tools/golden.py --claims.
 """
 
 import re
