@@ -16,7 +16,7 @@ from supple.methods.base import Method
 from supple.methods.chain import Chain
 from supple.methods.vanilla import Vanilla
 from supple_lab.models.mlp import MLP
-from supple_lab.optimizer import Adam
+from supple_lab.optimizer import Adam, AdamW
 from supple_lab.rl.control import Slide
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run import off_policy
@@ -167,3 +167,56 @@ def test_cut_off_episode_is_not_the_end_of_its_value():
     assert motion.truncated
     agent.memory.add_(seen, np.zeros(1), motion)
     assert agent.memory.table[15, -1] == 0.0
+
+
+def test_worth_of_td3_is_that_of_its_definition():
+    agent = agent_of(algorithm="td3")
+    steps = agent.memory.steps(torch.arange(4))
+    steps = steps._replace(terminal=torch.tensor([[0.0], [1.0], [0.0], [0.0]]))
+    noise = torch.tensor([[0.5], [0.5], [5.0], [-5.0]])
+    nudge = torch.tensor([[0.1], [0.1], [0.5], [-0.5]])  # a fifth of the noise, at most a half
+    action = (agent.targets["actor"](steps.later).tanh() + nudge).clamp(-1.0, 1.0)
+    values = agent.targets["critics"](torch.cat((steps.later, action), 1)).amin(1, keepdim=True)
+    expected = steps.reward + 0.99 * torch.tensor([[1.0], [0.0], [1.0], [1.0]]) * values
+    torch.testing.assert_close(agent.worth(steps, noise), expected)
+
+
+@pytest.mark.parametrize(("deviation", "side"), [(0.0, -1), (-5.0, 1)])
+def test_temperature_falls_while_actions_are_more_random_than_wanted(deviation, side):
+    agent = agent_of(algorithm="sac")
+    with torch.no_grad():
+        *_, last = (module for module in agent.actor.learner.model.modules() if isinstance(module, torch.nn.Linear))
+        last.weight.zero_()
+        last.bias.copy_(torch.tensor([0.0, deviation]))  # the mean, and before its squashing the logarithm
+    agent.learn_(torch.Generator())
+    assert torch.sign(agent.log_temperature).item() == side
+
+
+@ALGORITHMS
+def test_agents_act_without_masks_and_explore_by_noise_alone(algorithm):
+    agent, seen = agent_of(algorithm=algorithm), np.ones(2)
+    agent.learn_(torch.Generator())  # leaves the networks in training mode
+    mean = agent.act(seen, None)
+    assert np.array_equal(mean, agent.act(seen, None))
+    tried = [agent.act(seen, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    assert not np.array_equal(*tried)
+    if algorithm == "td3":
+        noise = torch.randn(1, 1, generator=torch.Generator().manual_seed(1)).item()
+        assert tried[0] == pytest.approx(np.clip(mean + 0.1 * noise, -1, 1), abs=1e-6)
+
+
+def test_segments_say_what_is_theirs(tmp_path):
+    first_stage, _, *segments = records_of(tmp_path, small_spec(num_random_steps=50))
+    assert ["loss" in segment for segment in segments] == [False, True, True, True]  # no update, no loss
+    scores = [segment["train_score"] for segment in segments[:2]]
+    assert scores[0] != scores[1]
+    assert first_stage["train_score"] == pytest.approx(np.mean(scores))  # two episodes each
+
+
+def test_decay_is_of_networks_alone():
+    spec = replace(small_spec(), optimizer=AdamW(learning_rate=0.1, weight_decay=0.5))
+    agent = off_policy.Agent(spec, spec.problem, torch.device("cpu"), torch.Generator())
+    agent.log_temperature.data.fill_(3.0)
+    agent.log_temperature.grad = torch.zeros(1)
+    agent.temperature_adam.step()
+    assert agent.log_temperature.item() == 3.0

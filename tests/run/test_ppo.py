@@ -43,6 +43,7 @@ SMALL = PPO(
     batch_size=32,
     num_evaluated=2,
 )
+SMALL_MODEL = MLP(width=16, num_hidden=2)
 needs_mujoco = pytest.mark.skipif(
     not all(map(find_spec, ("mujoco", "gymnasium"))),
     reason="mujoco is missing: pip install -e '.[control]' in a checkout",
@@ -52,7 +53,7 @@ needs_mujoco = pytest.mark.skipif(
 def small_spec(method: Method | None = None, **changed) -> RunSpec:
     return RunSpec(
         problem=replace(SMALL, **changed),
-        model=MLP(width=16, num_hidden=2),
+        model=SMALL_MODEL,
         method=method or Vanilla(),
         optimizer=Adam(learning_rate=3e-3),
         seed=0,
@@ -184,8 +185,17 @@ def test_advantages_are_those_computed_one_by_one():
     assert not torch.allclose(advantage[19], reward[19] - values[19])  # cut off: its value goes on
 
 
-def network_of(task) -> ppo.ActorCritic:
-    return ppo.Agent(small_spec(task=task), replace(SMALL, task=task), torch.device("cpu"), torch.Generator()).network
+def network_of(task, model=SMALL_MODEL, **changed) -> ppo.ActorCritic:
+    spec = replace(small_spec(task=task, **changed), model=model)
+    return ppo.Agent(spec, spec.problem, torch.device("cpu"), torch.Generator()).network
+
+
+def test_actor_can_begin_with_small_outputs():
+    x, model = torch.ones(1, 2), MLP(width=16, num_hidden=2, init="torch")  # with biases
+    outputs, values = zip(*(network_of(SMALL.task, model, actor_scale=scale)(x) for scale in (1.0, 0.01)), strict=True)
+    assert outputs[0].abs() > 0.01
+    torch.testing.assert_close(outputs[1], 0.01 * outputs[0])
+    assert torch.equal(*values)
 
 
 def test_policy_of_forces_is_gaussian():

@@ -37,8 +37,8 @@ SCORE = "score"
 FRESH = "full_reset"
 OTHERS = ("l2_init", "cbp")
 SEEDS = ByScale(smoke=1, quick=3, paper=3)
-# Of methods, what language has; CleanRL's rates and epsilons for PPO on MuJoCo, for DQN, and for PPO on Atari. Nothing
-# was tuned.
+# Of methods, what language has. Rates and epsilons: CleanRL's for PPO on MuJoCo, Dopamine's epsilon for DQN, CleanRL's
+# for PPO on Atari. Nothing was tuned.
 METHODS = (
     *(Vanilla(), FullReset(), UseAID(relu_prob=0.99)),
     *(L2Init(strength=1e-4), CBP(replacement_rate=1e-4, maturity=100)),
@@ -129,9 +129,13 @@ PLAYED: ByScale[dict[str, Any]] = ByScale(
     paper=ON_POLICY | {"rollouts_per_segment": 20},
 )
 NETWORKS: ByScale[Model] = ByScale(smoke=MLP(width=8, num_hidden=2), quick=MinAtarNet(), paper=MinAtarNet())
-MODELS = ByScale(
+MODELS: ByScale[MLP] = ByScale(
     smoke=MLP(width=8, num_hidden=2), quick=MLP(width=64, num_hidden=2), paper=MLP(width=256, num_hidden=2)
 )
+# First actions must be small, or what is compared is how well a method gets out of the corner that an agent starts in.
+# So the actor's last weights start at a hundredth in PPO, as in CleanRL and Stable-Baselines3; SAC's and TD3's networks
+# start with torch's own, as there: on raw observations Kaiming's push the tanh of most actions to its ends.
+SMALL_ACTIONS = 0.01
 SCALE_NOTES = ByScale(
     smoke="Smoke scale: a weight on a line in place of a simulator, two stages of two updates show that everything "
     "runs; the numbers mean nothing.",
@@ -145,9 +149,11 @@ SCALE_NOTES = ByScale(
 NOTES = (
     "Score: the mean return of episodes after each stage, by the mean or likeliest action in evaluation mode. Friction "
     "is drawn by seed and stage, from 0.1 to 2 times the task's own, the same for all methods.",
-    "The loops are our own; rates are CleanRL's, not annealed, and PPO's value loss is not clipped. "
-    "In PPO, AID acts with masks and learns from each sample with its "
-    "own (held masks); the others act by its mean, which target networks have, too.",
+    "The loops are our own. PPO's rate is CleanRL's, not annealed, and its value loss is not clipped; SAC and TD3 have "
+    "one rate, 3e-4, for all. First actions are small: on tasks the last weights of PPO's actor start at a hundredth, "
+    "SAC's and TD3's networks with torch's own weights, as in CleanRL. In PPO, AID acts with masks and learns from "
+    "each sample with its own (held masks); in SAC, TD3 and DQN networks act in evaluation mode, by AID's mean, and so "
+    "do targets.",
     "No setting was tuned here. Late: the mean over the second half of the stages.",
 )
 Tasks = Mapping[str, MethodRuns]
@@ -206,16 +212,14 @@ class Control(Study):
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
         scale, (first, *_) = order.scale, TASKS.at(order.scale)
         problems: dict[str, PPO | OffPolicy] = {
-            f"PPO, {title_of(task)}": PPO(task=task, **LENGTHS.at(scale)) for task in TASKS.at(scale)
+            f"PPO, {title_of(task)}": PPO(task=task, actor_scale=SMALL_ACTIONS, **LENGTHS.at(scale))
+            for task in TASKS.at(scale)
         }
         for algorithm in get_args(Algorithm):
             own = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
             problems[f"{algorithm.upper()}, {title_of(first)}"] = own
-        common: dict[str, Any] = {
-            "model": MODELS.at(scale),
-            "given": asked_settings(crossed(METHODS, ON_TASKS), order),
-            "seeds": SEEDS,
-        }
+        model = MODELS.at(scale)
+        common: dict[str, Any] = {"given": asked_settings(crossed(METHODS, ON_TASKS), order), "seeds": SEEDS}
         game = GAMES.at(scale)
         network: dict[str, Any] = {"model": NETWORKS.at(scale), "seeds": SEEDS}
         games = (
@@ -232,7 +236,16 @@ class Control(Study):
                 **network,
             ),
         )
-        return (*(Condition(label=label, problem=own, **common) for label, own in problems.items()), *games)
+        tasks = (
+            Condition(
+                label=label,
+                problem=own,
+                model=replace(model, init="torch") if isinstance(own, OffPolicy) else model,
+                **common,
+            )
+            for label, own in problems.items()
+        )
+        return (*tasks, *games)
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         tasks = {condition.label: runs_of(condition, results, order) for condition in self.conditions(order)}
@@ -284,12 +297,12 @@ def score_table(tasks: Tasks) -> Table:
 
 
 def iqm_table(tasks: Tasks) -> Table:
-    """Over tasks and seeds, of the late score beside a fresh network's, as a share of it."""
+    """Over tasks and seeds, of the late score beside a fresh network's."""
     return Table(
         name="control_iqm",
-        caption="Late score minus that of fresh networks of the same seed, as a share of these networks' mean: "
-        "interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then how many "
-        "runs.",
+        caption="Late score minus that of fresh networks of the same seed, as a share of the range of all runs of the "
+        "task: interquartile mean over tasks and seeds, in brackets its 95% stratified bootstrap interval, then how "
+        "many runs.",
         header=("method", "IQM"),
         rows=tuple((label_of(name), format_iqm(tasks, name)) for name in methods_of(tasks) if name != FRESH),
     )
@@ -304,7 +317,9 @@ def format_iqm(tasks: Tasks, name: str) -> str:
 
 
 def beside_fresh(runs: MethodRuns, name: str) -> np.ndarray:
-    """The late score minus a fresh network's, seed by seed, as a share of what fresh networks score on average."""
-    fresh = late_sample(runs, FRESH)
-    difference = late_sample(runs, name).minus(fresh).values
-    return difference / (np.abs(fresh.values.mean()) or np.nan) if len(difference) else difference
+    """The late score minus a fresh network's, seed by seed, as a share of the range of all runs of the task."""
+    difference = late_sample(runs, name).minus(late_sample(runs, FRESH)).values
+    if not len(difference):
+        return difference
+    everything = np.concatenate([late_sample(runs, other).values for other in runs.by_method])
+    return difference / (np.ptp(everything) or np.nan)

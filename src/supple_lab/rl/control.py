@@ -59,6 +59,11 @@ def mean_return(body: Body, act: Callable[[Observation], Observation], *, num_ep
     return float(np.mean(returns))
 
 
+def mean_score(scores: list[float]) -> dict[str, float]:
+    """What a record says of the returns of episodes while learning; nothing, if none ended."""
+    return {"train_score": float(np.mean(scores))} if scores else {}
+
+
 class Task(Checked, ABC):
     """A frozen dataclass in every subclass."""
 

@@ -13,7 +13,7 @@ Algorithm = Literal["sac", "td3"]
 
 @dataclass(frozen=True, kw_only=True)
 class OffPolicy(Problem):
-    """Actor and two critics that learn from a replay, an update a step; defaults are those of CleanRL.
+    """Actor and two critics that learn from a replay, an update a step; sizes and noise after CleanRL.
 
     Soft actor-critic (Haarnoja et al. 2018) with a trained temperature, or TD3 (Fujimoto et al. 2018). Stages and
     segments are those of PPO, with one body. Networks act in evaluation mode and learn in training mode.
@@ -28,7 +28,7 @@ class OffPolicy(Problem):
     num_random_steps: int = 5_000  # at the start, before the first update
     batch_size: int = 256
     discount: float = 0.99
-    target_rate: float = 0.005  # by which target networks follow, after each update
+    target_rate: float = 0.005  # by which target networks follow, after each update of the actor
     policy_delay: int = 2  # updates of the critics for one of TD3's actor
     noise: float = 0.1  # of TD3's actions, in units of the largest
     target_noise: float = 0.2  # of the actions that TD3's targets are of

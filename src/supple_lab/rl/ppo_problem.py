@@ -37,6 +37,7 @@ class PPO(Problem):
     masks: Masks = "held"  # held: acts with masks, and learns from a sample with its own. fresh: acts by means
     num_evaluated: int = 10  # episodes after each stage, by the mean action in evaluation mode
     entropy_weight: float = field(default=0.0, metadata={"later": True})  # of the policy's, which the loss rewards
+    actor_scale: float = field(default=1.0, metadata={"later": True})  # of the actor's last weights, at the start
 
     def __post_init__(self) -> None:
         at_least(1, self, "num_stages", "segments_per_stage", "rollouts_per_segment", "num_bodies", "epochs")
@@ -45,7 +46,7 @@ class PPO(Problem):
         for name in ("discount", "decay"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"PPO.{name} must be in [0, 1]; got {getattr(self, name)}.")
-        for name in ("clip", "clip_norm", "value_weight"):
+        for name in ("clip", "clip_norm", "value_weight", "actor_scale"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"PPO.{name} must be positive; got {getattr(self, name)}.")
         at_least(0, self, "entropy_weight")

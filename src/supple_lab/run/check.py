@@ -218,14 +218,14 @@ def check_controllable(spec: RunSpec, problem: PPO | OffPolicy) -> None:
     blank_network(spec.model, spec.method, image_shape=body.image_shape, num_classes=body.num_actions)
     if isinstance(problem, OffPolicy) and body.chooses:
         raise Unsuitable(f"{problem.algorithm} gives forces, and a game takes one of its actions. Choose ppo or dqn.")
-    if isinstance(problem, PPO) and problem.masks == "held" and not is_held(spec.method.activation()):
+    if isinstance(problem, PPO) and problem.masks == "held" and not can_be_held(spec.method.activation()):
         raise Unsuitable(
             f"what {spec.method.name} draws cannot be held per sample, as PPO needs it. Leave {spec.method.name} out, "
             "or run other agents alone: --only SAC, --only TD3 or --only DQN. In Python, PPO(masks='fresh') takes it."
         )
 
 
-def is_held(activation: nn.Module) -> bool:
+def can_be_held(activation: nn.Module) -> bool:
     """Whether two forwards by the same held masks are alike in training mode."""
     x = torch.linspace(-3.0, 3.0, 2**12).view(64, 64)  # several rows, for batch norms in activations of a plugin
     give_widths_(activation, x)

@@ -15,8 +15,9 @@ from supple.attach import Plasticity
 from supple.layers import give_widths_
 from supple.learner import Batch
 from supple.random import kept_default_generators
+from supple_lab.optimizer import Adam
 from supple_lab.precision import Numerics
-from supple_lab.rl.control import Body, Motion, Task, mean_return
+from supple_lab.rl.control import Body, Motion, Task, mean_return, mean_score
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
@@ -121,8 +122,9 @@ class Agent:
         self.targets["critics"] = copy.deepcopy(self.critics.learner.model)
         for target in self.targets.values():
             target.train(problem.target_mode == "train")
-        self.log_temperature = torch.zeros(1, device=device, requires_grad=True)
-        self.temperature_adam = spec.optimizer.build([self.log_temperature])  # type: ignore[list-item]
+        self.log_temperature = torch.zeros(1, device=device, requires_grad=True)  # SAC's
+        own = spec.optimizer if isinstance(spec.optimizer, Adam) else Adam(learning_rate=spec.optimizer.learning_rate)
+        self.temperature_adam = own.build([self.log_temperature])  # type: ignore[list-item]
         self.num_actions = body.num_actions
         self.memory, self.num_updates = Memory(problem.num_steps, body, device), 0
         self.loss = torch.zeros((), dtype=torch.float64, device=device)  # of the critics, added up
@@ -296,15 +298,15 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
     try:
         while cursor.stage < problem.num_stages:
             task = problem.task.at(cursor.stage, spec.seed)
-            loss = play_segment(agent, task, cursor, journal)
+            num_before = len(cursor.scores)
+            values = play_segment(agent, task, cursor, journal) | mean_score(cursor.scores[num_before:])
             agent.captures.note_why_eager(journal)
-            check_finite(loss, f"in segment {cursor.segment} (stage {cursor.stage})")
-            score = {"train_score": float(np.mean(cursor.scores))} if cursor.scores else {}  # of the stage so far
-            journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, loss=loss, **score)
+            check_finite(values.get("loss", 0.0), f"in segment {cursor.segment} (stage {cursor.stage})")
+            journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, **values)
             cursor.segment += 1
             if cursor.segment % problem.segments_per_stage == 0:
                 with agent.actor.evaluation(), agent.critics.evaluation():
-                    values = {**score, **evaluate(agent, task, seed=spec.seed, stage=cursor.stage)}
+                    values = mean_score(cursor.scores) | evaluate(agent, task, seed=spec.seed, stage=cursor.stage)
                 journal.record_stage(stage=cursor.stage, num_steps=cursor.num_steps, **task.facts(), **values)
                 cursor.stage, cursor.scores = cursor.stage + 1, []
                 for name, plasticity in parts.items() if cursor.stage < problem.num_stages else ():
@@ -320,8 +322,8 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
             plasticity.pause()  # its hooks make a cycle, which would keep the memory of model and optimizer
 
 
-def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal) -> float:
-    """Steps by a new body, an update each; the mean loss of the critics."""
+def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal) -> dict[str, float]:
+    """Steps by a new body, an update each; the mean loss of the critics, if there were updates."""
     problem, seed = agent.problem, agent.spec.seed
     body = task.start(stream_seed(seed, "body", cursor.segment))
     chance, draws = stream(seed, "actions", cursor.segment), stream(seed, "replay", cursor.segment)
@@ -342,4 +344,5 @@ def play_segment(agent: Agent, task: Task, cursor: StepCursor, journal: Journal)
         if cursor.num_steps > problem.num_random_steps:
             agent.learn_(draws)
         journal.write_progress(progress=cursor.num_steps / problem.num_steps, stage=cursor.stage)
-    return float(agent.loss) / max(agent.num_updates - num_before, 1)
+    num_updates = agent.num_updates - num_before
+    return {"loss": float(agent.loss) / num_updates} if num_updates else {}

@@ -14,7 +14,7 @@ from supple.layers import give_widths_
 from supple.learner import Batch
 from supple.random import held_masks, kept_default_generators
 from supple_lab.precision import Numerics
-from supple_lab.rl.control import Body, Motion, Observation, Task, mean_return
+from supple_lab.rl.control import Body, Motion, Observation, Task, mean_return, mean_score
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run.captures import Captures
 from supple_lab.run.check import body_of
@@ -67,6 +67,11 @@ class ActorCritic(nn.Module):
         self.actor = spec.model.build(spec.method.activation, image_shape=shape, num_classes=body.num_actions)
         self.critic = spec.model.build(spec.method.activation, image_shape=shape, num_classes=1)
         self.log_std = None if body.chooses else nn.Parameter(torch.zeros(body.num_actions))
+        assert isinstance(spec.problem, PPO)
+        if (scale := spec.problem.actor_scale) != 1.0:
+            *_, last = (module for module in self.actor.modules() if isinstance(module, nn.Linear))
+            with torch.no_grad():
+                torch._foreach_mul_(list(last.parameters()), scale)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.actor(x), self.critic(x).squeeze(1)
@@ -360,9 +365,8 @@ def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator)
                 done = cursor.segment + (number + 1) / problem.rollouts_per_segment
                 journal.write_progress(progress=done / num_segments, stage=cursor.stage)
             agent.captures.note_why_eager(journal)
-            scores = cursor.scores[num_before:]
-            values = {"train_score": float(np.mean(scores))} if scores else {}
-            journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, **values, **losses)
+            losses |= mean_score(cursor.scores[num_before:])
+            journal.record_epoch(stage=cursor.stage, epoch=cursor.segment, **losses)
             cursor.segment += 1
             if cursor.segment % problem.segments_per_stage == 0:
                 end_stage(agent, cursor, task, journal, LastRollout(rollout, problem.batch_size))
@@ -377,9 +381,8 @@ def end_stage(agent: Agent, cursor: PPOCursor, task: Task, journal: Journal, dat
     """Evaluate and record, then let the method do what it does between two stages; the optimizer goes on."""
     seed, problem = agent.spec.seed, agent.problem
     with agent.plasticity.evaluation():
-        values = evaluate(agent, task, seed=seed, stage=cursor.stage)
-    if cursor.scores:
-        values |= {"train_score": float(np.mean(cursor.scores)), "num_episodes": len(cursor.scores)}
+        values = evaluate(agent, task, seed=seed, stage=cursor.stage) | mean_score(cursor.scores)
+    values["num_episodes"] = len(cursor.scores)
     journal.record_stage(stage=cursor.stage, num_steps=cursor.num_samples, **task.facts(), **values)
     cursor.stage, cursor.scores = cursor.stage + 1, []
     if cursor.stage < problem.num_stages:
