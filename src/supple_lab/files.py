@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,6 +26,8 @@ READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  
 SUFFIX = ".damaged"
 MAX_HEADER = 200  # bytes of a sealed file's first line
 
+Check = Callable[[], None]  # raises if this process may no longer write
+
 
 class StorageError(UserError):
     """The disk refused; the message says what was being written and what to do."""
@@ -39,8 +41,15 @@ class WrongContent(Exception):
     """A file is not what was written there; the message says how."""
 
 
-def atomic_write(path: Path, content: bytes | memoryview) -> None:
-    """Replace the file in one step: a reader, or a kill at any moment, sees the old or the new whole."""
+def unchecked() -> None:
+    pass
+
+
+def atomic_write(path: Path, content: bytes | memoryview, *, check: Check = unchecked) -> None:
+    """Replace the file in one step: a reader, or a kill at any moment, sees the old or the new whole.
+
+    The check, which may raise, comes last: what a process that takes the folder over removes is then not renamed.
+    """
     with writing(path):
         beside, number = open_part(path)
         try:
@@ -48,10 +57,13 @@ def atomic_write(path: Path, content: bytes | memoryview) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(number)
+            check()
             os.replace(beside, path)
         except OSError:
-            beside.unlink(missing_ok=True)
+            check()  # what is written beside may be gone because another process is at work here now
             raise
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def open_part(path: Path) -> tuple[Path, int]:
@@ -108,9 +120,9 @@ def set_aside(path: Path) -> None:
         path.rename(next(path.with_name(name) for name in names if not os.path.lexists(path.with_name(name))))
 
 
-def write_sealed(path: Path, payload: bytes | memoryview, *, kind: str, run: str) -> None:
+def write_sealed(path: Path, payload: bytes | memoryview, *, kind: str, run: str, check: Check = unchecked) -> None:
     """Write a file whose first line says what it is, whose, how long, and its SHA-256."""
-    atomic_write(path, b"".join((_header(payload, kind=kind, run=run), payload)))
+    atomic_write(path, b"".join((_header(payload, kind=kind, run=run), payload)), check=check)
 
 
 def read_sealed(path: Path, *, kind: str, run: str) -> bytearray:

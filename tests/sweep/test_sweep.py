@@ -4,7 +4,10 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
+
+import pytest
 
 from forked import ended, forked
 from small_runs import logs_of, small_spec, unbroken_logs
@@ -12,7 +15,8 @@ from supple_lab.files import StorageError
 from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store import lock
-from supple_lab.store.lock import RunLock
+from supple_lab.store.checkpoint import write_checkpoint
+from supple_lab.store.lock import RunIsBusy, RunLock
 from supple_lab.store.store import Store
 from supple_lab.sweep import sweep
 from supple_lab.sweep.executor import SweepOptions
@@ -112,6 +116,50 @@ def test_run_of_a_silent_machine_is_taken_over_and_the_old_holder_stops_writing(
     assert "was taken over by another process" in (store.root / "said.txt").read_text()
     assert logs_of(store, spec) == expected
     assert store.folder(spec).state() == "done"
+
+
+WRITES = {
+    "records": lambda folder: folder.stage_log.append({"stage": 1}),
+    "kept records": lambda folder: folder.stage_log.keep(0),
+    "status": lambda folder: folder.write_status("running", progress=0.1),
+    "checkpoint": lambda folder: write_checkpoint(folder.path, {"whose": "old"}, check=folder.check_lock),
+}
+
+
+@pytest.mark.parametrize("hangs", ["before", "after"])
+@pytest.mark.parametrize("write", WRITES)
+def test_holder_that_hangs_within_a_write_changes_nothing_once_it_was_taken_over(tmp_path, monkeypatch, write, hangs):
+    """The worst moments to be taken over in: right before and right after the last look at the lock."""
+    spec = small_spec()
+    store = Store.create(tmp_path)
+    old, new = store.folder(spec), store.folder(spec)
+    look = RunLock.check
+
+    def look_and_hang(held):
+        monkeypatch.undo()
+        if hangs == "after":
+            look(held)
+        (old.path / lock.NAME).unlink()
+        with new.held(spec):
+            new.stage_log.keep(0)
+            for stage in range(3):
+                new.stage_log.append({"stage": stage})
+            write_checkpoint(new.path, {"whose": "new"}, check=new.check_lock)
+            new.write_status("running", progress=0.9)
+        files.update((path, path.read_bytes()) for path in old.path.iterdir())
+        if hangs == "before":
+            look(held)
+
+    files = {}
+    with old.held(spec):
+        old.stage_log.keep(0)
+        old.stage_log.append({"stage": 0})
+        monkeypatch.setattr(RunLock, "check", look_and_hang)
+        with suppress(RunIsBusy):
+            WRITES[write](old)
+        with pytest.raises(RunIsBusy, match="was taken over"):
+            WRITES[write](old)
+    assert files == {path: path.read_bytes() for path in old.path.iterdir()}
 
 
 def start_holder(store, spec):

@@ -213,13 +213,11 @@ class Journal:
             raise UnusableCheckpoint(f"{type(error).__name__}: {error}") from error
 
     def record_stage(self, **values: float) -> None:
-        self.folder.check_lock()
         self.folder.stage_log.append(values)
         self.num_records += 1
         self.tracking.record("stage", values)
 
     def record_epoch(self, **values: float) -> None:
-        self.folder.check_lock()
         self.folder.epoch_log.append(values)
         self.num_epochs += 1
         self.tracking.record("epoch", values)
@@ -258,9 +256,8 @@ class Journal:
         content = snapshot()  # a DQN's first writes the frames of its replay: part of what a checkpoint costs
         self.sync()
         stands_on = self.folder.foundation(self.num_records, self.num_epochs)
-        self.folder.check_lock()
         about = {"device": self.device.type, "not_captured": self.facts.get("not_captured")}
-        write_checkpoint(self.folder.path, {**content, **stands_on, **about})
+        write_checkpoint(self.folder.path, {**content, **stands_on, **about}, check=self.folder.check_lock)
         self.folder.copy_out_if_possible()
         self._last_checkpoint = time.monotonic()
         self._cost = self._last_checkpoint - started

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from supple_lab.files import WrongContent, read_sealed, write_sealed
+from supple_lab.files import Check, WrongContent, read_sealed, unchecked, write_sealed
 
 KIND = "checkpoint"
 NUM_KEPT = 2  # the last one, and the one before in case the last turns out damaged
@@ -16,13 +16,13 @@ class UnusableCheckpoint(Exception):
     """A whole checkpoint of this run that it cannot go on from."""
 
 
-def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
+def write_checkpoint(folder: Path, content: dict[str, Any], *, check: Check = unchecked) -> None:
     """Add a checkpoint to the run's folder and remove all but the last two."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
     serial = max((serial_of(path) for path in checkpoint_files(folder)), default=0) + 1
     with buffer.getbuffer() as payload:  # let go of even if writing fails: Python 3.13 complains if both end in a cycle
-        write_sealed(folder / f"checkpoint-{serial:06d}.pt", payload, kind=KIND, run=folder.name)
+        write_sealed(folder / f"checkpoint-{serial:06d}.pt", payload, kind=KIND, run=folder.name, check=check)
     for old in checkpoint_files(folder)[:-NUM_KEPT]:
         old.unlink(missing_ok=True)
 

@@ -19,6 +19,7 @@ import torch
 
 from supple_lab.files import (
     SUFFIX,
+    Check,
     StorageError,
     WrongContent,
     atomic_write,
@@ -26,6 +27,7 @@ from supple_lab.files import (
     read_regular,
     remove_parts,
     set_aside,
+    unchecked,
     writing,
 )
 from supple_lab.spec import RunSpec
@@ -45,8 +47,9 @@ class RecordLog:
     writes the same bytes to the same place or is found out.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, check: Check = unchecked) -> None:
         self.path = path
+        self._check = check
         self._size: int | None = None  # bytes up to the last line this writer knows of
         self._hash = hashlib.sha256()
 
@@ -58,6 +61,7 @@ class RecordLog:
         """Add one line. It reaches the disk with the next sync: what a kill takes before is computed again."""
         line = line_of(record)
         with writing(self.path), open(self.path, "ab" if self._size is None else "r+b") as file:
+            self._check()  # with the file open: a process that takes the run over after this replaces it
             if self._size is not None:
                 if file.seek(0, os.SEEK_END) < self._size:
                     raise StorageError(f"{self.path} was cut by another process. The same command continues the run.")
@@ -76,7 +80,7 @@ class RecordLog:
     def keep(self, number: int) -> None:
         """Forget all but the first records: what came after the checkpoint is about to be computed again."""
         content = b"".join(line_of(record) for record in self.read()[:number])
-        atomic_write(self.path, content)
+        atomic_write(self.path, content, check=self._check)
         self._size, self._hash = len(content), hashlib.sha256(content)
 
     def digest(self, number: int) -> str:
@@ -103,8 +107,8 @@ def line_of(record: Record) -> bytes:
 class RunFolder:
     def __init__(self, path: Path, mirror: Mirror | None = None) -> None:
         self.path = path
-        self.stage_log = RecordLog(path / "records.jsonl")
-        self.epoch_log = RecordLog(path / "epochs.jsonl")
+        self.stage_log = RecordLog(path / "records.jsonl", self.check_lock)
+        self.epoch_log = RecordLog(path / "epochs.jsonl", self.check_lock)
         self._mirror = mirror
         self._lock: RunLock | None = None
 
@@ -172,13 +176,12 @@ class RunFolder:
         return read_run(self.path).state
 
     def write_status(self, state: State, **facts: Any) -> None:
-        self.check_lock()
         told = {log.path.name: log.logged for log in (self.stage_log, self.epoch_log) if log.logged}
         logged = told or self.status().get("logged")
         content = {"run": self.path.name, "state": state, **facts, "pid": os.getpid(), "updated": time.time()}
         if logged and "digests" not in facts:
             content["logged"] = logged
-        atomic_write(self.path / "status.json", json.dumps(content, indent=2).encode())
+        atomic_write(self.path / "status.json", json.dumps(content, indent=2).encode(), check=self.check_lock)
 
     def copy_out(self) -> None:
         """Have the mirror, if there is one, hold all there is of the run."""
