@@ -1,7 +1,8 @@
 """Golden file: what a redesign must not move. Run ids of studies, records of small runs, claims of published reports.
 
     PYTHONPATH=tests python tools/golden.py   # writes tests/golden.json; tests/test_golden.py compares
-    PYTHONPATH=tests python tools/golden.py --claims   # those of the claims alone, after a report was published
+    PYTHONPATH=tests python tools/golden.py --claims    # those of the claims alone, after a report was published
+    PYTHONPATH=tests python tools/golden.py --run-ids   # those of runs alone, after a study was meant to change
 
 Records are compared byte by byte on the processor that wrote the file, to 1e-6 on others.
 """
@@ -106,8 +107,9 @@ def processor() -> str:
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--claims"]:
-        golden = json.loads(FILE.read_text()) | {"claims": published_claims()}
+    if sys.argv[1:]:
+        made = {"--claims": published_claims, "--run-ids": run_ids}[sys.argv[1]]()
+        golden = json.loads(FILE.read_text()) | {sys.argv[1].strip("-").replace("-", "_"): made}
         FILE.write_text(json.dumps(golden, indent=0, sort_keys=True) + "\n")
         return
     records = {}

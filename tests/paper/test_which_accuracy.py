@@ -7,23 +7,24 @@ from made_runs import made
 
 from supple.methods import UseAID
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.which_accuracy import ACCURACIES, WhichAccuracy
+from supple_lab.paper.which_accuracy import ACCURACIES, UNDER_MASKS, WhichAccuracy
 from supple_lab.run.run import execute
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.store.store import Store
 
 PAPER = StudyOptions(scale="paper")
+METRICS = tuple(ACCURACIES.values())
 KEPT = {metric: f"which_accuracy_aid_keeps_{metric}" for metric in ACCURACIES.values()}
 
 
-def verdicts(level_of):
-    """What the claims come to if each run ends where the function says, by its method and the metric."""
+def verdicts(level_of, first_of=lambda method, metric: 0.95):
+    """What the claims come to if each run begins and goes on where the functions say, by its method and the metric."""
 
     def rows(spec):
-        number = spec.problem.scenario.num_stages
-        return {
-            metric: [level_of(spec.method.name, metric) + 1e-4 * spec.seed] * number for metric in ACCURACIES.values()
-        }
+        name, number = spec.method.name, spec.problem.scenario.num_stages
+        begin = level_of if name == "full_reset" else first_of
+        levels = {metric: [begin(name, metric)] + [level_of(name, metric)] * (number - 1) for metric in METRICS}
+        return {metric: [level + 1e-4 * spec.seed for level in own] for metric, own in levels.items()}
 
     claims = WhichAccuracy().draw(made(WhichAccuracy().specs(PAPER), rows), PAPER).claims
     return {own.key: claim.verdict for own, claim in zip(WhichAccuracy.claims, claims, strict=True)}
@@ -46,6 +47,18 @@ def test_dropout_that_leaves_less_than_half_and_a_vanilla_network_that_keeps_its
     assert found["which_accuracy_dropout_does_not_help"] == "fails"
     found = verdicts(lambda method, metric: 0.96 if method == "vanilla" else 0.95)
     assert (found["which_accuracy_vanilla_falls"], found["which_accuracy_aid_above_vanilla"]) == ("fails", "fails")
+
+
+def test_what_masks_cost_from_the_first_stage_on_is_no_lost_plasticity():
+    def level(method, metric):
+        under_masks = method in ("aid", "dropout") and metric in UNDER_MASKS
+        return 0.85 if under_masks else {"vanilla": 0.8, "dropout": 0.9}.get(method, 0.95)
+
+    found = verdicts(level, first_of=level)
+    assert {found[key] for key in KEPT.values()} == {"holds"}
+    assert found["which_accuracy_dropout_does_not_help"] == "fails"  # of 0.15, it leaves 0.05, under masks nothing
+    found = verdicts(level)
+    assert [found[KEPT[metric]] for metric in METRICS] == ["fails", "fails", "holds", "holds"]
 
 
 def test_the_two_further_accuracies_are_recorded_and_change_nothing_else(tmp_path):

@@ -8,10 +8,11 @@ from made_runs import made
 
 from supple_lab.codec import encode
 from supple_lab.models.cnn import CNN
+from supple_lab.models.mlp import MLP
 from supple_lab.paper import why_aid_entries
 from supple_lab.paper.study import StudyOptions, settings_of
 from supple_lab.paper.why_aid import WhyAID, selections
-from supple_lab.paper.why_aid_entries import ENTRIES, PROTOCOLS, arms
+from supple_lab.paper.why_aid_entries import ENTRIES, PROTOCOLS, WITH_STRENGTH, arms
 from supple_lab.results.results import Results
 
 TUNING = StudyOptions(scale="full", search=True)
@@ -21,10 +22,10 @@ KEYS = [claim.key.removeprefix("why_aid_") for claim in WhyAID.claims]
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """As if the second setting of every entry had been chosen."""
+    """As if the second setting of every entry had been chosen, or the only one."""
     found = {
         arm.label: {
-            entry: dict(zip(("method", "optimizer"), map(encode, settings_of(entry, arm.grid())[1]), strict=True))
+            entry: dict(zip(("method", "optimizer"), map(encode, settings_of(entry, arm.grid())[:2][-1]), strict=True))
             for entry in arm.protocol.entries
         }
         for arm in arms("full")
@@ -38,7 +39,13 @@ def test_every_entry_of_an_arm_has_as_many_settings_all_different():
         assert len(set(grid)) == len(grid)
         numbers = Counter(setting.method.name for setting in grid)
         assert set(numbers) == set(arm.protocol.entries)
-        assert set(numbers.values()) == {4 if arm.protocol.name == "warm start" else 8}
+        tuned = {number for entry, number in numbers.items() if entry in WITH_STRENGTH or arm.protocol.tunes_rate}
+        assert tuned == {8 if isinstance(arm.protocol.tasks["full"].model, CNN) else 4}
+
+
+def test_rate_on_mnist_is_the_one_at_which_relu_is_known_to_lose():
+    rates = {spec.optimizer.learning_rate for spec in WhyAID().specs(TUNING) if isinstance(spec.model, MLP)}
+    assert rates == {1e-3}
 
 
 def test_tuning_seeds_are_not_scored_and_pools_are_of_one_kind_in_an_arm(chosen):
@@ -104,7 +111,9 @@ def test_rules_follow_the_runs(chosen):
         ("aid_per_unit", 0.2, "grain", "fails"),
         ("leaky_dropout", 0.2, "leaky_dropout", "fails"),
         ("leaky_relu", 0.2, "leaky_relu", "fails"),
-        ("leaky_relu", 0.14, "leaky_relu_keeps_up", "holds"),
+        ("leaky_relu", 0.06, "leaky_relu_keeps_up", "holds"),  # 0.11 above ReLU, AID 0.2
+        ("leaky_relu", 0.04, "leaky_relu_keeps_up", "fails"),
+        ("aid", -0.2, "leaky_relu_keeps_up", "not decided"),  # AID adds nothing to ReLU
         ("vanilla", 0.15, "slopes", "fails"),
         ("vanilla", 0.15, "pools_are_half", "holds"),
     ],

@@ -4,6 +4,10 @@ Online is the accuracy just before each update, mean over the stage, in training
 the stage is over: on its images in training mode (2,000 of them, masks drawn) and in evaluation mode (10,000), and on
 the test images with their pixels in the same order. ReLU, Dropout and AID at several strengths and at both learning
 rates of Adam, because which of the four the paper draws may show in how they lie to each other.
+
+Under masks a network is less accurate from its first stage on, which is no lost plasticity: a fresh network with AID at
+p = 0.9 is 2.4 points below a fresh vanilla one online (one stage, 500 units wide). So by the two accuracies in training
+mode methods that draw masks are compared with their own first stage, by the other two with a fresh vanilla network.
 """
 
 from collections.abc import Mapping
@@ -15,14 +19,14 @@ from supple_lab.data.idx import MNIST
 from supple_lab.data.slice import Slice
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Optimizer
-from supple_lab.paper.claims import FRESH, Above, Claim, Each, Kept, OnlyIf, Some, last_tenth, learns, shortfall
+from supple_lab.paper.claims import FRESH, Above, Claim, Each, Kept, Number, OnlyIf, Some, last_tenth, learns, shortfall
 from supple_lab.paper.compare import BAND, label_of, label_of_optimizer, sample_table
 from supple_lab.paper.dropout_fails import variant_curves
 from supple_lab.paper.method_runs import MethodRuns, reference, stand_in_notes
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import ADAM_HIGH, ADAM_LOW
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
-from supple_lab.results.results import Results
+from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.spec import RunSpec, Supervised
 
@@ -35,6 +39,8 @@ ACCURACIES = {
     "at the end, in evaluation mode": "train_accuracy",
     "on the test images": "test_accuracy",
 }
+UNDER_MASKS = ("online_accuracy", "training_accuracy")
+OWN_FIRST = Number("its own first stage", lambda runs: runs.of("each").first(runs.metric))
 MODELS = ByScale(smoke=MLP(width=16, num_hidden=2), quick=MLP(width=128), paper=MLP())
 DATASETS = ByScale(smoke=Slice(of=Digits(), num_train=128, num_test=64), quick=Digits(), paper=MNIST())
 SCENARIOS = ByScale(
@@ -74,6 +80,7 @@ def each_accuracy(groups: Groups, **variants: str) -> dict[str, MethodRuns]:
 
 
 def aid_keeps(name: str, metric: str) -> Claim:
+    beside = (OWN_FIRST, "its own first stage") if metric in UNDER_MASKS else (FRESH,)
     return Claim(
         key=f"which_accuracy_aid_keeps_{metric}",
         paper="DropReLU and AID reach a high accuracy in all settings.",
@@ -85,12 +92,19 @@ def aid_keeps(name: str, metric: str) -> Claim:
                 for p in PROBABILITIES
                 for label, runs in by(groups, metric, each=f"AID {p:g}").items()
             },
-            Kept(last_tenth("each"), FRESH),
+            Kept(last_tenth("each"), *beside),
         ),
     )
 
 
-VANILLA, DROPOUT = shortfall("vanilla"), shortfall("dropout")
+def dropout_below(runs: MethodRuns) -> Sample:
+    if runs.metric in UNDER_MASKS:
+        return runs.of("dropout").first(runs.metric).minus(runs.end("dropout"))
+    return runs.below("dropout")
+
+
+VANILLA = shortfall("vanilla")
+DROPOUT = Number("shortfall of Dropout, in training mode from its own first stage", dropout_below)
 CLAIMS = (
     Claim(
         key="which_accuracy_vanilla_falls",
