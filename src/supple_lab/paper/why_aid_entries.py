@@ -75,6 +75,10 @@ class Task(NamedTuple):
     scenario: Scenario
     model: Model
 
+    def with_pools(self, pool: Pool) -> "Task":
+        """The same with such pools, if the network has any."""
+        return self._replace(model=replace(self.model, pool=pool)) if isinstance(self.model, CNN) else self
+
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
@@ -175,11 +179,12 @@ class Arm:
         chosen = list(dict.fromkeys(row.method.name for row in rows))
         names = dict.fromkeys([*(order.methods or chosen), *order.also])
         ready = [name for name in names if rows and (name in chosen or name not in ENTRIES)]
-        dataset, scenario, model = self.protocol.tasks[self.scale]
+        task = self.protocol.tasks[self.scale]
+        dataset, scenario, model = task.with_pools(self.pool) if self.pool else task
         return Condition(
             label=self.label,
             problem=Supervised(scenario=scenario, dataset=dataset),
-            model=replace(model, pool=self.pool) if isinstance(model, CNN) and self.pool else model,
+            model=model,
             is_tuned=True,
             given=tuple(setting for name in ready for setting in settings_of(name, rows)),
             seeds=TUNING_SEEDS if order.search else USUAL_SEEDS,
