@@ -20,11 +20,11 @@ from supple_lab.optimizer import Adam
 from supple_lab.paper.atari_scores import iqm_in_words
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
 from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
-from supple_lab.paper.method_runs import MethodRuns, mean_of_stages, methods_of
+from supple_lab.paper.method_runs import MethodRuns, methods_of
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
 from supple_lab.paper.tables import crossed
 from supple_lab.report.figure import Figure, StudyReport, Table
-from supple_lab.results.results import Results, Sample
+from supple_lab.results.results import Results
 from supple_lab.rl.base import Game
 from supple_lab.rl.chain import Chain, Renamed
 from supple_lab.rl.control import MuJoCo, Play, Slide, Slippery
@@ -276,10 +276,6 @@ def runs_of(condition: Condition, results: Results, order: StudyOptions) -> Meth
     return MethodRuns(by_method, num_stages=number, stages=slice(number // 2, number), metric=SCORE)
 
 
-def late_sample(runs: MethodRuns, method: str) -> Sample:
-    return mean_of_stages(runs.of(method), SCORE, runs.stages)
-
-
 def score_table(tasks: Tasks) -> Table:
     return sample_table(
         "control",
@@ -289,8 +285,8 @@ def score_table(tasks: Tasks) -> Table:
             "task": lambda label, runs, name: label,
             "method": lambda label, runs, name: label_of(name),
             "first stage": lambda label, runs, name: runs.of(name).first(SCORE),
-            "late": lambda label, runs, name: late_sample(runs, name),
-            "late minus fresh": lambda label, runs, name: late_sample(runs, name).minus(late_sample(runs, FRESH)),
+            "late": lambda label, runs, name: runs.mean(name),
+            "late minus fresh": lambda label, runs, name: runs.mean(name).minus(runs.mean(FRESH)),
             "n": lambda label, runs, name: len(runs.of(name).ended),
         },
     )
@@ -318,8 +314,8 @@ def format_iqm(tasks: Tasks, name: str) -> str:
 
 def beside_fresh(runs: MethodRuns, name: str) -> np.ndarray:
     """The late score minus a fresh network's, seed by seed, as a share of the range of all runs of the task."""
-    difference = late_sample(runs, name).minus(late_sample(runs, FRESH)).values
+    difference = runs.mean(name).minus(runs.mean(FRESH)).values
     if not len(difference):
         return difference
-    everything = np.concatenate([late_sample(runs, other).values for other in runs.by_method])
+    everything = np.concatenate([runs.mean(other).values for other in runs.by_method])
     return difference / (np.ptp(everything) or np.nan)

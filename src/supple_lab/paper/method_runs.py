@@ -63,6 +63,10 @@ class MethodRuns:
         """The mean over the last tenth of the stages, a number a run that ended."""
         return ends(self.of(method), metric or self.metric)
 
+    def mean(self, method: str, metric: str = "") -> Sample:
+        """The mean over the stages that a claim is about, a number a run that ended."""
+        return mean_of_stages(self.of(method), metric or self.metric, self.stages)
+
     def below(self, method: str) -> Sample:
         """How far a method ends below a fresh vanilla network, seed by seed."""
         return self.fresh().minus(self.end(method))
