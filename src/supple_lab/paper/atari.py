@@ -33,7 +33,7 @@ from supple_lab.paper.method_runs import (
     methods_of,
     selection_notes,
 )
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import crossed, slips
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
@@ -94,7 +94,7 @@ def per_game(title: str, order: StudyOptions) -> Condition:
     )
     if not has_own_p(order):
         return usual
-    return replace(usual, given=asked_settings(crossed(QUICK, QUICK_RATE), order))
+    return replace(usual, table=crossed(QUICK, QUICK_RATE))
 
 
 def one_p(title: str, order: StudyOptions) -> Condition | None:

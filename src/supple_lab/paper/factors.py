@@ -6,7 +6,7 @@ the paper's strength for the network. Nothing is tuned.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.paper.claims import KEPT, Above, Claim, Each, Number, number
 from supple_lab.paper.compare import mean_of, sample_table
-from supple_lab.paper.study import Condition, Scale, Study, StudyOptions, asked_settings
-from supple_lab.paper.tables import Setting
+from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
+from supple_lab.paper.tables import crossed
 from supple_lab.paper.why_aid import interval_bar
 from supple_lab.paper.why_aid_entries import PROTOCOLS, Task
 from supple_lab.report.figure import Bars, Figure, StudyReport, Table
@@ -63,14 +63,11 @@ class Grid:
     def condition(self, order: StudyOptions) -> Condition:
         own, every = ({one.name for grid in grids for one in grid.methods} for grids in ((self,), GRIDS))
         elsewhere = every - own  # methods of other grids alone
-        asked = asked_settings([Setting(method, RATE) for method in self.methods], order)
         dataset, scenario, model = self.tasks[order.scale]
-        return Condition(
-            label=self.label,
-            problem=Supervised(scenario=scenario, dataset=dataset),
-            model=model,
-            given=tuple(one for one in asked if one.method.name not in elsewhere),
-        )
+        problem = Supervised(scenario=scenario, dataset=dataset)
+        whole = Condition(label=self.label, problem=problem, model=model, table=crossed(self.methods, RATE))
+        given = tuple(one for one in whole.settings(order) if one.method.name not in elsewhere)
+        return replace(whole, given=given)
 
 
 SMALLER = {protocol.name: protocol.tasks for protocol in PROTOCOLS}  # those of why_aid at smoke and quick scale
