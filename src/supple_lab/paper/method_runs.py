@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from supple.methods import FullReset
+from supple.metrics.base import Metric
 from supple_lab.paper.compare import label_of
 from supple_lab.paper.study import Condition, StudyOptions
 from supple_lab.paper.tables import EXPERIMENTS, Setting, best
@@ -182,7 +183,7 @@ def where_ended(sample: Sample) -> Sample:
     )
 
 
-def reference(condition: Condition, order: StudyOptions) -> Condition:
+def reference(condition: Condition, order: StudyOptions, *, metrics: tuple[Metric, ...] = ()) -> Condition:
     """A vanilla network that starts afresh at each stage, for a tenth of the condition's stages."""
     problem = condition.problem
     assert isinstance(problem, Supervised)
@@ -191,7 +192,7 @@ def reference(condition: Condition, order: StudyOptions) -> Condition:
     return replace(
         condition,
         label=f"{condition.label}, fresh reference",
-        problem=Supervised(scenario=scenario, dataset=problem.dataset),
+        problem=Supervised(scenario=scenario, dataset=problem.dataset, metrics=metrics),
         given=(Setting(FullReset(), optimizer),),
     )
 

@@ -172,9 +172,7 @@ def cell(rate: Optimizer, order: StudyOptions) -> Condition:
 
 def fresh(rate: Optimizer, order: StudyOptions) -> Condition:
     """The reference, with the same accuracies."""
-    whole = reference(cell(rate, order), order)
-    assert isinstance(whole.problem, Supervised)
-    return replace(whole, problem=replace(whole.problem, metrics=(TrainingAccuracy(),)))
+    return reference(cell(rate, order), order, metrics=(TrainingAccuracy(),))
 
 
 def runs_of(results: Results, rate: Optimizer, order: StudyOptions) -> MethodRuns:
