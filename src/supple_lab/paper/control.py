@@ -19,8 +19,9 @@ from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.paper.atari_scores import iqm_in_words
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
-from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
+from supple_lab.paper.compare import BAND, label_of, sample_table
 from supple_lab.paper.method_runs import MethodRuns, methods_of
+from supple_lab.paper.networks import stage_panels
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import crossed
 from supple_lab.report.figure import Figure, StudyReport, Table
@@ -233,16 +234,10 @@ class Control(Study):
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         tasks = {condition.label: runs_of(condition, results, order) for condition in self.conditions(order)}
-        panels = tuple(
-            stage_panel(label, runs.by_method, SCORE, y_label="return after the stage") for label, runs in tasks.items()
-        )
-        figure = Figure(
-            name="control",
-            caption=f"Return after each stage, of another friction or of another game; {BAND}",
-            panels=panels,
-        )
+        caption = f"Return after each stage, of another friction or of another game; {BAND}"
+        panels = stage_panels(tasks, SCORE, y_label="return after the stage")
         return StudyReport(
-            figures=(figure,),
+            figures=(Figure(name="control", caption=caption, panels=panels),),
             tables=(score_table(tasks), iqm_table(tasks)),
             claims=self.decided(tasks, order),
             notes=(SCALE_NOTES.at(order.scale), *NOTES),

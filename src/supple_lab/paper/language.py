@@ -12,8 +12,9 @@ from supple.methods import FullReset, UseAID, UseGELU
 from supple_lab.data.text import CPython, Sums, Text
 from supple_lab.models.gpt import GPT
 from supple_lab.paper.claims import Above, Agree, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
-from supple_lab.paper.compare import BAND, bar, difference_panel, label_of, sample_table, stage_panel
+from supple_lab.paper.compare import BAND, bar, difference_panel, label_of, sample_table
 from supple_lab.paper.method_runs import MethodRuns, quarters
+from supple_lab.paper.networks import stage_panels
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import Setting
 from supple_lab.report.figure import Bars, Figure, StudyReport, Table
@@ -188,10 +189,7 @@ def late_gap(runs: MethodRuns, method: str, metric: str = ONLINE) -> Sample:
 
 
 def loss_figure(streams: Streams) -> Figure:
-    panels = tuple(
-        stage_panel(label, runs.by_method, ONLINE, y_label="online loss (nats a byte)")
-        for label, runs in streams.items()
-    )
+    panels = stage_panels(streams, ONLINE, y_label="online loss (nats a byte)")
     caption = f"Mean loss of a stage, each byte scored by the forward that trained on it; lower is better; {BAND}"
     return Figure(name="language", caption=caption, panels=panels)
 
