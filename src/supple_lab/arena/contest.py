@@ -61,11 +61,13 @@ class ArenaRun(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ContestResult:
+    """As it is published, field by field."""
+
     problem: str
     entry: str
     settings: tuple[dict[str, Any], ...]  # of each draw
-    draws: tuple[ArenaRun, ...]
     chosen: int
+    draws: tuple[ArenaRun, ...]
     seeds: tuple[ArenaRun, ...]
 
 

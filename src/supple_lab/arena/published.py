@@ -84,20 +84,9 @@ def to_json(board: Board) -> str:
     """A line a contest, so that a diff can be read."""
     parts = []
     for part in board.parts:
-        lines = [json.dumps(packed(result), separators=(",", ":")) for result in part.results]
+        lines = [json.dumps(vars(result), separators=(",", ":")) for result in part.results]
         parts.append(json.dumps(part.head)[:-1] + ',\n"contests":[\n' + ",\n".join(lines) + "\n]}")
     return json.dumps({"scale": board.scale})[:-1] + ', "parts":[\n' + ",\n".join(parts) + "\n]}\n"
-
-
-def packed(result: ContestResult) -> dict[str, Any]:
-    return {
-        "problem": result.problem,
-        "entry": result.entry,
-        "settings": result.settings,
-        "chosen": result.chosen,
-        "draws": result.draws,
-        "seeds": result.seeds,
-    }
 
 
 def from_json(text: str) -> Board:
