@@ -68,6 +68,9 @@ class MethodRuns:
         """The mean over the stages that a claim is about, a number a run that ended."""
         return mean_of_stages(self.of(method), metric or self.metric, self.stages)
 
+    def stage_mean(self, method: str) -> Sample:
+        return self.of(method).stage_mean(self.metric)
+
     def below(self, method: str) -> Sample:
         """How far a method ends below a fresh vanilla network, seed by seed."""
         return self.fresh().minus(self.end(method))

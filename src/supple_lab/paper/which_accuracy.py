@@ -6,7 +6,7 @@ the test images with their pixels in the same order. ReLU, Dropout and AID at se
 rates of Adam, because which of the four the paper draws may show in how they lie to each other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from supple.metrics.accuracy import TrainingAccuracy
@@ -200,18 +200,14 @@ def figure(groups: Groups) -> Figure:
 
 
 def table(groups: Groups, name: str, metric: str) -> Table:
-    columns = {
-        f"{label}{how}": (lambda variant, runs=runs, read=read: read(runs, variant))
-        for label, runs in by(groups, metric).items()
-        for how, read in (
-            ("", lambda runs, variant: runs.of(variant).stage_mean(metric)),
-            (" below fresh", lambda runs, variant: runs.below(variant)),
-        )
-    }
+    columns: dict[str, Callable[[str], object]] = {"variant": label_of}
+    for label, runs in by(groups, metric).items():
+        columns[label] = runs.stage_mean
+        columns[f"{label} below fresh"] = runs.below
     return sample_table(
         metric,
         f"Accuracy {name}: mean over the stages, and how far the last tenth is below a fresh vanilla network; mean ± "
         "standard deviation over seeds.",
         rows=list(dict.fromkeys(variant for runs in groups.values() for variant in runs.by_method)),
-        columns={"variant": label_of, **columns},
+        columns=columns,
     )
