@@ -12,7 +12,7 @@ from supple_lab.paper.networks import NetworkStudy, final_accuracy, networks
 from supple_lab.paper.study import ByScale, Condition, StudyOptions
 from supple_lab.report.figure import Bars, Curve, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
-from supple_lab.results.results import Results, RunResult, Sample
+from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart as Warm
@@ -139,9 +139,9 @@ def starts_of(results: Results, order: StudyOptions) -> Starts:
 
 def accuracy_figure(starts: Starts) -> Figure:
     curves = (
-        last_stage_curve(method, runs, how)
+        last_stage_curve(method, group, how)
         for how, group in (("cold start", starts.cold), ("warm start", starts.warm))
-        for method, runs in group.by_method.items()
+        for method in group.by_method
     )
     panel = Panel(
         title="Test accuracy, cold and warm",
@@ -153,19 +153,11 @@ def accuracy_figure(starts: Starts) -> Figure:
     return Figure(name="warm_start", caption=f"Test accuracy after each epoch on all data; {BAND}", panels=(panel,))
 
 
-def last_stage_curve(method: str, runs: Results, how: str) -> Curve:
+def last_stage_curve(method: str, group: MethodRuns, how: str) -> Curve:
     """A method's accuracy after each epoch of the stage that has all data, as far as its runs have come."""
-
-    def accuracies(run: RunResult) -> list[float]:
-        scenario = getattr(run.spec.problem, "scenario", None)
-        last = scenario.num_stages - 1 if isinstance(scenario, Scenario) else 0
-        return [record["test_accuracy"] for record in run.epochs if record["stage"] == last]
-
-    rows = [accuracies(run) for run in runs.drawn_over_epochs]
-    length = max(map(len, rows), default=0)
-    values = np.array([row + [np.nan] * (length - len(row)) for row in rows], dtype=float)
-    label = f"{label_of(method)}, {how}"
-    return Curve(method=method, label=label, x=np.arange(1, length + 1), values=values, band="deviation")
+    values = group.of(method).epoch_matrix("test_accuracy", first_stage=group.num_stages - 1)
+    x, label = np.arange(1, values.shape[1] + 1), f"{label_of(method)}, {how}"
+    return Curve(method=method, label=label, x=x, values=values, band="deviation")
 
 
 def gap_figure(starts: Starts, order: StudyOptions) -> Figure:

@@ -251,9 +251,12 @@ class Results:
         ]
         return np.array(rows, dtype=float).reshape(len(rows), len(stages))
 
-    def epoch_matrix(self, metric: str) -> np.ndarray:
-        """Drawn runs by epochs, all stages one after the other; reads every run's log of epochs."""
-        rows = [[record.get(metric, np.nan) for record in run.epochs] for run in self.drawn_over_epochs]
+    def epoch_matrix(self, metric: str, *, first_stage: int = 0) -> np.ndarray:
+        """Drawn runs by epochs, stages from the first on one after the other; reads every run's log of epochs."""
+        rows = [
+            [record.get(metric, np.nan) for record in run.epochs if record.get("stage", 0) >= first_stage]
+            for run in self.drawn_over_epochs
+        ]
         width = max((len(row) for row in rows), default=0)
         return np.array([row + [np.nan] * (width - len(row)) for row in rows], dtype=float).reshape(len(rows), width)
 
