@@ -144,10 +144,6 @@ Key = Callable[[RunSpec], Hashable]
 ENDED = ("done", "diverged")
 
 
-class DamagedLog(Exception):
-    """A log is not what its run wrote."""
-
-
 @dataclass(frozen=True)
 class RunResult:
     """One run: what was asked, how it stands, what it recorded."""
@@ -162,7 +158,7 @@ class RunResult:
     label: str = ""  # what figures call its method; empty if they use the name
     facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: load.FACTS
     written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
-    read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
+    read_epochs: Callable[[], Iterable[Record]] = tuple  # or WrongContent
     complaints: list[str] = field(default_factory=list, compare=False)  # of what was damaged or not there when read
 
     @cached_property
@@ -170,7 +166,7 @@ class RunResult:
         """One record an epoch, read when first asked for: a summary does without them. None if they are damaged."""
         try:
             found = tuple(self.read_epochs())
-        except DamagedLog as damage:
+        except (WrongContent, StorageError) as damage:
             self.complaints.append(str(damage))
             return ()
         if not found and self.records:
