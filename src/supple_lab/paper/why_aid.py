@@ -12,7 +12,7 @@ setting that diverged comes last.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from supple_lab.codec import encode
 from supple_lab.models.cnn import CNN
 from supple_lab.paper.claims import KEPT, Above, Cases, Claim, Each, Most, Number, OnlyIf, Rule, number
-from supple_lab.paper.compare import label_of, label_of_optimizer, mean_of, sample_table
+from supple_lab.paper.compare import bar, label_of, label_of_optimizer, mean_of, sample_table
 from supple_lab.paper.method_runs import MethodRuns
 from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
 from supple_lab.paper.why_aid_entries import POOLS, PROTOCOLS, Pool, arms
@@ -46,14 +46,6 @@ class Scored:
         return own.final(self.metric) if self.rule == "final" else own.stage_mean(self.metric)
 
 
-@dataclass(frozen=True)
-class Pools:
-    """The two arms of a protocol whose network has pools."""
-
-    max: Scored = Scored()
-    average: Scored = Scored()
-
-
 Groups = Mapping[str, Scored]  # by the label of an arm
 
 
@@ -74,7 +66,7 @@ def score(entry: str) -> Number:
 
 def pooled(entry: str, pool: Pool) -> Number:
     text = f"score of {label_of(entry)} with {pool} pools"
-    return Number(text, lambda pools: getattr(pools, pool).of(entry))
+    return Number(text, lambda arms: arms[pool].of(entry))
 
 
 def with_entries(*entries: str) -> Cases:
@@ -87,10 +79,10 @@ def with_entries(*entries: str) -> Cases:
     return cases
 
 
-def with_pools(groups: Groups) -> dict[str, Pools]:
-    """Each protocol whose network has pools."""
+def with_pools(groups: Groups) -> dict[str, dict[Pool, Scored]]:
+    """The two arms of each protocol whose network has pools."""
     names = [one.name for one in PROTOCOLS if isinstance(one.tasks["full"].model, CNN)]
-    return {name: Pools(*(groups.get(f"{name}, {pool} pools", Scored()) for pool in POOLS)) for name in names}
+    return {name: {pool: groups.get(f"{name}, {pool} pools", Scored()) for pool in POOLS} for name in names}
 
 
 NOT_ASKED = "The paper does not ask."
@@ -283,17 +275,8 @@ def interval_bar(look: str, label: str, samples: Sequence[Sample]) -> Estimate:
     """Means with their 95% intervals; nothing if a run diverged or none ended."""
     ends = [(mean_interval(sample.values) if len(sample) > 1 else None) or (np.nan, np.nan) for sample in samples]
     low, high = np.array(ends, dtype=float).T
-    return Estimate(
-        method=look,
-        label=label,
-        x=np.arange(len(samples)),
-        middle=np.array([mean_of(sample) for sample in samples]),
-        low=low,
-        high=high,
-        n=max(map(len, samples)),
-        band_words="95% interval",
-        edges=("95% from", "95% to"),
-    )
+    edges = ("95% from", "95% to")
+    return replace(bar(look, label, samples), low=low, high=high, band_words="95% interval", edges=edges)
 
 
 def score_table(groups: Groups) -> Table:
