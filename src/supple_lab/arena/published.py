@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from statistics import fmean
 from typing import Any
 
-from supple_lab.arena.contest import ArenaRun, ContestResult, mean
+from supple_lab.arena.contest import ArenaRun, ContestResult
 from supple_lab.arena.problems import Scale
 from supple_lab.provenance import gather_provenance
 
@@ -108,4 +109,4 @@ def unpacked(content: dict[str, Any]) -> ContestResult:
 
 def seconds_by_problem(board: Board) -> dict[str, float]:
     runs = [(result.problem, run.seconds) for result in board.results for run in (*result.draws, *result.seeds)]
-    return {problem: mean([s for name, s in runs if name == problem]) for problem in dict(runs)}
+    return {problem: fmean([s for name, s in runs if name == problem]) for problem in dict(runs)}
