@@ -17,11 +17,11 @@ from supple_lab.data.standardised import Standardised
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.paper.claims import KEPT, Above, Claim, Each, Number, number
+from supple_lab.paper.claims import KEPT, Above, Claim, Each
 from supple_lab.paper.compare import mean_of, sample_table
 from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
 from supple_lab.paper.tables import crossed
-from supple_lab.paper.why_aid import interval_bar
+from supple_lab.paper.why_aid import NOTHING, Cells, Groups, interval_bar, score
 from supple_lab.paper.why_aid_entries import PROTOCOLS, Task
 from supple_lab.report.figure import Bars, Figure, StudyReport, Table
 from supple_lab.results.results import Results, Sample
@@ -98,15 +98,6 @@ READ: Mapping[str, Callable[[Results], Sample]] = {
     "random labels": lambda runs: runs.stage_mean("train_accuracy"),
     "continual full": lambda runs: runs.final("test_accuracy"),
 }
-
-
-NOTHING = Results(()).final("test_accuracy")
-Cells = Mapping[str, Sample]  # the scores of one problem, by what is in a cell
-Groups = Mapping[str, Cells]  # by problem
-
-
-def score(name: str) -> Number:
-    return number("score", name, lambda cells: cells.get(name, NOTHING))
 
 
 def as_well(key: str, name: str, claim: str) -> Claim:

@@ -27,6 +27,7 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.paper.study import USUAL_SEEDS, ByScale, Condition, Scale, StudyOptions, settings_of
 from supple_lab.paper.tables import Setting
+from supple_lab.results.results import Results, Sample
 from supple_lab.results.select import Rule as SelectionRule
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
@@ -90,6 +91,9 @@ class Protocol:
     rule: SelectionRule = "final"
     entries: tuple[str, ...] = ENTRIES
     rates: tuple[float, ...] = TWO_RATES  # at full scale
+
+    def score(self, runs: Results) -> Sample:
+        return runs.final(self.metric) if self.rule == "final" else runs.stage_mean(self.metric)
 
 
 DIGITS, IMAGES = Digits(), Digits(image="3x32x32")
@@ -173,6 +177,10 @@ class Arm:
         return [
             Setting(decode(m.Method, one["method"]), decode(Optimizer, one["optimizer"])) for one in entries.values()
         ]
+
+    def runs(self, results: Results, order: StudyOptions) -> dict[str, Results]:
+        """By entry."""
+        return self.condition(order).of(results, order).by_method()
 
     def condition(self, order: StudyOptions) -> Condition:
         rows = self.grid() if order.search else self.chosen()
