@@ -43,7 +43,7 @@ def chosen(store: Store, scale: Scale) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for (label, entry), selection in selections(results, order).items():
         if selection.num_compared == selection.num_configurations:
-            spec, tried = selection.chosen.runs[0].spec, groups[label].of(entry)
+            spec, tried = selection.chosen.runs[0].spec, groups[label][entry]
             found.setdefault(label, {})[entry] = {
                 "method": encode(spec.method),
                 "optimizer": encode(spec.optimizer),

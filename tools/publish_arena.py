@@ -10,10 +10,10 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from arena_texts import agreed_table, aid_table, chosen_table, p_table, readme_sentence
 
-from supple_lab.arena.contest import mean
 from supple_lab.arena.entries import FIRST
 from supple_lab.arena.page import page
 from supple_lab.arena.problems import PROBLEMS, Scale
@@ -85,7 +85,7 @@ def summary(board: Board, order: Sequence[Standing], remarks: Sequence[str]) -> 
     names = [problem.name for problem in PROBLEMS if any(problem.name in one.cells for one in order)]
     number = sum(len(one.draws) + len(one.seeds) for one in board.results)
     failed = sum(run.state != "done" for one in board.results for run in (*one.draws, *one.seeds))
-    hours = mean([run.seconds for one in board.results for run in (*one.draws, *one.seeds)]) * number / 3600
+    hours = fmean([run.seconds for one in board.results for run in (*one.draws, *one.seeds)]) * number / 3600
     ranked = [one for one in order if one.mean_rank is not None]
     shown = [*ranked[:NUM_LEADERS], *(one for one in order if one.entry in FIRST and one not in ranked[:NUM_LEADERS])]
     lines = [

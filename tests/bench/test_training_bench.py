@@ -10,7 +10,7 @@ import torch
 from small_training import needs_gpu
 from supple.layers import AID
 from supple.methods import UseAID
-from supple_lab.bench import timing, training
+from supple_lab.bench import training
 from supple_lab.bench.training import (
     CASES,
     LARGE_CASES,
@@ -114,7 +114,7 @@ def test_a_row_is_one_step_of_one_run_for_the_packed_runs_too(monkeypatch, taken
             counts[name] = len(taken) - before
         return {name: np.full(3, 2.0 * (counts[name] or 1)) for name in works}
 
-    monkeypatch.setattr(timing, "take_turns", take_turns)
+    monkeypatch.setattr(training, "take_turns", take_turns)
     rows = list(bench_case(CASE, CPU, seconds=1.0))
     assert counts == {"ReLU": 1, "AID": 1, "CBP": 1, PEOPLE: 0, WITH_LOADER: 0, PACKED: 6}
     assert [row.candidate for row in rows] == list(counts)

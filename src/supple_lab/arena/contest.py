@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from supple_lab.arena.entries import Entry, space_of
@@ -51,21 +52,23 @@ class ArenaRun(NamedTuple):
 
     @property
     def tuning_score(self) -> float:
-        return mean(self.score[1:]) if self.state == "done" else WORST
+        return fmean(self.score[1:]) if self.state == "done" else WORST
 
     @property
     def later_score(self) -> float:
         """The mean of the later half of the stages, by which entries are compared."""
-        return mean(self.score[len(self.score) // 2 :]) if self.state == "done" else WORST
+        return fmean(self.score[len(self.score) // 2 :]) if self.state == "done" else WORST
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContestResult:
+    """As it is published, field by field."""
+
     problem: str
     entry: str
     settings: tuple[dict[str, Any], ...]  # of each draw
-    draws: tuple[ArenaRun, ...]
     chosen: int
+    draws: tuple[ArenaRun, ...]
     seeds: tuple[ArenaRun, ...]
 
 
@@ -108,7 +111,7 @@ class Contest:
             id=spec.run_id,
             state=run.state,
             score=tuple(round(value, NUM_DIGITS) for value in score),
-            train=round(mean(train[len(train) // 2 :]), NUM_DIGITS) if train else None,
+            train=round(fmean(train[len(train) // 2 :]), NUM_DIGITS) if train else None,
             seconds=round(run.seconds, 2),
         )
 
@@ -140,10 +143,6 @@ def setting_of(spec: RunSpec) -> dict[str, Any]:
     drawn = [(method, name) for method in methods_in(spec.method) for name in space_of(type(method))]
     fields = {f"{method.name}.{name}": encode(getattr(method, name)) for method, name in drawn}
     return {"learning_rate": spec.optimizer.learning_rate, **fields}
-
-
-def mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def play(

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from statistics import fmean
 from typing import Any
 
-from supple_lab.arena.contest import ArenaRun, ContestResult, mean
+from supple_lab.arena.contest import ArenaRun, ContestResult
 from supple_lab.arena.problems import Scale
 from supple_lab.provenance import gather_provenance
 
@@ -84,20 +85,9 @@ def to_json(board: Board) -> str:
     """A line a contest, so that a diff can be read."""
     parts = []
     for part in board.parts:
-        lines = [json.dumps(packed(result), separators=(",", ":")) for result in part.results]
+        lines = [json.dumps(vars(result), separators=(",", ":")) for result in part.results]
         parts.append(json.dumps(part.head)[:-1] + ',\n"contests":[\n' + ",\n".join(lines) + "\n]}")
     return json.dumps({"scale": board.scale})[:-1] + ', "parts":[\n' + ",\n".join(parts) + "\n]}\n"
-
-
-def packed(result: ContestResult) -> dict[str, Any]:
-    return {
-        "problem": result.problem,
-        "entry": result.entry,
-        "settings": result.settings,
-        "chosen": result.chosen,
-        "draws": result.draws,
-        "seeds": result.seeds,
-    }
 
 
 def from_json(text: str) -> Board:
@@ -119,4 +109,4 @@ def unpacked(content: dict[str, Any]) -> ContestResult:
 
 def seconds_by_problem(board: Board) -> dict[str, float]:
     runs = [(result.problem, run.seconds) for result in board.results for run in (*result.draws, *result.seeds)]
-    return {problem: mean([s for name, s in runs if name == problem]) for problem in dict(runs)}
+    return {problem: fmean([s for name, s in runs if name == problem]) for problem in dict(runs)}

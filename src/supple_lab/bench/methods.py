@@ -1,7 +1,7 @@
 """What each method costs: its training step over that of plain ReLU, its boundary of stages in steps, its state."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -12,8 +12,8 @@ import torch
 
 from supple.methods import Method, Vanilla
 from supple_lab import registry
-from supple_lab.bench.timing import ratio_to, take_turns, wait_for
-from supple_lab.bench.training import STEPS_A_TURN, Case, Steps, a_turn, begun, endless
+from supple_lab.bench.timing import ratio_to, wait_for
+from supple_lab.bench.training import STEPS_A_TURN, Case, Steps, a_turn, begun, endless, timings_of
 from supple_lab.data.batches import Batches
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
@@ -84,7 +84,8 @@ def bench_case(
                 why_not[name] = f"not captured: {taking.why_eager}"
         except (ValueError, RuntimeError) as error:  # it cannot be built so, or its step cannot be captured
             why_not[name] = str(error).splitlines()[0]
-    timings = timings_of({name: work for name, work in steps.items() if name not in why_not}, device, mode, seconds)
+    measured = {name: work for name, work in steps.items() if name not in why_not}
+    timings = timings_of(measured, device, least=STEPS_A_TURN if mode == "captured" else 1, seconds=seconds)
     vanilla = timings["vanilla"]
     for name, method in methods.items():
         if name in why_not:
@@ -96,14 +97,6 @@ def bench_case(
             boundary = seconds_of_boundary(case, device, method) / float(np.median(vanilla))
         numbers = compared.seconds * 1e3, compared.ratio, compared.quartiles, boundary, states[name], compared.turns
         yield MethodRow(case.title, name, mode, *numbers)
-
-
-def timings_of(steps: Mapping[str, Steps], device: torch.device, mode: Mode, seconds: float) -> dict[str, np.ndarray]:
-    """Seconds of a step of each candidate, a value a turn."""
-    turns = {name: partial(a_turn, work, STEPS_A_TURN if mode == "captured" else 1) for name, work in steps.items()}
-    num_steps = {name: turn() for name, turn in turns.items()}
-    timings = take_turns(turns, device=device, seconds=seconds)
-    return {name: seconds / num_steps[name] for name, seconds in timings.items()}
 
 
 def state_of(training: TrainState) -> float:

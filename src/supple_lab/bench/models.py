@@ -73,18 +73,9 @@ class ViT(nn.Module):
         return self.head(self.layers(tokens)[:, 0])
 
 
-def resnet18(activation: Activation) -> nn.Module:
-    return ResNet18().build(activation, image_shape=(3, 32, 32), num_classes=10)
-
-
-def mlp(activation: Activation) -> nn.Module:
-    return MLP().build(activation, image_shape=(1, 28, 28), num_classes=10)
-
-
-def vgg16(activation: Activation) -> nn.Module:
-    return VGG16().build(activation, image_shape=(3, 64, 64), num_classes=200)
-
-
+resnet18 = partial(ResNet18().build, image_shape=(3, 32, 32), num_classes=10)
+mlp = partial(MLP().build, image_shape=(1, 28, 28), num_classes=10)
+vgg16 = partial(VGG16().build, image_shape=(3, 64, 64), num_classes=200)
 VGG = Case("VGG-16 of 64 pixels, batch 256", vgg16, (3, 64, 64), 256, 200, modes=("eager", "captured"), pooled=True)
 CASES: dict[str, tuple[Case, ...]] = {
     "cuda": (

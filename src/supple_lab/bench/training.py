@@ -1,12 +1,13 @@
 """The whole training step: ours with ReLU and with AID, beside the loop that people write."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,7 +17,7 @@ from supple.layers import AID
 from supple.methods import CBP, Method, UseAID, Vanilla
 from supple.random import mask_stream
 from supple_lab.bench.kernels import listing
-from supple_lab.bench.timing import compare
+from supple_lab.bench.timing import ratio_to, take_turns
 from supple_lab.data.base import Examples, Splits
 from supple_lab.data.batches import Batches
 from supple_lab.data.digits import Digits
@@ -101,13 +102,20 @@ def bench_case(case: Case, device: torch.device, *, seconds: float) -> Iterator[
     our_steps(case, device, Vanilla())()  # what is allocated once, such as cuBLAS's workspaces, is no candidate's
     made = {name: with_memory(make, device) for name, make in candidates(case, device).items()}
     least = STEPS_A_TURN if device.type == "cuda" else 1
-    turns = {name: partial(a_turn, steps, least) for name, (steps, _) in made.items()}
+    timings = timings_of({name: steps for name, (steps, _) in made.items()}, device, least=least, seconds=seconds)
+    for name, (_, megabytes) in made.items():
+        found = ratio_to(timings["ReLU"], timings[name])
+        yield TrainingRow(case.title, name, found.seconds * 1e3, found.ratio, found.quartiles, found.turns, megabytes)
+
+
+def timings_of(
+    steps: Mapping[str, Steps], device: torch.device, *, least: int, seconds: float
+) -> dict[str, np.ndarray]:
+    """Seconds of a step of each candidate, a value a turn of at least so many steps."""
+    turns = {name: partial(a_turn, work, least) for name, work in steps.items()}
     num_steps = {name: turn() for name, turn in turns.items()}
-    for name, found in compare(turns, base="ReLU", device=device, seconds=seconds).items():
-        share = num_steps["ReLU"] / num_steps[name]
-        middle, low, high = (ratio * share for ratio in (found.ratio, *found.quartiles))
-        milliseconds = found.seconds * 1e3 / num_steps[name]
-        yield TrainingRow(case.title, name, milliseconds, middle, (low, high), found.turns, made[name][1])
+    timings = take_turns(turns, device=device, seconds=seconds)
+    return {name: seconds / num_steps[name] for name, seconds in timings.items()}
 
 
 def candidates(case: Case, device: torch.device) -> dict[str, Callable[[], Steps]]:

@@ -23,7 +23,7 @@ from supple_lab.paper.claims import (
     number,
     quarter_mean,
 )
-from supple_lab.paper.compare import BAND, format_sample, label_of, label_of_optimizer, mean_of, stage_panel
+from supple_lab.paper.compare import BAND, format_sample, label_of, label_of_optimizer, mean_of
 from supple_lab.paper.method_runs import (
     Groups,
     MethodRuns,
@@ -33,9 +33,10 @@ from supple_lab.paper.method_runs import (
     methods_of,
     selection_notes,
 )
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
+from supple_lab.paper.networks import stage_panels
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import crossed, slips
-from supple_lab.report.figure import Figure, Panel, StudyReport, Table
+from supple_lab.report.figure import Figure, StudyReport, Table
 from supple_lab.report.tables import best_of_columns
 from supple_lab.results.results import Results, RunResult, dataset_of
 from supple_lab.results.scores import human_normalised
@@ -94,7 +95,7 @@ def per_game(title: str, order: StudyOptions) -> Condition:
     )
     if not has_own_p(order):
         return usual
-    return replace(usual, given=asked_settings(crossed(QUICK, QUICK_RATE), order))
+    return replace(usual, table=crossed(QUICK, QUICK_RATE))
 
 
 def one_p(title: str, order: StudyOptions) -> Condition | None:
@@ -337,12 +338,12 @@ class Atari(Study):
                 Figure(
                     name="atari_scores",
                     caption=f"Score at evaluation after each iteration; {BAND}",
-                    panels=game_panels(groups, SCORE, "score"),
+                    panels=stage_panels(groups, SCORE, y_label="score", stage="iteration"),
                 ),
                 Figure(
                     name="atari_rank",
                     caption=f"Effective rank (srank, 0.01) of the penultimate features on states of the replay; {BAND}",
-                    panels=game_panels(ranked, "srank", "effective rank"),
+                    panels=stage_panels(ranked, "srank", y_label="effective rank", stage="iteration"),
                 ),
             ),
             tables=(score_table(groups), iqm_table(choices)),
@@ -365,13 +366,6 @@ def grouped(
         for title, condition in conditions.items()
         if condition is not None
     }
-
-
-def game_panels(groups: Groups, metric: str, y_label: str) -> tuple[Panel, ...]:
-    return tuple(
-        stage_panel(title, group.by_method, metric, y_label=y_label, stage="iteration")
-        for title, group in groups.items()
-    )
 
 
 def score_table(groups: Groups) -> Table:

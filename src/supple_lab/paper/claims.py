@@ -31,7 +31,7 @@ import numpy as np
 
 from supple_lab.paper import findings
 from supple_lab.paper.compare import label_of
-from supple_lab.paper.method_runs import mean_of_stages, where_ended
+from supple_lab.paper.method_runs import where_ended
 from supple_lab.paper.study import Scale
 from supple_lab.report.figure import ClaimRow, Finding, Verdict
 from supple_lab.results.results import Sample
@@ -117,7 +117,7 @@ FRESH = Number("accuracy of a fresh vanilla network", lambda runs: runs.fresh())
 def quarter_mean(metric: str, method: str) -> Number:
     """The metric's mean over the quarter of the stages that a rule is asked of; without one, that of the case."""
     stem = f"quarter-mean {words_for(metric or 'test_accuracy')}"
-    return number(stem, method, lambda runs: mean_of_stages(runs.of(method), metric or runs.metric, runs.stages))
+    return number(stem, method, lambda runs: runs.mean(method, metric))
 
 
 def lasting_quarter_mean(metric: str, method: str) -> Number:

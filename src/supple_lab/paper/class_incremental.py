@@ -25,7 +25,6 @@ from supple_lab.paper.method_runs import (
     Groups,
     MethodRuns,
     in_quarters,
-    mean_of_stages,
     method_by_method,
     methods_of,
     of_the_paper,
@@ -112,7 +111,7 @@ def below_by_quarter(label: str, runs: MethodRuns) -> dict[str, Finding]:
     final = runs.of("each").final(LEARNED)
     if len(final) and not len(where_ended(final)):
         return {label: replace(NOT_RUN, verdict="holds", n=len(final), runs=final.runs)}
-    ended = Number("", lambda part: where_ended(mean_of_stages(part.of("each"), LEARNED, part.stages)))
+    ended = Number("", lambda part: where_ended(part.mean("each", LEARNED)))
     rule = Below((ended - quarter_mean(LEARNED, "full_reset")).called(DIFFERENCE.text))
     return {f"{label} ({quarter})": rule.decide(part, "paper") for quarter, part in runs.by_quarter().items()}
 

@@ -19,12 +19,13 @@ from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.paper.atari_scores import iqm_in_words
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
-from supple_lab.paper.compare import BAND, label_of, sample_table, stage_panel
-from supple_lab.paper.method_runs import MethodRuns, mean_of_stages, methods_of
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
+from supple_lab.paper.compare import BAND, label_of, sample_table
+from supple_lab.paper.method_runs import MethodRuns, methods_of
+from supple_lab.paper.networks import stage_panels
+from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import crossed
 from supple_lab.report.figure import Figure, StudyReport, Table
-from supple_lab.results.results import Results, Sample
+from supple_lab.results.results import Results
 from supple_lab.rl.base import Game
 from supple_lab.rl.chain import Chain, Renamed
 from supple_lab.rl.control import MuJoCo, Play, Slide, Slippery
@@ -32,6 +33,7 @@ from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.minatar import MinAtar
 from supple_lab.rl.off_policy_problem import Algorithm, OffPolicy
 from supple_lab.rl.ppo_problem import PPO
+from supple_lab.spec import Problem
 
 SCORE = "score"
 FRESH = "full_reset"
@@ -210,55 +212,32 @@ class Control(Study):
     scales = ("smoke", "quick", "full")
 
     def conditions(self, order: StudyOptions) -> tuple[Condition, ...]:
-        scale, (first, *_) = order.scale, TASKS.at(order.scale)
-        problems: dict[str, PPO | OffPolicy] = {
-            f"PPO, {title_of(task)}": PPO(task=task, actor_scale=SMALL_ACTIONS, **LENGTHS.at(scale))
-            for task in TASKS.at(scale)
+        scale, tasks, game = order.scale, TASKS.at(order.scale), GAMES.at(order.scale)
+        model, network = MODELS.at(scale), NETWORKS.at(scale)
+
+        def condition(label: str, problem: Problem, model: Model, optimizer: Adam) -> Condition:
+            return Condition(label=label, problem=problem, model=model, table=crossed(METHODS, optimizer), seeds=SEEDS)
+
+        ppo = {
+            f"PPO, {title_of(task)}": PPO(task=task, actor_scale=SMALL_ACTIONS, **LENGTHS.at(scale)) for task in tasks
         }
-        for algorithm in get_args(Algorithm):
-            own = OffPolicy(task=first, algorithm=algorithm, **REPLAYED.at(scale))
-            problems[f"{algorithm.upper()}, {title_of(first)}"] = own
-        model = MODELS.at(scale)
-        common: dict[str, Any] = {"given": asked_settings(crossed(METHODS, ON_TASKS), order), "seeds": SEEDS}
-        game = GAMES.at(scale)
-        network: dict[str, Any] = {"model": NETWORKS.at(scale), "seeds": SEEDS}
-        games = (
-            Condition(
-                label="PPO, games in sequence",
-                problem=PPO(task=Play(game=game), **PLAYED.at(scale)),
-                given=asked_settings(crossed(METHODS, PPO_ON_GAMES), order),
-                **network,
-            ),
-            Condition(
-                label="DQN, games in sequence",
-                problem=DQN(game=game, **USUAL, **PLAY.at(scale)),
-                given=asked_settings(crossed(METHODS, ON_GAMES), order),
-                **network,
-            ),
+        replayed = {
+            f"{name.upper()}, {title_of(tasks[0])}": OffPolicy(task=tasks[0], algorithm=name, **REPLAYED.at(scale))
+            for name in get_args(Algorithm)
+        }
+        return (
+            *(condition(label, problem, model, ON_TASKS) for label, problem in ppo.items()),
+            *(condition(label, problem, replace(model, init="torch"), ON_TASKS) for label, problem in replayed.items()),
+            condition("PPO, games in sequence", PPO(task=Play(game=game), **PLAYED.at(scale)), network, PPO_ON_GAMES),
+            condition("DQN, games in sequence", DQN(game=game, **USUAL, **PLAY.at(scale)), network, ON_GAMES),
         )
-        tasks = (
-            Condition(
-                label=label,
-                problem=own,
-                model=replace(model, init="torch") if isinstance(own, OffPolicy) else model,
-                **common,
-            )
-            for label, own in problems.items()
-        )
-        return (*tasks, *games)
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         tasks = {condition.label: runs_of(condition, results, order) for condition in self.conditions(order)}
-        panels = tuple(
-            stage_panel(label, runs.by_method, SCORE, y_label="return after the stage") for label, runs in tasks.items()
-        )
-        figure = Figure(
-            name="control",
-            caption=f"Return after each stage, of another friction or of another game; {BAND}",
-            panels=panels,
-        )
+        caption = f"Return after each stage, of another friction or of another game; {BAND}"
+        panels = stage_panels(tasks, SCORE, y_label="return after the stage")
         return StudyReport(
-            figures=(figure,),
+            figures=(Figure(name="control", caption=caption, panels=panels),),
             tables=(score_table(tasks), iqm_table(tasks)),
             claims=self.decided(tasks, order),
             notes=(SCALE_NOTES.at(order.scale), *NOTES),
@@ -276,10 +255,6 @@ def runs_of(condition: Condition, results: Results, order: StudyOptions) -> Meth
     return MethodRuns(by_method, num_stages=number, stages=slice(number // 2, number), metric=SCORE)
 
 
-def late_sample(runs: MethodRuns, method: str) -> Sample:
-    return mean_of_stages(runs.of(method), SCORE, runs.stages)
-
-
 def score_table(tasks: Tasks) -> Table:
     return sample_table(
         "control",
@@ -289,8 +264,8 @@ def score_table(tasks: Tasks) -> Table:
             "task": lambda label, runs, name: label,
             "method": lambda label, runs, name: label_of(name),
             "first stage": lambda label, runs, name: runs.of(name).first(SCORE),
-            "late": lambda label, runs, name: late_sample(runs, name),
-            "late minus fresh": lambda label, runs, name: late_sample(runs, name).minus(late_sample(runs, FRESH)),
+            "late": lambda label, runs, name: runs.mean(name),
+            "late minus fresh": lambda label, runs, name: runs.mean(name).minus(runs.mean(FRESH)),
             "n": lambda label, runs, name: len(runs.of(name).ended),
         },
     )
@@ -318,8 +293,8 @@ def format_iqm(tasks: Tasks, name: str) -> str:
 
 def beside_fresh(runs: MethodRuns, name: str) -> np.ndarray:
     """The late score minus a fresh network's, seed by seed, as a share of the range of all runs of the task."""
-    difference = late_sample(runs, name).minus(late_sample(runs, FRESH)).values
+    difference = runs.mean(name).minus(runs.mean(FRESH)).values
     if not len(difference):
         return difference
-    everything = np.concatenate([late_sample(runs, other).values for other in runs.by_method])
+    everything = np.concatenate([runs.mean(other).values for other in runs.by_method])
     return difference / (np.ptp(everything) or np.nan)

@@ -192,7 +192,9 @@ class DropoutFails(Study):
                             positions=("cold start", "warm start"),
                             bars=tuple(
                                 bar(spec.method.name, label_of(variant_of(spec)), [final_accuracy(arm) for arm in arms])
-                                for arms in [(starts.cold.of(name), starts.warm.of(name)) for name in starts.methods]
+                                for arms in [
+                                    (starts.cold.of(name), starts.warm.of(name)) for name in starts.cold.by_method
+                                ]
                                 for spec in [run.spec for arm in arms for run in arm.ended][:1]
                             ),
                         ),

@@ -11,24 +11,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supple.methods import L2, Chain, FreshOptimizer, Method, UseAID, UseLayerNorm, UseLayerNormAID, Vanilla
-from supple_lab.data.base import Dataset
 from supple_lab.data.cifar import CIFAR10
-from supple_lab.data.digits import Digits
 from supple_lab.data.idx import MNIST
-from supple_lab.data.slice import Slice
 from supple_lab.data.standardised import Standardised
-from supple_lab.models.base import Model
 from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
-from supple_lab.paper.claims import KEPT, Above, Claim, Each, Number, number
+from supple_lab.paper.claims import KEPT, Above, Claim, Each
 from supple_lab.paper.compare import mean_of, sample_table
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions, asked_settings
-from supple_lab.paper.tables import Setting
-from supple_lab.paper.why_aid import interval_bar
+from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
+from supple_lab.paper.tables import crossed
+from supple_lab.paper.why_aid import NOTHING, Cells, Groups, interval_bar, score
+from supple_lab.paper.why_aid_entries import PROTOCOLS, Task
 from supple_lab.report.figure import Bars, Figure, StudyReport, Table
 from supple_lab.results.results import Results, Sample
-from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
@@ -61,63 +57,40 @@ class Grid:
     """The cells of one problem."""
 
     label: str
-    scenarios: ByScale[Scenario]
-    datasets: ByScale[Dataset]
-    models: ByScale[Model]
+    tasks: Mapping[Scale, Task]
     methods: tuple[Method, ...]
 
     def condition(self, order: StudyOptions) -> Condition:
         own, every = ({one.name for grid in grids for one in grid.methods} for grids in ((self,), GRIDS))
         elsewhere = every - own  # methods of other grids alone
-        asked = asked_settings([Setting(method, RATE) for method in self.methods], order)
-        return Condition(
-            label=self.label,
-            problem=Supervised(scenario=self.scenarios.at(order.scale), dataset=self.datasets.at(order.scale)),
-            model=self.models.at(order.scale),
-            given=tuple(one for one in asked if one.method.name not in elsewhere),
-        )
+        dataset, scenario, model = self.tasks[order.scale]
+        problem = Supervised(scenario=scenario, dataset=dataset)
+        whole = Condition(label=self.label, problem=problem, model=model, table=crossed(self.methods, RATE))
+        given = tuple(one for one in whole.settings(order) if one.method.name not in elsewhere)
+        return replace(whole, given=given)
 
 
-RANDOM_LABELS = Grid(
-    label="random labels",
-    scenarios=ByScale(
-        smoke=RandomLabel(num_stages=2, epochs=1, num_images=128),
-        quick=RandomLabel(num_stages=8, epochs=25),
-        paper=RandomLabel(num_stages=50),
-    ),
-    datasets=ByScale(smoke=Digits(), quick=Digits(), paper=MNIST()),
-    models=ByScale(smoke=MLP(width=16, num_hidden=2), quick=MLP(width=128), paper=MLP()),
-    methods=(
-        *ACTIVATIONS.values(),
-        *with_part(L2(strength=1e-4), *ACTIVATIONS),  # Table 5
-        *with_part(FreshOptimizer(), "ReLU", "AID"),
-    ),
-)
+SMALLER = {protocol.name: protocol.tasks for protocol in PROTOCOLS}  # those of why_aid at smoke and quick scale
+ON_LABELS = {**SMALLER["random labels"], "full": Task(MNIST(), RandomLabel(num_stages=50), MLP())}
+ON_PARTS = {**SMALLER["continual full"], "full": Task(CIFAR10(), ContinualFull(), CNN())}
 GRIDS = (
-    RANDOM_LABELS,
-    replace(
-        RANDOM_LABELS,
+    Grid(
+        label="random labels",
+        tasks=ON_LABELS,
+        methods=(
+            *ACTIVATIONS.values(),
+            *with_part(L2(strength=1e-4), *ACTIVATIONS),  # Table 5
+            *with_part(FreshOptimizer(), "ReLU", "AID"),
+        ),
+    ),
+    Grid(
         label="random labels, standardised",
-        datasets=ByScale(*(Standardised(of=dataset) for dataset in RANDOM_LABELS.datasets)),
+        tasks={scale: task._replace(dataset=Standardised(of=task.dataset)) for scale, task in ON_LABELS.items()},
         methods=(Vanilla(), UseAID(), *with_part(FreshOptimizer(), "ReLU", "AID")),
     ),
     Grid(
         label="continual full",
-        scenarios=ByScale(
-            smoke=ContinualFull(num_stages=2, epochs=1, batch_size=20),
-            quick=ContinualFull(num_stages=5, epochs=15, batch_size=16),
-            paper=ContinualFull(),
-        ),
-        datasets=ByScale(
-            smoke=Slice(of=Digits(image="3x32x32"), num_train=40, num_test=20),
-            quick=Slice(of=Digits(image="3x32x32"), num_train=200, num_test=197),
-            paper=CIFAR10(),
-        ),
-        models=ByScale(
-            smoke=CNN(channels=2, hidden=4, pool="average"),
-            quick=CNN(channels=8, hidden=50, pool="average"),
-            paper=CNN(pool="average"),
-        ),
+        tasks={scale: task.with_pools("average") for scale, task in ON_PARTS.items()},
         methods=(*ACTIVATIONS.values(), *with_part(L2(strength=1e-2), *ACTIVATIONS)),  # Table 6
     ),
 )
@@ -125,15 +98,6 @@ READ: Mapping[str, Callable[[Results], Sample]] = {
     "random labels": lambda runs: runs.stage_mean("train_accuracy"),
     "continual full": lambda runs: runs.final("test_accuracy"),
 }
-
-
-NOTHING = Results(()).final("test_accuracy")
-Cells = Mapping[str, Sample]  # the scores of one problem, by what is in a cell
-Groups = Mapping[str, Cells]  # by problem
-
-
-def score(name: str) -> Number:
-    return number("score", name, lambda cells: cells.get(name, NOTHING))
 
 
 def as_well(key: str, name: str, claim: str) -> Claim:

@@ -1,56 +1,43 @@
 """Generalizability gap (appendix G.2.1): what a network loses by going on instead of starting from scratch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 from supple.methods import FullReset, Method
 from supple_lab.paper.claims import Above, Below, Claim, Each, Number, number
 from supple_lab.paper.compare import BAND, difference_panel, label_of, sample_table, stage_curves
-from supple_lab.paper.method_runs import MethodRuns, chosen, mean_of_stages, quarters
+from supple_lab.paper.method_runs import chosen, quarters
 from supple_lab.paper.networks import TINY, Network, NetworkStudy, networks
 from supple_lab.paper.study import ByScale, Condition, StudyOptions
+from supple_lab.paper.warm_start import LAST, Starts
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
-from supple_lab.results.results import Results, Sample
+from supple_lab.results.results import Results
 from supple_lab.scenarios.continual import ContinualFull as Scenario
 
 METRIC = "test_accuracy"
 ARMS = ("vanilla", "dropout", "aid")
-FROM_SECOND, LAST = slice(1, None), slice(-1, None)  # the first stage is the same for both arms if their settings are
+FROM_SECOND = slice(1, None)  # the first stage is the same for both arms if their settings are
 RESET = "Full reset starts from scratch at each stage and has no gap of its own: its runs are the cold start of ReLU."
 SCENARIOS = ByScale(
     smoke=Scenario(num_stages=2, epochs=1, batch_size=20),
     quick=Scenario(num_stages=5, epochs=25, batch_size=16),
     paper=Scenario(),
 )
-NOT_RUN = MethodRuns()
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One network's runs: started from scratch at each stage, and going on."""
-
-    cold: MethodRuns = NOT_RUN
-    warm: MethodRuns = NOT_RUN
-    stages: slice = field(default_factory=lambda: FROM_SECOND)  # that a claim is about
-
-    def gap(self, method: str, stages: slice) -> Sample:
-        """Cold minus warm accuracy, the mean over some stages, seed by seed."""
-        cold = mean_of_stages(self.cold.of(method), METRIC, stages)
-        return cold.minus(mean_of_stages(self.warm.of(method), METRIC, stages))
-
-    def against(self, other: str) -> "Pair":
-        """AID's arms beside another method's."""
-        return Pair(self.cold.called(other=other), self.warm.called(other=other))
-
-    @property
-    def methods(self) -> list[str]:
-        return list(dict.fromkeys([*self.warm.by_method, *self.cold.by_method]))
 
 
 def gap(name: str, method: str, stages: slice | None = None) -> Number:
     """A method's gap over these stages, or over those of the case."""
-    return number(name, method, lambda pair: pair.gap(method, stages or pair.stages))
+    return number(name, method, lambda starts: starts.gap(method, stages or starts.warm.stages))
+
+
+def against(starts: Starts, other: str, stages: slice) -> Starts:
+    """AID's arms beside another method's, for a claim about these stages."""
+    return Starts(*(replace(arm.called(other=other), stages=stages) for arm in (starts.cold, starts.warm)))
+
+
+def methods_in(starts: Starts) -> list[str]:
+    return list(dict.fromkeys([*starts.warm.by_method, *starts.cold.by_method]))
 
 
 CLAIMS = (
@@ -62,7 +49,7 @@ CLAIMS = (
             "the other being vanilla and Dropout, in each quarter of the stages from the second on, on each of the "
             "three, each by its own interval",
             lambda pairs: {
-                f"{label}: {label_of(other)} (quarter {place})": replace(pair.against(other), stages=part)
+                f"{label}: {label_of(other)} (quarter {place})": against(pair, other, part)
                 for label, pair in pairs.items()
                 for other in ("vanilla", "dropout")
                 for place, part in enumerate(quarters(pair.warm.num_stages, start=1), start=1)
@@ -115,13 +102,13 @@ class GeneralizabilityGap(NetworkStudy):
             chosen, results, order=order, metric=METRIC, rule="final", key=lambda spec: arm_of(spec.method)
         )
         pairs = {
-            network.label: Pair(choose(cold(network, order)), choose(warm(network, order)))
+            network.label: Starts(choose(cold(network, order)), choose(warm(network, order)))
             for network in networks(order, *self.cases)
         }
         return StudyReport(
             figures=(accuracy_figure(pairs), gap_figure(pairs)),
             tables=(gap_table(pairs),),
-            claims=self.decided({**pairs, **dict.fromkeys(self.absent(order), Pair())}, order),
+            claims=self.decided({**pairs, **dict.fromkeys(self.absent(order), Starts())}, order),
             notes=(
                 *self.notes(order),
                 *without_both_arms(order),
@@ -163,7 +150,7 @@ def without_both_arms(order: StudyOptions) -> tuple[str, ...]:
     return (*going_on, RESET) if FullReset.name in asked else going_on
 
 
-def accuracy_figure(pairs: Mapping[str, Pair]) -> Figure:
+def accuracy_figure(pairs: Mapping[str, Starts]) -> Figure:
     panels = tuple(
         Panel(
             title=label,
@@ -181,11 +168,11 @@ def accuracy_figure(pairs: Mapping[str, Pair]) -> Figure:
     return Figure(name="cold_and_warm", caption=caption, panels=panels)
 
 
-def gap_figure(pairs: Mapping[str, Pair]) -> Figure:
+def gap_figure(pairs: Mapping[str, Starts]) -> Figure:
     panels = tuple(
         difference_panel(
             label,
-            {name: (pair.cold.of(name), pair.warm.of(name)) for name in pair.methods},
+            {name: (pair.cold.of(name), pair.warm.of(name)) for name in methods_in(pair)},
             METRIC,
             y_label="cold − warm test accuracy",
             zero="no gap",
@@ -196,11 +183,11 @@ def gap_figure(pairs: Mapping[str, Pair]) -> Figure:
     return Figure(name="gap", caption=caption, panels=panels)
 
 
-def gap_table(pairs: Mapping[str, Pair]) -> Table:
+def gap_table(pairs: Mapping[str, Starts]) -> Table:
     return sample_table(
         "gap",
         "Test accuracy after the last stage and the gap between both; mean ± standard deviation over seeds.",
-        rows=[(label, pair, name) for label, pair in pairs.items() for name in pair.methods],
+        rows=[(label, pair, name) for label, pair in pairs.items() for name in methods_in(pair)],
         columns={
             "network": lambda label, pair, name: label,
             "method": lambda label, pair, name: label_of(name),

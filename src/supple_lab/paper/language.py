@@ -12,8 +12,9 @@ from supple.methods import FullReset, UseAID, UseGELU
 from supple_lab.data.text import CPython, Sums, Text
 from supple_lab.models.gpt import GPT
 from supple_lab.paper.claims import Above, Agree, Below, Claim, Each, Number, Rule, Some, lasting_quarter_mean
-from supple_lab.paper.compare import BAND, bar, difference_panel, label_of, sample_table, stage_panel
-from supple_lab.paper.method_runs import MethodRuns, mean_of_stages, quarters
+from supple_lab.paper.compare import BAND, bar, difference_panel, label_of, sample_table
+from supple_lab.paper.method_runs import MethodRuns, quarters
+from supple_lab.paper.networks import stage_panels
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import Setting
 from supple_lab.report.figure import Bars, Figure, StudyReport, Table
@@ -178,24 +179,17 @@ def methods_of(runs: MethodRuns) -> list[str]:
     return [name for name in runs.by_method if name not in FRESH.values()]
 
 
-def fresh_of(runs: MethodRuns, method: str) -> Results:
-    """The fresh networks that a method is beside: of its own activation if they were run, else those with ReLU."""
-    return runs.of(FRESH.get(method, FRESH["vanilla"]))
-
-
-def late_sample(runs: MethodRuns, method: str, metric: str) -> Sample:
-    return mean_of_stages(runs.of(method), metric, runs.stages)
+def fresh_of(method: str) -> str:
+    """The fresh networks that a method is beside: of its own activation if there are such, else those with ReLU."""
+    return FRESH.get(method, FRESH["vanilla"])
 
 
 def late_gap(runs: MethodRuns, method: str, metric: str = ONLINE) -> Sample:
-    return late_sample(runs, method, metric).minus(mean_of_stages(fresh_of(runs, method), metric, runs.stages))
+    return runs.mean(method, metric).minus(runs.mean(fresh_of(method), metric))
 
 
 def loss_figure(streams: Streams) -> Figure:
-    panels = tuple(
-        stage_panel(label, runs.by_method, ONLINE, y_label="online loss (nats a byte)")
-        for label, runs in streams.items()
-    )
+    panels = stage_panels(streams, ONLINE, y_label="online loss (nats a byte)")
     caption = f"Mean loss of a stage, each byte scored by the forward that trained on it; lower is better; {BAND}"
     return Figure(name="language", caption=caption, panels=panels)
 
@@ -204,7 +198,7 @@ def gap_figure(streams: Streams) -> Figure:
     panels = tuple(
         difference_panel(
             label,
-            {name: (runs.of(name), fresh_of(runs, name)) for name in methods_of(runs)},
+            {name: (runs.of(name), runs.of(fresh_of(name))) for name in methods_of(runs)},
             ONLINE,
             y_label="online loss − that of a fresh network",
             zero="a fresh network",
@@ -243,8 +237,8 @@ def loss_table(streams: Streams) -> Table:
             "stream": lambda label, runs, name: label,
             "method": lambda label, runs, name: label_of(name),
             "online loss, first stage": lambda label, runs, name: runs.of(name).first(ONLINE),
-            "online loss, late": lambda label, runs, name: late_sample(runs, name, ONLINE),
-            "test loss, late": lambda label, runs, name: late_sample(runs, name, TEST),
+            "online loss, late": lambda label, runs, name: runs.mean(name, ONLINE),
+            "test loss, late": lambda label, runs, name: runs.mean(name, TEST),
             "online gap": lambda label, runs, name: late_gap(runs, name) if name in methods_of(runs) else "",
             "test gap": lambda label, runs, name: late_gap(runs, name, TEST) if name in methods_of(runs) else "",
             "n": lambda label, runs, name: len(runs.of(name).ended),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from supple.methods import FullReset
+from supple.metrics.base import Metric
 from supple_lab.paper.compare import label_of
 from supple_lab.paper.study import Condition, StudyOptions
 from supple_lab.paper.tables import EXPERIMENTS, Setting, best
@@ -62,6 +63,13 @@ class MethodRuns:
     def end(self, method: str, metric: str = "") -> Sample:
         """The mean over the last tenth of the stages, a number a run that ended."""
         return ends(self.of(method), metric or self.metric)
+
+    def mean(self, method: str, metric: str = "") -> Sample:
+        """The mean over the stages that a claim is about, a number a run that ended."""
+        return mean_of_stages(self.of(method), metric or self.metric, self.stages)
+
+    def stage_mean(self, method: str) -> Sample:
+        return self.of(method).stage_mean(self.metric)
 
     def below(self, method: str) -> Sample:
         """How far a method ends below a fresh vanilla network, seed by seed."""
@@ -178,7 +186,7 @@ def where_ended(sample: Sample) -> Sample:
     )
 
 
-def reference(condition: Condition, order: StudyOptions) -> Condition:
+def reference(condition: Condition, order: StudyOptions, *, metrics: tuple[Metric, ...] = ()) -> Condition:
     """A vanilla network that starts afresh at each stage, for a tenth of the condition's stages."""
     problem = condition.problem
     assert isinstance(problem, Supervised)
@@ -187,7 +195,7 @@ def reference(condition: Condition, order: StudyOptions) -> Condition:
     return replace(
         condition,
         label=f"{condition.label}, fresh reference",
-        problem=Supervised(scenario=scenario, dataset=problem.dataset),
+        problem=Supervised(scenario=scenario, dataset=problem.dataset, metrics=metrics),
         given=(Setting(FullReset(), optimizer),),
     )
 

@@ -7,7 +7,7 @@ A report says first how its runs differ from the paper's.
 
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from supple.methods import FullReset, Method, UseAID, UseDropout, UseDropReLU
 from supple_lab.data.base import Dataset
@@ -181,8 +181,8 @@ class NetworkStudy(Study):
         return (f"Where the paper is silent: {', '.join((*SILENT, *self.silent))}.", *origins, *partial)
 
 
-def stage_panels(groups: Groups, metric: str, *, y_label: str) -> tuple[Panel, ...]:
-    return tuple(stage_panel(label, group.by_method, metric, y_label=y_label) for label, group in groups.items())
+def stage_panels(groups: Groups, metric: str, **axes: Any) -> tuple[Panel, ...]:
+    return tuple(stage_panel(label, group.by_method, metric, **axes) for label, group in groups.items())
 
 
 def final_accuracy(results: Results) -> Sample:

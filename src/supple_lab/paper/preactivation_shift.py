@@ -7,7 +7,7 @@ import numpy as np
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
 from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, by_seed, number
 from supple_lab.paper.compare import BAND, beside_the_paper, label_of, sample_table, stage_panel
-from supple_lab.paper.dropout_fails import DATASETS, MODELS
+from supple_lab.paper.dropout_fails import DATASETS, network_condition
 from supple_lab.paper.method_runs import MethodRuns, method_by_method
 from supple_lab.paper.networks import sources
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
@@ -141,15 +141,7 @@ class PreactivationShift(Study):
             dataset=DATASETS.at(order.scale),
             metrics=(PreactivationQuartiles(), HISTOGRAM),
         )
-        return (
-            Condition(
-                label="random labels, 8 layers",
-                problem=problem,
-                model=MODELS.at(order.scale),
-                experiment="preactivation_shift",
-                case="mlp",
-            ),
-        )
+        return (replace(network_condition(order), problem=problem, experiment="preactivation_shift"),)
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         (condition,) = self.conditions(order)

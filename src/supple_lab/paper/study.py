@@ -81,8 +81,9 @@ class Condition:
     label: str  # what a panel is called
     problem: Problem
     model: Model
-    experiment: str = ""  # a name in paper/tables.py; none if all is given
+    experiment: str = ""  # a name in paper/tables.py; none if there is a table, or all is given
     case: Case | None = None  # the block of its table
+    table: tuple[Setting, ...] = ()  # a table of its own
     methods: tuple[str, ...] = ()  # none: all of the table
     seeds: ByScale[int] = USUAL_SEEDS
     given: tuple[Setting, ...] | None = None  # what to run in place of the table and of the order's methods
@@ -114,7 +115,9 @@ class Condition:
         return self.is_tuned or (self.experiment != "" and EXPERIMENTS[self.experiment].search is not None)
 
     def rows(self, order: StudyOptions) -> list[Setting]:
-        """The paper's table, or what was searched for it."""
+        """Its own table, the paper's, or what was searched for that."""
+        if self.table:
+            return list(self.table)
         choose = search if order.search and self.has_search else best
         return choose(self.experiment, self.case, as_printed=order.as_printed)
 
@@ -146,12 +149,6 @@ def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
 def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
     own = [row for row in rows if row.method.name == name]
     return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
-
-
-def asked_settings(rows: Sequence[Setting], order: StudyOptions) -> tuple[Setting, ...]:
-    """Of the methods that the order names, or of all rows; one without a row has its defaults."""
-    wanted = (*(order.methods or [row.method.name for row in rows]), *order.also)
-    return tuple(setting for name in dict.fromkeys(wanted) for setting in settings_of(name, rows))
 
 
 def changed(setting: Setting, order: StudyOptions) -> Setting:

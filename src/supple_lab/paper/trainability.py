@@ -7,7 +7,6 @@ evaluation mode.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 from supple_lab.data.base import Dataset
@@ -40,7 +39,7 @@ from supple_lab.paper.networks import slip_notes
 from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW, Case
 from supple_lab.report.figure import Figure, Level, Panel, StudyReport, Table
-from supple_lab.results.results import Results, Sample
+from supple_lab.results.results import Results
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
@@ -109,7 +108,7 @@ def title_of(view: View, optimizer: Optimizer) -> str:
 
 
 def stage_mean(method: str) -> Number:
-    return number("stage mean", method, lambda runs: runs.of(method).stage_mean(runs.metric))
+    return number("stage mean", method, lambda runs: runs.stage_mean(method))
 
 
 def by_both(rule: Rule) -> Agree:
@@ -371,16 +370,13 @@ def table(grid: Grid, view: View) -> Table:
     optimizers = [optimizer for optimizer in OPTIMIZERS if (view.problem, optimizer) in grid.cells]
     groups = {label_of_optimizer(optimizer): grid.of(view, optimizer) for optimizer in optimizers}
 
-    def mean(method: str, runs: MethodRuns) -> Sample:
-        return runs.of(method).stage_mean(view.metric)
-
     def num_runs(method: str) -> str:
-        counts = {len(mean(method, runs)) for runs in groups.values()} - {0} or {0}
+        counts = {len(runs.stage_mean(method)) for runs in groups.values()} - {0} or {0}
         return f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(*counts)
 
     columns: dict[str, Callable[[str], object]] = {"method": label_of}
     for name, runs in groups.items():
-        columns[name] = partial(mean, runs=runs)
+        columns[name] = runs.stage_mean
         columns[f"{name} below fresh"] = runs.below
     return sample_table(
         view.name,

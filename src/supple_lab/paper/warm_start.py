@@ -1,22 +1,23 @@
 """Warm start (section 3.2, Figure 2, right): a long start on a tenth of the data, then all of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from supple_lab.paper.claims import Above, All, Below, Claim, Each, Number, OnlyIf, Rule, final, number
 from supple_lab.paper.compare import BAND, bar, beside_the_paper, label_of, sample_table
-from supple_lab.paper.method_runs import MethodRuns, chosen, nothing_over_epochs
+from supple_lab.paper.method_runs import MethodRuns, chosen, mean_of_stages, nothing_over_epochs
 from supple_lab.paper.networks import NetworkStudy, final_accuracy, networks
 from supple_lab.paper.study import ByScale, Condition, StudyOptions
 from supple_lab.report.figure import Bars, Curve, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
-from supple_lab.results.results import Results, RunResult, Sample
+from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart as Warm
 
+LAST = slice(-1, None)
 PAPER_GAPS = {"vanilla": 0.109, "dropout": 0.101, "aid": 0.033}  # cold minus warm accuracy (section 3.2)
 SCENARIOS: dict[str, ByScale[Scenario]] = {
     "warm": ByScale(
@@ -34,18 +35,15 @@ SCENARIOS: dict[str, ByScale[Scenario]] = {
 
 @dataclass(frozen=True)
 class Starts:
-    """The runs to report by method: started on all data, and on a tenth of it."""
+    """The runs of one network by method: those that start from scratch, and those that go on."""
 
-    cold: MethodRuns
-    warm: MethodRuns
+    cold: MethodRuns = field(default_factory=MethodRuns)
+    warm: MethodRuns = field(default_factory=MethodRuns)
 
-    def gap(self, method: str) -> Sample:
-        """Final cold minus final warm test accuracy, seed by seed."""
-        return final_accuracy(self.cold.of(method)).minus(final_accuracy(self.warm.of(method)))
-
-    @property
-    def methods(self) -> list[str]:
-        return list(self.cold.by_method)
+    def gap(self, method: str, stages: slice = LAST) -> Sample:
+        """Cold minus warm test accuracy, the mean over some stages, seed by seed."""
+        cold, warm = (mean_of_stages(arm.of(method), "test_accuracy", stages) for arm in (self.cold, self.warm))
+        return cold.minus(warm)
 
 
 def gap(method: str) -> Number:
@@ -141,9 +139,9 @@ def starts_of(results: Results, order: StudyOptions) -> Starts:
 
 def accuracy_figure(starts: Starts) -> Figure:
     curves = (
-        last_stage_curve(method, runs, how)
+        last_stage_curve(method, group, how)
         for how, group in (("cold start", starts.cold), ("warm start", starts.warm))
-        for method, runs in group.by_method.items()
+        for method in group.by_method
     )
     panel = Panel(
         title="Test accuracy, cold and warm",
@@ -155,19 +153,11 @@ def accuracy_figure(starts: Starts) -> Figure:
     return Figure(name="warm_start", caption=f"Test accuracy after each epoch on all data; {BAND}", panels=(panel,))
 
 
-def last_stage_curve(method: str, runs: Results, how: str) -> Curve:
+def last_stage_curve(method: str, group: MethodRuns, how: str) -> Curve:
     """A method's accuracy after each epoch of the stage that has all data, as far as its runs have come."""
-
-    def accuracies(run: RunResult) -> list[float]:
-        scenario = getattr(run.spec.problem, "scenario", None)
-        last = scenario.num_stages - 1 if isinstance(scenario, Scenario) else 0
-        return [record["test_accuracy"] for record in run.epochs if record["stage"] == last]
-
-    rows = [accuracies(run) for run in runs.drawn_over_epochs]
-    length = max(map(len, rows), default=0)
-    values = np.array([row + [np.nan] * (length - len(row)) for row in rows], dtype=float)
-    label = f"{label_of(method)}, {how}"
-    return Curve(method=method, label=label, x=np.arange(1, length + 1), values=values, band="deviation")
+    values = group.of(method).epoch_matrix("test_accuracy", first_stage=group.num_stages - 1)
+    x, label = np.arange(1, values.shape[1] + 1), f"{label_of(method)}, {how}"
+    return Curve(method=method, label=label, x=x, values=values, band="deviation")
 
 
 def gap_figure(starts: Starts, order: StudyOptions) -> Figure:
@@ -183,7 +173,9 @@ def gap_figure(starts: Starts, order: StudyOptions) -> Figure:
         x_label="",
         y_label="cold − warm test accuracy",
         positions=sources,
-        bars=tuple(bar(method, label_of(method), both(method)) for method in starts.methods if len(starts.gap(method))),
+        bars=tuple(
+            bar(method, label_of(method), both(method)) for method in starts.cold.by_method if len(starts.gap(method))
+        ),
     )
     printed = ", and what the paper prints" if len(sources) > 1 else ""
     caption = f"Final cold minus final warm test accuracy; mean and standard deviation over seeds{printed}."
@@ -194,7 +186,7 @@ def gap_table(starts: Starts) -> Table:
     return sample_table(
         "gap",
         "Final test accuracy from a cold and a warm start, and the gap; mean ± standard deviation over seeds.",
-        rows=starts.methods,
+        rows=starts.cold.by_method,
         columns={
             "method": label_of,
             "cold start": lambda method: final_accuracy(starts.cold.of(method)),

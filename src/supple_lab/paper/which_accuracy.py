@@ -10,7 +10,7 @@ p = 0.9 is 2.4 points below a fresh vanilla one online (one stage, 500 units wid
 mode methods that draw masks are compared with their own first stage, by the other two with a fresh vanilla network.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from supple.metrics.accuracy import TrainingAccuracy
@@ -186,9 +186,7 @@ def cell(rate: Optimizer, order: StudyOptions) -> Condition:
 
 def fresh(rate: Optimizer, order: StudyOptions) -> Condition:
     """The reference, with the same accuracies."""
-    whole = reference(cell(rate, order), order)
-    assert isinstance(whole.problem, Supervised)
-    return replace(whole, problem=replace(whole.problem, metrics=(TrainingAccuracy(),)))
+    return reference(cell(rate, order), order, metrics=(TrainingAccuracy(),))
 
 
 def runs_of(results: Results, rate: Optimizer, order: StudyOptions) -> MethodRuns:
@@ -216,18 +214,14 @@ def figure(groups: Groups) -> Figure:
 
 
 def table(groups: Groups, name: str, metric: str) -> Table:
-    columns = {
-        f"{label}{how}": (lambda variant, runs=runs, read=read: read(runs, variant))
-        for label, runs in by(groups, metric).items()
-        for how, read in (
-            ("", lambda runs, variant: runs.of(variant).stage_mean(metric)),
-            (" below fresh", lambda runs, variant: runs.below(variant)),
-        )
-    }
+    columns: dict[str, Callable[[str], object]] = {"variant": label_of}
+    for label, runs in by(groups, metric).items():
+        columns[label] = runs.stage_mean
+        columns[f"{label} below fresh"] = runs.below
     return sample_table(
         metric,
         f"Accuracy {name}: mean over the stages, and how far the last tenth is below a fresh vanilla network; mean ± "
         "standard deviation over seeds.",
         rows=list(dict.fromkeys(variant for runs in groups.values() for variant in runs.by_method)),
-        columns={"variant": label_of, **columns},
+        columns=columns,
     )

@@ -12,7 +12,7 @@ setting that diverged comes last.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,77 +20,52 @@ import numpy as np
 from supple_lab.codec import encode
 from supple_lab.models.cnn import CNN
 from supple_lab.paper.claims import Above, Cases, Claim, Each, Most, Number, OnlyIf, Rule, number
-from supple_lab.paper.compare import label_of, label_of_optimizer, mean_of, sample_table
-from supple_lab.paper.method_runs import MethodRuns
+from supple_lab.paper.compare import bar, label_of, label_of_optimizer, mean_of, sample_table
+from supple_lab.paper.method_runs import NO_RUNS
 from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
 from supple_lab.paper.why_aid_entries import POOLS, PROTOCOLS, Pool, arms
 from supple_lab.report.figure import Bars, Estimate, Figure, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.intervals import mean_interval
 from supple_lab.results.results import Results, Sample
-from supple_lab.results.select import Rule as SelectionRule
 from supple_lab.results.select import Selection, select, setting_in_words
 from supple_lab.spec import RunSpec
 
-
-@dataclass(frozen=True)
-class Scored:
-    """The runs of an arm by entry, and the number that they are compared by."""
-
-    runs: MethodRuns = field(default_factory=MethodRuns)
-    metric: str = ""
-    rule: SelectionRule = "final"
-
-    def of(self, entry: str) -> Sample:
-        own = self.runs.of(entry)
-        return own.final(self.metric) if self.rule == "final" else own.stage_mean(self.metric)
+NOTHING = NO_RUNS.final("test_accuracy")
+Cells = Mapping[str, Sample]  # scores by entry
+Groups = Mapping[str, Cells]  # by the label of an arm
 
 
-@dataclass(frozen=True)
-class Pools:
-    """The two arms of a protocol whose network has pools."""
-
-    max: Scored = Scored()
-    average: Scored = Scored()
-
-
-Groups = Mapping[str, Scored]  # by the label of an arm
-
-
-def groups_of(results: Results, order: StudyOptions) -> dict[str, Scored]:
+def groups_of(results: Results, order: StudyOptions) -> dict[str, Cells]:
     return {
-        arm.label: Scored(
-            MethodRuns(arm.condition(order).of(results, order).by_method()),
-            arm.protocol.metric,
-            arm.protocol.rule,
-        )
+        arm.label: {entry: arm.protocol.score(runs) for entry, runs in arm.runs(results, order).items()}
         for arm in arms(order.scale)
     }
 
 
 def score(entry: str) -> Number:
-    return number("score", entry, lambda scored: scored.of(entry))
+    return number("score", entry, lambda cells: cells.get(entry, NOTHING))
 
 
 def pooled(entry: str, pool: Pool) -> Number:
     text = f"score of {label_of(entry)} with {pool} pools"
-    return Number(text, lambda pools: getattr(pools, pool).of(entry))
+    return Number(text, lambda arms: arms[pool].get(entry, NOTHING))
 
 
 def with_entries(*entries: str) -> Cases:
     """Each protocol that has these entries; with average pools, which come with AID."""
 
-    def cases(groups: Groups) -> dict[str, Scored]:
+    def cases(groups: Groups) -> dict[str, Cells]:
         found = [protocol for protocol in PROTOCOLS if set(entries) <= set(protocol.entries)]
-        return {one.name: groups.get(f"{one.name}, average pools", groups.get(one.name, Scored())) for one in found}
+        return {one.name: groups.get(f"{one.name}, average pools", groups.get(one.name, {})) for one in found}
 
     return cases
 
 
-def with_pools(groups: Groups) -> dict[str, Pools]:
-    """Each protocol whose network has pools."""
+def with_pools(groups: Groups) -> dict[str, dict[Pool, Cells]]:
+    """The two arms of each protocol whose network has pools."""
     names = [one.name for one in PROTOCOLS if isinstance(one.tasks["full"].model, CNN)]
-    return {name: Pools(*(groups.get(f"{name}, {pool} pools", Scored()) for pool in POOLS)) for name in names}
+    return {name: {pool: groups.get(f"{name}, {pool} pools", {}) for pool in POOLS} for name in names}
 
 
 NOT_ASKED = "The paper does not ask."
@@ -152,7 +127,7 @@ CLAIMS = (
         claim="A plain leaky ReLU has at least half of what AID adds to ReLU's trainability.",
         rule=Each(
             "on random labels and on permuted inputs",
-            lambda groups: {name: groups.get(name, Scored()) for name in ("random labels", "permuted inputs")},
+            lambda groups: {name: groups.get(name, {}) for name in ("random labels", "permuted inputs")},
             HALF_BY_SLOPES,
         ),
     ),
@@ -220,7 +195,7 @@ class WhyAID(Study):
         groups = groups_of(results, order)
         return StudyReport(
             figures=(effect_figure(groups),),
-            tables=(score_table(groups),),
+            tables=(score_table(groups, results, order),),
             claims=self.decided(groups, order),
             notes=SCALE_NOTES[order.scale],
         )
@@ -229,9 +204,9 @@ class WhyAID(Study):
 def selections(results: Results, order: StudyOptions) -> dict[tuple[str, str], Selection]:
     """What the tuning runs choose, by the label of an arm and the entry."""
     return {
-        (label, entry): select(runs, scored.metric, rule=scored.rule)
-        for label, scored in groups_of(results, order).items()
-        for entry, runs in scored.runs.by_method.items()
+        (arm.label, entry): select(runs, arm.protocol.metric, rule=arm.protocol.rule)
+        for arm in arms(order.scale)
+        for entry, runs in arm.runs(results, order).items()
     }
 
 
@@ -254,7 +229,7 @@ def effect(groups: Groups, label: str, entry: str) -> Sample:
     """The entry's score minus ReLU's, with max-pools if there are pools, seed by seed."""
     name = label.partition(",")[0]
     relu = groups.get(f"{name}, max pools", groups[label])
-    return groups[label].of(entry).minus(relu.of("vanilla"))
+    return groups[label].get(entry, NOTHING).minus(relu.get("vanilla", NOTHING))
 
 
 def effect_figure(groups: Groups) -> Figure:
@@ -271,7 +246,7 @@ def effect_figure(groups: Groups) -> Figure:
 
 def effect_panel(groups: Groups, name: str) -> Bars:
     labels = [label for label in groups if label.partition(",")[0] == name]
-    entries = list(groups[labels[-1]].runs.by_method)
+    entries = list(groups[labels[-1]])
     ranked = sorted(entries, key=lambda entry: -np.nan_to_num(mean_of(effect(groups, labels[-1], entry)), nan=-np.inf))
     samples = {label: [effect(groups, label, entry) for entry in ranked] for label in labels}
     return Bars(
@@ -291,33 +266,28 @@ def interval_bar(look: str, label: str, samples: Sequence[Sample]) -> Estimate:
     """Means with their 95% intervals; nothing if a run diverged or none ended."""
     ends = [(mean_interval(sample.values) if len(sample) > 1 else None) or (np.nan, np.nan) for sample in samples]
     low, high = np.array(ends, dtype=float).T
-    return Estimate(
-        method=look,
-        label=label,
-        x=np.arange(len(samples)),
-        middle=np.array([mean_of(sample) for sample in samples]),
-        low=low,
-        high=high,
-        n=max(map(len, samples)),
-        band_words="95% interval",
-        edges=("95% from", "95% to"),
-    )
+    edges = ("95% from", "95% to")
+    return replace(bar(look, label, samples), low=low, high=high, band_words="95% interval", edges=edges)
 
 
-def score_table(groups: Groups) -> Table:
-    rows = [(label, entry) for label, scored in groups.items() for entry in scored.runs.by_method]
+def score_table(groups: Groups, results: Results, order: StudyOptions) -> Table:
+    settings = {
+        (arm.label, entry): words_for(runs.runs[0].spec)
+        for arm in arms(order.scale)
+        for entry, runs in arm.runs(results, order).items()
+    }
     return sample_table(
         "scores",
         "Score of each entry at its chosen setting, and minus that of ReLU (with max-pools) of the same seed; mean ± "
         "standard deviation over seeds.",
-        rows=rows,
+        rows=settings,
         columns={
             "protocol": lambda label, entry: label,
             "entry": lambda label, entry: label_of(entry),
-            "setting": lambda label, entry: words_for(groups[label].runs.of(entry).runs[0].spec),
-            "score": lambda label, entry: groups[label].of(entry),
+            "setting": lambda label, entry: settings[label, entry],
+            "score": lambda label, entry: groups[label][entry],
             "minus ReLU": partial(effect, groups),
-            "n": lambda label, entry: len(groups[label].of(entry)),
+            "n": lambda label, entry: len(groups[label][entry]),
         },
     )
 

@@ -29,6 +29,7 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.paper.study import USUAL_SEEDS, ByScale, Condition, Scale, StudyOptions, settings_of
 from supple_lab.paper.tables import Setting
+from supple_lab.results.results import Results, Sample
 from supple_lab.results.select import Rule as SelectionRule
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.continual import ContinualFull, ContinualLimited
@@ -73,6 +74,10 @@ class Task(NamedTuple):
     scenario: Scenario
     model: Model
 
+    def with_pools(self, pool: Pool) -> "Task":
+        """The same with such pools, if the network has any."""
+        return self._replace(model=replace(self.model, pool=pool)) if isinstance(self.model, CNN) else self
+
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
@@ -85,6 +90,9 @@ class Protocol:
     entries: tuple[str, ...] = ENTRIES
     rates: tuple[float, ...] = TWO_RATES  # at full scale
     tunes_rate: bool = True  # of entries without a strength, too
+
+    def score(self, runs: Results) -> Sample:
+        return runs.final(self.metric) if self.rule == "final" else runs.stage_mean(self.metric)
 
 
 DIGITS, IMAGES = Digits(), Digits(image="3x32x32")
@@ -173,16 +181,21 @@ class Arm:
             Setting(decode(m.Method, one["method"]), decode(Optimizer, one["optimizer"])) for one in entries.values()
         ]
 
+    def runs(self, results: Results, order: StudyOptions) -> dict[str, Results]:
+        """By entry."""
+        return self.condition(order).of(results, order).by_method()
+
     def condition(self, order: StudyOptions) -> Condition:
         rows = self.grid() if order.search else self.chosen()
         chosen = list(dict.fromkeys(row.method.name for row in rows))
         names = dict.fromkeys([*(order.methods or chosen), *order.also])
         ready = [name for name in names if rows and (name in chosen or name not in ENTRIES)]
-        dataset, scenario, model = self.protocol.tasks[self.scale]
+        task = self.protocol.tasks[self.scale]
+        dataset, scenario, model = task.with_pools(self.pool) if self.pool else task
         return Condition(
             label=self.label,
             problem=Supervised(scenario=scenario, dataset=dataset),
-            model=replace(model, pool=self.pool) if isinstance(model, CNN) and self.pool else model,
+            model=model,
             is_tuned=True,
             given=tuple(setting for name in ready for setting in settings_of(name, rows)),
             seeds=TUNING_SEEDS if order.search else USUAL_SEEDS,

@@ -5,10 +5,9 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from supple_lab.files import StorageError, WrongContent
-from supple_lab.results.results import DamagedLog, Results, RunResult, misplaced_in
+from supple_lab.results.results import Results, RunResult, misplaced_in
 from supple_lab.spec import RunSpec
-from supple_lab.store.reading import Json, Record, read_epochs, read_run
+from supple_lab.store.reading import read_epochs, read_run
 from supple_lab.store.store import Store
 
 FACTS = ("hardware", "precision", "not_captured", "versions", "commit")
@@ -53,13 +52,5 @@ def load_run(folder: Path, spec: RunSpec, *, condition: str = "", label: str = "
         condition=condition,
         label=label,
         facts={name: status[name] for name in FACTS if name in status},
-        read_epochs=partial(epochs_of, folder, status),
+        read_epochs=partial(read_epochs, folder, status),
     )
-
-
-def epochs_of(folder: Path, status: Json) -> list[Record]:
-    """A run's log of epochs, or DamagedLog if it is not what the run wrote."""
-    try:
-        return read_epochs(folder, status)
-    except (WrongContent, StorageError) as error:
-        raise DamagedLog(str(error)) from error

@@ -144,10 +144,6 @@ Key = Callable[[RunSpec], Hashable]
 ENDED = ("done", "diverged")
 
 
-class DamagedLog(Exception):
-    """A log is not what its run wrote."""
-
-
 @dataclass(frozen=True)
 class RunResult:
     """One run: what was asked, how it stands, what it recorded."""
@@ -162,7 +158,7 @@ class RunResult:
     label: str = ""  # what figures call its method; empty if they use the name
     facts: dict[str, Any] = field(default_factory=dict)  # what else its status says: load.FACTS
     written: Written | None = None  # the spec as it lies in the folder: the same, already in plain values
-    read_epochs: Callable[[], Iterable[Record]] = tuple  # or DamagedLog
+    read_epochs: Callable[[], Iterable[Record]] = tuple  # or WrongContent
     complaints: list[str] = field(default_factory=list, compare=False)  # of what was damaged or not there when read
 
     @cached_property
@@ -170,7 +166,7 @@ class RunResult:
         """One record an epoch, read when first asked for: a summary does without them. None if they are damaged."""
         try:
             found = tuple(self.read_epochs())
-        except DamagedLog as damage:
+        except (WrongContent, StorageError) as damage:
             self.complaints.append(str(damage))
             return ()
         if not found and self.records:
@@ -251,9 +247,12 @@ class Results:
         ]
         return np.array(rows, dtype=float).reshape(len(rows), len(stages))
 
-    def epoch_matrix(self, metric: str) -> np.ndarray:
-        """Drawn runs by epochs, all stages one after the other; reads every run's log of epochs."""
-        rows = [[record.get(metric, np.nan) for record in run.epochs] for run in self.drawn_over_epochs]
+    def epoch_matrix(self, metric: str, *, first_stage: int = 0) -> np.ndarray:
+        """Drawn runs by epochs, stages from the first on one after the other; reads every run's log of epochs."""
+        rows = [
+            [record.get(metric, np.nan) for record in run.epochs if record.get("stage", 0) >= first_stage]
+            for run in self.drawn_over_epochs
+        ]
         width = max((len(row) for row in rows), default=0)
         return np.array([row + [np.nan] * (width - len(row)) for row in rows], dtype=float).reshape(len(rows), width)
 

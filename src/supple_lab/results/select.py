@@ -59,8 +59,6 @@ class Selection:
 
     def words(self) -> str:
         """The selection in a sentence, for the notes of a page."""
-        if self.num_configurations < 2:
-            return "one configuration was run; nothing was selected."
         of = "1 configuration" if self.num_compared == 1 else f"{self.num_compared} configurations"
         left = self.num_configurations - self.num_compared
         have, were = ("has", "was") if left == 1 else ("have", "were")
