@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_runs import claims, drawn, verdicts, wavering
 
-from supple.methods import UseAID, UseDropout, Vanilla
+from supple.methods import DASH, UseAID, UseDropout, Vanilla
 from supple_lab.data.cifar import CIFAR100
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.optimizer import Adam
@@ -36,6 +36,19 @@ def test_paper_scale_is_the_papers():
     assert {(spec.model, spec.problem.dataset) for spec in specs} == {(ResNet18(width=64), CIFAR100())}
     assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-3)}
     assert {spec.method for spec in specs} == {Vanilla(), UseDropout(drop_positive=0.3), UseAID(relu_prob=0.7)}
+
+
+def test_what_acts_between_stages_alone_has_its_cold_start_from_the_vanilla_network():
+    order = StudyOptions(scale="paper", methods=("vanilla", "shrink_perturb", "dash"), num_seeds=3)
+    specs = STUDY.specs(order)
+    cold = [spec for spec in specs if isinstance(spec.problem.scenario, Stationary)]
+    assert {spec.method for spec in cold} == {Vanilla()}
+    assert len(cold) == 3
+    assert len(specs) == 3 + 9
+    assert {spec.method for spec in specs if spec.method.name == "dash"} == {DASH(alpha=0.1, floor=0.05)}  # Table 6
+    (table,) = drawn(STUDY, order, lambda spec: accuracies(spec, shrink_perturb=0.05, dash=0.02)).tables
+    gaps = {row[0]: row[table.header.index("gap")] for row in table.rows}
+    assert (gaps["S&P"], gaps["DASH"]) == ("0.050 ± 0.000", "0.020 ± 0.000")
 
 
 def decided(order=PAPER, **changed):

@@ -13,6 +13,7 @@ from supple_lab.paper.study import ByScale, Condition, StudyOptions
 from supple_lab.report.figure import Bars, Curve, Figure, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.results import Results, Sample
+from supple_lab.run.check import acts_between_stages_alone
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart as Warm
@@ -126,15 +127,22 @@ def conditions(order: StudyOptions) -> dict[str, Condition]:
     (network,) = networks(order, "resnet18")
 
     def condition(start: str, scenario: Scenario) -> Condition:
-        whole = network.condition(scenario, order=order, experiment="warm_start")
-        return replace(whole, label=f"{network.label}, {start} start")
+        whole = network.condition(scenario, order=order, experiment="warm_start", methods=tuple(PAPER_GAPS))
+        whole = replace(whole, label=f"{network.label}, {start} start")
+        if start == "warm":
+            return whole
+        # A cold start has no boundary: what acts there alone would only run the vanilla network again.
+        own = tuple(one for one in whole.settings(order) if not acts_between_stages_alone(one.method))
+        return replace(whole, given=own)
 
     return {start: condition(start, scenarios.at(order.scale)) for start, scenarios in SCENARIOS.items()}
 
 
 def starts_of(results: Results, order: StudyOptions) -> Starts:
     choose = partial(chosen, results, order=order, metric="test_accuracy", rule="final")
-    return Starts(**{start: choose(condition) for start, condition in conditions(order).items()})
+    found = {start: choose(condition) for start, condition in conditions(order).items()}
+    as_vanilla = [name for name in found["warm"].by_method if name not in found["cold"].by_method]
+    return Starts(cold=found["cold"].called(**dict.fromkeys(as_vanilla, "vanilla")), warm=found["warm"])
 
 
 def accuracy_figure(starts: Starts) -> Figure:

@@ -68,6 +68,12 @@ def check_current(method: Method) -> None:
             )
 
 
+def acts_between_stages_alone(method: Method) -> bool:
+    """Whether a run of one stage trains as vanilla does."""
+    inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
+    return method.acts_in("begin_stage", "end_stage") and not inside
+
+
 def num_steps_of(problem: Supervised) -> int:
     scenario = problem.scenario
     return sum(scenario.size(index, problem.dataset.facts).num_steps for index in range(scenario.num_stages))
@@ -76,8 +82,7 @@ def num_steps_of(problem: Supervised) -> int:
 def remarks(spec: RunSpec, *, device: str) -> list[str]:
     """What is allowed, but may not be what was meant."""
     found, method = remarks_on_precision(spec.precision, device=device), spec.method
-    inside = method.acts_in("after_backward", "after_step") or not isinstance(method.activation(), nn.ReLU)
-    if isinstance(spec.problem, Supervised) and method.acts_in("begin_stage", "end_stage") and not inside:
+    if isinstance(spec.problem, Supervised) and acts_between_stages_alone(method):
         every, num_steps = period_of(method), num_steps_of(spec.problem)
         if every is None and spec.problem.scenario.num_stages == 1:
             found.append(
