@@ -29,6 +29,7 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.paper.study import USUAL_SEEDS, ByScale, Condition, Scale, StudyOptions, settings_of
 from supple_lab.paper.tables import Setting
+from supple_lab.precision import Precision
 from supple_lab.results.results import Results, Sample
 from supple_lab.results.select import Rule as SelectionRule
 from supple_lab.scenarios.base import Scenario
@@ -90,6 +91,7 @@ class Protocol:
     entries: tuple[str, ...] = ENTRIES
     rates: tuple[float, ...] = TWO_RATES  # at full scale
     tunes_rate: bool = True  # of entries without a strength, too
+    precision: Precision = "default"
 
     def score(self, runs: Results) -> Sample:
         return runs.final(self.metric) if self.rule == "final" else runs.stage_mean(self.metric)
@@ -143,6 +145,7 @@ PROTOCOLS = (
         tasks={"full": Task(CIFAR100(), WarmStart(warm_epochs=300, epochs=30), ResNet18())},
         entries=("vanilla", "leaky_relu", "leaky_dropout", "aid"),
         rates=ONE_RATE,
+        precision="bf16",  # as ResNet-18 has it in all studies
     ),
 )
 
@@ -200,6 +203,7 @@ class Arm:
             given=tuple(setting for name in ready for setting in settings_of(name, rows)),
             seeds=TUNING_SEEDS if order.search else USUAL_SEEDS,
             first_seed=TUNING_SEED if order.search else 0,
+            precision=self.protocol.precision,
         )
 
 
