@@ -15,19 +15,19 @@ reports = importlib.import_module("store_from_report")
 
 
 def test_the_best_setting_is_chosen_once_all_have_ended(tmp_path):
-    order = StudyOptions(scale="quick", search=True, only="random labels", methods=("vanilla", "prelu"))
+    order = StudyOptions(scale="quick", search=True, only="random labels", methods=("aid", "leaky_relu"))
     specs = WhyAID().specs(order)
     store, accuracies = Store.create(tmp_path), (0.3, 0.9, 0.6, 0.2)
-    ended = {"vanilla": 4, "prelu": 3}
+    ended = {"aid": 4, "leaky_relu": 3}
     for name, number in ended.items():
         own = [spec for spec in specs if spec.method.name == name][:number]
         for spec, accuracy in zip(own, accuracies, strict=False):
             records = [{"stage": k, "train_accuracy": accuracy} for k in range(spec.problem.scenario.num_stages)]
             reports.write_run(store, reports.Ended(spec=spec, told={"status": "done"}, records=records))
     (arm,) = (found := choose.chosen(store, "quick"))
-    assert (arm, list(found[arm])) == ("random labels", ["vanilla"])
-    best = found[arm]["vanilla"]
-    assert best["optimizer"]["learning_rate"] == specs[1].optimizer.learning_rate == 3e-4
+    assert (arm, list(found[arm])) == ("random labels", ["aid"])
+    best = found[arm]["aid"]
+    assert best["method"]["relu_prob"] == specs[1].method.relu_prob == 0.9
     assert list(best["tried"].values()) == list(accuracies)
-    assert set(best["tried"]) == {spec.run_id for spec in specs if spec.method.name == "vanilla"}
+    assert set(best["tried"]) == {spec.run_id for spec in specs if spec.method.name == "aid"}
     assert json.loads(choose.written({"quick": found})) == {"quick": found}
