@@ -68,6 +68,9 @@ def test_full_scale_has_three_seeds_of_two_million_steps():
     (games,) = (problem for problem in problems if isinstance(problem, DQN))
     assert games.boundaries == "iterations"  # methods act where the game changes
     assert games.num_iterations == 2 * len(games.game.titles)
+    assert games.epsilon_restarts  # or each game but the first starts greedy
+    assert (games.replay_ratio, games.epsilon_floor, games.capacity) == (1.0, 0.1, games.steps_per_iteration // 4)
+    assert {problem.task.title for problem in tasks if getattr(problem.task, "progress_alone", False)} == {"Ant"}
 
 
 @pytest.mark.parametrize(

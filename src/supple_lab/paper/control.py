@@ -46,7 +46,7 @@ METHODS = (
 ON_TASKS, ON_GAMES = Adam(learning_rate=3e-4, epsilon=1e-5), Adam(learning_rate=2.5e-4, epsilon=1.5e-4)
 PPO_ON_GAMES = Adam(learning_rate=2.5e-4, epsilon=1e-5)
 TASKS: ByScale[tuple[Slippery, ...]] = ByScale(
-    smoke=(Slide(num_steps=10),), quick=(MuJoCo(),), paper=(MuJoCo(), MuJoCo(title="Ant"))
+    smoke=(Slide(num_steps=10),), quick=(MuJoCo(),), paper=(MuJoCo(), MuJoCo(title="Ant", progress_alone=True))
 )
 LENGTHS: ByScale[dict[str, Any]] = ByScale(
     smoke={
@@ -83,6 +83,8 @@ REPLAYED: ByScale[dict[str, Any]] = ByScale(  # SAC and TD3, on the first task; 
 )
 GAMES: ByScale[Game] = ByScale(smoke=Renamed(game=Chain(num_places=3, pay="way")), quick=MinAtar(), paper=MinAtar())
 # An update every four steps (Mnih et al. 2015). A frame shows all of a game, and methods act where the game changes.
+# Full scale has an update a step, as in the paper's section on Atari and in Young & Tian (2019), and their floor of
+# epsilon. Each game is explored from its start; the replay holds a quarter of one, so that the last is soon forgotten.
 USUAL: dict[str, Any] = {"replay_ratio": 0.25, "num_stacked": 1, "boundaries": "iterations", "metrics": ()}
 PLAY: ByScale[dict[str, Any]] = ByScale(
     smoke={
@@ -111,8 +113,11 @@ PLAY: ByScale[dict[str, Any]] = ByScale(
         "evaluation_steps": 10_000,
         "num_random_steps": 5_000,
         "num_decay_steps": 100_000,
+        "epsilon_restarts": True,
+        "epsilon_floor": 0.1,
+        "replay_ratio": 1.0,
         "target_period": 1_000,
-        "capacity": 100_000,
+        "capacity": 50_000,
     },
 )
 # CleanRL's for Atari: updates of 4 epochs on 1,024 samples.
@@ -143,7 +148,8 @@ SCALE_NOTES = ByScale(
     "20,480 steps (PPO) or 6,000 (DQN). Agents of so few steps have only begun to learn: no verdict of this scale is "
     "evidence on plasticity.",
     paper="Full scale: networks of width 256, 10 stages of 204,800 steps (PPO) or 5 of 20,000 (SAC, TD3), each game "
-    "twice, 204,800 (PPO) or 200,000 steps (DQN) each. Smaller than the literature's Slippery Ant, which has 20 "
+    "twice, 204,800 (PPO) or 200,000 steps (DQN) each. Ant is paid for progress alone, not for staying healthy; DQN "
+    "explores each game from its start. Smaller than the literature's Slippery Ant, which has 20 "
     "million steps and a change every two million.",
 )
 NOTES = (
@@ -231,7 +237,7 @@ class Control(Study):
             ),
             Condition(
                 label="DQN, games in sequence",
-                problem=DQN(game=game, **USUAL, **PLAY.at(scale)),
+                problem=DQN(game=game, **(USUAL | PLAY.at(scale))),
                 given=asked_settings(crossed(METHODS, ON_GAMES), order),
                 **network,
             ),
