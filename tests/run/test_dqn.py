@@ -103,6 +103,26 @@ def test_steps_segments_and_draws_of_a_run_are_those_of_its_protocol(tmp_path, m
         assert [parts for parts in asked if parts[1] == name] == [(3, name, k) for k in range(len(epochs))]
 
 
+@pytest.mark.parametrize(("restarts", "expected"), [(True, 1.0), (False, ON_CHAIN.epsilon_floor)])
+def test_second_game_starts_with_random_actions_only_if_epsilon_restarts(tmp_path, monkeypatch, restarts, expected):
+    acted, act = [], dqn.Agent.act
+    monkeypatch.setattr(
+        dqn.Agent, "act", lambda agent, *how, **own: acted.append(own["epsilon"]) or act(agent, *how, **own)
+    )
+    monkeypatch.setattr(dqn, "evaluate_agent", lambda agent, **_: {"score": 0.0})  # acts, too
+    spec = chain_spec(
+        game=Renamed(game=Chain(pay="way")), epsilon_restarts=restarts, steps_per_iteration=170, metrics=()
+    )
+    first, second = finished(tmp_path, spec).folder(spec).stage_log.read()
+    start = first["num_steps"]  # more than were due: the last game was played to its end
+    assert start > 170
+    assert acted[:start] == [spec.problem.epsilon(step) for step in range(start)]
+    assert acted[start] == pytest.approx(expected)
+    if restarts:
+        assert acted[start:] == [spec.problem.epsilon(step) for step in range(second["num_steps"] - start)]
+    assert second["num_updates"] == second["num_steps"] - spec.problem.num_random_steps  # updates do not pause again
+
+
 def interrupted(tmp_path, spec: RunSpec, *, after_segments: int) -> Store:
     """A store whose run was stopped in the middle of a segment."""
     store = Store.create(tmp_path)
@@ -131,6 +151,15 @@ def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, method):
     spec = chain_spec(method, act_mode="train", target_mode="train", steps_per_iteration=110)
     unbroken = finished(tmp_path / "unbroken", spec)
     store = interrupted(tmp_path / "broken", spec, after_segments=3)
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+
+
+@pytest.mark.parametrize("after_segments", [2, 4, 5])  # of three an iteration
+def test_resumed_run_equals_unbroken_run_if_epsilon_restarts(tmp_path, after_segments):
+    spec = chain_spec(UseAID(), game=Renamed(game=Chain(pay="way")), epsilon_restarts=True, metrics=())
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=after_segments)
     assert execute(spec, store) == "done"
     assert_equal_runs(store, unbroken, spec)
 

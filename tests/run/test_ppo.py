@@ -298,6 +298,32 @@ def test_friction_of_mujoco_is_that_of_the_simulator(tmp_path):
     assert not np.allclose(*paths)
 
 
+def earned_by_standing_still(task: MuJoCo) -> tuple[float, int]:
+    """The return of an episode without any force, and its length."""
+    body, rewards, over = task.start(0), [], False
+    body.reset()
+    while not over:
+        motion = body.step(np.zeros(body.num_actions))
+        rewards.append(motion.reward)
+        over = motion.terminal or motion.truncated
+    return sum(rewards), len(rewards)
+
+
+@needs_mujoco
+def test_standing_still_earns_nothing_if_progress_alone_is_paid():
+    paid, _ = earned_by_standing_still(MuJoCo(title="Ant"))
+    assert paid > 900
+    for title in ("Ant", "Hopper", "Walker2d"):  # the last two fall over without force
+        earned, length = earned_by_standing_still(MuJoCo(title=title, progress_alone=True))
+        assert abs(earned) < 50
+        assert length == 1_000
+
+
+def test_progress_alone_is_refused_for_a_task_that_pays_nothing_else():
+    with pytest.raises(ValueError, match=r"progress_alone is for Ant, Hopper, Walker2d.*leave it out for HalfCheetah"):
+        MuJoCo(progress_alone=True)
+
+
 @needs_mujoco
 def test_run_on_mujoco_resumes_bit_for_bit(tmp_path):
     spec = small_spec(UseAID(), task=MuJoCo(), num_stages=2, segments_per_stage=1, num_evaluated=1)

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -142,12 +142,29 @@ class SlideBody(Body):
         return Motion(observation, max(0.0, 1.0 - abs(self._place)), terminal=False, truncated=is_last)
 
 
+PAY_FOR_HEALTH = ("Ant", "Hopper", "Walker2d")
+NO_HEALTH: dict[str, Any] = {"healthy_reward": 0.0, "terminate_when_unhealthy": False}
+
+
 @dataclass(frozen=True, kw_only=True)
 class MuJoCo(Slippery):
-    """One of gymnasium's tasks: HalfCheetah, Ant, Hopper, Walker2d. All its surfaces have the friction."""
+    """One of gymnasium's tasks: HalfCheetah, Ant, Hopper, Walker2d. All its surfaces have the friction.
+
+    By progress alone, nothing is paid for being healthy and nothing ends an episode early, as in HalfCheetah. Else an
+    Ant that stands still earns 1 a step: more than one that has begun to walk.
+    """
 
     name = "mujoco"
     title: str = "HalfCheetah"
+    progress_alone: bool = field(default=False, metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.progress_alone and self.title not in PAY_FOR_HEALTH:
+            raise ValueError(
+                f"MuJoCo.progress_alone is for {', '.join(PAY_FOR_HEALTH)}, which also pay for health; "
+                f"leave it out for {self.title}."
+            )
 
     def start(self, seed: int) -> "MuJoCoBody":
         try:
@@ -157,7 +174,7 @@ class MuJoCo(Slippery):
             # HalfCheetah's file has a word that MuJoCo 4 warns of, on the terminal and in a file, for each body.
             mujoco.set_mju_user_warning(lambda text: None)
             try:
-                environment = gymnasium.make(f"{self.title}-v5")
+                environment = gymnasium.make(f"{self.title}-v5", **(NO_HEALTH if self.progress_alone else {}))
             finally:
                 mujoco.set_mju_user_warning(None)
         except ModuleNotFoundError as error:

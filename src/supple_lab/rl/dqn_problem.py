@@ -51,6 +51,7 @@ class DQN(Problem):
     target_mode: Mode = "eval"  # of the target network; the paper is silent
     metrics: tuple[Metric, ...] = METRICS  # measured at the end of each iteration
     boundaries: Boundaries = field(default="updates", metadata={"later": True})  # iterations: where these end
+    epsilon_restarts: bool = field(default=False, metadata={"later": True})  # with each iteration: its game may be new
 
     def __post_init__(self) -> None:
         counts = ("num_iterations", "steps_per_iteration", "steps_per_segment", "evaluation_steps", "num_decay_steps")
@@ -88,7 +89,8 @@ class DQN(Problem):
     def epsilon(self, step: int) -> float:
         """The probability of a random action at a step, counted from 0: 1 at first, then linearly down to the floor.
 
-        Dopamine's schedule. A function of the steps taken, so that a resumed run needs no memory.
+        Dopamine's schedule. A function of the steps taken, so that a resumed run needs no memory. If epsilon restarts,
+        steps are those of the iteration; updates do not pause again.
         """
         decayed = (step - self.num_random_steps) / self.num_decay_steps
         return 1.0 - (1.0 - self.epsilon_floor) * min(1.0, max(0.0, decayed))

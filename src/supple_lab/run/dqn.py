@@ -158,7 +158,8 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
             while score is None or cursor.num_steps - before["num_steps"] < num_due:
                 if over:
                     agent.begin_(environment.reset())
-                action = agent.act(problem.act_mode, chance, epsilon=problem.epsilon(cursor.num_steps))
+                explored = cursor.steps_of_iteration if problem.epsilon_restarts else cursor.num_steps
+                action = agent.act(problem.act_mode, chance, epsilon=problem.epsilon(explored))
                 num_new = problem.updates_due(cursor.num_steps)
                 for _ in range(num_new):
                     agent.learn_(draws)
