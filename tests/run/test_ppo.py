@@ -319,6 +319,26 @@ def test_standing_still_earns_nothing_if_progress_alone_is_paid():
         assert length == 1_000
 
 
+@needs_mujoco
+def test_in_free_flight_a_cheetah_gains_no_speed_if_it_is_integrated_well():
+    """Its forces are all between its own limbs; by Euler's rule it gains a metre a second in five."""
+    import mujoco
+
+    def gained(task):
+        body, chance, speeds = task.start(0), np.random.default_rng(0), []
+        body.reset()
+        model, data = body.environment.unwrapped.model, body.environment.unwrapped.data
+        data.qpos[1] = 1_000.0  # metres above the ground
+        for _ in range(100):
+            body.step(chance.choice([-1.0, 1.0], body.num_actions))
+            mujoco.mj_subtreeVel(model, data)
+            speeds.append(data.subtree_linvel[1, 0])
+        return max(speeds) - min(speeds)
+
+    assert gained(MuJoCo()) > 0.5
+    assert gained(MuJoCo(runge_kutta=True)) < 0.1
+
+
 def test_progress_alone_is_refused_for_a_task_that_pays_nothing_else():
     with pytest.raises(ValueError, match=r"progress_alone is for Ant, Hopper, Walker2d.*leave it out for HalfCheetah"):
         MuJoCo(progress_alone=True)

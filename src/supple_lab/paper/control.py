@@ -49,7 +49,9 @@ METHODS = (
 ON_TASKS, ON_GAMES = Adam(learning_rate=3e-4, epsilon=1e-5), Adam(learning_rate=2.5e-4, epsilon=1.5e-4)
 PPO_ON_GAMES = Adam(learning_rate=2.5e-4, epsilon=1e-5)
 TASKS: ByScale[tuple[Slippery, ...]] = ByScale(
-    smoke=(Slide(num_steps=10),), quick=(MuJoCo(),), paper=(MuJoCo(), MuJoCo(title="Ant", progress_alone=True))
+    smoke=(Slide(num_steps=10),),
+    quick=(MuJoCo(),),
+    paper=(MuJoCo(runge_kutta=True), MuJoCo(title="Ant", progress_alone=True)),
 )
 LENGTHS: ByScale[dict[str, Any]] = ByScale(
     smoke={
@@ -151,9 +153,9 @@ SCALE_NOTES = ByScale(
     "20,480 steps (PPO) or 6,000 (DQN). Agents of so few steps have only begun to learn: no verdict of this scale is "
     "evidence on plasticity.",
     paper="Full scale: networks of width 256, 10 stages of 204,800 steps (PPO) or 5 of 20,000 (SAC, TD3), each game "
-    "twice, 204,800 (PPO) or 200,000 steps (DQN) each. Ant is paid for progress alone, not for staying healthy; DQN "
-    "explores each game from its start. Smaller than the literature's Slippery Ant, which has 20 "
-    "million steps and a change every two million.",
+    "twice, 204,800 (PPO) or 200,000 steps (DQN) each. HalfCheetah is integrated by Runge and Kutta's rule; Ant is "
+    "paid for progress alone, not for staying healthy; DQN explores each game from its start. Smaller than the "
+    "literature's Slippery Ant, which has 20 million steps and a change every two million.",
 )
 NOTES = (
     "Score: the mean return of episodes after each stage, by the mean or likeliest action in evaluation mode. Friction "
