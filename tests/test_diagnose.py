@@ -13,8 +13,9 @@ from torch import nn
 import supple
 from networks import ResNet
 from supple import methods
-from supple.diagnosis import CONSEQUENCES, NOTHING, ORDER, REMEDIES
+from supple.diagnosis import NOTHING, ORDER
 from supple.methods import L2Init
+from supple.remedies import CONSEQUENCES, REMEDIES
 from supple_lab.arena.entries import BASELINE
 from supple_lab.arena.published import published
 from supple_lab.arena.score import scores_of
