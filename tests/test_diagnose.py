@@ -82,6 +82,7 @@ def no_edit(network):
 
 
 PLANTED = {
+    "learning rate without effect": (mlp, no_edit, 0.0, "It is 0, and not even 1,000,000 times the step changes"),
     "dead units": (mlp, edit_bias, 1e-3, "% of the units of layer 0 are dead, in fresh networks"),
     "saturation": (lambda: mlp(nn.Tanh), saturate, 1e-3, "100% of the values of layer 0 are saturated"),
     "rank collapse": (mlp, make_rank_one, 1e-3, "Layer 2 has "),
@@ -115,6 +116,28 @@ def test_planted_cause_is_named(cause):
     assert all(line in text for line in lines)
     assert max(map(len, str(found).splitlines())) <= 100
     assert "Forgetting and data shift are no plasticity loss" in text
+
+
+@pytest.mark.parametrize("rate", [1e-12, 1e-9])  # at the second a few weights near 0 do move
+def test_learning_rate_whose_steps_are_lost_in_rounding_has_no_effect(rate):
+    network = mlp()
+    optimizer = torch.optim.SGD(network.parameters(), lr=rate)
+    found = supple.diagnose(network, DIGITS, fresh=mlp, loss=F.cross_entropy, optimizer=optimizer)
+    assert found.cause == "learning rate without effect"
+    assert f"It is {rate:g}, and" in found.evidence[found.cause]
+
+
+@holding(lambda: {"used": nn.Linear(64, 10), "idle": nn.Linear(64, 10)})
+class HalfUsed(nn.Module):
+    def forward(self, x):
+        return self.used(x)
+
+
+def test_weights_that_stay_for_want_of_a_gradient_are_not_charged_to_the_learning_rate():
+    network = HalfUsed()
+    optimizer = torch.optim.SGD(network.idle.parameters(), lr=0.1)
+    found = supple.diagnose(network, DIGITS, fresh=HalfUsed, loss=F.cross_entropy, optimizer=optimizer)
+    assert found.evidence == {}
 
 
 def test_layer_whose_input_has_collapsed_is_not_the_one_named():
@@ -228,7 +251,8 @@ def test_causes_that_could_not_be_asked_for_are_listed_with_the_reason():
     network = mlp()
     adam = torch.optim.Adam(network.parameters())
     sgd, lbfgs = torch.optim.SGD(network.parameters()), torch.optim.LBFGS(network.parameters())
-    of_steps = {"learning rate too high", "learning rate too low", "stale optimizer state"}
+    of_steps = {"learning rate without effect", "learning rate too high", "learning rate too low"}
+    of_steps |= {"stale optimizer state"}
     for options, wanted, reason in (
         ({}, of_steps, "pass optimizer=, the one that trains the model, and loss="),
         ({"loss": F.cross_entropy}, of_steps, "pass optimizer="),

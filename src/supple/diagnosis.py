@@ -42,6 +42,7 @@ RULES = {
 }
 MULTIPLES = tuple(10.0**power for power in range(-5, 7))  # of a step, tried on the fresh networks
 ORDER = (  # what is the cause of others comes first; a step too high keeps on killing units
+    "learning rate without effect",
     "learning rate too high",
     "dead units",
     "weight growth",
@@ -51,7 +52,8 @@ ORDER = (  # what is the cause of others comes first; a step too high keeps on k
     "learning rate too low",
 )
 OF_UNITS = ("dead units", "saturation", "rank collapse")
-OF_STEPS = ("learning rate too high", "learning rate too low", "stale optimizer state")
+OF_RATES = ("learning rate without effect", "learning rate too high", "learning rate too low")
+OF_STEPS = (*OF_RATES, "stale optimizer state")
 TINY = 1e-30  # keeps a division from zero
 NOTHING, NOT_ASKED = "nothing found", "not asked"
 HEALTHY = "Nothing found: no layer is far from fresh networks."
@@ -170,7 +172,7 @@ def diagnose(
                 add_steps_(own, step_of(optimizer, own.parameters, own, is_new=False))
             except Exception as error:  # of an optimizer that cannot be copied, or that asks for a closure
                 why = f"{type(optimizer).__name__} does not step on copies of the weights ({error})."
-                not_asked |= dict.fromkeys(OF_STEPS[:2], why)
+                not_asked |= dict.fromkeys(OF_RATES, why)
                 steps = False
             for name, norm in remembered_gradients(optimizer, own.parameters).items():
                 if (layer := layer_of(name)) in own.layers:
@@ -180,12 +182,14 @@ def diagnose(
             others.append(other := check_up(network, task, sites=names))
             if optimizer is not None and steps:
                 step = step_of(optimizer, own.parameters, other, is_new=True)
-                trials.append([other.loss, *losses_along(network, task, step, MULTIPLES)])
+                if any(other.gradients[name].any() for name in step.keys() & other.gradients.keys()):
+                    trials.append([other.loss, *losses_along(network, task, step, MULTIPLES)])
                 add_steps_(other, step)
     layers = {name: LayerDiagnosis(now=now, fresh=ranges(name, others)) for name, now in own.layers.items()}
     if not others:
         not_asked = dict.fromkeys(ORDER, compared_with)
-    found = found_in_trials(trials) | found_in_layers(layers, own.normed)
+    rates = [] if optimizer is None else [float(group["lr"]) for group in optimizer.param_groups]
+    found = found_in_trials(trials, rates) | found_in_layers(layers, own.normed)
     evidence = {cause: found[cause] for cause in ORDER if cause in found}
     cause = next(iter(evidence), NOTHING if others else NOT_ASKED)
     return Diagnosis(
@@ -305,8 +309,13 @@ def growth(now: Numbers, fresh: Mapping[str, tuple[float, float]]) -> float:
     return now["weight"] / max(fresh["weight"][1], TINY)
 
 
-def found_in_trials(trials: list[list[float]]) -> dict[str, str]:
+def found_in_trials(trials: list[list[float]], rates: list[float]) -> dict[str, str]:
     """Return what the losses along the first step of fresh networks say of the learning rate."""
+    num_unmoved = sum(set(losses) == {start} for start, *losses in trials)
+    if 2 * num_unmoved > len(trials):
+        largest = f"{MULTIPLES[-1]:,.0f}"
+        text = f"It is {max(rates):g}, and not even {largest} times the step changes the loss of a fresh network."
+        return {"learning rate without effect": text}
     best, rises = [], []
     for start, *losses in trials:
         lowest = min((loss for loss in losses if math.isfinite(loss)), default=start)
