@@ -81,7 +81,12 @@ def no_edit(network):
     pass
 
 
+def freeze(network):
+    network.requires_grad_(False)
+
+
 PLANTED = {
+    "frozen network": (mlp, freeze, 1e-3, "No parameter of the model is trained: requires_grad is False"),
     "learning rate without effect": (mlp, no_edit, 0.0, "It is 0, and not even 1,000,000 times the step changes"),
     "dead units": (mlp, edit_bias, 1e-3, "% of the units of layer 0 are dead, in fresh networks"),
     "saturation": (lambda: mlp(nn.Tanh), saturate, 1e-3, "100% of the values of layer 0 are saturated"),
@@ -133,11 +138,31 @@ class HalfUsed(nn.Module):
         return self.used(x)
 
 
+def test_frozen_network_is_named_without_a_network_to_compare_with():
+    network = mlp().requires_grad_(False)
+    network.register_parameter("own", nn.Parameter(torch.zeros(3), requires_grad=False))  # has no reset_parameters
+    found = supple.diagnose(network, DIGITS, loss=F.cross_entropy)
+    assert found.cause == "frozen network"
+    found = supple.diagnose(mlp(), DIGITS, fresh=mlp().requires_grad_(False), loss=F.cross_entropy)
+    assert found.evidence == {}
+
+
+def test_gradients_of_a_partly_frozen_network_are_those_of_what_is_trained():
+    network = mlp()
+    network[0].requires_grad_(False)
+    optimizer = torch.optim.Adam(network.parameters())
+    found = supple.diagnose(network, DIGITS, fresh=mlp, loss=F.cross_entropy, optimizer=optimizer)
+    assert found.evidence == {}
+    assert "gradient" in found.layers["2"].now
+    assert "gradient" not in found.layers["0"].now
+
+
 def test_weights_that_stay_for_want_of_a_gradient_are_not_charged_to_the_learning_rate():
     network = HalfUsed()
     optimizer = torch.optim.SGD(network.idle.parameters(), lr=0.1)
     found = supple.diagnose(network, DIGITS, fresh=HalfUsed, loss=F.cross_entropy, optimizer=optimizer)
     assert found.evidence == {}
+    assert found.not_asked["learning rate too low"].startswith("what the optimizer has gets no gradient")
 
 
 def test_layer_whose_input_has_collapsed_is_not_the_one_named():
@@ -243,7 +268,7 @@ def test_what_is_fresh_is_taken_from_what_is_at_hand():
     assert "weights of layer 2 are 100 times" in found.evidence["weight growth"]
     network.register_parameter("own", nn.Parameter(torch.zeros(3)))
     found = supple.diagnose(network, DIGITS[0])
-    assert (found.cause, found.compared_with, list(found.not_asked)) == ("not asked", "nothing", list(ORDER))
+    assert (found.cause, found.compared_with, list(found.not_asked)) == ("not asked", "nothing", list(ORDER[1:]))
     assert "the model (Sequential) has no reset_parameters. Pass fresh=" in " ".join(str(found).split())
 
 

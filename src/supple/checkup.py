@@ -151,7 +151,7 @@ def check_up(model: nn.Module, task: BatchLoss, *, sites: Sequence[str] | None =
         with contextlib.closing(LayerRecorder(recorder)) as watch:
             loss = task.value(run_batch(recorder, args, kwargs))
         found: Sequence[Tensor | None] = ()
-        if loss is not None:
+        if loss is not None and parameters:  # none if the network is frozen
             found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
     gradients = {
         name: g.to_dense() if g.is_sparse else g for name, g in zip(parameters, found, strict=False) if g is not None

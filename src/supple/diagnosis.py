@@ -42,6 +42,7 @@ RULES = {
 }
 MULTIPLES = tuple(10.0**power for power in range(-5, 7))  # of a step, tried on the fresh networks
 ORDER = (  # what is the cause of others comes first; a step too high keeps on killing units
+    "frozen network",
     "learning rate without effect",
     "learning rate too high",
     "dead units",
@@ -186,10 +187,14 @@ def diagnose(
                     trials.append([other.loss, *losses_along(network, task, step, MULTIPLES)])
                 add_steps_(other, step)
     layers = {name: LayerDiagnosis(now=now, fresh=ranges(name, others)) for name, now in own.layers.items()}
+    if steps and not trials:
+        not_asked |= dict.fromkeys(OF_RATES, "what the optimizer has gets no gradient in fresh networks.")
     if not others:
-        not_asked = dict.fromkeys(ORDER, compared_with)
+        not_asked = dict.fromkeys(ORDER[1:], compared_with)
     rates = [] if optimizer is None else [float(group["lr"]) for group in optimizer.param_groups]
     found = found_in_trials(trials, rates) | found_in_layers(layers, own.normed)
+    if not own.parameters:
+        found["frozen network"] = "No parameter of the model is trained: requires_grad is False for each."
     evidence = {cause: found[cause] for cause in ORDER if cause in found}
     cause = next(iter(evidence), NOTHING if others else NOT_ASKED)
     return Diagnosis(
@@ -211,6 +216,8 @@ def reasons(own: Checkup, optimizer: torch.optim.Optimizer | None) -> dict[str, 
         has_state = optimizer.state or isinstance(optimizer, torch.optim.SGD)  # plain SGD's stays empty
         why = "holds no second moments" if has_state else "has made no step yet"
         missing["stale optimizer state"] = f"{type(optimizer).__name__} {why}."
+    if not own.parameters:
+        return missing | dict.fromkeys(OF_STEPS, "no parameter of the model is trained.")
     wanted = [] if optimizer is not None else ["optimizer=, the one that trains the model"]
     wanted += [] if own.gradients else ["loss=, with the batch as (inputs, targets)"]
     return missing | (dict.fromkeys(OF_STEPS, f"pass {', and '.join(wanted)}.") if wanted else {})

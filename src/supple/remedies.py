@@ -36,6 +36,7 @@ REMEDIES = {
     "saturation": (FIRE_NOW, RESTART),
     "rank collapse": (FIRE_NOW, attaching("Parseval", "", ahead=(LABELS, INPUTS))),
     "stale optimizer state": (attaching("FreshOptimizer", "every=1000", ahead=(INPUTS,)),),
+    "frozen network": (Remedy(method=None, line="model.requires_grad_(True)"),),
     "learning rate without effect": (
         Remedy(method=None, line="for group in optimizer.param_groups: group['lr'] = 1e-3"),
     ),
@@ -48,6 +49,7 @@ CONSEQUENCES = {
     "weight growth": "The larger the weights, the less a step changes what they compute.",
     "rank collapse": "The layers behind it see fewer differences between inputs.",
     "stale optimizer state": "Steps are scaled by gradients that are no longer there.",
+    "frozen network": "It has nothing to learn with.",
     "learning rate without effect": "At 0, or lost in the weights' rounding, it trains nothing; look at the scheduler.",
     "learning rate too high": "Such steps undo what was learned, and kill units.",
     "learning rate too low": "It learns, but too slowly to be seen.",
