@@ -439,6 +439,13 @@ def test_remedies_are_ahead_of_relu_where_the_published_arena_says_so():
         assert ahead
 
 
+@pytest.mark.parametrize("given", [lambda network: network, lambda network: lambda: network])
+def test_fresh_that_is_the_model_itself_is_refused(given):
+    network = mlp()
+    with pytest.raises(TypeError, match="diagnose's fresh must make a new network.* it gave the model itself"):
+        supple.diagnose(network, DIGITS, fresh=given(network))
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -450,7 +457,7 @@ def test_remedies_are_ahead_of_relu_where_the_published_arena_says_so():
             ValueError,
             r"same make: '0.bias' has the shape \(8,\) there, and \(64,\) in",
         ),
-        ({"fresh": lambda: None}, TypeError, "fresh must make an nn.Module; it made NoneType"),
+        ({"fresh": lambda: None}, TypeError, "diagnose's fresh must make a new network, an nn.Module; it gave None"),
         ({"loss": nn.CrossEntropyLoss(reduction="none")}, ValueError, r"one number as a tensor; got a .* \(128,\)"),
         ({"loss": lambda output, targets: 2.3}, ValueError, "one number as a tensor; got 2.3, a float"),
         ({"optimizer": torch.optim.Adam}, TypeError, "must be a torch optimizer"),

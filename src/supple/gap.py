@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from supple.fields import checked, shown
-from supple.fresh_networks import placed_
+from supple.fresh_networks import new_network, placed_
 from supple.gap_training import (
     Loss,
     MakeNetwork,
@@ -28,7 +28,6 @@ from supple.gap_training import (
     Training,
     copied,
     first_batches,
-    new_network,
     with_random_targets,
 )
 from supple.metrics.observe import eager
