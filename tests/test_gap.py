@@ -129,6 +129,21 @@ def test_quarter_and_half_are_the_value_at_these_steps():
     assert gap.half == pytest.approx(1 - (9 - 7) / (9 - 4))
 
 
+@pytest.mark.parametrize(
+    ("start", "ends", "said"),
+    [
+        (9.0, [0.0, 0.2, 0.1], "value after 3 steps 0.15, after 6 0.37"),
+        (7.0, [0.0, 0.2, 0.1], "value after 6 steps 0.23"),  # at a quarter the fresh networks are at 7.5
+        (7.8, [0.0, 0.2, 0.1], "value after 6 steps 0.31"),  # 0.2 below it, which is little
+        (9.0, [-15.0, 16.0, 0.1], ""),  # which differ too much from each other to say
+    ],
+)
+def test_value_is_not_said_of_a_time_at_which_fresh_networks_are_not_clearly_below_the_start(start, ends, said):
+    text = str(judged_by(curves(start, [4.0, 4.0, 4.0]), curves(10.0, ends)))
+    assert "nan" not in text
+    assert [line for line in text.splitlines() if "value after" in line] == ([f"  {said}"] if said else [])
+
+
 NAN = math.nan
 
 

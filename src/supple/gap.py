@@ -77,8 +77,9 @@ class PlasticityGap:
     """What `plasticity_gap` found.
 
     ``curves`` has "steps", and for "model" and "fresh" the losses, seeds x steps, nan from where a network diverged;
-    it counts as not having moved. ``quarter`` and ``half`` are the value at these parts of the budget, ``lr`` the
-    learning rates of model and fresh networks, None if the optimizer's own. Without anything to learn the value is nan.
+    it counts as not having moved. ``quarter`` and ``half`` are the value at these parts of the budget, nan if the fresh
+    networks are not clearly below the model's start by then. ``lr`` are the learning rates of model and fresh networks,
+    None if the optimizer's own. Without anything to learn the value is nan.
     """
 
     value: float
@@ -114,7 +115,9 @@ class PlasticityGap:
             if diverged := int((~curves.isfinite()).any(1).sum()):
                 lines[-1] += f"; diverged in {diverged} of {num_seeds} seeds, which counts as not having moved"
         if not math.isnan(self.value):
-            lines.append(f"value after {steps[QUARTER]} steps {self.quarter:.2f}, after {steps[HALF]} {self.half:.2f}")
+            early = {steps[QUARTER]: self.quarter, steps[HALF]: self.half}
+            known = ", after ".join(f"{at} {value:.2f}" for at, value in early.items() if not math.isnan(value))
+            lines += [f"value after {known.replace(' ', ' steps ', 1)}"] if known else []
         lines += [RANDOM] if self.targets == "random" else []
         advice = ADVICE[self.verdict]
         if self.verdict == "plastic" and self.level_interval[0] > 0.0:
@@ -228,6 +231,13 @@ def judged(model: Tensor, fresh: Tensor, *, steps: Sequence[int], lr: Rates, tar
         verdict, value, interval = "nothing to learn", math.nan, (math.nan, math.nan)
     elif left <= width:
         verdict = "not decided"
+    # A way that may be 0, or nearly is, would divide what lies behind to any number.
+    quarter, half = (
+        ratio(behind[:, at], way[:, at])[0]
+        if float(way[:, at].mean()) > max(half_width(way[:, at]), NEAR_THE_END * whole)
+        else math.nan
+        for at in (QUARTER, HALF)
+    )
     return PlasticityGap(
         value=value,
         interval=interval,
@@ -235,8 +245,8 @@ def judged(model: Tensor, fresh: Tensor, *, steps: Sequence[int], lr: Rates, tar
         level_interval=level_interval,
         verdict=verdict,
         curves={"steps": torch.tensor(steps), "model": model, "fresh": fresh},
-        quarter=ratio(behind[:, QUARTER], way[:, QUARTER])[0],
-        half=ratio(behind[:, HALF], way[:, HALF])[0],
+        quarter=quarter,
+        half=half,
         lr=lr,
         targets=targets,
     )
