@@ -366,6 +366,21 @@ def test_inputs_of_layers_count_if_units_cannot_be_seen():
     )
 
 
+def lazy():
+    return nn.Sequential(nn.LazyLinear(64), nn.LazyBatchNorm1d(), nn.ReLU(), nn.LazyLinear(10))
+
+
+@pytest.mark.parametrize("was_called", [True, False])
+def test_lazy_modules_get_their_shape_from_the_batch(was_called):
+    network = lazy()
+    if was_called:
+        network(DIGITS[0])
+    found = supple.diagnose(network, DIGITS, fresh=lazy, loss=F.cross_entropy)
+    assert found.evidence == {}
+    assert found.compared_with == "5 networks that fresh made"
+    assert found.layers["0"].fresh.keys() >= {"dead", "rank", "weight", "gradient"}
+
+
 class Cubed(nn.Module):
     """No activation that is known."""
 

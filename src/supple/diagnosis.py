@@ -19,6 +19,7 @@ from supple.attach import unwrapped
 from supple.checkup import BatchLoss, Checkup, Loss, Numbers, check_up, losses_along, remembered_gradients, step_of
 from supple.fresh_networks import Fresh, check_same_make, fresh_networks
 from supple.gap_training import moved
+from supple.layers import give_widths_
 from supple.learner import check_optimizer
 from supple.metrics.observe import eager
 from supple.metrics.sites import NO_SITE
@@ -164,6 +165,7 @@ def diagnose(
     others: list[Checkup] = []
     trials: list[list[float]] = []
     with kept_default_generators(), undisturbed(), torch.inference_mode(mode=False):
+        give_widths_(model, task.inputs)
         own = check_up(model, task, sites=names)
         not_asked = reasons(own, optimizer)
         networks, compared_with = fresh_networks(model, fresh, optimizer)
@@ -179,6 +181,7 @@ def diagnose(
                 if (layer := layer_of(name)) in own.layers:
                     own.layers[layer]["remembered"] = norm
         for network in networks:
+            give_widths_(network, task.inputs)
             check_same_make(model, network)
             others.append(other := check_up(network, task, sites=names))
             if optimizer is not None and steps:
