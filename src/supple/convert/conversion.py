@@ -16,6 +16,7 @@ from supple.convert.call_sites import CallSites, Restart
 from supple.convert.methods import Method, Methods
 from supple.convert.modules import (
     Slot,
+    calls_in_graph,
     change_settings_,
     children,
     consequence,
@@ -45,6 +46,7 @@ STATEFUL = "it has a state of its own: new keys in the state_dict, and parameter
 FORMLESS = "replaced where it is a module; calls of a function that computes it are not looked for"
 LOST_STATE = "its state went with it: keys that a state_dict saved before has, and parameters no forward uses now"
 CANNOT = "the code around it may read the input that it overwrites, and the new activation has no inplace to do so"
+IN_GRAPH = "it is a node of a torch.fx graph, which stays as it is; convert the model before it is traced or exported"
 ONE_FOR_ALL = "one instance serves all calls, because they depend on a condition or a loop"
 
 
@@ -87,6 +89,7 @@ class Conversion:
         for module, path in self.paths.items():
             self.fill_hidden_(module, path)
         self.mention_held()
+        self.mention_graphs()
         leave_fast_paths_(self.holder[0])
         self.note_shared_modules()
         return self.holder[0]
@@ -317,6 +320,15 @@ class Conversion:
                 for held in dict.fromkeys(held_by(value)) if name not in of_torch else ():
                     if held not in known and computes_one_of(held, self.classes):
                         self.say("left", path, f"{type(held).__name__} in {name}", how=f"{NO_CHILD}; {WAY_OUT}")
+
+    def mention_graphs(self) -> None:
+        """Report the calls in torch.fx graphs: there is no source to rewrite."""
+        for module, path in self.paths.items():
+            for node, name, cls in calls_in_graph(module):
+                if cls is not None and cls not in self.classes:
+                    self.leave_alone(join(path, node), f"{name} in a graph", cls)
+                elif cls is not None or self.average:
+                    self.say("left", join(path, node), f"{name} in a graph", how=IN_GRAPH)
 
     # Pools.
 
