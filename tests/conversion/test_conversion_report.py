@@ -210,6 +210,18 @@ def test_an_operator_of_torch_is_swapped_as_the_function_is(call):
     torch.testing.assert_close(model(x), torch.tensor([-0.1, 1.8]))
 
 
+@pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
+def test_hooks_that_go_with_a_replaced_activation_are_noted(kind):
+    model = nn.Sequential(nn.ReLU(), network_of("self.acts[0](x)")(), nn.ReLU())
+    model[1].acts = [nn.ReLU()]
+    for act in (model[0], model[1].acts[0]):
+        getattr(act, f"register_{kind}_hook")(lambda *given: None)
+    notes = conversion_report(convert(model, AID(p=0.9))).notes
+    assert {note.where: note.how for note in notes} == dict.fromkeys(
+        ["0", "1.relu_0"], "its hooks were not carried over"
+    )
+
+
 SAMPLES = torch.linspace(-1.0, 1.0, 8).view(2, 4)
 
 

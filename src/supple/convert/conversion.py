@@ -47,6 +47,7 @@ FORMLESS = "replaced where it is a module; calls of a function that computes it 
 LOST_STATE = "its state went with it: keys that a state_dict saved before has, and parameters no forward uses now"
 CANNOT = "the code around it may read the input that it overwrites, and the new activation has no inplace to do so"
 IN_GRAPH = "it is a node of a torch.fx graph, which stays as it is; convert the model before it is traced or exported"
+NO_HOOKS = "its hooks were not carried over"  # they may know their module by identity, as a Monitor's do
 ONE_FOR_ALL = "one instance serves all calls, because they depend on a condition or a loop"
 
 
@@ -264,7 +265,7 @@ class Conversion:
         self.say_swapped(slot.path, slot.what, new)
         notes = []
         if any(getattr(slot.old, kind, None) for kind in HOOKS):
-            notes.append("its hooks were not carried over")
+            notes.append(NO_HOOKS)
         if isinstance(slot.old, nn.Module):
             self.new[slot.old] = new
             if state := list(slot.old.state_dict()):
@@ -308,6 +309,8 @@ class Conversion:
                     self.new[item] = self.new_activations(1, training=item.training)
                     module.add_module(name, self.new[item])
                     self.say("swapped", join(path, name), f"{cls.__name__} in {attribute}", how=str(self.new[item]))
+                    if any(getattr(item, kind) for kind in HOOKS):
+                        self.say("notes", join(path, name), f"{cls.__name__} in {attribute}", how=NO_HOOKS)
             if not self.new.keys().isdisjoint(hidden.values()):
                 items |= {key: self.new.get(item, item) for key, item in hidden.items()}
                 vars(module)[attribute] = items if type(held) is dict else type(held)(items.values())
