@@ -182,8 +182,8 @@ def plasticity_gap(
         seed, as often as needed. What is no Sequence is read into a list.
     loss: of output and y; of a dict, of output and batch, or None if the output has a ``loss``.
     test: the batches on which losses are taken; by default the data.
-    optimizer: a function of parameters, Adam by default, for both. It is not given frozen parameters, which stay frozen
-        in the copies. The state of the model's own optimizer plays no part.
+    optimizer: a function of parameters, Adam by default, for both, of one whose step needs no closure. It is not given
+        frozen parameters, which stay frozen in the copies. The state of the model's own optimizer plays no part.
     lr: a learning rate for both; "best" tries 3e-4, 1e-3 and 3e-3 for each, and takes the one with the lowest end.
     targets: "random" asks another question, about the data's labels dealt out at random.
     """
