@@ -152,7 +152,8 @@ def diagnose(
     optimizer: that trains the model; its next step is tried on copies.
     sites: names of the activation modules, if they are of your own classes; by default all that are known.
 
-    The model, its modes, statistics, gradients, the optimizer and all random states are left as they were.
+    The model, its modes, statistics, gradients, the optimizer and all random states are left as they were; lazy modules
+    get their shape.
     """
     if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
         raise TypeError(f"diagnose needs a model with parameters, an nn.Module; got {type(model).__name__}.")
