@@ -385,6 +385,12 @@ def test_methods_follow_a_new_optimizer_and_act_again_after_a_pause():
     assert plasticity.num_steps == 2
 
 
+def test_model_on_the_meta_device_is_refused_in_a_sentence():
+    model = network().to("meta")
+    with pytest.raises(ValueError, match="on the meta device, which holds none; give it its weights before"):
+        attach(model, adam(model), L2())
+
+
 def test_optimizer_of_another_network_is_refused_at_once_and_later():
     model, _, plasticity = made(L2())
     with pytest.raises(ValueError, match="trains none of the model's parameters"):

@@ -13,8 +13,9 @@ from torch import nn
 import supple
 from networks import ResNet
 from supple import methods
-from supple.diagnosis import CONSEQUENCES, NOTHING, ORDER, REMEDIES
+from supple.diagnosis import NOTHING, ORDER
 from supple.methods import L2Init
+from supple.remedies import CONSEQUENCES, REMEDIES
 from supple_lab.arena.entries import BASELINE
 from supple_lab.arena.published import published
 from supple_lab.arena.score import scores_of
@@ -80,7 +81,13 @@ def no_edit(network):
     pass
 
 
+def freeze(network):
+    network.requires_grad_(False)
+
+
 PLANTED = {
+    "frozen network": (mlp, freeze, 1e-3, "No parameter of the model is trained: requires_grad is False"),
+    "learning rate without effect": (mlp, no_edit, 0.0, "It is 0, and not even 1,000,000 times the step changes"),
     "dead units": (mlp, edit_bias, 1e-3, "% of the units of layer 0 are dead, in fresh networks"),
     "saturation": (lambda: mlp(nn.Tanh), saturate, 1e-3, "100% of the values of layer 0 are saturated"),
     "rank collapse": (mlp, make_rank_one, 1e-3, "Layer 2 has "),
@@ -114,6 +121,48 @@ def test_planted_cause_is_named(cause):
     assert all(line in text for line in lines)
     assert max(map(len, str(found).splitlines())) <= 100
     assert "Forgetting and data shift are no plasticity loss" in text
+
+
+@pytest.mark.parametrize("rate", [1e-12, 1e-9])  # at the second a few weights near 0 do move
+def test_learning_rate_whose_steps_are_lost_in_rounding_has_no_effect(rate):
+    network = mlp()
+    optimizer = torch.optim.SGD(network.parameters(), lr=rate)
+    found = supple.diagnose(network, DIGITS, fresh=mlp, loss=F.cross_entropy, optimizer=optimizer)
+    assert found.cause == "learning rate without effect"
+    assert f"It is {rate:g}, and" in found.evidence[found.cause]
+
+
+@holding(lambda: {"used": nn.Linear(64, 10), "idle": nn.Linear(64, 10)})
+class HalfUsed(nn.Module):
+    def forward(self, x):
+        return self.used(x)
+
+
+def test_frozen_network_is_named_without_a_network_to_compare_with():
+    network = mlp().requires_grad_(False)
+    network.register_parameter("own", nn.Parameter(torch.zeros(3), requires_grad=False))  # has no reset_parameters
+    found = supple.diagnose(network, DIGITS, loss=F.cross_entropy)
+    assert found.cause == "frozen network"
+    found = supple.diagnose(mlp(), DIGITS, fresh=mlp().requires_grad_(False), loss=F.cross_entropy)
+    assert found.evidence == {}
+
+
+def test_gradients_of_a_partly_frozen_network_are_those_of_what_is_trained():
+    network = mlp()
+    network[0].requires_grad_(False)
+    optimizer = torch.optim.Adam(network.parameters())
+    found = supple.diagnose(network, DIGITS, fresh=mlp, loss=F.cross_entropy, optimizer=optimizer)
+    assert found.evidence == {}
+    assert "gradient" in found.layers["2"].now
+    assert "gradient" not in found.layers["0"].now
+
+
+def test_weights_that_stay_for_want_of_a_gradient_are_not_charged_to_the_learning_rate():
+    network = HalfUsed()
+    optimizer = torch.optim.SGD(network.idle.parameters(), lr=0.1)
+    found = supple.diagnose(network, DIGITS, fresh=HalfUsed, loss=F.cross_entropy, optimizer=optimizer)
+    assert found.evidence == {}
+    assert found.not_asked["learning rate too low"].startswith("what the optimizer has gets no gradient")
 
 
 def test_layer_whose_input_has_collapsed_is_not_the_one_named():
@@ -219,7 +268,7 @@ def test_what_is_fresh_is_taken_from_what_is_at_hand():
     assert "weights of layer 2 are 100 times" in found.evidence["weight growth"]
     network.register_parameter("own", nn.Parameter(torch.zeros(3)))
     found = supple.diagnose(network, DIGITS[0])
-    assert (found.cause, found.compared_with, list(found.not_asked)) == ("not asked", "nothing", list(ORDER))
+    assert (found.cause, found.compared_with, list(found.not_asked)) == ("not asked", "nothing", list(ORDER[1:]))
     assert "the model (Sequential) has no reset_parameters. Pass fresh=" in " ".join(str(found).split())
 
 
@@ -227,7 +276,8 @@ def test_causes_that_could_not_be_asked_for_are_listed_with_the_reason():
     network = mlp()
     adam = torch.optim.Adam(network.parameters())
     sgd, lbfgs = torch.optim.SGD(network.parameters()), torch.optim.LBFGS(network.parameters())
-    of_steps = {"learning rate too high", "learning rate too low", "stale optimizer state"}
+    of_steps = {"learning rate without effect", "learning rate too high", "learning rate too low"}
+    of_steps |= {"stale optimizer state"}
     for options, wanted, reason in (
         ({}, of_steps, "pass optimizer=, the one that trains the model, and loss="),
         ({"loss": F.cross_entropy}, of_steps, "pass optimizer="),
@@ -316,6 +366,21 @@ def test_inputs_of_layers_count_if_units_cannot_be_seen():
     )
 
 
+def lazy():
+    return nn.Sequential(nn.LazyLinear(64), nn.LazyBatchNorm1d(), nn.ReLU(), nn.LazyLinear(10))
+
+
+@pytest.mark.parametrize("was_called", [True, False])
+def test_lazy_modules_get_their_shape_from_the_batch(was_called):
+    network = lazy()
+    if was_called:
+        network(DIGITS[0])
+    found = supple.diagnose(network, DIGITS, fresh=lazy, loss=F.cross_entropy)
+    assert found.evidence == {}
+    assert found.compared_with == "5 networks that fresh made"
+    assert found.layers["0"].fresh.keys() >= {"dead", "rank", "weight", "gradient"}
+
+
 class Cubed(nn.Module):
     """No activation that is known."""
 
@@ -389,6 +454,13 @@ def test_remedies_are_ahead_of_relu_where_the_published_arena_says_so():
         assert ahead
 
 
+@pytest.mark.parametrize("given", [lambda network: network, lambda network: lambda: network])
+def test_fresh_that_is_the_model_itself_is_refused(given):
+    network = mlp()
+    with pytest.raises(TypeError, match="diagnose's fresh must make a new network.* it gave the model itself"):
+        supple.diagnose(network, DIGITS, fresh=given(network))
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -400,7 +472,7 @@ def test_remedies_are_ahead_of_relu_where_the_published_arena_says_so():
             ValueError,
             r"same make: '0.bias' has the shape \(8,\) there, and \(64,\) in",
         ),
-        ({"fresh": lambda: None}, TypeError, "fresh must make an nn.Module; it made NoneType"),
+        ({"fresh": lambda: None}, TypeError, "diagnose's fresh must make a new network, an nn.Module; it gave None"),
         ({"loss": nn.CrossEntropyLoss(reduction="none")}, ValueError, r"one number as a tensor; got a .* \(128,\)"),
         ({"loss": lambda output, targets: 2.3}, ValueError, "one number as a tensor; got 2.3, a float"),
         ({"optimizer": torch.optim.Adam}, TypeError, "must be a torch optimizer"),

@@ -129,6 +129,21 @@ def test_quarter_and_half_are_the_value_at_these_steps():
     assert gap.half == pytest.approx(1 - (9 - 7) / (9 - 4))
 
 
+@pytest.mark.parametrize(
+    ("start", "ends", "said"),
+    [
+        (9.0, [0.0, 0.2, 0.1], "value after 3 steps 0.15, after 6 0.37"),
+        (7.0, [0.0, 0.2, 0.1], "value after 6 steps 0.23"),  # at a quarter the fresh networks are at 7.5
+        (7.8, [0.0, 0.2, 0.1], "value after 6 steps 0.31"),  # 0.2 below it, which is little
+        (9.0, [-15.0, 16.0, 0.1], ""),  # which differ too much from each other to say
+    ],
+)
+def test_value_is_not_said_of_a_time_at_which_fresh_networks_are_not_clearly_below_the_start(start, ends, said):
+    text = str(judged_by(curves(start, [4.0, 4.0, 4.0]), curves(10.0, ends)))
+    assert "nan" not in text
+    assert [line for line in text.splitlines() if "value after" in line] == ([f"  {said}"] if said else [])
+
+
 NAN = math.nan
 
 
@@ -432,6 +447,7 @@ def test_plot_shows_both_and_the_verdict():
         ({"loss": lambda out, y: F.cross_entropy(out, y, reduction="none")}, r"got a tensor of shape \(50,\)"),
         ({"optimizer": torch.optim.SGD(mlp().parameters(), 0.1)}, "optimizer must be a function of parameters"),
         ({"optimizer": lambda _: torch.optim.SGD(mlp().parameters(), 0.1)}, "of the very parameters it is given"),
+        ({"optimizer": torch.optim.LBFGS}, r"step\(\) needs no closure, e.g. Adam, AdamW or SGD; LBFGS needs one"),
         ({"targets": "shuffled"}, "plasticity_gap's targets is one of data, random"),
         ({"targets": "random", "test": digits(0, 50)}, "leave plasticity_gap's test out"),
         ({"steps": 3}, "plasticity_gap's steps must be at least 12; got 3"),

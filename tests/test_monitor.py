@@ -765,3 +765,16 @@ def test_copies_and_saved_models_take_no_monitor_along():
 def test_wrong_argument_is_refused_by_name(arguments, error, message):
     with pytest.raises(error, match=message):
         Monitor(**arguments)
+
+
+@pytest.mark.parametrize("probe", [None, torch.randn(16, 4)])
+def test_lazy_modules_are_read_from_the_step_after_their_first_forward(probe):
+    network = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(2))
+    monitor = Monitor(network, probe, every=3)
+    assert "'0.weight' has no shape before its first forward" in monitor.report()
+    for _ in range(3):
+        network(torch.randn(16, 4)).sum().backward()
+        monitor.step()
+    assert [row["step"] for row in monitor.rows] == [2, 3]
+    assert [row.name for row in monitor.readings["train"].layers] == ["0", "2"]
+    assert monitor.readings["train"].num_samples == 16

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._ops import OpOverload, OpOverloadPacket
 
 from supple import layers
 
@@ -159,9 +160,17 @@ def relative(module: nn.Module) -> Activation | None:
     return find(module) or next((BY_CLASS[cls] for cls in type(module).__mro__ if cls in BY_CLASS), None)
 
 
+def operator_name(function: Any) -> str:
+    """The name of one of torch's own operators, "relu" of ``torch.ops.aten.relu.default``; empty if it is none."""
+    packet = function.overloadpacket if isinstance(function, OpOverload) else function
+    return packet.__name__ if isinstance(packet, OpOverloadPacket) and "aten::" in packet._qualified_op_name else ""
+
+
 def of_function(value: Any) -> Activation | None:
-    """Which activation a function computes, bare or in a partial (``self.act = F.relu``)."""
+    """Which activation a function or torch's operator computes, bare or in a partial (``self.act = F.relu``)."""
     function = value.func if isinstance(value, functools.partial) else value
+    if name := operator_name(function):
+        return next((known for known in ACTIVATIONS if name in known.names), None)
     return next((known for known in ACTIVATIONS if any(function is own for own in known.functions)), None)
 
 
@@ -194,4 +203,5 @@ def writes_in_place(activation: Any) -> bool:
     """Whether an activation, a module or a function held as an attribute, overwrites its input."""
     if isinstance(activation, functools.partial):
         return bool(activation.keywords.get("inplace", False)) or writes_in_place(activation.func)
-    return getattr(activation, "__name__", "").endswith("_") or bool(getattr(activation, "inplace", False))
+    name = getattr(activation, "__name__", "").partition(".")[0]  # relu_.default is an operator's
+    return name.endswith("_") or bool(getattr(activation, "inplace", False))

@@ -151,7 +151,7 @@ def check_up(model: nn.Module, task: BatchLoss, *, sites: Sequence[str] | None =
         with contextlib.closing(LayerRecorder(recorder)) as watch:
             loss = task.value(run_batch(recorder, args, kwargs))
         found: Sequence[Tensor | None] = ()
-        if loss is not None:
+        if loss is not None and parameters:  # none if the network is frozen
             found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
     gradients = {
         name: g.to_dense() if g.is_sparse else g for name, g in zip(parameters, found, strict=False) if g is not None
@@ -222,9 +222,10 @@ def still(model: nn.Module) -> Iterator[None]:
 def step_of(
     optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter], at: Checkup, *, is_new: bool
 ) -> dict[str, Tensor]:
-    """Return how a copy of the optimizer changes the weights of the checkup, by name.
+    """Return how a copy of the optimizer changes the weights of the checkup that it has, by name.
 
-    ``trained`` are the weights that the optimizer has. A new one has forgotten what it remembers of them.
+    ``trained`` are the weights that are trained, by this optimizer or another. A new one has forgotten what it
+    remembers of them.
     """
     copies = {name: nn.Parameter(p.detach().clone()) for name, p in at.parameters.items() if name in trained}
     optimizer = copy.deepcopy(optimizer, {id(trained[name]): own for name, own in copies.items()})
@@ -233,7 +234,9 @@ def step_of(
     for name, own in copies.items():
         own.grad = at.gradients[name].clone() if name in at.gradients else None
     optimizer.step()
-    return {name: own.detach() - at.parameters[name].detach() for name, own in copies.items()}
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    stepped = {name: own for name, own in copies.items() if id(own) in held}
+    return {name: own.detach() - at.parameters[name].detach() for name, own in stepped.items()}
 
 
 def losses_along(

@@ -19,11 +19,13 @@ from supple.attach import unwrapped
 from supple.checkup import BatchLoss, Checkup, Loss, Numbers, check_up, losses_along, remembered_gradients, step_of
 from supple.fresh_networks import Fresh, check_same_make, fresh_networks
 from supple.gap_training import moved
+from supple.layers import give_widths_
 from supple.learner import check_optimizer
 from supple.metrics.observe import eager
 from supple.metrics.sites import NO_SITE
 from supple.monitor_table import short_names
 from supple.random import kept_default_generators
+from supple.remedies import ARENA, CONSEQUENCES, REMEDIES, Remedy
 from supple.unchanged import undisturbed
 
 # How far outside of the fresh networks' range is far. Of 13 trainings on digits (MLPs, a CNN, a ResNet, a ViT; Adam at
@@ -41,6 +43,8 @@ RULES = {
 }
 MULTIPLES = tuple(10.0**power for power in range(-5, 7))  # of a step, tried on the fresh networks
 ORDER = (  # what is the cause of others comes first; a step too high keeps on killing units
+    "frozen network",
+    "learning rate without effect",
     "learning rate too high",
     "dead units",
     "weight growth",
@@ -50,57 +54,10 @@ ORDER = (  # what is the cause of others comes first; a step too high keeps on k
     "learning rate too low",
 )
 OF_UNITS = ("dead units", "saturation", "rank collapse")
-OF_STEPS = ("learning rate too high", "learning rate too low", "stale optimizer state")
+OF_RATES = ("learning rate without effect", "learning rate too high", "learning rate too low")
+OF_STEPS = (*OF_RATES, "stale optimizer state")
 TINY = 1e-30  # keeps a division from zero
 NOTHING, NOT_ASKED = "nothing found", "not asked"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remedy:
-    """One line to type. ``ahead``: the arena's problems on which the method learns more than ReLU does without it.
-
-    A method that goes by the weights at which it was attached is of use ``from_start`` only: not to a ruined network.
-    """
-
-    method: str | None  # a class of supple.methods
-    line: str
-    from_start: bool = False
-    ahead: tuple[str, ...] = ()
-
-
-def attaching(method: str, arguments: str, *, ahead: tuple[str, ...], from_start: bool = False) -> Remedy:
-    line = f"supple.attach(model, optimizer, {method}({arguments}), example_input=x)"
-    return Remedy(method=method, line=line, from_start=from_start, ahead=ahead)
-
-
-# Beyond the 95% interval of the difference by seed, on the two problems at which ReLU wears out; a test reads the
-# arena's published runs for it. What is ahead on neither is no remedy here (L2, L2ER).
-LABELS, INPUTS = "labels", "inputs"
-RESTART = attaching("L2Init", "strength=1e-3", ahead=(LABELS, INPUTS), from_start=True)
-FIRE_NOW = attaching("FIRE", "every=1000", ahead=(LABELS, INPUTS))
-REMEDIES = {
-    "dead units": (
-        Remedy(method="UseAID", line="supple.convert(model, supple.AID(p=0.9))", ahead=(INPUTS,)),
-        attaching("ReDo", "every=1000", ahead=(LABELS, INPUTS), from_start=True),
-        attaching("CBP", "", ahead=(LABELS, INPUTS), from_start=True),
-    ),
-    "weight growth": (FIRE_NOW, RESTART),
-    "saturation": (FIRE_NOW, RESTART),
-    "rank collapse": (FIRE_NOW, attaching("Parseval", "", ahead=(LABELS, INPUTS))),
-    "stale optimizer state": (attaching("FreshOptimizer", "every=1000", ahead=(INPUTS,)),),
-    "learning rate too high": (Remedy(method=None, line="for group in optimizer.param_groups: group['lr'] *= 0.1"),),
-    "learning rate too low": (Remedy(method=None, line="for group in optimizer.param_groups: group['lr'] *= 10"),),
-}
-CONSEQUENCES = {
-    "dead units": "No gradient passes a dead unit, so it does not come back by itself.",
-    "saturation": "Almost no gradient passes a saturated value.",
-    "weight growth": "The larger the weights, the less a step changes what they compute.",
-    "rank collapse": "The layers behind it see fewer differences between inputs.",
-    "stale optimizer state": "Steps are scaled by gradients that are no longer there.",
-    "learning rate too high": "Such steps undo what was learned, and kill units.",
-    "learning rate too low": "It learns, but too slowly to be seen.",
-}
-ARENA = "labels, inputs: with it ReLU learns more of the arena's random labels or permuted inputs, tuned alike."
 HEALTHY = "Nothing found: no layer is far from fresh networks."
 UNITS_UNSEEN = "Nothing found among what could be asked; what was not stands below."
 ELSEWHERE = (
@@ -195,7 +152,8 @@ def diagnose(
     optimizer: that trains the model; its next step is tried on copies.
     sites: names of the activation modules, if they are of your own classes; by default all that are known.
 
-    The model, its modes, statistics, gradients, the optimizer and all random states are left as they were.
+    The model, its modes, statistics, gradients, the optimizer and all random states are left as they were; lazy modules
+    get their shape.
     """
     if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
         raise TypeError(f"diagnose needs a model with parameters, an nn.Module; got {type(model).__name__}.")
@@ -208,6 +166,7 @@ def diagnose(
     others: list[Checkup] = []
     trials: list[list[float]] = []
     with kept_default_generators(), undisturbed(), torch.inference_mode(mode=False):
+        give_widths_(model, task.inputs)
         own = check_up(model, task, sites=names)
         not_asked = reasons(own, optimizer)
         networks, compared_with = fresh_networks(model, fresh, optimizer)
@@ -217,22 +176,29 @@ def diagnose(
                 add_steps_(own, step_of(optimizer, own.parameters, own, is_new=False))
             except Exception as error:  # of an optimizer that cannot be copied, or that asks for a closure
                 why = f"{type(optimizer).__name__} does not step on copies of the weights ({error})."
-                not_asked |= dict.fromkeys(OF_STEPS[:2], why)
+                not_asked |= dict.fromkeys(OF_RATES, why)
                 steps = False
             for name, norm in remembered_gradients(optimizer, own.parameters).items():
                 if (layer := layer_of(name)) in own.layers:
                     own.layers[layer]["remembered"] = norm
         for network in networks:
+            give_widths_(network, task.inputs)
             check_same_make(model, network)
             others.append(other := check_up(network, task, sites=names))
             if optimizer is not None and steps:
                 step = step_of(optimizer, own.parameters, other, is_new=True)
-                trials.append([other.loss, *losses_along(network, task, step, MULTIPLES)])
+                if any(other.gradients[name].any() for name in step.keys() & other.gradients.keys()):
+                    trials.append([other.loss, *losses_along(network, task, step, MULTIPLES)])
                 add_steps_(other, step)
     layers = {name: LayerDiagnosis(now=now, fresh=ranges(name, others)) for name, now in own.layers.items()}
+    if steps and not trials:
+        not_asked |= dict.fromkeys(OF_RATES, "what the optimizer has gets no gradient in fresh networks.")
     if not others:
-        not_asked = dict.fromkeys(ORDER, compared_with)
-    found = found_in_trials(trials) | found_in_layers(layers, own.normed)
+        not_asked = dict.fromkeys(ORDER[1:], compared_with)
+    rates = [] if optimizer is None else [float(group["lr"]) for group in optimizer.param_groups]
+    found = found_in_trials(trials, rates) | found_in_layers(layers, own.normed)
+    if not own.parameters:
+        found["frozen network"] = "No parameter of the model is trained: requires_grad is False for each."
     evidence = {cause: found[cause] for cause in ORDER if cause in found}
     cause = next(iter(evidence), NOTHING if others else NOT_ASKED)
     return Diagnosis(
@@ -254,6 +220,8 @@ def reasons(own: Checkup, optimizer: torch.optim.Optimizer | None) -> dict[str, 
         has_state = optimizer.state or isinstance(optimizer, torch.optim.SGD)  # plain SGD's stays empty
         why = "holds no second moments" if has_state else "has made no step yet"
         missing["stale optimizer state"] = f"{type(optimizer).__name__} {why}."
+    if not own.parameters:
+        return missing | dict.fromkeys(OF_STEPS, "no parameter of the model is trained.")
     wanted = [] if optimizer is not None else ["optimizer=, the one that trains the model"]
     wanted += [] if own.gradients else ["loss=, with the batch as (inputs, targets)"]
     return missing | (dict.fromkeys(OF_STEPS, f"pass {', and '.join(wanted)}.") if wanted else {})
@@ -352,8 +320,13 @@ def growth(now: Numbers, fresh: Mapping[str, tuple[float, float]]) -> float:
     return now["weight"] / max(fresh["weight"][1], TINY)
 
 
-def found_in_trials(trials: list[list[float]]) -> dict[str, str]:
+def found_in_trials(trials: list[list[float]], rates: list[float]) -> dict[str, str]:
     """Return what the losses along the first step of fresh networks say of the learning rate."""
+    num_unmoved = sum(set(losses) == {start} for start, *losses in trials)
+    if 2 * num_unmoved > len(trials):
+        largest = f"{MULTIPLES[-1]:,.0f}"
+        text = f"It is {max(rates):g}, and not even {largest} times the step changes the loss of a fresh network."
+        return {"learning rate without effect": text}
     best, rises = [], []
     for start, *losses in trials:
         lowest = min((loss for loss in losses if math.isfinite(loss)), default=start)

@@ -2,11 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from supple.attach import Plasticity
+from supple.fields import shown
+from supple.learner import shape_of
 from supple.metrics.observe import eager
 from supple.metrics.sites import plain_name
 from supple.unchanged import twin_of
@@ -20,7 +23,7 @@ def fresh_networks(
 ) -> tuple[Iterator[nn.Module], str]:
     """Return fresh networks, one at a time, and what they are in words; none, and why."""
     if isinstance(fresh, nn.Module):
-        return iter((fresh,)), "the one network given as fresh"
+        return iter((checked_new(fresh, model, asking="diagnose"),)), "the one network given as fresh"
     if fresh is not None:
         return made(fresh, like=model), f"{NUM_FRESH} networks that fresh made"
     hooks = () if optimizer is None else optimizer._optimizer_step_pre_hooks.values()
@@ -39,10 +42,35 @@ def fresh_networks(
 def made(fresh: Callable[[], nn.Module], *, like: nn.Module) -> Iterator[nn.Module]:
     for seed in range(NUM_FRESH):
         torch.manual_seed(seed)
-        network = fresh()
-        if not isinstance(network, nn.Module):
-            raise TypeError(f"diagnose's fresh must make an nn.Module; it made {type(network).__name__}.")
-        yield placed_(eager(network), like=like)
+        yield placed_(checked_new(fresh(), like, asking="diagnose"), like=like)
+
+
+def checked_new(network: Any, model: nn.Module, *, asking: str) -> nn.Module:
+    """Return the network that ``fresh`` is or makes; refuse the model itself, and what is no network."""
+    if not isinstance(network, nn.Module) or eager(network) is model:
+        came = "the model itself" if isinstance(network, nn.Module) else shown(network)
+        raise TypeError(f"{asking}'s fresh must make a new network, an nn.Module; it gave {came}.")
+    return eager(network)
+
+
+def new_network(fresh: Callable[[], nn.Module], model: nn.Module) -> nn.Module:
+    """Make a fresh network and check that it is of the model's architecture."""
+    network = checked_new(fresh(), model, asking="plasticity_gap")
+    ours, theirs = model.state_dict(), network.state_dict()
+    for name in {**ours, **theirs}:
+        if shape_of(ours, name) != shape_of(theirs, name):
+            raise ValueError(
+                f"plasticity_gap's fresh must make networks of the model's architecture; '{name}' has the shape "
+                f"{shape_of(theirs, name)} there, and {shape_of(ours, name)} in the model."
+            )
+    here, there = ({name: type(part).__name__ for name, part in one.named_modules()} for one in (model, network))
+    for name in {**here, **there}:
+        if here.get(name) != there.get(name):
+            raise ValueError(
+                f"plasticity_gap's fresh must make networks of the model's architecture; '{name or 'the network'}' is "
+                f"{there.get(name, 'missing')} there, and {here.get(name, 'missing')} in the model."
+            )
+    return network
 
 
 def placed_(network: nn.Module, *, like: nn.Module) -> nn.Module:

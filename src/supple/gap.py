@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from supple.fields import checked, shown
-from supple.fresh_networks import placed_
+from supple.fresh_networks import new_network, placed_
 from supple.gap_training import (
     Loss,
     MakeNetwork,
@@ -28,7 +28,6 @@ from supple.gap_training import (
     Training,
     copied,
     first_batches,
-    new_network,
     with_random_targets,
 )
 from supple.metrics.observe import eager
@@ -78,8 +77,9 @@ class PlasticityGap:
     """What `plasticity_gap` found.
 
     ``curves`` has "steps", and for "model" and "fresh" the losses, seeds x steps, nan from where a network diverged;
-    it counts as not having moved. ``quarter`` and ``half`` are the value at these parts of the budget, ``lr`` the
-    learning rates of model and fresh networks, None if the optimizer's own. Without anything to learn the value is nan.
+    it counts as not having moved. ``quarter`` and ``half`` are the value at these parts of the budget, nan if the fresh
+    networks are not clearly below the model's start by then. ``lr`` are the learning rates of model and fresh networks,
+    None if the optimizer's own. Without anything to learn the value is nan.
     """
 
     value: float
@@ -115,7 +115,9 @@ class PlasticityGap:
             if diverged := int((~curves.isfinite()).any(1).sum()):
                 lines[-1] += f"; diverged in {diverged} of {num_seeds} seeds, which counts as not having moved"
         if not math.isnan(self.value):
-            lines.append(f"value after {steps[QUARTER]} steps {self.quarter:.2f}, after {steps[HALF]} {self.half:.2f}")
+            early = {steps[QUARTER]: self.quarter, steps[HALF]: self.half}
+            known = ", after ".join(f"{at} {value:.2f}" for at, value in early.items() if not math.isnan(value))
+            lines += [f"value after {known.replace(' ', ' steps ', 1)}"] if known else []
         lines += [RANDOM] if self.targets == "random" else []
         advice = ADVICE[self.verdict]
         if self.verdict == "plastic" and self.level_interval[0] > 0.0:
@@ -180,8 +182,8 @@ def plasticity_gap(
         seed, as often as needed. What is no Sequence is read into a list.
     loss: of output and y; of a dict, of output and batch, or None if the output has a ``loss``.
     test: the batches on which losses are taken; by default the data.
-    optimizer: a function of parameters, Adam by default, for both. It is not given frozen parameters, which stay frozen
-        in the copies. The state of the model's own optimizer plays no part.
+    optimizer: a function of parameters, Adam by default, for both, of one whose step needs no closure. It is not given
+        frozen parameters, which stay frozen in the copies. The state of the model's own optimizer plays no part.
     lr: a learning rate for both; "best" tries 3e-4, 1e-3 and 3e-3 for each, and takes the one with the lowest end.
     targets: "random" asks another question, about the data's labels dealt out at random.
     """
@@ -229,6 +231,13 @@ def judged(model: Tensor, fresh: Tensor, *, steps: Sequence[int], lr: Rates, tar
         verdict, value, interval = "nothing to learn", math.nan, (math.nan, math.nan)
     elif left <= width:
         verdict = "not decided"
+    # A way that may be 0, or nearly is, would divide what lies behind to any number.
+    quarter, half = (
+        ratio(behind[:, at], way[:, at])[0]
+        if float(way[:, at].mean()) > max(half_width(way[:, at]), NEAR_THE_END * whole)
+        else math.nan
+        for at in (QUARTER, HALF)
+    )
     return PlasticityGap(
         value=value,
         interval=interval,
@@ -236,8 +245,8 @@ def judged(model: Tensor, fresh: Tensor, *, steps: Sequence[int], lr: Rates, tar
         level_interval=level_interval,
         verdict=verdict,
         curves={"steps": torch.tensor(steps), "model": model, "fresh": fresh},
-        quarter=ratio(behind[:, QUARTER], way[:, QUARTER])[0],
-        half=ratio(behind[:, HALF], way[:, HALF])[0],
+        quarter=quarter,
+        half=half,
         lr=lr,
         targets=targets,
     )

@@ -1,5 +1,6 @@
 """Gap training: how `plasticity_gap` trains a network and takes its losses; batches, their order, random targets."""
 
+import inspect
 import itertools
 import math
 import random
@@ -14,8 +15,6 @@ from torch.utils._pytree import tree_map
 
 from supple.fields import shown
 from supple.inputs import num_examples_of
-from supple.learner import shape_of
-from supple.metrics.observe import eager
 from supple.unchanged import evaluation_mode, twin_of
 from supple.units import arguments_of
 
@@ -77,6 +76,12 @@ class Training:
                 "plasticity_gap's optimizer must make an optimizer of the very parameters it is given, those of a "
                 "copy, e.g. lambda parameters: torch.optim.SGD(parameters, 0.1)."
             )
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is closure.empty:
+            raise TypeError(
+                "plasticity_gap's optimizer must be one whose step() needs no closure, e.g. Adam, AdamW or SGD; "
+                f"{type(optimizer).__name__} needs one."
+            )
         for group in optimizer.param_groups if self.rate is not None else ():
             group["lr"] = self.rate
         return optimizer
@@ -111,30 +116,6 @@ def copied(network: nn.Module) -> nn.Module:
     # deepcopy refuses what a forward computed and a module holds, as weight_norm's do.
     twin = twin_of(network, {id(value): value.detach().clone() for value in held if not value.is_leaf})
     return twin if twin.training else twin.train()
-
-
-def new_network(fresh: MakeNetwork, model: nn.Module) -> nn.Module:
-    """Make a fresh network and check that it is of the model's architecture."""
-    network = fresh()
-    if not isinstance(network, nn.Module) or network is model:
-        came = "the model itself" if network is model else shown(network)
-        raise TypeError(f"plasticity_gap's fresh must make a new network, an nn.Module; it gave {came}.")
-    network = eager(network)
-    ours, theirs = model.state_dict(), network.state_dict()
-    for name in {**ours, **theirs}:
-        if shape_of(ours, name) != shape_of(theirs, name):
-            raise ValueError(
-                f"plasticity_gap's fresh must make networks of the model's architecture; '{name}' has the shape "
-                f"{shape_of(theirs, name)} there, and {shape_of(ours, name)} in the model."
-            )
-    here, there = ({name: type(part).__name__ for name, part in one.named_modules()} for one in (model, network))
-    for name in {**here, **there}:
-        if here.get(name) != there.get(name):
-            raise ValueError(
-                f"plasticity_gap's fresh must make networks of the model's architecture; '{name or 'the network'}' is "
-                f"{there.get(name, 'missing')} there, and {here.get(name, 'missing')} in the model."
-            )
-    return network
 
 
 def first_batches(data: Iterable[Any], number: int | None, *, loss: Loss | None) -> Sequence[Any]:

@@ -153,6 +153,11 @@ class Learner:
         checked(seed, int, "Learner.seed")
         # Outside of the training's own forwards DistributedDataParallel would wait for the other processes.
         self.model = model.module if isinstance(model, DistributedDataParallel) else model
+        if any(parameter.is_meta for parameter in self.model.parameters()):
+            raise ValueError(
+                "Learner needs weights, and the model's are on the meta device, which holds none; give it its weights "
+                "before, e.g. by model.to_empty(device='cpu') and load_state_dict."
+            )
         self.optimizer = optimizer
         self.example_input = example_input
         give_widths_(self.model, example_input)

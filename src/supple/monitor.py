@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
 
 from supple.activations import RECURRENT
 from supple.alarms import LASTING, Alarm, basis, changes_since, divergences, headline, is_comparable, wear_since
@@ -110,7 +111,7 @@ class Monitor:
         self._recorder: SiteRecorder | None = None
         if not activation_sites(eager(model), self.sites):
             warnings.warn(f"Monitor: {NO_SITE.format(model=type(eager(model)).__name__)}", stacklevel=2)
-        if probe is not None:
+        if probe is not None and not self._unshaped():
             self._record(self._read_probe())
         self._arm()
 
@@ -121,7 +122,7 @@ class Monitor:
             self._read_step(self._recorder)
         if self.gap_every is not None and self.num_steps % self.gap_every == 0:
             self._measure_gap()
-        if (self.num_steps + 1) % self.every == 0:
+        if (self.num_steps + 1) % self.every == 0 or not self.readings:
             self._arm()
 
     @property
@@ -175,8 +176,9 @@ class Monitor:
         notes = [NO_UNITS.format(names=inside)] if inside else []
         if not (known := activation_sites(model, self.sites)):
             return [NO_SITE.format(model=type(model).__name__), *notes]
-        if not self.num_steps and not self.readings:
-            return ["nothing has been read yet; call monitor.step() once per training step."]
+        if not self.readings:
+            unshaped = [f"'{name}' has no shape before its first forward." for name in self._unshaped()[:1]]
+            return ["nothing has been read yet; call monitor.step() once per training step.", *unshaped]
         notes += self.sites.skipped if isinstance(self.sites, UnitGraph) else []
         compiled = {inner for part in self.model.modules() if is_compiled(part) for inner in part.modules()}
         if hidden := [name for site, name in known.items() if site in compiled]:
@@ -201,7 +203,12 @@ class Monitor:
 
     def _arm(self) -> None:
         # The sites are looked up each time: the model may have been converted since.
-        self._recorder = SiteRecorder(eager(self.model), self.sites, listens=training_forwards)
+        if not self._unshaped():
+            self._recorder = SiteRecorder(eager(self.model), self.sites, listens=training_forwards)
+
+    def _unshaped(self) -> list[str]:
+        """Return the parameters of lazy modules whose first forward is still to come; until then nothing is read."""
+        return [name for name, parameter in self.model.named_parameters() if is_lazy(parameter)]
 
     def _read_step(self, recorder: SiteRecorder) -> None:
         rows = recorder.features if recorder.sites else None

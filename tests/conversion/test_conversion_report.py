@@ -180,12 +180,18 @@ def test_an_activation_that_is_no_submodule_is_named(call, what):
         ("clamp_min", "x.clamp_min(0)"),
         ("threshold", "F.threshold(x, 0, 0)"),
         ("threshold", "torch.threshold(x, 0, 0)"),
+        ("threshold", "F.threshold(x, 0., 0.)"),
+        ("threshold", "F.threshold(x, 0, 0, False)"),
+        ("clamp", "x.clamp(0, None)"),
+        ("clamp", "torch.clamp(x, min=0, max=None)"),
+        ("max", "torch.max(x, torch.zeros_like(x))"),
         ("maximum", "torch.maximum(x, torch.zeros_like(x))"),
         (None, "x.clamp(min=1e-6)"),
         (None, "x.clamp(0, 1)"),
         (None, "x.clamp(max=0)"),
         (None, "F.threshold(x, 0, 1)"),
         (None, "torch.maximum(x, 2 * x)"),
+        (None, "torch.max(x, 2 * x)"),
     ],
 )
 def test_a_relu_written_as_a_clamp_is_left_and_listed(name, call):
@@ -193,6 +199,48 @@ def test_a_relu_written_as_a_clamp_is_left_and_listed(name, call):
     assert [(entry.what.partition(" in ")[0], entry.how) for entry in left] == (
         [(name, "write it as a ReLU to have it swapped")] if name else []
     )
+
+
+@pytest.mark.parametrize("call", ["relu(x)", "relu.default(x)", "relu(self=x)", "relu_(x.clone())"])
+def test_an_operator_of_torch_is_swapped_as_the_function_is(call):
+    model = convert(network_of(f"torch.ops.aten.{call}")(), AID(p=0.9)).eval()
+    report, x = conversion_report(model), torch.tensor([-1.0, 2.0])
+    assert [entry.how for entry in report.swapped] == ["AID(p=0.9)"]
+    assert report.left == ()
+    torch.testing.assert_close(model(x), torch.tensor([-0.1, 1.8]))
+
+
+@pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
+def test_hooks_that_go_with_a_replaced_activation_are_noted(kind):
+    model = nn.Sequential(nn.ReLU(), network_of("self.acts[0](x)")(), nn.ReLU())
+    model[1].acts = [nn.ReLU()]
+    for act in (model[0], model[1].acts[0]):
+        getattr(act, f"register_{kind}_hook")(lambda *given: None)
+    notes = conversion_report(convert(model, AID(p=0.9))).notes
+    assert {note.where: note.how for note in notes} == dict.fromkeys(
+        ["0", "1.relu_0"], "its hooks were not carried over"
+    )
+
+
+SAMPLES = torch.linspace(-1.0, 1.0, 8).view(2, 4)
+
+
+@pytest.mark.parametrize(
+    "traced", [torch.fx.symbolic_trace, lambda model: torch.export.export(model, (SAMPLES,)).module()]
+)
+def test_calls_in_a_graph_are_left_and_listed(traced):
+    forward = "F.max_pool1d(torch.relu(F.relu(x)).relu() + F.gelu(x).clamp(0) + F.hardtanh(x, 0, 6).clamp(0, 6), 2)"
+    graph = traced(network_of(forward)())
+    before = graph(SAMPLES)
+    model = convert(nn.Sequential(nn.ReLU(), graph), AID(p=0.9))
+    report = conversion_report(model)
+    named = {(entry.what, "torch.fx graph" in entry.how): entry.where for entry in report.left}
+    kinds = {"relu": True, "gelu": False, "hardtanh": False, "clamp": True, "max_pool1d": True}
+    assert named.keys() == {(f"{name} in a graph", is_asked) for name, is_asked in kinds.items()}
+    assert sum(entry.what == "relu in a graph" for entry in report.left) == 3
+    assert sum(entry.what == "clamp in a graph" for entry in report.left) == 2
+    assert named["gelu in a graph", False] == "1.gelu"
+    assert torch.equal(graph(SAMPLES), before)
 
 
 def test_the_kernel_of_a_linear_attention_stays_because_its_values_are_summed_to_a_denominator():

@@ -16,6 +16,7 @@ from supple.convert.call_sites import CallSites, Restart
 from supple.convert.methods import Method, Methods
 from supple.convert.modules import (
     Slot,
+    calls_in_graph,
     change_settings_,
     children,
     consequence,
@@ -45,6 +46,8 @@ STATEFUL = "it has a state of its own: new keys in the state_dict, and parameter
 FORMLESS = "replaced where it is a module; calls of a function that computes it are not looked for"
 LOST_STATE = "its state went with it: keys that a state_dict saved before has, and parameters no forward uses now"
 CANNOT = "the code around it may read the input that it overwrites, and the new activation has no inplace to do so"
+IN_GRAPH = "it is a node of a torch.fx graph, which stays as it is; convert the model before it is traced or exported"
+NO_HOOKS = "its hooks were not carried over"  # they may know their module by identity, as a Monitor's do
 ONE_FOR_ALL = "one instance serves all calls, because they depend on a condition or a loop"
 
 
@@ -87,6 +90,7 @@ class Conversion:
         for module, path in self.paths.items():
             self.fill_hidden_(module, path)
         self.mention_held()
+        self.mention_graphs()
         leave_fast_paths_(self.holder[0])
         self.note_shared_modules()
         return self.holder[0]
@@ -261,7 +265,7 @@ class Conversion:
         self.say_swapped(slot.path, slot.what, new)
         notes = []
         if any(getattr(slot.old, kind, None) for kind in HOOKS):
-            notes.append("its hooks were not carried over")
+            notes.append(NO_HOOKS)
         if isinstance(slot.old, nn.Module):
             self.new[slot.old] = new
             if state := list(slot.old.state_dict()):
@@ -305,6 +309,8 @@ class Conversion:
                     self.new[item] = self.new_activations(1, training=item.training)
                     module.add_module(name, self.new[item])
                     self.say("swapped", join(path, name), f"{cls.__name__} in {attribute}", how=str(self.new[item]))
+                    if any(getattr(item, kind) for kind in HOOKS):
+                        self.say("notes", join(path, name), f"{cls.__name__} in {attribute}", how=NO_HOOKS)
             if not self.new.keys().isdisjoint(hidden.values()):
                 items |= {key: self.new.get(item, item) for key, item in hidden.items()}
                 vars(module)[attribute] = items if type(held) is dict else type(held)(items.values())
@@ -317,6 +323,15 @@ class Conversion:
                 for held in dict.fromkeys(held_by(value)) if name not in of_torch else ():
                     if held not in known and computes_one_of(held, self.classes):
                         self.say("left", path, f"{type(held).__name__} in {name}", how=f"{NO_CHILD}; {WAY_OUT}")
+
+    def mention_graphs(self) -> None:
+        """Report the calls in torch.fx graphs: there is no source to rewrite."""
+        for module, path in self.paths.items():
+            for node, name, cls in calls_in_graph(module):
+                if cls is not None and cls not in self.classes:
+                    self.leave_alone(join(path, node), f"{name} in a graph", cls)
+                elif cls is not None or self.average:
+                    self.say("left", join(path, node), f"{name} in a graph", how=IN_GRAPH)
 
     # Pools.
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.fx import GraphModule
 
-from supple.activations import BY_CLASS, computes_one_of, find, is_activation
+from supple.activations import BY_CLASS, computes_one_of, find, is_activation, of_function, operator_name
 from supple.convert.call_sites import CallSites
+from supple.convert.pools import is_pool_function
 from supple.convert.position import Position
+from supple.convert.reading import CLAMP, OF_METHOD
 from supple.convert.source import original_class
 from supple.layers import AID
 
@@ -68,6 +71,21 @@ def has_own_code(module: nn.Module) -> bool:
     """Whether methods of the module were written outside of torch."""
     written = any(not cls.__module__.startswith("torch.") for cls in original_class(module).__mro__[:-1])
     return written and not isinstance(module, CallSites)
+
+
+def calls_in_graph(module: nn.Module) -> Iterator[tuple[str, str, type[nn.Module] | None]]:
+    """Yield the nodes of a torch.fx graph that call an activation, with its name and class, or a max-pool (None)."""
+    for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+        target: Any = node.target
+        if node.op in ("call_function", "call_method"):
+            name = target if isinstance(target, str) else operator_name(target) or getattr(target, "__name__", "")
+            known = OF_METHOD.get(name) if isinstance(target, str) else of_function(target)
+            given = [*map(str, node.args), *(f"{key}={value}" for key, value in node.kwargs.items())]
+            clamp = CLAMP.match(f"{name}({', '.join(given)})")
+            if known is not None or clamp is not None:
+                yield node.name, name, known.cls if known else nn.ReLU6 if clamp and clamp["cap"] else nn.ReLU
+            elif is_pool_function(target) or name.startswith("max_pool"):
+                yield node.name, name, None
 
 
 def children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

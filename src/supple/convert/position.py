@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from torch import nn
+from torch._ops import OpOverloadPacket, _OpNamespace
 
 from supple.activations import of_function, writes_in_place
 from supple.convert import pools
@@ -48,6 +49,8 @@ def gives_back(value: Any) -> bool:
 
 def attribute(base: Any, name: str) -> Any:
     """Return an attribute without running code: of a Python module, a network's module or its class."""
+    if isinstance(base, _OpNamespace | OpOverloadPacket):  # torch.ops.aten makes its operators when they are asked for
+        return getattr(base, name, UNKNOWN)
     if isinstance(base, ModuleType):
         return vars(base).get(name, UNKNOWN)
     module = base.value if isinstance(base, Position) else base

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from supple.activations import ACTIVATIONS, BY_CLASS, find, of_function, writes_in_place
+from supple.activations import ACTIVATIONS, BY_CLASS, find, of_function, operator_name, writes_in_place
 from supple.convert import pools
 from supple.convert.position import Position, attribute, container, entrance, gives_back
 from supple.convert.source import (
@@ -33,8 +33,8 @@ from supple.convert.source import (
 OF_METHOD = {name: known for known in ACTIVATIONS for name in known.methods}
 # A ReLU written as a clamp, a ReLU6 if it ends at 6, as a threshold or as a maximum.
 CLAMP = re.compile(
-    r"(clamp|clip|clamp_min)_?\((.*, )?(min=)?0(\.0)?(?P<cap>, (max=)?6(\.0)?)?\)$"
-    r"|threshold_?\(.*, 0, 0\)$|maximum\(.*zeros"
+    r"(clamp|clip|clamp_min)_?\((.*, )?(min=)?0(\.0)?(?P<cap>, (max=)?6(\.0)?)?(, (max=)?None)?\)$"
+    r"|threshold_?\(.*, (\w+=)?0(\.0)?, (\w+=)?0(\.0)?(, (\w+=)?\w+)?\)$|max(imum)?\(.*zeros"
 )
 
 # Functions of Python that give back nothing of what they are given, and methods that hold it.
@@ -273,11 +273,12 @@ class Reader:
     def refer(self, node: Any) -> None:
         """Take note of a function outside of the class, and of one or a method that is mentioned, not called."""
         value, name, is_called = self.resolve(node), self.method_of_self(node), id(node) in self.callees
+        is_function = not isinstance(value, (Position, nn.Module)) and not operator_name(value)
         if name and not is_called:
             self.add("method", name, name, node).nested = True
         elif is_own(value) and not isinstance(self.resolve(getattr(node, "value", None)), (Position, nn.Module)):
             self.helpers.add(inspect.unwrap(value))
-        elif not is_called and not isinstance(value, (Position, nn.Module)) and (known := of_function(value)):
+        elif is_function and not is_called and (known := of_function(value)):
             self.add("function", known, name_of(value), node).why_not = NOT_CALLED
 
     def call(self, node: ast.Call) -> None:

@@ -243,10 +243,13 @@ def key_of(node: ast.expr, start: Definition) -> str:
 
 
 def input_of(node: ast.Call) -> Any:
-    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``."""
+    """The tensor that an activation is called on: ``F.relu(x)``, ``F.relu(input=x)`` or ``x.relu()``.
+
+    An operator, ``torch.ops.aten.relu``, names it self.
+    """
     if not node.args and not node.keywords:
         return node.func.value if isinstance(node.func, ast.Attribute) else None
-    named = next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
+    named = next((keyword.value for keyword in node.keywords if keyword.arg in ("input", "self")), None)
     return node.args[0] if node.args else named
 
 
