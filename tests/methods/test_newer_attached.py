@@ -143,6 +143,24 @@ def test_a_chain_resumes_with_all_that_its_methods_remember():
     assert {f"1.{key}" for key in resumed[2].states[1]} <= set(state)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [methods.FIRE(), methods.FullReset(), methods.ShrinkPerturb(), methods.HeadReset(), methods.DASH()],
+    ids=lambda method: method.name,
+)
+@pytest.mark.filterwarnings("ignore:ShrinkPerturb keeps what Adam remembers")
+def test_what_a_method_writes_between_stages_stays_beside_trac(other):
+    model, optimizer, plasticity = made([methods.TRAC(scale=1e-2), other])
+    train((model, optimizer, plasticity), DATA[:12])
+    head = model[4].weight
+    before = head.detach().clone()
+    plasticity.begin_stage(DATA[12:])
+    written = head.detach().clone()
+    assert not torch.equal(before, written)
+    train((model, optimizer, plasticity), DATA[12:13])
+    assert (head - written).norm() < 0.5 * (head - before).norm()
+
+
 def trained_either_way(method, *, sign, optimizer=adam, scaler=None, closure=False, **options):
     """The network after two stages that minimise the loss, or with the sign -1 maximise it negated."""
     model = network()

@@ -30,6 +30,7 @@ class Method(Checked, ABC):
 
     name: ClassVar[str]
     follows: ClassVar[tuple[str, ...]] = ()  # hooks in which it only follows the training
+    scales_steps: ClassVar[bool] = False  # moves weights by a multiple of the optimizer's steps
     renews_units: ClassVar[bool] = False  # two methods that do cannot work side by side
     reads_data: ClassVar[bool] = False  # runs the network on the batches of a stage
     reads_inputs: ClassVar[bool] = False  # sees what the network is trained on
