@@ -21,6 +21,7 @@ from supple.inputs import UNSEEN, copied, first_two, inputs_of, num_examples_of
 from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, restore_
 from supple.methods.base import BETWEEN_STAGES, HOOKS, IN_A_STEP, Method, State
 from supple.methods.chain import Chain
+from supple.methods.recent_inputs import adopt_rooms_
 from supple.processes import check_shards
 from supple.taps import InputTap, ReadInputs
 from supple.unchanged import undisturbed
@@ -204,6 +205,7 @@ class Plasticity:
         model = self.learner.model
         parts = [name for named in (model.named_modules(), model.named_parameters()) for name, _ in named]
         for state, saved in zip(self._states or (), self._saved or (), strict=False):
+            adopt_rooms_(state, saved)
             restore_(state, saved, parts=parts, device=self.learner.device)
 
     def pause(self) -> None:

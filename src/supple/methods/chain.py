@@ -89,7 +89,9 @@ class Chain(Method):
             own = {key.removeprefix(f"{i}."): value for key, value in state.items() if key.startswith(f"{i}.")}
             known = set(own)
             act(method, own)
-            state |= {f"{i}.{key}": own[key] for key in own if key not in known}  # of what came later
+            for key in known.difference(own):
+                del state[f"{i}.{key}"]
+            state |= {f"{i}.{key}": tensor for key, tensor in own.items()}  # some may have come later
 
 
 def brings_activation(method: Method) -> bool:
