@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from supple.fields import checked, shown
 from supple.inputs import UNSEEN, copied, first_two, inputs_of, num_examples_of
 from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, restore_
-from supple.methods.base import HOOKS, Method, State
+from supple.methods.base import BETWEEN_STAGES, HOOKS, IN_A_STEP, Method, State
 from supple.methods.chain import Chain
+from supple.methods.recent_inputs import adopt_rooms_
 from supple.processes import check_shards
 from supple.taps import InputTap, ReadInputs
 from supple.unchanged import undisturbed
 from supple.units import Inputs
 
-IN_A_STEP, BETWEEN_STAGES = HOOKS[:2], HOOKS[2:]
 WAYS = {
     "after_backward": "edits gradients before each step",
     "after_step": "acts after each step",
@@ -51,7 +51,7 @@ def attach(
     Attach when the model is on its device and before the first step: the weights of now are the initial ones.
 
     example_input: a batch for methods that trace units; without it the first training forward's inputs are taken.
-    loss: of outputs and targets, for methods that take gradients of their own (DASH).
+    loss: of outputs and targets, what backward() is called of; for methods that take gradients of their own (DASH).
     seed: of the methods' random stream; over several processes that of the first one.
     clip_norm: clip the total norm of the model's gradients to this, after the methods have edited them. A loop that
         clips by itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
@@ -205,6 +205,7 @@ class Plasticity:
         model = self.learner.model
         parts = [name for named in (model.named_modules(), model.named_parameters()) for name, _ in named]
         for state, saved in zip(self._states or (), self._saved or (), strict=False):
+            adopt_rooms_(state, saved)
             restore_(state, saved, parts=parts, device=self.learner.device)
 
     def pause(self) -> None:

@@ -127,6 +127,7 @@ class Learner:
     given. If the wrapper is around a larger model, pass its ``process_group``.
     """
 
+    is_minimising = False  # while gradients that are maximised along are negated
     inputs: Inputs | None  # of the last training forward, if they are watched
     seen_loss: Tensor | None  # of the step to come, if it is shown
     _features: dict[str, Tensor] | None

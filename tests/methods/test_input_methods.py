@@ -234,9 +234,88 @@ def test_inputs_of_another_shape_and_forwards_that_are_not_seen_are_refused():
     state = method.init(learner)
     with pytest.raises(RuntimeError, match="CChain reads what the model is trained on, and no training forward"):
         method.after_step(learner, state)
+    learner.see_inputs(torch.randn(4, 3))
+    method.after_step(learner, state)
     learner.see_inputs(torch.randn(4, 3, 1))
-    with pytest.raises(ValueError, match=r"argument '0' had \(3,\) at first, now \(3, 1\)"):
+    with pytest.raises(ValueError, match=r"argument '0' had \(3,\) in the first training forward, now \(3, 1\)"):
         method.after_step(learner, state)
+
+
+class Labelled(nn.Module):
+    """A forward as Hugging Face's: by name, with the loss if it is given targets, and a mask that matters."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.act, self.head = nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)
+
+    def forward(self, x, mask=None, labels=None):
+        hidden = self.act(self.body(x))
+        logits = self.head(hidden if mask is None else hidden * mask[..., None])
+        loss = None if labels is None else F.cross_entropy(logits.flatten(0, -2), labels.flatten())
+        return {"logits": logits} | ({} if loss is None else {"loss": loss})
+
+
+def labelled_steps(parts, num_steps, *, seed):
+    model, optimizer = parts[:2]
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(num_steps):
+        x, mask = torch.randn(4, 6, 3, generator=generator), torch.rand(4, 6, generator=generator)
+        optimizer.zero_grad()
+        model(x=x, mask=mask, labels=torch.randint(2, (4, 6), generator=generator))["loss"].backward()
+        optimizer.step()
+
+
+BY_NAME = [CChain(strength=1.0, num_examples=6), L2ER(every=3, num_examples=6, rank_rate=0.1)]
+
+
+@pytest.mark.parametrize("method", BY_NAME, ids=lambda method: method.name)
+@pytest.mark.parametrize("example", [{"x": torch.zeros(2, 5, 3)}, torch.zeros(2, 6, 3)], ids=["shorter", "by position"])
+def test_examples_are_kept_as_training_gives_them_not_as_the_example_input(method, example):
+    """Also in what is saved, and as if the first batch had been the example."""
+    ends = []
+    for given in (None, example):
+        model = Labelled()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        parts = model, optimizer, attach(model, optimizer, method, example_input=given)
+        labelled_steps(parts, 4, seed=1)
+        saved = copy.deepcopy([part.state_dict() for part in parts])
+        labelled_steps(parts, 4, seed=2)
+        ends.append(parts[0])
+        model = Labelled()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        resumed = model, optimizer, attach(model, optimizer, method, example_input=given)
+        for part, before in zip(resumed, saved, strict=True):
+            part.load_state_dict(before)
+        labelled_steps(resumed, 4, seed=2)
+        ends.append(model)
+        assert {key for key in resumed[2].states[0] if key.startswith("input.")} == {
+            *("input.x", "input.mask", "input.labels")
+        }
+    for other in ends[1:]:
+        assert all(map(torch.equal, ends[0].parameters(), other.parameters()))
+
+
+@pytest.mark.parametrize("method", BY_NAME, ids=lambda method: method.name)
+def test_arguments_that_come_and_go_are_refused(method):
+    chained = Chain(methods=(L2(), method))  # whose state is one dict for all
+    model = Labelled()
+    learner = Learner(model, torch.optim.SGD(model.parameters(), 0.1), example_input={"x": torch.zeros(2, 3)})
+    state = chained.init(learner)
+
+    def step(**inputs):
+        model(**inputs)["logits"].sum().backward()
+        chained.after_backward(learner, state)
+        chained.after_step(learner, state)
+
+    step(x=torch.ones(4, 3), mask=torch.ones(4))
+    step(x=torch.ones(4, 3), mask=torch.ones(4))
+    assert {key for key in state if "input." in key} == {"1.input.x", "1.input.mask"}
+    who = type(method).__name__
+    with pytest.raises(
+        ValueError, match=rf"^{who} .* 'mask' had \(\) in the first training forward, now None\. Train w"
+    ):
+        step(x=torch.ones(4, 3))
 
 
 def test_fresh_optimizer_forgets_and_leaves_the_weights():

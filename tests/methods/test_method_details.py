@@ -82,6 +82,37 @@ def test_a_chain_keeps_what_its_methods_begin_to_remember_later():
     assert torch.equal(state["1.slow.2.weight"], learner.model[2].weight)
 
 
+class WithValue(nn.Module):
+    """An agent whose critic, an auxiliary head, and a layer under a weight norm are no part of forward as evaluated."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.act, self.policy = nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)
+        self.value, self.auxiliary, self.frozen = (
+            nn.Linear(3, 1),
+            nn.Linear(3, 1),
+            nn.Linear(3, 1).requires_grad_(False),
+        )
+        self.normed, self.weighed = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), nn.Linear(2, 2)
+
+    def forward(self, x):
+        h = self.act(self.body(x))
+        extra = self.auxiliary(h) if self.training else 0.0
+        return F.linear(self.normed(self.policy(h)), self.weighed.weight) + extra
+
+
+@pytest.mark.parametrize("method", [CPR(), ReDo(), CBP(), SNR(), UPGD(per="unit")], ids=lambda method: method.name)
+def test_trained_layers_that_the_trace_does_not_reach_are_named(method, recwarn):
+    learner = learner_of(WithValue(), x=torch.ones(2, 2))
+    method.init(learner)
+    (said,) = {str(warning.message) for warning in recwarn if "not reached" in str(warning.message)}
+    assert said.startswith(f"{type(method).__name__} leaves 2 of the trained layers alone ('value', 'auxiliary'), not ")
+    served, left = method.reach(learner)
+    assert served == ["body at act"]
+    reason = "not reached by forward in evaluation mode: what units of other layers feed into it is not zeroed"
+    assert left == [f"'value': {reason}", f"'auxiliary': {reason}"]
+
+
 @pytest.mark.parametrize("method", [CPR(), ReDo(), ReGraMa(), SNR(), UPGD(per="unit")], ids=lambda method: method.name)
 def test_hidden_layers_that_are_left_are_named_with_the_reason(method):
     model = chain(2, 3, 3, 2)

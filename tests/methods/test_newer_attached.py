@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple import methods
-from test_attach import DATA, adam, assert_same, attached, by_hand, made, network, train
+from supple import Learner, attach, methods
+from test_attach import DATA, STAGES, adam, assert_same, attached, by_hand, loss_of, made, network, train
 from test_attach import METHODS as OLDER
 from test_every_method import METHODS as EVERY
 
@@ -141,3 +141,126 @@ def test_a_chain_resumes_with_all_that_its_methods_remember():
     train(resumed, DATA[12:])
     assert_same(model, resumed[0])
     assert {f"1.{key}" for key in resumed[2].states[1]} <= set(state)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [methods.FIRE(), methods.FullReset(), methods.ShrinkPerturb(), methods.HeadReset(), methods.DASH()],
+    ids=lambda method: method.name,
+)
+@pytest.mark.filterwarnings("ignore:ShrinkPerturb keeps what Adam remembers")
+def test_what_a_method_writes_between_stages_stays_beside_trac(other):
+    model, optimizer, plasticity = made([methods.TRAC(scale=1e-2), other])
+    train((model, optimizer, plasticity), DATA[:12])
+    head = model[4].weight
+    before = head.detach().clone()
+    plasticity.begin_stage(DATA[12:])
+    written = head.detach().clone()
+    assert not torch.equal(before, written)
+    train((model, optimizer, plasticity), DATA[12:13])
+    assert (head - written).norm() < 0.5 * (head - before).norm()
+
+
+def test_equal_betas_outlive_their_method_and_say_so():
+    model, optimizer, plasticity = made(methods.EqualBetas(beta=0.5))
+    with plasticity:
+        assert "acts on: the optimizer's betas, for good: detach() does not put the old ones back" in str(plasticity)
+        train((model, optimizer, plasticity), DATA[:1])
+    assert optimizer.param_groups[0]["betas"] == (0.5, 0.5)
+
+
+def trained_either_way(method, *, sign, optimizer=adam, scaler=None, closure=False, **options):
+    """The network after two stages that minimise the loss, or with the sign -1 maximise it negated."""
+    model = network()
+    steps = optimizer(model, maximize=sign < 0)
+
+    def loss(outputs, targets):
+        return sign * loss_of(outputs, targets)
+
+    def backward(x, y):
+        steps.zero_grad()
+        value = loss(model(x), y)
+        (scaler.scale(value) if scaler else value).backward()
+        return value
+
+    plasticity = attach(model, steps, method, example_input=DATA[0][0], loss=loss, **options)
+    for stage, data in enumerate(STAGES):
+        if stage:
+            plasticity.end_stage(STAGES[stage - 1])
+            plasticity.begin_stage(data)
+        for x, y in data:
+            if closure:
+                steps.step(functools.partial(backward, x, y))
+                continue
+            backward(x, y)
+            if scaler:
+                scaler.step(steps)
+                scaler.update()
+            else:
+                steps.step()
+    return model
+
+
+BOTH_WAYS = [
+    methods.DASH(every=4),
+    *(one for one in (*METHODS, *OLDER) if type(one).after_backward is not methods.Vanilla.after_backward),
+    methods.DASH(),
+]
+
+
+@pytest.mark.parametrize("method", BOTH_WAYS, ids=lambda method: f"{method.name}-{BOTH_WAYS.index(method)}")
+def test_training_that_maximises_is_that_of_the_negated_loss(method):
+    assert_same(*(trained_either_way(method, sign=sign) for sign in (1.0, -1.0)))
+
+
+def sgd(model, **options):
+    return torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clip_norm": 0.05},
+        {"closure": True},
+        {"optimizer": sgd},
+        {"optimizer": functools.partial(adam, foreach=True)},
+        {"optimizer": functools.partial(adam, fused=True), "scaler": torch.amp.GradScaler("cpu", init_scale=2.0**8)},
+    ],
+    ids=["clipped", "closure", "sgd", "foreach", "fused, scaled"],
+)
+def test_training_that_maximises_is_that_of_the_negated_loss_in_any_loop(options):
+    method = [methods.L2Init(strength=0.1), methods.TRAC(scale=1e-2)]
+    assert_same(*(trained_either_way(method, sign=sign, **options) for sign in (1.0, -1.0)))
+
+
+def test_only_groups_that_maximise_are_turned_around_in_a_chain_by_hand_too():
+    method, ends = methods.Chain(methods=(methods.L2(strength=0.1), methods.UPGD(), methods.DASH())), []
+    for turned in (False, True):
+        model = network()
+        groups = [{"params": model[:2].parameters()}, {"params": model[2:].parameters(), "maximize": turned}]
+        learner = Learner(model, torch.optim.SGD(groups, 0.1), loss=lambda outputs, y: outputs.sum())
+        state = method.init(learner)
+        for x, y in DATA[:4]:
+            learner.optimizer.zero_grad()
+            loss_of(model(x), y).backward()
+            for parameter in model[2:].parameters() if turned else ():
+                parameter.grad.neg_()
+            before = [parameter.grad.clone() for parameter in model.parameters()]
+            method.after_backward(learner, state)
+            assert not any(map(torch.equal, before, (parameter.grad for parameter in model.parameters())))
+            learner.optimizer.step()
+            method.after_step(learner, state)
+        ends.append(model)
+    assert_same(*ends)
+
+
+def test_gradients_are_turned_back_if_a_method_fails():
+    model, optimizer, _ = made(methods.Vanilla(), optimizer=functools.partial(adam, maximize=True))
+    learner, method = Learner(model, optimizer), methods.L2Init()
+    loss_of(model(DATA[0][0]), DATA[0][1]).backward()
+    before = [parameter.grad.clone() for parameter in model.parameters()]
+    learner.initial.clear()
+    with pytest.raises(ValueError, match="is not among the parameters"):
+        method.after_backward(learner, {})
+    assert all(map(torch.equal, before, (parameter.grad for parameter in model.parameters())))
+    assert not learner.is_minimising

@@ -11,7 +11,7 @@ from torch import nn
 from by_hand import three_units, unit_layer
 from supple import Learner, attach
 from supple.layers import AID, CReLU
-from supple.methods import CPR, L2, SNR, TRAC, UPGD, Chain, FullReset, ReDo, ReGraMa, UseAID, UseTanh
+from supple.methods import CPR, L2, SNR, TRAC, UPGD, Chain, FullReset, ReDo, ReGraMa, UseAID, UseTanh, WeightClipping
 from supple.methods.activity import mean_magnitudes
 from supple.methods.gradient_score import activation_score, gradient_score
 from supple.methods.trac import erfi
@@ -243,6 +243,35 @@ def test_trac_goes_where_steps_agree_and_the_reference_is_stuck_once_it_is_back(
         assert (moved[-1] == 0.0) is reference
 
 
+def test_what_is_written_to_weights_between_steps_of_trac_stays():
+    method, learner = TRAC(scale=1.0), mlp(lr=0.1)
+    state = method.init(learner)
+    weight = learner.model[0].weight
+
+    def step(gradient):
+        for parameter in learner.model.parameters():
+            parameter.grad = torch.full_like(parameter, gradient)
+        method.after_backward(learner, state)
+        learner.optimizer.step()
+        method.after_step(learner, state)
+
+    for _ in range(3):
+        step(1.0)
+    assert state["distance"].item() > 0.5
+    assert torch.equal(weight, learner.initial["0.weight"] + state["distance"].float() * state["sum.0.weight"])
+    before, total, reach = weight.detach().clone(), state["sum.0.weight"].clone(), state["distance"].item()
+    with torch.no_grad():
+        weight[0] = 7.0
+    step(0.0)
+    change = state["distance"].item() - reach
+    assert torch.equal(weight[0], torch.full_like(weight[0], 7.0))
+    torch.testing.assert_close(weight[1:], before[1:] + change * total[1:])
+    assert torch.equal(state["sum.0.weight"][1:], total[1:])
+    assert torch.equal(state["start.0.weight"][1:], learner.initial["0.weight"][1:])
+    step(1.0)
+    torch.testing.assert_close(weight[0], torch.full_like(weight[0], 7.0 - 0.1 * state["distance"].item()))
+
+
 def test_chain_refuses_what_cannot_stand_side_by_side():
     with pytest.raises(ValueError, match="ReDo and SNR both renew units"):
         Chain(methods=(ReDo(), L2(), SNR()))
@@ -250,5 +279,14 @@ def test_chain_refuses_what_cannot_stand_side_by_side():
         Chain(methods=(UseAID(), UseTanh()))
     with pytest.raises(ValueError, match="not chains; write one chain"):
         Chain(methods=(Chain(methods=(L2(),)),))
+    with pytest.raises(
+        ValueError, match=r'ReDo corrects those of renewed units without that; use ReDo\(moments="clear"'
+    ):
+        Chain(methods=(TRAC(), ReDo()))
+    for early in (ReDo(moments="clear"), WeightClipping(), FullReset(every=10), CPR()):
+        with pytest.raises(ValueError, match=f"would scale what {type(early).__name__} writes, .* put TRAC before it"):
+            Chain(methods=(early, TRAC()))
+        Chain(methods=(TRAC(), early))
+    Chain(methods=(L2(), UPGD(adaptive=True), FullReset(), TRAC()))
     assert isinstance(Chain(methods=(FullReset(), UseAID())).activation(), AID)
     assert [Chain(methods=(part,)).is_elementwise for part in (L2(), ReDo())] == [True, False]

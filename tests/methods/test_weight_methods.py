@@ -221,8 +221,50 @@ def test_head_reset_renews_the_last_layers_and_what_the_optimizer_remembers_of_t
     assert not torch.equal(head.weight, before[1])
     steps = [learner.optimizer.state[p]["step"].item() for p in (body.weight, head.weight, head.bias)]
     assert steps == [2, 0, 0]
-    with pytest.raises(ValueError, match="HeadReset.layers is 3, and this network has 2 trained layers"):
+    with pytest.raises(
+        ValueError, match="HeadReset.layers is 3, and this network has 2 linear or convolutional layers"
+    ):
         HeadReset(layers=3).init(learner)
+
+
+class Tied(nn.Module):
+    """A language model whose head has the weight of its embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.body, self.head = nn.Embedding(9, 4), nn.Linear(4, 4), nn.Linear(4, 9)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, x):
+        return self.head(self.body(self.tokens(x)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("parametrized", "'2': a parametrization computes its weight"),
+        ("frozen", "'2': it is frozen"),
+        ("of another optimizer", "'2': the optimizer does not train it"),
+        ("tied", "'head': its weight is that of tokens, too"),
+    ],
+)
+def test_head_reset_resets_no_other_layer_in_place_of_a_head_that_cannot_be_reset(kind, reason):
+    model = Tied() if kind == "tied" else nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+    if kind == "parametrized":
+        nn.utils.parametrizations.weight_norm(model[2])
+    if kind == "frozen":
+        model[2].requires_grad_(False)
+    trained = model[0] if kind == "of another optimizer" else model
+    learner = Learner(model, torch.optim.SGD(trained.parameters(), 0.1))
+    with pytest.raises(ValueError, match=re.escape(f"cannot reset the head ({reason})")):
+        HeadReset().init(learner)
+    body = "body" if kind == "tied" else "0"
+    HeadReset(layers=2).init(learner)
+    assert HeadReset(layers=2).reach(learner) == ([f"{body}.weight", f"{body}.bias"], [reason])
+    before = {name: parameter.clone() for name, parameter in model.named_parameters()}
+    HeadReset(layers=2).begin_stage(learner, {}, (), 1)
+    moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+    assert moved == {f"{body}.weight", f"{body}.bias"}
 
 
 @pytest.mark.parametrize("method", [Parseval(), NaP()], ids=repr)

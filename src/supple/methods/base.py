@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from supple.fields import Checked
 from supple.learner import PATIENCE, Batch, Learner
 
 State = dict[str, Tensor]
-HOOKS = ("after_backward", "after_step", "end_stage", "begin_stage")
+IN_A_STEP, BETWEEN_STAGES = ("after_backward", "after_step"), ("end_stage", "begin_stage")
+HOOKS = IN_A_STEP + BETWEEN_STAGES
 
 
 class Method(Checked, ABC):
@@ -23,10 +25,12 @@ class Method(Checked, ABC):
 
     A method is stateless, so one piece of code checkpoints, resumes and moves them all. The two hooks inside a step
     work on tensors only (no ``.item()``, no branch on a value), so that a whole step can be captured in a CUDA graph.
+    In these two every gradient is that of what is minimised, also if the optimizer has maximize=True.
     """
 
     name: ClassVar[str]
     follows: ClassVar[tuple[str, ...]] = ()  # hooks in which it only follows the training
+    scales_steps: ClassVar[bool] = False  # moves weights by a multiple of the optimizer's steps
     renews_units: ClassVar[bool] = False  # two methods that do cannot work side by side
     reads_data: ClassVar[bool] = False  # runs the network on the batches of a stage
     reads_inputs: ClassVar[bool] = False  # sees what the network is trained on
@@ -36,6 +40,9 @@ class Method(Checked, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for hook in IN_A_STEP:
+            if hook in vars(cls):
+                setattr(cls, hook, minimising(vars(cls)[hook]))
         for hook in HOOKS:
             if hook in vars(cls) and hook not in cls.follows:
                 setattr(cls, hook, noted(vars(cls)[hook]))
@@ -83,6 +90,38 @@ class Method(Checked, ABC):
                 frozen = not any(parameter.requires_grad for parameter in parameters)
                 left.append(f"'{name}': {'it is frozen' if frozen else 'the optimizer does not train it'}")
         return served, left
+
+
+def minimising(hook: Callable[..., None]) -> Callable[..., None]:
+    """The hook of a method, in which the gradients of what is maximised are negated: no method needs to know."""
+
+    @functools.wraps(hook)
+    def call(self: Method, learner: Learner, *args: Any, **named: Any) -> None:
+        if learner.is_minimising or not maximising(learner.optimizer):
+            hook(self, learner, *args, **named)
+            return
+        negate_maximised_(learner.optimizer)
+        learner.is_minimising = True  # a chain calls hooks in its own
+        try:
+            hook(self, learner, *args, **named)
+        finally:
+            negate_maximised_(learner.optimizer)
+            learner.is_minimising = False
+
+    return call
+
+
+def maximising(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """The parameters that the optimizer trains with maximize=True."""
+    return [parameter for group in optimizer.param_groups if group.get("maximize") for parameter in group["params"]]
+
+
+@torch.no_grad()
+def negate_maximised_(optimizer: torch.optim.Optimizer) -> None:
+    """Negate the gradients along which the optimizer goes up."""
+    held = [parameter.grad for parameter in maximising(optimizer) if parameter.grad is not None]
+    if held:  # torch's loops over tensors refuse to be empty
+        torch._foreach_neg_(held)
 
 
 def noted(hook: Callable[..., None]) -> Callable[..., None]:

@@ -63,7 +63,7 @@ class CChain(Method):
         for name, theta in learner.own_parameters().items():
             if f"before.{name}" not in state:  # it was frozen until now
                 state |= first_record(name, theta.detach())
-        inputs, is_filled = kept(learner, state)
+        inputs, is_filled = kept(learner, state, "CChain")
         with torch.enable_grad():
             churn = self.churn(learner, state, inputs, is_filled)
             pulls = list(torch.autograd.grad(churn, thetas, materialize_grads=True))

@@ -14,8 +14,8 @@ from supple.methods.base import Method, State
 class Chain(Method):
     """Calls every hook of the methods in their order. Put penalties before gates (UPGD), projections last.
 
-    What reads gradients (ReGraMa, CPR) comes before penalties. At most one of them may bring an activation of its own,
-    and at most one renew units.
+    What reads gradients (ReGraMa, CPR) comes before penalties, TRAC before what writes weights inside a step. At most
+    one of them may bring an activation of its own, and at most one renew units.
     """
 
     name = "chain"
@@ -30,6 +30,9 @@ class Chain(Method):
         swapping = [type(method).__name__ for method in self.methods if brings_activation(method)]
         if len(swapping) > 1:
             raise ValueError(f"{' and '.join(swapping)} each bring an activation of their own; chain one of them.")
+        for at, method in enumerate(self.methods):
+            if method.scales_steps:
+                check_beside(type(method).__name__, self.methods[:at], self.methods[at + 1 :])
 
     @property
     def renews_units(self) -> bool:  # type: ignore[override]
@@ -86,9 +89,29 @@ class Chain(Method):
             own = {key.removeprefix(f"{i}."): value for key, value in state.items() if key.startswith(f"{i}.")}
             known = set(own)
             act(method, own)
-            state |= {f"{i}.{key}": own[key] for key in own if key not in known}  # of what came later
+            for key in known.difference(own):
+                del state[f"{i}.{key}"]
+            state |= {f"{i}.{key}": tensor for key, tensor in own.items()}  # some may have come later
 
 
 def brings_activation(method: Method) -> bool:
     """Whether the network is built with another activation than ReLU for it."""
     return type(method.activation()) is not nn.ReLU
+
+
+def check_beside(who: str, before: tuple[Method, ...], after: tuple[Method, ...]) -> None:
+    """Refuse what a method that scales the optimizer's steps would scale with them, or what corrects them unscaled."""
+    for method in (*before, *after):
+        if getattr(method, "moments", None) == "per_entry":
+            name = type(method).__name__
+            raise ValueError(
+                f"{who} scales the optimizer's steps, and {name} corrects those of renewed units without that; "
+                f'use {name}(moments="clear").'
+            )
+    for method in before:
+        only_writes = method.acts_in("after_step") and not method.acts_in("after_backward")
+        if only_writes or method.renews_units or getattr(method, "every", None):
+            raise ValueError(
+                f"{who} would scale what {type(method).__name__} writes, as if it were the optimizer's step; "
+                f"put {who} before it."
+            )

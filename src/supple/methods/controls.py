@@ -66,7 +66,7 @@ class EqualBetas(Method):
     """Adam whose two betas are one number, so that no step is longer than its learning rate allows.
 
     With the usual 0.9 and 0.999 a gradient that grows at a change of the data makes steps many times too long before
-    the mean of its square has followed (Dohare et al. 2024).
+    the mean of its square has followed (Dohare et al. 2024). The optimizer keeps them after plasticity.detach().
     """
 
     name = "equal_betas"
@@ -80,6 +80,9 @@ class EqualBetas(Method):
         if not all("betas" in group for group in learner.optimizer.param_groups):
             raise ValueError(f"EqualBetas sets the betas of Adam; {type(learner.optimizer).__name__} has none.")
         return {}
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        return ["the optimizer's betas, for good: detach() does not put the old ones back"], []
 
     def after_backward(self, learner: Learner, state: State) -> None:
         for group in learner.optimizer.param_groups:  # at each step: the optimizer may be a new one

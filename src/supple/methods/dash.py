@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import Method, State, check_period
+from supple.methods.base import Method, State, check_period, maximising
 from supple.random import undisturbed_reading
 from supple.unchanged import check_copies, twin_of
 
@@ -89,11 +89,13 @@ class DASH(Method):
         twin = twin_of(learner.model).train()
         tensors = {name: twin.get_parameter(name) for name in shrinkable(learner)}
         directions = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+        rising = set(map(id, maximising(learner.optimizer)))
+        signs = [1.0 if id(own) in rising else -1.0 for own in shrinkable(learner).values()]
         num_batches = 0
         for batch in data:
             loss = learner.loss_of(twin, batch)
             gradients = torch.autograd.grad(loss, list(tensors.values()), materialize_grads=True)
-            torch._foreach_lerp_(list(directions.values()), torch._foreach_neg(gradients), self.alpha)
+            torch._foreach_lerp_(list(directions.values()), torch._foreach_mul(gradients, signs), self.alpha)
             num_batches += 1
         if not num_batches:
             raise ValueError(

@@ -81,7 +81,7 @@ class L2ER(Method):
 
     def rank_gradients(self, learner: Learner, state: State, names: list[str]) -> list[Tensor]:
         """Of the mean effective rank over the layers, for the parameters of these names."""
-        rooms, is_filled = kept(learner, state)
+        rooms, is_filled = kept(learner, state, "L2ER")
         inputs = mapped(lambda x: x[is_filled], rooms)
         twin = twin_of(learner.model).train()
         features: list[Tensor] = []

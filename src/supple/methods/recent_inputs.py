@@ -19,11 +19,15 @@ def room_for(learner: Learner, num_examples: int) -> State:
             "pass a batch, e.g. Learner(model, optimizer, example_input=x)."
         )
     learner.watch_inputs()
-    rooms = {
-        f"{KEY}{name}": torch.zeros(num_examples, *x.shape[1:], dtype=x.dtype, device=learner.device)
-        for name, x in tensors_of(learner.example_input).items()
-    }
+    rooms = rooms_like(learner.example_input, num_examples, learner.device)
     return {"num_seen": torch.zeros((), dtype=torch.int64, device=learner.device), **rooms}
+
+
+def rooms_like(inputs: Inputs, num_examples: int, device: torch.device) -> State:
+    return {
+        f"{KEY}{name}": torch.zeros(num_examples, *x.shape[1:], dtype=x.dtype, device=device)
+        for name, x in tensors_of(inputs).items()
+    }
 
 
 def tensors_of(inputs: Inputs) -> dict[str, Tensor]:
@@ -47,25 +51,55 @@ def keep_(learner: Learner, state: State, who: str) -> None:
             f"{who} reads what the model is trained on, and {UNSEEN}. Call plasticity.see_inputs(x) before each "
             "optimizer.step(), or learner.see_inputs(x) in a loop that calls the hooks itself."
         )
-    found = tensors_of(inputs)
-    num_rooms = len(next(room for key, room in state.items() if key.startswith(KEY)))
+    fit_rooms_(state, inputs, who)
+    num_rooms = len(next(iter(rooms_in(state).values())))
     num_kept = min(num_examples_of(inputs), num_rooms)
     at_K = (state["num_seen"] + torch.arange(num_kept, device=state["num_seen"].device)) % num_rooms
-    for name, x in found.items():
-        room = state.get(f"{KEY}{name}")
-        if room is None or room.shape[1:] != x.shape[1:]:
-            known = None if room is None else tuple(room.shape[1:])
-            raise ValueError(
-                f"{who} keeps examples of one shape; argument '{name}' had {known} at first, now {tuple(x.shape[1:])}."
-            )
+    for name, x in tensors_of(inputs).items():
+        room = state[f"{KEY}{name}"]
         room.index_copy_(0, at_K, x[-num_kept:].detach().to(room.device, room.dtype))
     state["num_seen"] += num_kept
 
 
-def kept(learner: Learner, state: State) -> tuple[Inputs, Tensor]:
-    """The examples in their places, as inputs, and which of the places are filled."""
-    assert learner.example_input is not None
-    names = {id(x): name for name, x in tensors_of(learner.example_input).items()}
-    inputs = mapped(lambda x: state[f"{KEY}{names[id(x)]}"], learner.example_input)
-    rooms = next(iter(tensors_of(inputs).values()))
-    return inputs, torch.arange(len(rooms), device=rooms.device) < state["num_seen"]
+def rooms_in(state: State) -> State:
+    return {key: room for key, room in state.items() if key.startswith(KEY)}
+
+
+def fit_rooms_(state: State, inputs: Inputs, who: str) -> None:
+    """Have room for such inputs if these are the first; refuse them if others have been kept."""
+    rooms, found = rooms_in(state), {f"{KEY}{name}": x for name, x in tensors_of(inputs).items()}
+    shapes, now = ({key: tuple(x.shape[1:]) for key, x in held.items()} for held in (rooms, found))
+    if shapes == now:
+        return
+    if int(state["num_seen"]):  # a look at a value, but never in a training whose inputs are all alike
+        key = min(key for key in shapes.keys() | now.keys() if shapes.get(key) != now.get(key))
+        raise ValueError(
+            f"{who} keeps examples of one shape; argument '{key.removeprefix(KEY)}' had {shapes.get(key)} in the first "
+            f"training forward, now {now.get(key)}. Train with the same arguments in the same shapes, such as "
+            "sequences padded to one length."
+        )
+    # The example input was another: without targets, or shorter.
+    for key in rooms:
+        del state[key]
+    room = next(iter(rooms.values()))
+    state |= rooms_like(inputs, len(room), room.device)
+
+
+def kept(learner: Learner, state: State, who: str) -> tuple[Inputs, Tensor]:
+    """The examples in their places, as the inputs of the latest training forward, and which places are filled."""
+    inputs = learner.example_input if learner.inputs is None else learner.inputs
+    assert inputs is not None
+    fit_rooms_(state, inputs, who)
+    names = {id(x): name for name, x in tensors_of(inputs).items()}
+    examples = mapped(lambda x: state[f"{KEY}{names[id(x)]}"], inputs)
+    rooms = next(iter(tensors_of(examples).values()))
+    return examples, torch.arange(len(rooms), device=rooms.device) < state["num_seen"]
+
+
+def adopt_rooms_(state: State, saved: State) -> None:
+    """Have rooms of the shapes that a checkpoint has, if any, which need not be those of the example input."""
+    rooms, others = rooms_in(state), rooms_in(saved)
+    if rooms and {len(room) for room in rooms.values()} == {len(room) for room in others.values()}:
+        for key in rooms:
+            del state[key]
+        state |= {key: torch.zeros_like(room, device=state["num_seen"].device) for key, room in others.items()}

@@ -34,6 +34,7 @@ from supple.units.surgery import (
     renewed,
     trained_by,
     trained_entries,
+    unreached,
 )
 
 Moments = Literal["per_entry", "keep", "clear"]
@@ -86,7 +87,8 @@ def layers_reached(learner: Learner, layers: list[UnitLayer]) -> tuple[list[str]
     """The layers whose units are renewed, with the activation that shows them, and why others are left alone."""
     names = [[learner.name_of(part.weight).removesuffix(".weight") for part in producers_of(layer)] for layer in layers]
     served = [f"{' and '.join(parts)} at {layer.name}" for parts, layer in zip(names, layers, strict=True)]
-    return served, [*reasons_left(learner.units, learner.optimizer, served=layers), *learner.units.skipped]
+    left = reasons_left(learner.units, learner.optimizer, served=layers)
+    return served, [*left, *learner.units.skipped, *unreached(learner.units, learner.optimizer)]
 
 
 def renew_units_(

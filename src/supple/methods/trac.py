@@ -24,10 +24,14 @@ class TRAC(Method):
     S = sum of s_0 erfi(sigma / sqrt(2 v)) / erfi(1 / sqrt(2)) over the betas. That d is kept is our choice:
     ``reference``, as in the authors' code, reads it off the weights, so that once S is not above 0 the network stays at
     its start for ever.
+
+    What others write to the weights between two steps, as a reset does, stays, our choice: entries that were written
+    have that for their theta_0, and their d starts over. In the reference form it becomes part of d.
     """
 
     name = "trac"
     follows = ("after_backward",)
+    scales_steps = True
     scale: float = 1e-8  # s_0
     reference: bool = False
 
@@ -42,15 +46,15 @@ class TRAC(Method):
             "sigma": torch.full((NUM_LEARNERS,), EPSILON, dtype=torch.float64, device=device),
             "distance": torch.zeros((), dtype=torch.float64, device=device),
         }
-        for name, parameter in learner.own_parameters().items():
-            state |= first_record(name, parameter.detach())
+        for name in learner.own_parameters():
+            state |= first_record(learner, name)
         return state
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
         for name, theta in learner.own_parameters().items():
             if f"sum.{name}" not in state:  # it was frozen until now
-                state |= first_record(name, theta.detach())
+                state |= first_record(learner, name)
             state[f"next.old.{name}"].copy_(theta)
 
     @torch.no_grad()
@@ -58,17 +62,22 @@ class TRAC(Method):
         names, thetas, gradients = learner.trained()
         if not names:
             return
-        initial = learner.initial_values(names)
-        sums, olds = ([state[f"{key}.{name}"] for name in names] for key in ("sum", "next.old"))
-        if self.reference:
-            for total, old, start in zip(sums, olds, initial, strict=True):
+        keys = ("sum", "next.old", "start", "written")
+        sums, olds, starts, writtens = ([state[f"{key}.{name}"] for name in names] for key in keys)
+        for total, old, start, written in zip(sums, olds, starts, writtens, strict=True):
+            if self.reference:
                 total.copy_((old - start) / (state["distance"] + EPSILON).to(old.dtype))
+            else:
+                is_moved = old != written
+                start.copy_(torch.where(is_moved, old, start))
+                total.masked_fill_(is_moved, 0.0)
         products = [(total.double() * gradient).sum() for total, gradient in zip(sums, gradients, strict=True)]
         self.learn_(state, torch.stack(products).sum())
         reach = state["distance"].clamp(min=0.0)
-        for total, theta, old, start in zip(sums, thetas, olds, initial, strict=True):
+        for total, theta, old, start, written in zip(sums, thetas, olds, starts, writtens, strict=True):
             total.add_(theta - old)
             theta.copy_(start + reach.to(theta.dtype) * total)
+            written.copy_(theta)
 
     def learn_(self, state: State, product: Tensor) -> None:
         """One step of the six learners of the distance."""
@@ -81,9 +90,11 @@ class TRAC(Method):
         state["distance"].copy_(self.scale * growth.sum())
 
 
-def first_record(name: str, theta: Tensor) -> State:
+def first_record(learner: Learner, name: str) -> State:
     """What is remembered of a parameter before its first step."""
-    return {f"sum.{name}": torch.zeros_like(theta), f"next.old.{name}": theta.clone()}
+    (initial,) = learner.initial_values([name])
+    copies = {f"{key}.{name}": initial.clone() for key in ("next.old", "start", "written")}
+    return {f"sum.{name}": torch.zeros_like(initial), **copies}
 
 
 def erfi(x: Tensor) -> Tensor:

@@ -89,6 +89,7 @@ class UnitGraph:
 
     layers: tuple[UnitLayer, ...]
     skipped: tuple[str, ...]  # sentences: functional activations and other sites that have no module to watch
+    unreached: tuple[tuple[str, Layer], ...] = ()  # layers that the forward does not call, by name
 
     def __iter__(self) -> Iterator[UnitLayer]:
         return iter(self.layers)
@@ -136,7 +137,7 @@ def trace_units(model: nn.Module, example_input: Inputs) -> UnitGraph:
     sites, skipped = find_sites(graph)
     known, by_node = incoming_values(graph), {node: site for site in sites for node in site.nodes}
     layers = (unit_layer(graph, site, known=known, sites=by_node) for site in sites)
-    return UnitGraph(tuple(layers), tuple(skipped))
+    return UnitGraph(tuple(layers), tuple(skipped), tuple(graph.unreached()))
 
 
 def check_model(model: object) -> None:

@@ -92,6 +92,13 @@ class Graph:
         """The operands that depend on the model's input."""
         return [operand for operand in operands(node) if operand in self.data]
 
+    def unreached(self) -> Iterator[tuple[str, Layer]]:
+        """Names and layers of which neither a call nor a parameter is in the graph."""
+        called = {module for node in self.nodes for _, module in self.modules_of(node)}
+        for module, name in self.names.items():
+            if is_layer(module) and module not in called and not any(self.num_uses[id(p)] for p in module.parameters()):
+                yield name, module
+
     def sharing(self, module: nn.Module) -> str:
         """In words, that the module's weight serves more than one place; empty if it does not."""
         num_uses = self.num_uses[id(module.weight)]

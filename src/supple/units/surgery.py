@@ -18,6 +18,7 @@ from supple.units import Layer, UnitGraph, UnitLayer, columns_of, in_dim, out_di
 
 Fresh = tuple[Value, Value]  # rows of a weight, and biases
 MAX_REASONS = 3  # what a warning can hold; trace_units(model, x) shows all
+UNREACHED = "not reached by forward in evaluation mode: what units of other layers feed into it is not zeroed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,13 @@ def reasons_left(graph: UnitGraph, optimizer: torch.optim.Optimizer, *, served: 
     return [f"'{layer.name}': {hindrance(layer, trained) or 'more than one layer reads it'}" for layer in left]
 
 
+def unreached(graph: UnitGraph, optimizer: torch.optim.Optimizer) -> list[str]:
+    """A sentence for each trained layer that the trace did not reach, such as a head that another method calls."""
+    trained = trained_by(optimizer)
+    named = [name for name, layer in graph.unreached if any(id(p) in trained for p in layer.parameters())]
+    return [f"'{name}': {UNREACHED}" for name in named]
+
+
 def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str, *, served: list[UnitLayer]) -> None:
     """Name the hidden layers that a method leaves alone for another reason than a residual sum, which is by design."""
     by_design = [layer for layer in graph if layer.residual and not layer.unclear]
@@ -84,6 +92,13 @@ def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str,
     if reasons:
         shown = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
         warnings.warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).", stacklevel=3)
+    if names := [sentence.partition(":")[0] for sentence in unreached(graph, optimizer)]:
+        shown = ", ".join(names[:MAX_REASONS]) + (", ..." if len(names) > MAX_REASONS else "")
+        warnings.warn(
+            f"{who} leaves {len(names)} of the trained layers alone ({shown}), {UNREACHED}. Give the model a forward "
+            "that calls all that is trained, also in evaluation mode.",
+            stacklevel=3,
+        )
 
 
 def trained_by(optimizer: torch.optim.Optimizer) -> set[int]:
