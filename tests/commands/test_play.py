@@ -23,7 +23,7 @@ from supple_lab.store.store import Store
 NOT_AN_OPTION_OF_ITS_OWN = ("game", "metrics")
 SMALL = (
     " ".join(
-        f"--{own.name.replace('_', '-')} {getattr(ON_CHAIN, own.name)}"
+        f"--{own.name.replace('_', '-')} {str(getattr(ON_CHAIN, own.name)).lower()}"
         for own in dataclasses.fields(ON_CHAIN)
         if own.name not in NOT_AN_OPTION_OF_ITS_OWN
     )

@@ -161,14 +161,6 @@ def test_what_a_method_writes_between_stages_stays_beside_trac(other):
     assert (head - written).norm() < 0.5 * (head - before).norm()
 
 
-def test_equal_betas_outlive_their_method_and_say_so():
-    model, optimizer, plasticity = made(methods.EqualBetas(beta=0.5))
-    with plasticity:
-        assert "acts on: the optimizer's betas, for good: detach() does not put the old ones back" in str(plasticity)
-        train((model, optimizer, plasticity), DATA[:1])
-    assert optimizer.param_groups[0]["betas"] == (0.5, 0.5)
-
-
 def trained_either_way(method, *, sign, optimizer=adam, scaler=None, closure=False, **options):
     """The network after two stages that minimise the loss, or with the sign -1 maximise it negated."""
     model = network()

@@ -248,7 +248,10 @@ def test_every_setting_builds(as_printed):
 def test_every_best_setting_was_searched():
     searched = [(e, c) for e, c in every_case() if EXPERIMENTS[e].search]
     assert len(searched) == 4 + 4 + 3 + 3 + 2 + 17 + 3 + 1 + 3 + 3
-    assert not [(e, c, s) for e, c in searched for s in best(e, c) if s not in search(e, c)]
+    tried = {(e, c): {s.method.name for s in search(e, c)} for e, c in searched}  # not what is beside a figure
+    assert not [
+        (e, c, s) for e, c in searched for s in best(e, c) if s.method.name in tried[e, c] and s not in search(e, c)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +266,7 @@ def test_every_best_setting_was_searched():
         ("class_incremental", 12, 2 * (25 + 1 + 6)),
         ("supervised", 4, 1 + 4 + 3 + 3),
         ("atari", 3, 1 + 2 + 2),
-        ("warm_start", 3, 1 + 3 + 3),
+        ("warm_start", 3 + 2, 1 + 3 + 3),  # S&P and DASH are beside the figure, and were not searched
         ("gap_warm", 3, 2 * (1 + 3 + 3)),
         ("gap_cold", 3, 2 * (1 + 3 + 3)),
     ],

@@ -81,9 +81,6 @@ class EqualBetas(Method):
             raise ValueError(f"EqualBetas sets the betas of Adam; {type(learner.optimizer).__name__} has none.")
         return {}
 
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return ["the optimizer's betas, for good: detach() does not put the old ones back"], []
-
     def after_backward(self, learner: Learner, state: State) -> None:
         for group in learner.optimizer.param_groups:  # at each step: the optimizer may be a new one
             group["betas"] = (self.beta, self.beta)
