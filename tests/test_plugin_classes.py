@@ -21,6 +21,18 @@ from supple.methods import Method
 class Mine(Method):
     name = "aid"
 """
+MINE = """
+from dataclasses import dataclass
+from torch import nn
+from supple.methods import Method
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Method):
+    rate: float = 0.5
+    {}
+    def after_step(self, learner, state):
+        pass
+"""
 
 
 @pytest.mark.parametrize(
@@ -114,6 +126,40 @@ class Nameless(Bare):
 def test_a_class_that_cannot_be_named_or_that_no_spec_can_hold_is_refused(cls, words):
     with pytest.raises(registry.UnknownName, match=f"the plugin's {words}"):
         registry.check_class(cls, [], in_specs=True)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "my method", "l2_init+redo", "mine\n"])
+def test_a_name_that_is_no_word_is_refused(name):
+    with pytest.raises(registry.UnknownName, match=r"of the plugin's Odd is no word of .*; give it one: name = 'odd'"):
+        registry.check_class(type("Odd", (), {"name": name}), [], in_specs=False)
+
+
+def test_names_that_commands_take_for_something_else_are_refused():
+    for kind, words in registry.RESERVED.items():
+        for word in words:
+            with pytest.raises(
+                registry.UnknownName, match=f"name '{word}' of the plugin's Odd is a word of the command"
+            ):
+                registry.check_class(type("Odd", (), {"name": word}), [], in_specs=False, reserved=words)
+            assert word not in registry.entries(kind)
+
+
+REFUSED = {
+    "the arena's word": ('name = "all"', "the name 'all' of the plugin's Mine is a word of the command line's own"),
+}
+
+
+@pytest.mark.parametrize(("body", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_the_arena_refuses_a_plugin_in_a_sentence(tmp_path, body, sentence):
+    """In a process of its own: what a plugin defines stays in the process that read it."""
+    (tmp_path / "mine.py").write_text(MINE.format(body))
+    code = "from supple_lab.cli import main; main()"
+    command = [sys.executable, "-c", code, "arena", "--scale", "smoke", "--plugin", str(tmp_path / "mine.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_method_without_any_hook_is_refused():

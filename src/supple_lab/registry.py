@@ -11,6 +11,7 @@ import difflib
 import importlib
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -40,6 +41,7 @@ BASES = {  # of each kind: the base class. The classes lie in the folder of its 
 }
 NO_OPTION = ("ClassVar", "Positional", "Suppress")  # in the annotation of what is no option
 ALSO_IN = {"problem": "supple_lab.rl"}
+RESERVED = {"method": ("all", "missing"), "metric": ("all",), "dataset": ("all",)}  # what commands take besides names
 PLUGIN = "SUPPLE_PLUGIN"  # the variable
 PLUGIN_MODULE = "supple_plugin"  # the file's module, once it is imported
 OURS = ("supple", "supple_lab")  # the packages; what lies elsewhere is the plugin's, in its file or in one it imports
@@ -224,12 +226,12 @@ def _check_plugin(file: str) -> None:
             named = _all_named(base)
             in_specs = any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls))
             for mine in own:
-                check_class(mine, named, in_specs=in_specs)
+                check_class(mine, named, in_specs=in_specs, reserved=RESERVED.get(kind_of(base), ()))
                 if kind_of(base) == "method" and "name" in vars(mine):
                     check_acts(mine, base)
 
 
-def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
+def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool, reserved: Iterable[str] = ()) -> None:
     """UnknownName if a class of the plugin has no name, another's, or fields that a spec of a run cannot hold."""
     who = f"the plugin's {mine.__name__}"
     example = f"give it one: name = '{mine.__name__.lower()}'"
@@ -239,6 +241,10 @@ def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
         raise UnknownName(f"{who} has no name of its own; {example}.")
     if not isinstance(mine.name, str):
         raise UnknownName(f"{who} has a name that is no text; {example}.")
+    if not re.fullmatch(r"\w+", mine.name):  # a+b is a chain of the arena's, a/b another folder
+        raise UnknownName(f"the name {mine.name!r} of {who} is no word of letters, digits and underscores; {example}.")
+    if mine.name in reserved:
+        raise UnknownName(f"the name '{mine.name}' of {who} is a word of the command line's own; give yours another.")
     for other in named:
         if other is not mine and other.name == mine.name:
             place = f"{other.__module__}.{other.__name__}"

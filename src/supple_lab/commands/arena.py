@@ -32,7 +32,7 @@ from supple_lab.sweep.executor import Executor, SweepOptions
 from supple_lab.sweep.sweep import failures
 from supple_lab.sweep.view import in_words
 
-ALL, MISSING = "all", "missing"
+ALL, MISSING = registry.RESERVED["method"]
 
 
 @dataclass(frozen=True, kw_only=True)
