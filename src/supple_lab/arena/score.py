@@ -5,7 +5,8 @@ later half of the stages; 1 learns what a fresh network tuned alike does. Interv
 
 Ranks, problem by problem: an entry is better than another if the 95% interval of their difference by seed lies above 0.
 With b entries better than it and w worse, the place of an entry among n is between 1 + b and n - w; its rank is the
-middle. An entry whose seeds differ much is neither better nor worse than most, and its rank is in the middle of all.
+middle. Mean ranks are among the entries on all problems: one on some of them has its places, and moves no mean rank. An
+entry whose seeds differ much is neither better nor worse than most, and its rank is in the middle of all.
 """
 
 import itertools
@@ -92,7 +93,9 @@ def standings(
         for entry, cell in cells_of(entered, BY_NAME[problem].chance(scale)).items():
             cells.setdefault(entry, {})[problem] = cell
     ranked = [problem for problem in shown if counted is None or problem in counted]
-    order = [standing_of(entry, own, ranked) for entry, own in cells.items()]
+    whole = [entry for entry in cells if all(entry in shown[problem] for problem in ranked)]
+    ranks = [ranks_among(whole, shown[problem], BY_NAME[problem].chance(scale)) for problem in ranked]
+    order = [standing_of(entry, own, [of[entry] for of in ranks if entry in of]) for entry, own in cells.items()]
     return sorted(order, key=lambda one: math.inf if one.mean_rank is None else one.mean_rank)
 
 
@@ -120,11 +123,16 @@ def relative_training(result: ContestResult, reference: ContestResult, chance: f
     return (float(np.mean(own)) - chance) / (float(np.mean(fresh)) - chance) if own and fresh else None
 
 
-def standing_of(entry: str, cells: Mapping[str, Cell], ranked: Sequence[str]) -> Standing:
-    ranks = [cells[problem].rank for problem in ranked if problem in cells]
-    if not ranks or len(ranks) < len(ranked):
+def ranks_among(entries: Iterable[str], entered: Mapping[str, ContestResult], chance: float) -> dict[str, float]:
+    """Of these entries on one problem, as if there were no others."""
+    places = places_of({entry: scores_of(entered[entry], chance) for entry in entries})
+    return {entry: sum(own) / 2 for entry, own in places.items()}
+
+
+def standing_of(entry: str, cells: Mapping[str, Cell], ranks: Sequence[float]) -> Standing:
+    if not ranks:
         return Standing(entry=entry, cells=cells, mean_rank=None, without=None)
-    others = [np.mean(ranks[:i] + ranks[i + 1 :]) for i in range(len(ranks))] if len(ranks) > 1 else ranks
+    others = [np.mean([*ranks[:i], *ranks[i + 1 :]]) for i in range(len(ranks))] if len(ranks) > 1 else ranks
     return Standing(
         entry=entry, cells=cells, mean_rank=float(np.mean(ranks)), without=(float(min(others)), float(max(others)))
     )

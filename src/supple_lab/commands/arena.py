@@ -264,4 +264,4 @@ def print_standings(order: Sequence[Standing], *, title: str) -> None:
     print_table(["entry", "mean rank", "less a problem", *names], rows, title=title)
     print("* no entry is better on the problem, by the intervals of the differences")
     if order[-1].mean_rank is None:
-        print("– not on all problems")
+        print("– not on all problems; mean ranks are among the others")
