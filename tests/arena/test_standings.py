@@ -110,6 +110,14 @@ def test_only_entries_on_all_problems_have_a_mean_rank_and_move_those_of_others(
     assert agreement(order, order) is None  # two that have a rank
 
 
+def test_a_problem_on_which_the_reference_learned_nothing_gives_no_ranks():
+    made = [result("full_reset", 0.9, 0.91, 0.9), result("vanilla", 0.5, 0.5, 0.51), result("aid", 0.3, 0.3, 0.31)]
+    blank = [result("full_reset", 0.1, 0.1, 0.1), result("vanilla", 0.9, 0.91, 0.9)]
+    order = standings([*made, *(replace(one, problem="label_noise") for one in blank)])
+    assert [(one.entry, one.mean_rank) for one in order] == [("full_reset", 1.0), ("vanilla", 2.0), ("aid", 3.0)]
+    assert {one.mean_rank for one in standings(blank)} == {None}
+
+
 @pytest.mark.parametrize(
     ("problem", "scale", "chance"),
     [

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from supple_lab.arena.contest import WORST, ContestResult
+from supple_lab.arena.contest import NUM_DIGITS, WORST, ContestResult
 from supple_lab.arena.entries import REFERENCE
 from supple_lab.arena.problems import PROBLEMS, Scale
 from supple_lab.results.intervals import mean_interval
 
 Interval = tuple[float, float]
+LEAST = 10.0**-NUM_DIGITS  # that can be learned: less is the rounding of scores
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
 RULE = "the rule of 17 November 2026, which is younger than the runs at quick scale on the first four problems"
 
@@ -34,9 +35,9 @@ class Cell:
 
     result: ContestResult
     mean: float  # the score itself
-    relative: float
+    relative: float  # nan if the reference learned nothing
     interval: Interval | None  # of the relative score
-    train: float | None  # accuracy on the training images, relative likewise
+    train: float | None  # accuracy on the training images, relative likewise; None if the reference has none, or chance
     places: tuple[int, int]  # the first and the last that it may have
 
     @property
@@ -82,7 +83,8 @@ def standings(
 ) -> list[Standing]:
     """All entries, the lowest mean rank first; without the problems on which the reference was not run.
 
-    counted: problems that the mean rank is of, so that all entries are compared on the same; None: all.
+    counted: problems that the mean rank is of, so that all entries are compared on the same; None: all. Those on which
+    the reference learned nothing are never counted.
     """
     by_problem: dict[str, dict[str, ContestResult]] = {}
     for result in results:
@@ -92,7 +94,8 @@ def standings(
     for problem, entered in shown.items():
         for entry, cell in cells_of(entered, BY_NAME[problem].chance(scale)).items():
             cells.setdefault(entry, {})[problem] = cell
-    ranked = [problem for problem in shown if counted is None or problem in counted]
+    taught = [problem for problem in shown if not math.isnan(cells[REFERENCE][problem].relative)]
+    ranked = [problem for problem in taught if counted is None or problem in counted]
     whole = [entry for entry in cells if all(entry in shown[problem] for problem in ranked)]
     ranks = [ranks_among(whole, shown[problem], BY_NAME[problem].chance(scale)) for problem in ranked]
     order = [standing_of(entry, own, [of[entry] for of in ranks if entry in of]) for entry, own in cells.items()]
@@ -102,9 +105,7 @@ def standings(
 def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, Cell]:
     scores = {entry: scores_of(result, chance) for entry, result in entered.items()}
     places, reference = places_of(scores), entered[REFERENCE]
-    unit = float(scores[REFERENCE].mean()) - chance
-    unit = unit if unit > 0.0 else float("nan")  # where the reference learns nothing, nothing can be said
-    found = {}
+    unit, found = learned(scores[REFERENCE], chance), {}
     for entry, result in entered.items():
         relative = (scores[entry] - chance) / unit
         found[entry] = Cell(
@@ -118,9 +119,17 @@ def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, C
     return found
 
 
+def learned(scores: Sequence[float] | np.ndarray, chance: float) -> float:
+    """The mean beyond chance; nan if nothing was learned, beside which nothing can be said."""
+    unit = float(np.mean(scores)) - chance
+    return unit if unit > LEAST else math.nan
+
+
 def relative_training(result: ContestResult, reference: ContestResult, chance: float) -> float | None:
     own, fresh = ([run.train for run in one.seeds if run.train is not None] for one in (result, reference))
-    return (float(np.mean(own)) - chance) / (float(np.mean(fresh)) - chance) if own and fresh else None
+    if not own or not fresh or math.isnan(unit := learned(fresh, chance)):
+        return None
+    return (float(np.mean(own)) - chance) / unit
 
 
 def ranks_among(entries: Iterable[str], entered: Mapping[str, ContestResult], chance: float) -> dict[str, float]:
