@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from supple.methods import L2, L2Init, Method, ReDo, ShrinkPerturb, UseAID, Vanilla
 from supple_lab import registry
+from supple_lab.arena.spaces import Uniform
 from supple_lab.commands.one_run import find_metrics
 from supple_lab.paper.study import at_defaults
 
@@ -23,8 +25,8 @@ class Mine(Method):
 """
 MINE = """
 from dataclasses import dataclass
-from torch import nn
 from supple.methods import Method
+from supple_lab.arena.spaces import Choice
 
 @dataclass(frozen=True, kw_only=True)
 class Mine(Method):
@@ -144,7 +146,55 @@ def test_names_that_commands_take_for_something_else_are_refused():
             assert word not in registry.entries(kind)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    name = "tuned"
+    rate: float = 0.5
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ({"rat": Uniform(0.1, 0.2)}, r"tunes a field that is none: no field named 'rat'\. Did you mean 'rate'\?"),
+        ({"rate": (0.1, 0.2)}, r"must map fields to ranges of .*; got {'rate': \(0\.1, 0\.2\)}"),
+        (Uniform(0.1, 0.2), r"must map fields to ranges of .*; got Uniform\(low=0\.1, high=0\.2\)"),
+    ],
+)
+def test_a_space_that_the_arena_cannot_draw_from_is_refused(space, words):
+    with pytest.raises(registry.UnknownName, match=rf"the plugin's Mine\.space {words}"):
+        registry.check_space(type("Mine", (Tuned,), {"space": space}))
+    registry.check_space(type("Mine", (Tuned,), {"space": {"rate": Uniform(0.1, 0.2)}}))
+    registry.check_space(Tuned)
+
+
+@pytest.mark.parametrize(
+    ("activation", "words"),
+    [
+        (lambda self: nn.functional.relu, r"must return a module, such as nn\.Tanh\(\); got <function relu"),
+        (lambda self: self.nothing, "cannot be called: AttributeError: 'Mine' object has no attribute 'nothing'"),
+    ],
+)
+def test_an_activation_that_is_no_module_is_refused(activation, words):
+    with pytest.raises(registry.UnknownName, match=rf"the plugin's Mine\.activation\(\) {words}"):
+        registry.check_activation(type("Mine", (Tuned,), {"activation": activation}))
+    registry.check_activation(UseAID)
+    registry.check_activation(Plain)  # needs a value, so that there is nothing to look at
+
+
 REFUSED = {
+    "a function for an activation": (
+        'name = "mine"; activation = lambda self: abs',
+        "the plugin's Mine.activation() must return a module, such as nn.Tanh(); got <built-in function abs>.",
+    ),
+    "a range that is none": ('name = "mine"; space = {"rate": 2}', "the plugin's Mine.space must map fields to ranges"),
+    "a value that it does not take": (
+        'name = "mine"; space = {"rate": Choice(("x",))}',
+        "supple: the arena drew Mine(rate='x'), which cannot be: Mine.rate must be a number; got 'x', a str.",
+    ),
+    "a field without a value": (
+        'name = "mine"; other: float',
+        "the arena drew Mine(), which cannot be: Mine.__init__()",
+    ),
     "the arena's word": ('name = "all"', "the name 'all' of the plugin's Mine is a word of the command line's own"),
 }
 

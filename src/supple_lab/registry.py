@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -229,6 +229,8 @@ def _check_plugin(file: str) -> None:
                 check_class(mine, named, in_specs=in_specs, reserved=RESERVED.get(kind_of(base), ()))
                 if kind_of(base) == "method" and "name" in vars(mine):
                     check_acts(mine, base)
+                    check_activation(mine)
+                    check_space(mine)
 
 
 def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool, reserved: Iterable[str] = ()) -> None:
@@ -271,6 +273,35 @@ def check_acts(mine: Any, base: Any) -> None:
     hooks = ("activation", "after_backward", "after_step", "end_stage", "begin_stage")
     if all(getattr(mine, hook) is getattr(base, hook) for hook in hooks):
         raise UnknownName(f"the plugin's {mine.__name__} never acts: it has none of the hooks {', '.join(hooks)}.")
+
+
+def check_activation(mine: Any) -> None:
+    """UnknownName if a method of the plugin gives no module to build networks with, as far as its defaults show."""
+    from torch import nn  # which the plugin's method has imported
+
+    if needed_field(mine) is not None:
+        return
+    who = f"the plugin's {mine.__name__}.activation()"
+    try:
+        made = mine().activation()
+    except Exception as error:  # whatever the user's own code raises
+        raise UnknownName(f"{who} cannot be called: {type(error).__name__}: {error}.") from error
+    if not isinstance(made, nn.Module):
+        raise UnknownName(f"{who} must return a module, such as nn.Tanh(); got {made!r}.")
+
+
+def check_space(mine: Any) -> None:
+    """UnknownName if what the arena shall tune of the plugin's method are no fields of it, or no ranges."""
+    who, space = f"the plugin's {mine.__name__}.space", getattr(mine, "space", {})
+    if not isinstance(space, Mapping) or not all(hasattr(within, "at") for within in space.values()):
+        raise UnknownName(
+            f"{who} must map fields to ranges of supple_lab.arena.spaces, as in {{'rate': LogUniform(1e-5, 1e-1)}}; "
+            f"got {space!r}."
+        )
+    own = [field.name for field in dataclasses.fields(mine)]
+    for name in space:
+        if name not in own:
+            raise UnknownName(f"{who} tunes a field that is none: {no_such('field', name, own or ['none'])}")
 
 
 @cache
