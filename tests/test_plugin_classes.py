@@ -199,6 +199,16 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("code", ["", "class Mine:\n    name = 'mine'\n"], ids=["empty", "upon no base class"])
+def test_a_plugin_that_brings_nothing_is_refused(tmp_path, code):
+    """In a process of its own: others bring what the tests before have defined."""
+    (path := tmp_path / "nothing.py").write_text(code)
+    command = "from supple_lab.cli import main; main()", "list", "methods", "--plugin", str(path)
+    done = subprocess.run([sys.executable, "-c", *command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"supple: --plugin {path} brings nothing: none of its classes builds upon Method, ")
+
+
 @pytest.mark.parametrize(("body", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_the_arena_refuses_a_plugin_in_a_sentence(tmp_path, body, sentence):
     """In a process of its own: what a plugin defines stays in the process that read it."""

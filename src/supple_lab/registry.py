@@ -220,8 +220,16 @@ def _check_plugin(file: str) -> None:
     _import_plugin(file)
     places = [path.rpartition(".") for path in BASES.values()]
     # The plugin imports the base classes that it builds upon.
-    for base in [getattr(sys.modules[module], name) for module, _, name in places if module in sys.modules]:
-        own = [cls for cls in _descendants(base) if not _is_ours(cls) and not inspect.isabstract(cls)]
+    bases = [getattr(sys.modules[module], name) for module, _, name in places if module in sys.modules]
+    brought = {
+        base: [cls for cls in _descendants(base) if not _is_ours(cls) and not inspect.isabstract(cls)] for base in bases
+    }
+    if not any(brought.values()):
+        raise UnknownName(
+            f"--plugin {file} brings nothing: none of its classes builds upon Method, Model, Scenario, Dataset, Study "
+            "or another base class of ours."
+        )
+    for base, own in brought.items():
         if own:
             named = _all_named(base)
             in_specs = any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls))
