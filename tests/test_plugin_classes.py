@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from supple.methods import L2, L2Init, Method, ReDo, ShrinkPerturb, UseAID, Vanilla
 from supple_lab import registry
+from supple_lab.arena.spaces import Uniform
 from supple_lab.commands.one_run import find_metrics
 from supple_lab.paper.study import at_defaults
 
@@ -20,6 +22,18 @@ from supple.methods import Method
 @dataclass(frozen=True, kw_only=True)
 class Mine(Method):
     name = "aid"
+"""
+MINE = """
+from dataclasses import dataclass
+from supple.methods import Method
+from supple_lab.arena.spaces import Choice
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Method):
+    rate: float = 0.5
+    {}
+    def after_step(self, learner, state):
+        pass
 """
 
 
@@ -114,6 +128,98 @@ class Nameless(Bare):
 def test_a_class_that_cannot_be_named_or_that_no_spec_can_hold_is_refused(cls, words):
     with pytest.raises(registry.UnknownName, match=f"the plugin's {words}"):
         registry.check_class(cls, [], in_specs=True)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "my method", "l2_init+redo", "mine\n"])
+def test_a_name_that_is_no_word_is_refused(name):
+    with pytest.raises(registry.UnknownName, match=r"of the plugin's Odd is no word of .*; give it one: name = 'odd'"):
+        registry.check_class(type("Odd", (), {"name": name}), [], in_specs=False)
+
+
+def test_names_that_commands_take_for_something_else_are_refused():
+    for kind, words in registry.RESERVED.items():
+        for word in words:
+            with pytest.raises(
+                registry.UnknownName, match=f"name '{word}' of the plugin's Odd is a word of the command"
+            ):
+                registry.check_class(type("Odd", (), {"name": word}), [], in_specs=False, reserved=words)
+            assert word not in registry.entries(kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    name = "tuned"
+    rate: float = 0.5
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ({"rat": Uniform(0.1, 0.2)}, r"tunes a field that is none: no field named 'rat'\. Did you mean 'rate'\?"),
+        ({"rate": (0.1, 0.2)}, r"must map fields to ranges of .*; got {'rate': \(0\.1, 0\.2\)}"),
+        (Uniform(0.1, 0.2), r"must map fields to ranges of .*; got Uniform\(low=0\.1, high=0\.2\)"),
+    ],
+)
+def test_a_space_that_the_arena_cannot_draw_from_is_refused(space, words):
+    with pytest.raises(registry.UnknownName, match=rf"the plugin's Mine\.space {words}"):
+        registry.check_space(type("Mine", (Tuned,), {"space": space}))
+    registry.check_space(type("Mine", (Tuned,), {"space": {"rate": Uniform(0.1, 0.2)}}))
+    registry.check_space(Tuned)
+
+
+@pytest.mark.parametrize(
+    ("activation", "words"),
+    [
+        (lambda self: nn.functional.relu, r"must return a module, such as nn\.Tanh\(\); got <function relu"),
+        (lambda self: self.nothing, "cannot be called: AttributeError: 'Mine' object has no attribute 'nothing'"),
+    ],
+)
+def test_an_activation_that_is_no_module_is_refused(activation, words):
+    with pytest.raises(registry.UnknownName, match=rf"the plugin's Mine\.activation\(\) {words}"):
+        registry.check_activation(type("Mine", (Tuned,), {"activation": activation}))
+    registry.check_activation(UseAID)
+    registry.check_activation(Plain)  # needs a value, so that there is nothing to look at
+
+
+REFUSED = {
+    "a function for an activation": (
+        'name = "mine"; activation = lambda self: abs',
+        "the plugin's Mine.activation() must return a module, such as nn.Tanh(); got <built-in function abs>.",
+    ),
+    "a range that is none": ('name = "mine"; space = {"rate": 2}', "the plugin's Mine.space must map fields to ranges"),
+    "a value that it does not take": (
+        'name = "mine"; space = {"rate": Choice(("x",))}',
+        "supple: the arena drew Mine(rate='x'), which cannot be: Mine.rate must be a number; got 'x', a str.",
+    ),
+    "a field without a value": (
+        'name = "mine"; other: float',
+        "the arena drew Mine(), which cannot be: Mine.__init__()",
+    ),
+    "the arena's word": ('name = "all"', "the name 'all' of the plugin's Mine is a word of the command line's own"),
+}
+
+
+@pytest.mark.parametrize("code", ["", "class Mine:\n    name = 'mine'\n"], ids=["empty", "upon no base class"])
+def test_a_plugin_that_brings_nothing_is_refused(tmp_path, code):
+    """In a process of its own: others bring what the tests before have defined."""
+    (path := tmp_path / "nothing.py").write_text(code)
+    command = "from supple_lab.cli import main; main()", "list", "methods", "--plugin", str(path)
+    done = subprocess.run([sys.executable, "-c", *command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"supple: --plugin {path} brings nothing: none of its classes builds upon Method, ")
+
+
+@pytest.mark.parametrize(("body", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_the_arena_refuses_a_plugin_in_a_sentence(tmp_path, body, sentence):
+    """In a process of its own: what a plugin defines stays in the process that read it."""
+    (tmp_path / "mine.py").write_text(MINE.format(body))
+    code = "from supple_lab.cli import main; main()"
+    command = [sys.executable, "-c", code, "arena", "--scale", "smoke", "--plugin", str(tmp_path / "mine.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_method_without_any_hook_is_refused():

@@ -99,9 +99,10 @@ def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
         elif head in PLACES and [""] in times:
             raise UserError(f"{flag} takes the name of a file or folder; got ''.")
         elif head in NAMES or (head in parts and command != "run"):
-            named = (name for values in times for name in values if name not in ("all", "missing"))
+            kind = NAMES.get(head, head)
+            named = (name for values in times for name in values if name not in registry.RESERVED.get(kind, ()))
             for part in (part for name in named for part in (name.split("+") if command == "arena" else [name])):
-                check_part(NAMES.get(head, head), part)
+                check_part(kind, part)
     check_subject(command, *given.get("", [[]])[0][:2])
 
 
@@ -131,5 +132,5 @@ def check_subject(command: str, first: str = "", second: str = "") -> None:
             registry.check_name("study", first)
         except registry.UnknownName as error:
             raise registry.UnknownName(f"there is no folder {first} here, and {error}") from None
-    if command == "data" and second not in ("", "all"):
+    if command == "data" and second not in ("", *registry.RESERVED["dataset"]):
         registry.check_name("dataset", second)

@@ -11,9 +11,10 @@ import difflib
 import importlib
 import inspect
 import os
+import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -40,6 +41,7 @@ BASES = {  # of each kind: the base class. The classes lie in the folder of its 
 }
 NO_OPTION = ("ClassVar", "Positional", "Suppress")  # in the annotation of what is no option
 ALSO_IN = {"problem": "supple_lab.rl"}
+RESERVED = {"method": ("all", "missing"), "metric": ("all",), "dataset": ("all",)}  # what commands take besides names
 PLUGIN = "SUPPLE_PLUGIN"  # the variable
 PLUGIN_MODULE = "supple_plugin"  # the file's module, once it is imported
 OURS = ("supple", "supple_lab")  # the packages; what lies elsewhere is the plugin's, in its file or in one it imports
@@ -218,18 +220,28 @@ def _check_plugin(file: str) -> None:
     _import_plugin(file)
     places = [path.rpartition(".") for path in BASES.values()]
     # The plugin imports the base classes that it builds upon.
-    for base in [getattr(sys.modules[module], name) for module, _, name in places if module in sys.modules]:
-        own = [cls for cls in _descendants(base) if not _is_ours(cls) and not inspect.isabstract(cls)]
+    bases = [getattr(sys.modules[module], name) for module, _, name in places if module in sys.modules]
+    brought = {
+        base: [cls for cls in _descendants(base) if not _is_ours(cls) and not inspect.isabstract(cls)] for base in bases
+    }
+    if not any(brought.values()):
+        raise UnknownName(
+            f"--plugin {file} brings nothing: none of its classes builds upon Method, Model, Scenario, Dataset, Study "
+            "or another base class of ours."
+        )
+    for base, own in brought.items():
         if own:
             named = _all_named(base)
             in_specs = any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls))
             for mine in own:
-                check_class(mine, named, in_specs=in_specs)
+                check_class(mine, named, in_specs=in_specs, reserved=RESERVED.get(kind_of(base), ()))
                 if kind_of(base) == "method" and "name" in vars(mine):
                     check_acts(mine, base)
+                    check_activation(mine)
+                    check_space(mine)
 
 
-def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
+def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool, reserved: Iterable[str] = ()) -> None:
     """UnknownName if a class of the plugin has no name, another's, or fields that a spec of a run cannot hold."""
     who = f"the plugin's {mine.__name__}"
     example = f"give it one: name = '{mine.__name__.lower()}'"
@@ -239,6 +251,10 @@ def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool) -> None:
         raise UnknownName(f"{who} has no name of its own; {example}.")
     if not isinstance(mine.name, str):
         raise UnknownName(f"{who} has a name that is no text; {example}.")
+    if not re.fullmatch(r"\w+", mine.name):  # a+b is a chain of the arena's, a/b another folder
+        raise UnknownName(f"the name {mine.name!r} of {who} is no word of letters, digits and underscores; {example}.")
+    if mine.name in reserved:
+        raise UnknownName(f"the name '{mine.name}' of {who} is a word of the command line's own; give yours another.")
     for other in named:
         if other is not mine and other.name == mine.name:
             place = f"{other.__module__}.{other.__name__}"
@@ -265,6 +281,35 @@ def check_acts(mine: Any, base: Any) -> None:
     hooks = ("activation", "after_backward", "after_step", "end_stage", "begin_stage")
     if all(getattr(mine, hook) is getattr(base, hook) for hook in hooks):
         raise UnknownName(f"the plugin's {mine.__name__} never acts: it has none of the hooks {', '.join(hooks)}.")
+
+
+def check_activation(mine: Any) -> None:
+    """UnknownName if a method of the plugin gives no module to build networks with, as far as its defaults show."""
+    from torch import nn  # which the plugin's method has imported
+
+    if needed_field(mine) is not None:
+        return
+    who = f"the plugin's {mine.__name__}.activation()"
+    try:
+        made = mine().activation()
+    except Exception as error:  # whatever the user's own code raises
+        raise UnknownName(f"{who} cannot be called: {type(error).__name__}: {error}.") from error
+    if not isinstance(made, nn.Module):
+        raise UnknownName(f"{who} must return a module, such as nn.Tanh(); got {made!r}.")
+
+
+def check_space(mine: Any) -> None:
+    """UnknownName if what the arena shall tune of the plugin's method are no fields of it, or no ranges."""
+    who, space = f"the plugin's {mine.__name__}.space", getattr(mine, "space", {})
+    if not isinstance(space, Mapping) or not all(hasattr(within, "at") for within in space.values()):
+        raise UnknownName(
+            f"{who} must map fields to ranges of supple_lab.arena.spaces, as in {{'rate': LogUniform(1e-5, 1e-1)}}; "
+            f"got {space!r}."
+        )
+    own = [field.name for field in dataclasses.fields(mine)]
+    for name in space:
+        if name not in own:
+            raise UnknownName(f"{who} tunes a field that is none: {no_such('field', name, own or ['none'])}")
 
 
 @cache

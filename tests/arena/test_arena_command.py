@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from supple_lab import cli
+from supple_lab.arena.contest import ArenaRun, ContestResult
 from supple_lab.arena.entries import Entry
-from supple_lab.arena.published import from_json, merged, to_json
+from supple_lab.arena.published import from_json, made_here, merged, to_json
 from supple_lab.commands.arena import Arena
 from supple_lab.commands.base import BadUsage
 from supple_lab.registry import UnknownName
@@ -225,6 +226,25 @@ PUBLISHED_THERE = (
     "import sys, pathlib; from supple_lab.arena import published; published.FOLDER = pathlib.Path('{}')\n"
     "from supple_lab.entry import main; main()"
 )
+
+
+def test_smoke_scale_and_a_reference_that_learned_nothing_are_said(tmp_path, capsys):
+    run = ArenaRun(id="0" * 16, state="done", score=(0.1, 0.1), train=0.1, seconds=1.0)
+    entered = ((problem, entry) for problem in ("random_labels", "label_noise") for entry in ("full_reset", "vanilla"))
+    made = [
+        ContestResult(problem=problem, entry=entry, settings=({},), chosen=0, draws=(run,), seeds=(learned,) * 2)
+        for problem, entry in entered
+        for learned in [run._replace(score=(0.1, 0.9 if problem == "random_labels" else 0.1))]
+    ]
+    said = "Mean ranks are without label_noise: full_reset learned nothing, so cells are blank."
+    for results, ranked in ((made, True), (made[2:], False)):
+        Arena(scale="smoke", out=tmp_path).show(made_here("smoke", results, machine="a machine"), results, run_here=())
+        told, page = capsys.readouterr().out, (tmp_path / "report" / "arena.html").read_text()
+        assert "1 a fresh network tuned alike. Smoke scale: the numbers mean nothing.\n" in told
+        assert said in told
+        assert said in page
+        assert ("vanilla     1.5" in told) == ranked
+        assert "not on all problems" not in told + page
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan")])

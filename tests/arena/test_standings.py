@@ -99,14 +99,23 @@ def test_agreement_is_the_correlation_of_ranks():
     assert agreement(order(*names), order("full_reset", "vanilla")) is None
 
 
-def test_only_entries_on_all_problems_have_a_mean_rank():
+def test_only_entries_on_all_problems_have_a_mean_rank_and_move_those_of_others():
     made = [result(name, *scores) for name, scores in (("full_reset", (0.9, 0.91, 0.9)), ("vanilla", (0.5, 0.5, 0.51)))]
     made += [replace(one, problem="label_noise") for one in made] + [result("aid", 0.95, 0.95, 0.96)]
     order = standings(made)
-    assert [(one.entry, one.mean_rank) for one in order] == [("full_reset", 1.5), ("vanilla", 2.5), ("aid", None)]
+    assert [(one.entry, one.mean_rank) for one in order] == [("full_reset", 1.0), ("vanilla", 2.0), ("aid", None)]
     assert (order[-1].without, order[-1].cells["random_labels"].rank) == (None, 1.0)
+    assert [one.cells["random_labels"].places for one in order] == [(2, 2), (3, 3), (1, 1)]  # the best of the three
     assert [one.mean_rank for one in standings(made, counted={"random_labels"})] == [1.0, 2.0, 3.0]
     assert agreement(order, order) is None  # two that have a rank
+
+
+def test_a_problem_on_which_the_reference_learned_nothing_gives_no_ranks():
+    made = [result("full_reset", 0.9, 0.91, 0.9), result("vanilla", 0.5, 0.5, 0.51), result("aid", 0.3, 0.3, 0.31)]
+    blank = [result("full_reset", 0.1, 0.1, 0.1), result("vanilla", 0.9, 0.91, 0.9)]
+    order = standings([*made, *(replace(one, problem="label_noise") for one in blank)])
+    assert [(one.entry, one.mean_rank) for one in order] == [("full_reset", 1.0), ("vanilla", 2.0), ("aid", 3.0)]
+    assert {one.mean_rank for one in standings(blank)} == {None}
 
 
 @pytest.mark.parametrize(

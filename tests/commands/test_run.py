@@ -148,6 +148,13 @@ def test_failed_run_is_told_with_its_traceback_and_not_tried_again_unless_asked(
     assert supple([*QUIET, str(tmp_path), "--retry-failed"]) == 0
 
 
+def test_a_diverged_run_is_a_result_and_no_failure(tmp_path, capsys):
+    assert supple([*QUIET, str(tmp_path), "--optimizer.learning-rate", "1e30"]) == 0
+    assert [folder.state() for folder in Store.open(tmp_path).folders()] == ["diverged"]
+    assert "1 diverged" in (tmp_path / "report" / "quickstart.html").read_text()
+    assert "failed" not in capsys.readouterr().err
+
+
 @pytest.fixture
 def supervised_cnns(tmp_path, monkeypatch):
     """The command line of four runs on CIFAR-10, and the folder it looks for the data in."""

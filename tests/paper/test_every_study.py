@@ -152,6 +152,12 @@ def test_all_that_can_be_ordered_is_part_of_the_grid_that_is_reported(name, scal
         (["preactivation_shift", "--search"], "preactivation_shift has nothing to search"),
         (["sensitivity", "--search"], "sensitivity has nothing to search"),
         (["quickstart", "--search"], "quickstart has nothing to search"),
+        (
+            ["quickstart", "--as-printed"],
+            "quickstart has no slip of the paper's to run: --as-printed would change",
+        ),
+        (["trainability", "--search", "--as-printed"], "trainability has no slip of the paper's to run"),
+        (["theory", "--as-printed"], "theory trains nothing, so --as-printed would change nothing. Leave it out."),
         (["quickstart", "--scale", "full"], "quickstart has the scales smoke, quick, paper; got full."),
         (["why_aid", "--scale", "paper"], "why_aid has the scales smoke, quick, full; got paper."),
     ],

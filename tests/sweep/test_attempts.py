@@ -25,6 +25,7 @@ ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered"
 # After two stages of eight steps, every further step in the first process raises, as in a broken CUDA context.
 BREAKS = f"""
 import os, torch
+from supple.methods import L2
 from supple_lab.run import run
 from supple_lab.run import step
 original, steps, kind = step.training_step, [], getattr(torch, "AcceleratorError", RuntimeError)
@@ -37,6 +38,8 @@ def training_step(*arguments):
 if not os.path.exists(MARK):
     step.training_step = training_step
     run.gave_up_this_process = lambda device: len(steps) > 16
+class Brought(L2):  # a plugin that brings nothing is refused
+    name = "brought"
 """
 
 

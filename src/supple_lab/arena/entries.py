@@ -40,7 +40,11 @@ class Entry:
                 field: draw(within, *names[field], index=index, number=number)
                 for field, within in space_of(cls).items()
             }
-            methods.append(in_stages(cls, **fields))
+            try:
+                methods.append(in_stages(cls, **fields))
+            except (TypeError, ValueError) as error:  # of a plugin's: a field without a value, or a range too wide
+                drawn = ", ".join(f"{field}={value!r}" for field, value in fields.items())
+                raise UserError(f"the arena drew {cls.__name__}({drawn}), which cannot be: {error}") from error
         rate = draw(LEARNING_RATE, problem, self.name, "learning_rate", index=index, number=number)
         method = methods[0] if len(methods) == 1 else Chain(methods=tuple(methods))
         return method, Adam(learning_rate=rate)

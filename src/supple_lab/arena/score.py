@@ -5,7 +5,8 @@ later half of the stages; 1 learns what a fresh network tuned alike does. Interv
 
 Ranks, problem by problem: an entry is better than another if the 95% interval of their difference by seed lies above 0.
 With b entries better than it and w worse, the place of an entry among n is between 1 + b and n - w; its rank is the
-middle. An entry whose seeds differ much is neither better nor worse than most, and its rank is in the middle of all.
+middle. Mean ranks are among the entries on all problems: one on some of them has its places, and moves no mean rank. An
+entry whose seeds differ much is neither better nor worse than most, and its rank is in the middle of all.
 """
 
 import itertools
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from supple_lab.arena.contest import WORST, ContestResult
+from supple_lab.arena.contest import NUM_DIGITS, WORST, ContestResult
 from supple_lab.arena.entries import REFERENCE
 from supple_lab.arena.problems import PROBLEMS, Scale
 from supple_lab.results.intervals import mean_interval
 
 Interval = tuple[float, float]
+LEAST = 10.0**-NUM_DIGITS  # that can be learned: less is the rounding of scores
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
 RULE = "the rule of 17 November 2026, which is younger than the runs at quick scale on the first four problems"
 
@@ -33,9 +35,9 @@ class Cell:
 
     result: ContestResult
     mean: float  # the score itself
-    relative: float
+    relative: float  # nan if the reference learned nothing
     interval: Interval | None  # of the relative score
-    train: float | None  # accuracy on the training images, relative likewise
+    train: float | None  # accuracy on the training images, relative likewise; None if the reference has none, or chance
     places: tuple[int, int]  # the first and the last that it may have
 
     @property
@@ -81,7 +83,8 @@ def standings(
 ) -> list[Standing]:
     """All entries, the lowest mean rank first; without the problems on which the reference was not run.
 
-    counted: problems that the mean rank is of, so that all entries are compared on the same; None: all.
+    counted: problems that the mean rank is of, so that all entries are compared on the same; None: all. Those on which
+    the reference learned nothing are never counted.
     """
     by_problem: dict[str, dict[str, ContestResult]] = {}
     for result in results:
@@ -91,17 +94,18 @@ def standings(
     for problem, entered in shown.items():
         for entry, cell in cells_of(entered, BY_NAME[problem].chance(scale)).items():
             cells.setdefault(entry, {})[problem] = cell
-    ranked = [problem for problem in shown if counted is None or problem in counted]
-    order = [standing_of(entry, own, ranked) for entry, own in cells.items()]
+    taught = [problem for problem in shown if not math.isnan(cells[REFERENCE][problem].relative)]
+    ranked = [problem for problem in taught if counted is None or problem in counted]
+    whole = [entry for entry in cells if all(entry in shown[problem] for problem in ranked)]
+    ranks = [ranks_among(whole, shown[problem], BY_NAME[problem].chance(scale)) for problem in ranked]
+    order = [standing_of(entry, own, [of[entry] for of in ranks if entry in of]) for entry, own in cells.items()]
     return sorted(order, key=lambda one: math.inf if one.mean_rank is None else one.mean_rank)
 
 
 def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, Cell]:
     scores = {entry: scores_of(result, chance) for entry, result in entered.items()}
     places, reference = places_of(scores), entered[REFERENCE]
-    unit = float(scores[REFERENCE].mean()) - chance
-    unit = unit if unit > 0.0 else float("nan")  # where the reference learns nothing, nothing can be said
-    found = {}
+    unit, found = learned(scores[REFERENCE], chance), {}
     for entry, result in entered.items():
         relative = (scores[entry] - chance) / unit
         found[entry] = Cell(
@@ -115,16 +119,29 @@ def cells_of(entered: Mapping[str, ContestResult], chance: float) -> dict[str, C
     return found
 
 
+def learned(scores: Sequence[float] | np.ndarray, chance: float) -> float:
+    """The mean beyond chance; nan if nothing was learned, beside which nothing can be said."""
+    unit = float(np.mean(scores)) - chance
+    return unit if unit > LEAST else math.nan
+
+
 def relative_training(result: ContestResult, reference: ContestResult, chance: float) -> float | None:
     own, fresh = ([run.train for run in one.seeds if run.train is not None] for one in (result, reference))
-    return (float(np.mean(own)) - chance) / (float(np.mean(fresh)) - chance) if own and fresh else None
+    if not own or not fresh or math.isnan(unit := learned(fresh, chance)):
+        return None
+    return (float(np.mean(own)) - chance) / unit
 
 
-def standing_of(entry: str, cells: Mapping[str, Cell], ranked: Sequence[str]) -> Standing:
-    ranks = [cells[problem].rank for problem in ranked if problem in cells]
-    if not ranks or len(ranks) < len(ranked):
+def ranks_among(entries: Iterable[str], entered: Mapping[str, ContestResult], chance: float) -> dict[str, float]:
+    """Of these entries on one problem, as if there were no others."""
+    places = places_of({entry: scores_of(entered[entry], chance) for entry in entries})
+    return {entry: sum(own) / 2 for entry, own in places.items()}
+
+
+def standing_of(entry: str, cells: Mapping[str, Cell], ranks: Sequence[float]) -> Standing:
+    if not ranks:
         return Standing(entry=entry, cells=cells, mean_rank=None, without=None)
-    others = [np.mean(ranks[:i] + ranks[i + 1 :]) for i in range(len(ranks))] if len(ranks) > 1 else ranks
+    others = [np.mean([*ranks[:i], *ranks[i + 1 :]]) for i in range(len(ranks))] if len(ranks) > 1 else ranks
     return Standing(
         entry=entry, cells=cells, mean_rank=float(np.mean(ranks)), without=(float(min(others)), float(max(others)))
     )

@@ -19,6 +19,7 @@ from supple_lab.arena.repeat import repeat
 from supple_lab.arena.score import Cell, Standing, agreement, standings
 from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device
 from supple_lab.commands.messages import print_damage, print_failures, print_notes
+from supple_lab.commands.report import MEANINGLESS
 from supple_lab.commands.run import check_data
 from supple_lab.commands.terminal import print_note, print_table
 from supple_lab.data.files import use_folder
@@ -32,7 +33,7 @@ from supple_lab.sweep.executor import Executor, SweepOptions
 from supple_lab.sweep.sweep import failures
 from supple_lab.sweep.view import in_words
 
-ALL, MISSING = "all", "missing"
+ALL, MISSING = registry.RESERVED["method"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +203,11 @@ class Arena(Command):
         found = self.agreements(order)
         if apart:
             found.append(f"Mean ranks are without {', '.join(apart)}: the published entries were not run there.")
-        print_standings(order, title=f"Arena, {board.scale} scale: 0 is chance, 1 a fresh network tuned alike")
+        (reference,) = (one.cells for one in order if one.entry == REFERENCE)
+        if blank := [name for name in problems_in(order) if math.isnan(reference[name].relative)]:
+            found.append(f"Mean ranks are without {', '.join(blank)}: {REFERENCE} learned nothing, so cells are blank.")
+        title = f"Arena, {board.scale} scale: 0 is chance, 1 a fresh network tuned alike"
+        print_standings(order, title=f"{title}. {MEANINGLESS}" if board.scale == "smoke" else title)
         (path := self.out / "report" / "arena.html").parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, page(order, board, run_here=run_here, taken=taken, remarks=[*remarks, *found]).encode())
         print(*found, f"page: {path.resolve()}", sep="\n")
@@ -263,5 +268,5 @@ def print_standings(order: Sequence[Standing], *, title: str) -> None:
     rows = [[one.entry, *format_ranks(one), *(format_cell(one.cells.get(name)) for name in names)] for one in order]
     print_table(["entry", "mean rank", "less a problem", *names], rows, title=title)
     print("* no entry is better on the problem, by the intervals of the differences")
-    if order[-1].mean_rank is None:
-        print("– not on all problems")
+    if order[-1].mean_rank is None and order[0].mean_rank is not None:
+        print("– not on all problems; mean ranks are among the others")

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -39,15 +39,33 @@ class Command(ABC):
         prog, config = f"supple {cls.name}", (tyro.conf.FlagCreatePairsOff,)
         try:
             with redirect_stderr(StringIO()) as box:
-                return tyro.cli(cls, prog=prog, args=list(arguments), config=config)
+                command = tyro.cli(cls, prog=prog, args=list(arguments), config=config)
         except SystemExit as end:
             if end.code == DONE:
                 raise
+            check_numbers(cls, arguments)
             # What it says stands in a box, below a title and above rules.
             lines = (line.strip("\N{BOX DRAWINGS LIGHT VERTICAL}| ") for line in box.getvalue().splitlines()[1:])
             blocks = itertools.groupby(lines, key=lambda line: any(map(str.isalpha, line)))
             sentence = next(" ".join(block) for is_text, block in blocks if is_text)
             raise BadUsage(f"{sentence.rstrip('.')}. See {prog} --help.") from None
+        for flag, times in grouped(arguments).items():
+            if [] in times and isinstance(getattr(command, flag[2:].replace("-", "_"), None), tuple):
+                raise BadUsage(f"{flag} takes one value or more; got none. Leave it out for its default.")
+        return command
+
+
+def check_numbers(cls: type[Command], arguments: Sequence[str]) -> None:
+    """UserError, in the words of `supple train`, if an option has a value that is none of its numbers."""
+    from supple_lab.codec import from_text  # with it torch, which a list of names needs not
+
+    given = grouped(arguments)
+    for name, kind in get_type_hints(cls).items():
+        flag, members = f"--{name.replace('_', '-')}", get_args(kind) or (kind,)
+        if int in members or float in members:
+            several = get_origin(kind) is tuple
+            for value in (value for values in given.get(flag, ()) for value in (values if several else values[:1])):
+                from_text(value, members[0] if several else kind, flag)
 
 
 def with_device(command: Command) -> Command:

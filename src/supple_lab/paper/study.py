@@ -213,6 +213,7 @@ class Study(ABC):
                 "--methods": order.methods,
                 "--only": order.only,
                 "--search": order.search,
+                "--as-printed": order.as_printed,
                 "--seeds": order.num_seeds,
                 "--precision": order.precision != "default",
             }
@@ -222,7 +223,18 @@ class Study(ABC):
             return f"--search runs every setting, and --{order.changes[0][0]} sets one. Leave one of them out."
         if order.search and not any(condition.has_search for condition in conditions):
             return f"{self.name} has nothing to search: the paper tried no other settings there. Leave --search out."
+        if order.as_printed and not self.has_slips(order):
+            return f"{self.name} has no slip of the paper's to run: --as-printed would change nothing. Leave it out."
         return ""
+
+    def has_slips(self, order: StudyOptions) -> bool:
+        """Whether --as-printed changes a setting of the whole grid; another part of it may be asked for."""
+        whole = replace(order, methods=(), also=(), only="", changes=())
+        printed, meant = (
+            [condition.settings(asked) for condition in self.conditions(asked)]
+            for asked in (replace(whole, as_printed=as_printed) for as_printed in (True, False))
+        )
+        return printed != meant
 
     def specs(self, order: StudyOptions) -> list[RunSpec]:
         """The runs that the study consists of, seed after seed: a sweep cut short has something of everything."""
