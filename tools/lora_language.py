@@ -56,6 +56,7 @@ class Scale:
     text: Text
     model: GPT
     pretraining: int  # steps
+    pretraining_rate: float = RATE
     num_packages: int
     steps: int  # on each package
     num_tested: int  # windows
@@ -80,7 +81,14 @@ SCALES = {
         num_tested=128,
     ),
     "full": Scale(
-        text=CPython(), model=GPT(), pretraining=8192, num_packages=15, steps=256, num_tested=62, precision="bf16"
+        text=CPython(),
+        model=GPT(),
+        pretraining=8192,
+        pretraining_rate=3e-4,  # at 1e-3 one of three networks stayed at 2.5 nats a byte
+        num_packages=15,
+        steps=256,
+        num_tested=62,
+        precision="bf16",
     ),
 }
 
@@ -139,9 +147,17 @@ def adapter_of(base: nn.Module, arm: Arm, *, seed: int) -> nn.Module:
 class Training:
     """A network that trains by the laboratory's own steps, which are captured on a GPU."""
 
-    def __init__(self, model: nn.Module, *, numerics: Numerics, num_examples: int, masks: torch.Generator) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        numerics: Numerics,
+        num_examples: int,
+        masks: torch.Generator,
+        rate: float = RATE,
+    ) -> None:
         self.trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        learner = Learner(model, Adam(learning_rate=RATE).build(self.trained))
+        learner = Learner(model, Adam(learning_rate=rate).build(self.trained))
         sums = torch.zeros(2, dtype=torch.float64, device=numerics.device)
         self.state = TrainState(Plasticity(learner, (Vanilla(),), clip_norm=CLIP), numerics, masks, sums)
         self.steps = choose_steps(self.state, num_examples=num_examples)
@@ -210,7 +226,8 @@ def pretrained(scale: Scale, splits: Splits, *, seed: int, numerics: Numerics, m
     model = scale.model.build(nn.GELU, image_shape=splits.train.image_shape, num_classes=splits.num_classes)
     model, own = numerics.place(model), of_classes(splits.train, splits.train.labels_N.max().view(1))
     with graphs_that_end_together():
-        training = Training(model, numerics=numerics, num_examples=len(own), masks=masks)
+        rate = scale.pretraining_rate
+        training = Training(model, numerics=numerics, num_examples=len(own), masks=masks, rate=rate)
         training.train(own, steps=scale.pretraining, seed=seed)
         report_eager(training)
     return model
