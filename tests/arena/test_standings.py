@@ -23,11 +23,15 @@ def result(entry: str, *later: float, problem: str = "random_labels", state: str
     return ContestResult(problem=problem, entry=entry, settings=({},), draws=seeds[:1], chosen=0, seeds=seeds)
 
 
+TIED = (0.5, 0.6667, 0.5, 0.6667, 0.3333, 0.5, 0.6667), (0.5, 0.0, 0.5, 0.6667, 0.6667, 0.8333, 0.6667)
+
+
 @pytest.mark.parametrize(
     ("draws", "chosen"),
     [
         ([run(0.9, 0.2, 0.2), run(0.1, 0.3, 0.3)], 1),  # the first stage does not count
         ([run(0.1, 0.25, 0.5), run(0.1, 0.5, 0.25)], 0),  # of equal ones the first
+        ([run(0.3, *TIED[0]), run(0.3, *TIED[1])], 0),  # also if their sums differ by a last bit
         ([run(0.1, 0.9, 0.9, state="diverged"), run(0.1, 0.0, 0.0)], 1),
         ([run(state="failed"), run(0.1, 0.9, state="diverged")], None),
     ],

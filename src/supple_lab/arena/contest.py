@@ -52,7 +52,8 @@ class ArenaRun(NamedTuple):
 
     @property
     def tuning_score(self) -> float:
-        return fmean(self.score[1:]) if self.state == "done" else WORST
+        """The mean after the first stage; equal means are equal numbers, whatever the order of their sums."""
+        return round(fmean(self.score[1:]), 2 * NUM_DIGITS) if self.state == "done" else WORST
 
     @property
     def later_score(self) -> float:
