@@ -295,7 +295,7 @@ def test_method_that_traces_and_saw_no_inputs_says_what_to_do():
     with pytest.raises(ValueError, match=r"CBP traces the network.*attach\(..., example_input=x\)"):
         optimizer.step()
     plasticity.no_example = "call the doctor."
-    with pytest.raises(ValueError, match="needs an example of its inputs; call the doctor"):
+    with pytest.raises(ValueError, match="needs an example input; call the doctor"):
         optimizer.step()
 
 

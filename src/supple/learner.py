@@ -3,7 +3,7 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,23 +26,15 @@ Named = Mapping[str, Tensor]
 
 
 def restore_(
-    tensors: dict[str, Tensor], saved: Named, *, parts: Iterable[str] = (), device: torch.device | None = None
+    tensors: dict[str, Tensor], saved: Named, *, parts: Sequence[str] = (), device: torch.device | None = None
 ) -> None:
     """Give the tensors their saved values, or say what does not fit.
 
-    Those of one of the ``parts`` of a network may have been saved though there are none of it here: a method has them
-    since the part is trained, which it was not when the method was attached.
+    A method remembers something of one of the ``parts`` of a network since that is trained. What it remembers of a part
+    that was frozen when it was attached comes from the checkpoint; of one that was frozen then, it is forgotten.
     """
-    late = {
-        name
-        for part in parts
-        for name in saved.keys() - tensors.keys()
-        if part and name.endswith(f".{part}")
-        # Not another setting: the same is here of another part, or nothing is here of this one.
-        if any(own.startswith(name.removesuffix(part)) for own in tensors)
-        or not any(own.endswith(f".{part}") for own in tensors)
-    }
-    names = (tensors.keys() | saved.keys()) - late
+    late, early = late_in(saved, tensors, parts), late_in(tensors, saved, parts)
+    names = (tensors.keys() | saved.keys()) - late - early
     unlike = [name for name in names if shape_of(tensors, name) != shape_of(saved, name)]
     if unlike:
         raise ValueError(
@@ -50,9 +42,24 @@ def restore_(
             f"'{min(unlike)}' has the shape {shape_of(saved, min(unlike))} in it, and "
             f"{shape_of(tensors, min(unlike))} here."
         )
+    for name in early:  # a method begins with it as the part's first step comes
+        del tensors[name]
     for name, tensor in tensors.items():
         tensor.copy_(saved[name])
     tensors |= {name: saved[name].to(device, copy=True) for name in late}
+
+
+def late_in(tensors: Named, others: Named, parts: Iterable[str]) -> set[str]:
+    """The names of tensors of a part that the others have nothing of yet, because it is frozen there."""
+    return {
+        name
+        for part in parts
+        for name in tensors.keys() - others.keys()
+        if part and name.endswith(f".{part}")
+        # Not another setting: the others have the same of another part, or nothing of this one.
+        if any(other.startswith(name.removesuffix(part)) for other in others)
+        or not any(other.endswith(f".{part}") for other in others)
+    }
 
 
 def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:

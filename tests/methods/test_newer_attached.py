@@ -111,6 +111,28 @@ def test_training_goes_on_from_what_was_saved_with_a_layer_that_was_frozen_at_fi
     assert_same(parts[0], resumed[0], parts[2].states[0], resumed[2])
 
 
+@pytest.mark.parametrize("num_steps", [4, 8])
+@pytest.mark.parametrize("method", [*OLDER, *METHODS], ids=lambda method: method.name)
+def test_training_goes_on_with_a_layer_that_was_frozen_when_it_was_saved_or_at_first(method, num_steps, tmp_path):
+    """What is attached in the resumed one sees it trained: no trace of that may stay."""
+    parts = made(method, model=frozen(network()), example=True)
+    train(parts, DATA[:4])
+    if num_steps > 4:
+        parts[0].requires_grad_(True)
+        train(parts, DATA[4:num_steps])
+    torch.save([part.state_dict() for part in parts], tmp_path / "saved.pt")
+    parts[0].requires_grad_(True)
+    resumed = made(method, model=frozen(network()).requires_grad_(True), example=True)
+    for part, saved in zip(resumed, torch.load(tmp_path / "saved.pt", weights_only=True), strict=True):
+        part.load_state_dict(saved)
+    for training in (parts, resumed):
+        train(training, DATA[num_steps:12])
+        training[2].end_stage(DATA[4:8])
+        training[2].begin_stage(DATA[8:])
+        train(training, DATA[12:16])
+    assert_same(parts[0], resumed[0], parts[2].states[0], resumed[2])
+
+
 def frozen(model):
     model[2].requires_grad_(False)
     model[3] = nn.ReLU()
@@ -141,6 +163,24 @@ def test_a_chain_resumes_with_all_that_its_methods_remember():
     train(resumed, DATA[12:])
     assert_same(model, resumed[0])
     assert {f"1.{key}" for key in resumed[2].states[1]} <= set(state)
+
+
+@pytest.mark.parametrize("other", [methods.UPGD(), methods.CBP(replacement_rate=0.1, maturity=2)])
+def test_a_resumed_training_draws_what_the_unbroken_one_does_though_its_states_come_with_the_first_forward(other):
+    parts, resumed = (made([methods.Spectral(), other]) for _ in range(2))
+    train(parts, DATA[:6])
+    for part, before in zip(resumed, copy.deepcopy([part.state_dict() for part in parts]), strict=True):
+        part.load_state_dict(before)
+    for training in (parts, resumed):
+        train(training, DATA[6:12])
+    assert_same(parts[0], resumed[0])
+
+
+def test_a_method_that_refuses_the_network_in_its_first_forward_refuses_it_again():
+    model, *_ = made(methods.HeadReset(layers=9))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="HeadReset.layers is 9"):
+            model(DATA[0][0])
 
 
 @pytest.mark.parametrize(
