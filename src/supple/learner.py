@@ -20,8 +20,6 @@ from supple.units import Inputs, Layer, UnitGraph, UnitLayer, arguments_of, is_l
 from supple.units.surgery import trained_by
 
 Batch = tuple[Inputs, Tensor]
-
-
 Named = Mapping[str, Tensor]
 
 
@@ -127,8 +125,8 @@ class Learner:
     name as they are then. ``generator`` is the method's own random stream: what a method draws disturbs neither data
     order nor masks. Both are in ``state_dict``; a training that is to go on later saves it with the method's state.
 
-    Give ``optimizer`` the new one where the training makes a new one. A model whose layers are exchanged for others
-    needs a new Learner.
+    Give ``optimizer`` the new one where the training makes a new one. A layer in place of another is found as soon as
+    the optimizer trains it; if its shape is another, methods that remember weights need a new Learner.
 
     ``process_group`` are the processes that train copies of the model; read from DistributedDataParallel if it is not
     given. If the wrapper is around a larger model, pass its ``process_group``.
@@ -250,7 +248,7 @@ class Learner:
 
     @units.setter
     def units(self, graph: UnitGraph) -> None:
-        self._units = graph
+        self._units, self._layers = graph, {}
 
     @property
     def features(self) -> dict[str, Tensor]:
@@ -313,8 +311,15 @@ class Learner:
         self.seen_loss = loss.detach()
 
     def _walk(self) -> None:
-        """Look for the model's parameters; this takes longer than the rest of a small step."""
+        """Look for the model's parameters and layers; this takes longer than the rest of a small step."""
+        layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
+        if self._layers and layers != self._layers:  # such as a head in place of another
+            self._units = None
+        self._layers = layers
         self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+        for name, parameter in self._named.values():
+            if shape_of(self.initial, name) not in (None, parameter.shape):
+                del self.initial[name]  # of what it replaces
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
         self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
 
@@ -327,8 +332,7 @@ class Learner:
 
     def layers(self) -> dict[str, Layer]:
         """The model's linear and convolutional layers by name, in the order in which it registers them."""
-        if not self._layers:
-            self._layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
+        self.own_parameters()  # looks for them if the optimizer trains others by now
         return self._layers
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
@@ -351,7 +355,7 @@ class Learner:
 
     def initial_of(self, parameter: Tensor) -> Tensor:
         """What the parameter was when the Learner was made."""
-        return self.initial[self.name_of(parameter)]
+        return self.initial_values([self.name_of(parameter)])[0]
 
     def initial_values(self, names: Iterable[str]) -> list[Tensor]:
         """What the parameters of these names were when the Learner was made; one that came later is refused."""

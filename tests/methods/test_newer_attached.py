@@ -3,6 +3,7 @@
 import copy
 import functools
 import itertools
+import math
 
 import pytest
 import torch
@@ -174,6 +175,50 @@ def test_a_resumed_training_draws_what_the_unbroken_one_does_though_its_states_c
     for training in (parts, resumed):
         train(training, DATA[6:12])
     assert_same(parts[0], resumed[0])
+
+
+def with_another_head(parts, num_classes, optimizer=adam):
+    """The training, after the last layer is exchanged and the optimizer made new, as for other classes."""
+    model, _, plasticity = parts
+    model[4] = nn.Linear(16, num_classes)
+    plasticity.optimizer = optimizer(model)
+    return model, plasticity.optimizer, plasticity
+
+
+@pytest.mark.parametrize("num_classes", [3, 5])
+def test_a_layer_in_place_of_another_is_acted_on(num_classes):
+    model, _, plasticity = with_another_head(made(methods.FIRE(), example=True), num_classes)
+    before = model[4].weight.detach().clone()
+    plasticity.begin_stage(DATA)
+    assert not torch.equal(before, model[4].weight)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [methods.HeadReset(), methods.L2Init(), methods.ShrinkPerturb(), methods.FullReset(), methods.L2()],
+    ids=lambda method: method.name,
+)
+def test_a_layer_of_another_shape_in_place_of_one_stays_or_is_refused_by_name(method):
+    model, *_, plasticity = parts = with_another_head(made(method, example=True), 5)
+    before = model[4].weight.detach().clone()
+    try:
+        train(parts, DATA[:1])
+        before = model[4].weight.detach().clone()
+        plasticity.begin_stage(DATA)
+        assert method.name in ("full_reset", "l2")
+    except ValueError as error:
+        assert "'4.weight' is not among the parameters that the model had" in str(error)  # noqa: PT017
+    assert torch.equal(before, model[4].weight)
+
+
+@pytest.mark.parametrize("optimizer", [adam, lambda model: torch.optim.SGD(model.parameters(), 0.1)])
+@pytest.mark.parametrize("num_classes", [3, 5])
+def test_units_are_cut_off_from_a_head_that_came_in_place_of_another(num_classes, optimizer):
+    parts = made(methods.ReDo(threshold=math.inf), example=True, optimizer=optimizer)
+    train(parts, DATA[:2])
+    model, _, plasticity = with_another_head(parts, num_classes, optimizer)
+    plasticity.end_stage(DATA[:2])
+    assert not model[4].weight.any()
 
 
 def test_a_method_that_refuses_the_network_in_its_first_forward_refuses_it_again():
