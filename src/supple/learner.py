@@ -12,11 +12,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.inputs import described, pair_of, refusal
+from supple.inputs import described, pair_of, placed, refusal
 from supple.layers import TRAINED_SHAPES, give_widths_
 from supple.processes import process_group_of
 from supple.taps import FeatureTap, GradientTap, InputTap
-from supple.units import Inputs, Layer, UnitGraph, UnitLayer, arguments_of, is_layer, trace_units
+from supple.units import Inputs, Layer, UnitGraph, UnitLayer, is_layer, trace_units
 from supple.units.surgery import trained_by
 
 Batch = tuple[Inputs, Tensor]
@@ -379,14 +379,14 @@ class Learner:
 
     def forward_of(self, model: nn.Module, inputs: Inputs) -> Any:
         """What the model, ours or a copy, gives for the inputs; a tuple or a dict is several arguments."""
-        args, kwargs = arguments_of(inputs)
+        args, kwargs = placed(inputs, model, self.device)
         if not kwargs:
-            return model(*(argument.to(self.device) for argument in args))
+            return model(*args)
         try:
             inspect.signature(model.forward).bind(**kwargs)
         except TypeError as error:
             raise TypeError(refusal(f"a pair whose inputs are {described(kwargs)}")) from error
-        return model(**{name: x.to(self.device) if isinstance(x, Tensor) else x for name, x in kwargs.items()})
+        return model(**kwargs)
 
 
 def unwatched() -> dict[str, Any]:

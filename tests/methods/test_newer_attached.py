@@ -341,3 +341,21 @@ def test_gradients_are_turned_back_if_a_method_fails():
         method.after_backward(learner, {})
     assert all(map(torch.equal, before, (parameter.grad for parameter in model.parameters())))
     assert not learner.is_minimising
+
+
+@pytest.mark.parametrize(
+    "method",
+    [methods.ReDo(), methods.ReDo(every=2), methods.DASH(), methods.L2ER(every=2), methods.CChain(strength=1.0)],
+    ids=str,
+)
+def test_inputs_in_half_precision_are_read_by_methods_though_only_autocast_lets_the_network_take_them(method):
+    model, optimizer, plasticity = made(method)
+    data = [(x.bfloat16(), y) for x, y in DATA[:4]]
+    for x, y in data:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+    plasticity.end_stage(data)
+    plasticity.begin_stage(data)
+    assert plasticity.num_acts[0] > 0
