@@ -143,13 +143,13 @@ class Plasticity:
             self.learner.generator.set_state(self._stream)
         self._stream = self.learner.generator.get_state()
         self._edit()
+        self._is_edited = True
 
     def _edit(self) -> None:
         for method, state in zip(self.methods, self.states, strict=True):
             method.after_backward(self.learner, state)
         if self.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.learner.own_parameters().values(), self.clip_norm)
-        self._is_edited = True
 
     def end_stage(self, data: Iterable[Batch] = ()) -> None:
         """The stage is over; ``data`` are its batches, pairs of inputs and targets, for methods that read them."""
@@ -340,8 +340,8 @@ class Plasticity:
 
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
-        if not num_examples_of(inputs):
-            return
+        if not num_examples_of(inputs) or not (self._states or self.learner.own_parameters()):
+            return  # torch.func has other tensors in place of the parameters
         if self._states is None:
             self.learner.example_input = inputs
             self.init_states()
