@@ -14,7 +14,21 @@ from torch import nn
 import supple
 from supple import AID, Learner, attach
 from supple.learner import PATIENCE
-from supple.methods import CBP, DASH, L2, SEWC, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, UseCReLU, Vanilla
+from supple.methods import (
+    CBP,
+    DASH,
+    L2,
+    SEWC,
+    FullReset,
+    HareTortoise,
+    HeadReset,
+    L2Init,
+    ReDo,
+    ShrinkPerturb,
+    UseAID,
+    UseCReLU,
+    Vanilla,
+)
 from written import holding
 
 METHODS = [
@@ -295,7 +309,7 @@ def test_method_that_traces_and_saw_no_inputs_says_what_to_do():
     with pytest.raises(ValueError, match=r"CBP traces the network.*attach\(..., example_input=x\)"):
         optimizer.step()
     plasticity.no_example = "call the doctor."
-    with pytest.raises(ValueError, match="needs an example of its inputs; call the doctor"):
+    with pytest.raises(ValueError, match="needs an example input; call the doctor"):
         optimizer.step()
 
 
@@ -576,3 +590,35 @@ def test_sparse_gradients_are_refused_by_name(method):
     loss_of(model(torch.arange(6)), torch.zeros(6, dtype=torch.long)).backward()
     with pytest.raises(ValueError, match="'0.weight' has sparse gradients.*sparse=False"):
         optimizer.step()
+
+
+def test_gradients_are_edited_after_a_step_that_failed():
+    model, optimizer, _ = parts = made(L2(strength=10.0), optimizer=lambda model: torch.optim.SGD(model.parameters()))
+    failing = optimizer.register_step_pre_hook(lambda *call: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train(parts, DATA[:1])
+    failing.remove()
+    weight = model[0].weight.detach().clone()
+    train(parts, DATA[:1])
+    assert torch.allclose(model[0].weight.grad, 10.0 * weight, atol=1.0)
+
+
+@pytest.mark.parametrize("method", [HareTortoise(momentum=0.9, every=3), HeadReset(every=2)], ids=lambda m: m.name)
+def test_first_forward_with_other_tensors_in_place_of_the_parameters_is_no_start(method):
+    """As those of torch.func are, which know nothing of the optimizer."""
+
+    def by_function(model, optimizer, plasticity, x, y):
+        values = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        found = torch.func.grad(lambda theta: loss_of(torch.func.functional_call(model, theta, (x,)), y))(values)
+        for name, parameter in model.named_parameters():
+            parameter.grad = found[name]
+        optimizer.step()
+
+    parts, others = made(method), made(method)
+    for x, y in DATA[:5]:
+        plain(*parts, x, y)
+        by_function(*others, x, y)
+    assert_same(parts[0], others[0])
+    others = made(CBP())
+    with pytest.raises(ValueError, match=r"CBP traces the network.*attach\(..., example_input=x\)"):
+        by_function(*others, *DATA[0])

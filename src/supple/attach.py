@@ -122,18 +122,19 @@ class Plasticity:
 
     def init_states(self) -> None:
         """Create the methods' states, tracing units from the example if they need it."""
-        self._states = []
+        states, stream = [], self.learner.generator.get_state()
         with undisturbed(), torch.autocast(self.learner.device.type, enabled=False):
             for method in self.methods:
                 try:
-                    self._states.append(method.init(self.learner))
+                    states.append(method.init(self.learner))
                 except NoExampleInput as error:
-                    self._states = None
-                    who = type(method).__name__
                     raise NoExampleInput(
-                        f"{who} traces the network, and needs an example of its inputs; {self.no_example}"
+                        f"{type(method).__name__} traces the network, and needs an example input; {self.no_example}"
                     ) from error
+        self._states = states
         self._restore()
+        if self._saved:  # the checkpoint's stream has these draws behind it
+            self.learner.generator.set_state(stream)
         self._saved = None
 
     def edit_gradients(self) -> None:
@@ -142,13 +143,13 @@ class Plasticity:
             self.learner.generator.set_state(self._stream)
         self._stream = self.learner.generator.get_state()
         self._edit()
+        self._is_edited = True
 
     def _edit(self) -> None:
         for method, state in zip(self.methods, self.states, strict=True):
             method.after_backward(self.learner, state)
         if self.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.learner.own_parameters().values(), self.clip_norm)
-        self._is_edited = True
 
     def end_stage(self, data: Iterable[Batch] = ()) -> None:
         """The stage is over; ``data`` are its batches, pairs of inputs and targets, for methods that read them."""
@@ -238,8 +239,7 @@ class Plasticity:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _handles=[])
-        is_whole = bool(vars(self.learner.model))  # not while a model that holds this is copied
-        if state["_handles"] and is_whole:
+        if state["_handles"] and vars(self.learner.model):  # empty while a model that holds this is copied
             self._hook()
 
     def __str__(self) -> str:
@@ -340,8 +340,8 @@ class Plasticity:
 
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
-        if not num_examples_of(inputs):
-            return
+        if not num_examples_of(inputs) or not (self._states or self.learner.own_parameters()):
+            return  # torch.func has other tensors in place of the parameters
         if self._states is None:
             self.learner.example_input = inputs
             self.init_states()

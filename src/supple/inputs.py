@@ -4,7 +4,8 @@ from collections import UserDict
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from supple.units import Inputs, arguments_of
 
@@ -52,6 +53,18 @@ def num_examples_of(inputs: Inputs) -> int:
     args, kwargs = arguments_of(inputs)
     held = (x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim())
     return len(next(held, (None,)))  # numbers alone are one example
+
+
+def placed(inputs: Inputs, model: nn.Module, device: torch.device) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a forward on the device, in single precision if the model takes theirs under autocast alone."""
+
+    def place(x: Any) -> Any:
+        x = x.to(device) if hasattr(x, "to") else x
+        is_half = isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16)
+        return x.float() if is_half and all(p.dtype != x.dtype for p in model.parameters()) else x
+
+    args, kwargs = arguments_of(inputs)
+    return tuple(map(place, args)), {name: place(x) for name, x in kwargs.items()}
 
 
 def pair_of(batch: object) -> tuple[Inputs, Tensor]:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,37 +12,27 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from supple.fields import checked, shown
-from supple.inputs import described, pair_of, refusal
+from supple.inputs import described, pair_of, placed, refusal
 from supple.layers import TRAINED_SHAPES, give_widths_
 from supple.processes import process_group_of
 from supple.taps import FeatureTap, GradientTap, InputTap
-from supple.units import Inputs, Layer, UnitGraph, UnitLayer, arguments_of, is_layer, trace_units
+from supple.units import Inputs, Layer, UnitGraph, UnitLayer, is_layer, trace_units
 from supple.units.surgery import trained_by
 
 Batch = tuple[Inputs, Tensor]
-
-
 Named = Mapping[str, Tensor]
 
 
 def restore_(
-    tensors: dict[str, Tensor], saved: Named, *, parts: Iterable[str] = (), device: torch.device | None = None
+    tensors: dict[str, Tensor], saved: Named, *, parts: Sequence[str] = (), device: torch.device | None = None
 ) -> None:
     """Give the tensors their saved values, or say what does not fit.
 
-    Those of one of the ``parts`` of a network may have been saved though there are none of it here: a method has them
-    since the part is trained, which it was not when the method was attached.
+    A method remembers something of one of the ``parts`` of a network since that is trained. What it remembers of a part
+    that was frozen when it was attached comes from the checkpoint; of one that was frozen then, it is forgotten.
     """
-    late = {
-        name
-        for part in parts
-        for name in saved.keys() - tensors.keys()
-        if part and name.endswith(f".{part}")
-        # Not another setting: the same is here of another part, or nothing is here of this one.
-        if any(own.startswith(name.removesuffix(part)) for own in tensors)
-        or not any(own.endswith(f".{part}") for own in tensors)
-    }
-    names = (tensors.keys() | saved.keys()) - late
+    late, early = late_in(saved, tensors, parts), late_in(tensors, saved, parts)
+    names = (tensors.keys() | saved.keys()) - late - early
     unlike = [name for name in names if shape_of(tensors, name) != shape_of(saved, name)]
     if unlike:
         raise ValueError(
@@ -50,9 +40,24 @@ def restore_(
             f"'{min(unlike)}' has the shape {shape_of(saved, min(unlike))} in it, and "
             f"{shape_of(tensors, min(unlike))} here."
         )
+    for name in early:  # a method begins with it as the part's first step comes
+        del tensors[name]
     for name, tensor in tensors.items():
         tensor.copy_(saved[name])
     tensors |= {name: saved[name].to(device, copy=True) for name in late}
+
+
+def late_in(tensors: Named, others: Named, parts: Iterable[str]) -> set[str]:
+    """The names of tensors of a part that the others have nothing of yet, because it is frozen there."""
+    return {
+        name
+        for part in parts
+        for name in tensors.keys() - others.keys()
+        if part and name.endswith(f".{part}")
+        # Not another setting: the others have the same of another part, or nothing of this one.
+        if any(other.startswith(name.removesuffix(part)) for other in others)
+        or not any(other.endswith(f".{part}") for other in others)
+    }
 
 
 def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
@@ -120,8 +125,8 @@ class Learner:
     name as they are then. ``generator`` is the method's own random stream: what a method draws disturbs neither data
     order nor masks. Both are in ``state_dict``; a training that is to go on later saves it with the method's state.
 
-    Give ``optimizer`` the new one where the training makes a new one. A model whose layers are exchanged for others
-    needs a new Learner.
+    Give ``optimizer`` the new one where the training makes a new one. A layer in place of another is found as soon as
+    the optimizer trains it; if its shape is another, methods that remember weights need a new Learner.
 
     ``process_group`` are the processes that train copies of the model; read from DistributedDataParallel if it is not
     given. If the wrapper is around a larger model, pass its ``process_group``.
@@ -243,7 +248,7 @@ class Learner:
 
     @units.setter
     def units(self, graph: UnitGraph) -> None:
-        self._units = graph
+        self._units, self._layers = graph, {}
 
     @property
     def features(self) -> dict[str, Tensor]:
@@ -306,8 +311,15 @@ class Learner:
         self.seen_loss = loss.detach()
 
     def _walk(self) -> None:
-        """Look for the model's parameters; this takes longer than the rest of a small step."""
+        """Look for the model's parameters and layers; this takes longer than the rest of a small step."""
+        layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
+        if self._layers and layers != self._layers:  # such as a head in place of another
+            self._units = None
+        self._layers = layers
         self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+        for name, parameter in self._named.values():
+            if shape_of(self.initial, name) not in (None, parameter.shape):
+                del self.initial[name]  # of what it replaces
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
         self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
 
@@ -320,8 +332,7 @@ class Learner:
 
     def layers(self) -> dict[str, Layer]:
         """The model's linear and convolutional layers by name, in the order in which it registers them."""
-        if not self._layers:
-            self._layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
+        self.own_parameters()  # looks for them if the optimizer trains others by now
         return self._layers
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:
@@ -344,7 +355,7 @@ class Learner:
 
     def initial_of(self, parameter: Tensor) -> Tensor:
         """What the parameter was when the Learner was made."""
-        return self.initial[self.name_of(parameter)]
+        return self.initial_values([self.name_of(parameter)])[0]
 
     def initial_values(self, names: Iterable[str]) -> list[Tensor]:
         """What the parameters of these names were when the Learner was made; one that came later is refused."""
@@ -368,14 +379,14 @@ class Learner:
 
     def forward_of(self, model: nn.Module, inputs: Inputs) -> Any:
         """What the model, ours or a copy, gives for the inputs; a tuple or a dict is several arguments."""
-        args, kwargs = arguments_of(inputs)
+        args, kwargs = placed(inputs, model, self.device)
         if not kwargs:
-            return model(*(argument.to(self.device) for argument in args))
+            return model(*args)
         try:
             inspect.signature(model.forward).bind(**kwargs)
         except TypeError as error:
             raise TypeError(refusal(f"a pair whose inputs are {described(kwargs)}")) from error
-        return model(**{name: x.to(self.device) if isinstance(x, Tensor) else x for name, x in kwargs.items()})
+        return model(**kwargs)
 
 
 def unwatched() -> dict[str, Any]:

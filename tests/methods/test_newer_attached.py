@@ -3,6 +3,7 @@
 import copy
 import functools
 import itertools
+import math
 
 import pytest
 import torch
@@ -111,6 +112,28 @@ def test_training_goes_on_from_what_was_saved_with_a_layer_that_was_frozen_at_fi
     assert_same(parts[0], resumed[0], parts[2].states[0], resumed[2])
 
 
+@pytest.mark.parametrize("num_steps", [4, 8])
+@pytest.mark.parametrize("method", [*OLDER, *METHODS], ids=lambda method: method.name)
+def test_training_goes_on_with_a_layer_that_was_frozen_when_it_was_saved_or_at_first(method, num_steps, tmp_path):
+    """What is attached in the resumed one sees it trained: no trace of that may stay."""
+    parts = made(method, model=frozen(network()), example=True)
+    train(parts, DATA[:4])
+    if num_steps > 4:
+        parts[0].requires_grad_(True)
+        train(parts, DATA[4:num_steps])
+    torch.save([part.state_dict() for part in parts], tmp_path / "saved.pt")
+    parts[0].requires_grad_(True)
+    resumed = made(method, model=frozen(network()).requires_grad_(True), example=True)
+    for part, saved in zip(resumed, torch.load(tmp_path / "saved.pt", weights_only=True), strict=True):
+        part.load_state_dict(saved)
+    for training in (parts, resumed):
+        train(training, DATA[num_steps:12])
+        training[2].end_stage(DATA[4:8])
+        training[2].begin_stage(DATA[8:])
+        train(training, DATA[12:16])
+    assert_same(parts[0], resumed[0], parts[2].states[0], resumed[2])
+
+
 def frozen(model):
     model[2].requires_grad_(False)
     model[3] = nn.ReLU()
@@ -141,6 +164,68 @@ def test_a_chain_resumes_with_all_that_its_methods_remember():
     train(resumed, DATA[12:])
     assert_same(model, resumed[0])
     assert {f"1.{key}" for key in resumed[2].states[1]} <= set(state)
+
+
+@pytest.mark.parametrize("other", [methods.UPGD(), methods.CBP(replacement_rate=0.1, maturity=2)])
+def test_a_resumed_training_draws_what_the_unbroken_one_does_though_its_states_come_with_the_first_forward(other):
+    parts, resumed = (made([methods.Spectral(), other]) for _ in range(2))
+    train(parts, DATA[:6])
+    for part, before in zip(resumed, copy.deepcopy([part.state_dict() for part in parts]), strict=True):
+        part.load_state_dict(before)
+    for training in (parts, resumed):
+        train(training, DATA[6:12])
+    assert_same(parts[0], resumed[0])
+
+
+def with_another_head(parts, num_classes, optimizer=adam):
+    """The training, after the last layer is exchanged and the optimizer made new, as for other classes."""
+    model, _, plasticity = parts
+    model[4] = nn.Linear(16, num_classes)
+    plasticity.optimizer = optimizer(model)
+    return model, plasticity.optimizer, plasticity
+
+
+@pytest.mark.parametrize("num_classes", [3, 5])
+def test_a_layer_in_place_of_another_is_acted_on(num_classes):
+    model, _, plasticity = with_another_head(made(methods.FIRE(), example=True), num_classes)
+    before = model[4].weight.detach().clone()
+    plasticity.begin_stage(DATA)
+    assert not torch.equal(before, model[4].weight)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [methods.HeadReset(), methods.L2Init(), methods.ShrinkPerturb(), methods.FullReset(), methods.L2()],
+    ids=lambda method: method.name,
+)
+def test_a_layer_of_another_shape_in_place_of_one_stays_or_is_refused_by_name(method):
+    model, *_, plasticity = parts = with_another_head(made(method, example=True), 5)
+    before = model[4].weight.detach().clone()
+    try:
+        train(parts, DATA[:1])
+        before = model[4].weight.detach().clone()
+        plasticity.begin_stage(DATA)
+        assert method.name in ("full_reset", "l2")
+    except ValueError as error:
+        assert "'4.weight' is not among the parameters that the model had" in str(error)  # noqa: PT017
+    assert torch.equal(before, model[4].weight)
+
+
+@pytest.mark.parametrize("optimizer", [adam, lambda model: torch.optim.SGD(model.parameters(), 0.1)])
+@pytest.mark.parametrize("num_classes", [3, 5])
+def test_units_are_cut_off_from_a_head_that_came_in_place_of_another(num_classes, optimizer):
+    parts = made(methods.ReDo(threshold=math.inf), example=True, optimizer=optimizer)
+    train(parts, DATA[:2])
+    model, _, plasticity = with_another_head(parts, num_classes, optimizer)
+    plasticity.end_stage(DATA[:2])
+    assert not model[4].weight.any()
+
+
+def test_a_method_that_refuses_the_network_in_its_first_forward_refuses_it_again():
+    model, *_ = made(methods.HeadReset(layers=9))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="HeadReset.layers is 9"):
+            model(DATA[0][0])
 
 
 @pytest.mark.parametrize(
@@ -256,3 +341,21 @@ def test_gradients_are_turned_back_if_a_method_fails():
         method.after_backward(learner, {})
     assert all(map(torch.equal, before, (parameter.grad for parameter in model.parameters())))
     assert not learner.is_minimising
+
+
+@pytest.mark.parametrize(
+    "method",
+    [methods.ReDo(), methods.ReDo(every=2), methods.DASH(), methods.L2ER(every=2), methods.CChain(strength=1.0)],
+    ids=str,
+)
+def test_inputs_in_half_precision_are_read_by_methods_though_only_autocast_lets_the_network_take_them(method):
+    model, optimizer, plasticity = made(method)
+    data = [(x.bfloat16(), y) for x, y in DATA[:4]]
+    for x, y in data:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+    plasticity.end_stage(data)
+    plasticity.begin_stage(data)
+    assert plasticity.num_acts[0] > 0

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from supple.inputs import placed
 from supple.learner import Learner
 from supple.methods.base import Method, State, decay_rate, non_negative
 from supple.methods.recent_inputs import keep_, kept, room_for
 from supple.unchanged import evaluation_mode
-from supple.units import Inputs, arguments_of
+from supple.units import Inputs
 
 FIRST_STEP = 3  # the first whose running churn is not 0
 WINDOW, WARM_UP, START = 50_000, 10_000, 50.0  # the authors' for DQN
@@ -79,7 +80,7 @@ class CChain(Method):
     def churn(self, learner: Learner, state: State, inputs: Inputs, is_filled: Tensor) -> Tensor:
         """The mean squared difference that the last step made."""
         before = {name: state[f"before.{name}"] for name in learner.own_parameters()}
-        args, kwargs = arguments_of(inputs)
+        args, kwargs = placed(inputs, learner.model, learner.device)
         with evaluation_mode(learner.model):
             now = tensor_in(learner.forward_of(learner.model, inputs))
             with torch.no_grad():

@@ -84,10 +84,9 @@ class CBP(Renewing):
 
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are replaced; by default no unit that a residual sum shares."""
-        graph = learner.units
         if self.residual == "all":
-            return renewable_layers(consecutive_layers(graph, learner.model), learner.optimizer, "CBP")
-        return [layer for layer in renewable_layers(graph, learner.optimizer, "CBP") if len(layer.consumers) == 1]
+            return renewable_layers(consecutive_layers(learner.units, learner.model), learner.optimizer, "CBP")
+        return [layer for layer in super().layers(learner) if len(layer.consumers) == 1]
 
     @property
     def running_means(self) -> tuple[str, ...]:

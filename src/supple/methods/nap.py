@@ -50,7 +50,7 @@ class NaP(Method):
         for matrix in matrices(learner, output=False):
             target = state.get(f"norm.{matrix.name}")
             if target is None:  # it was frozen until now
-                target = state[f"norm.{matrix.name}"] = learner.initial[matrix.name].norm()
+                target = state[f"norm.{matrix.name}"] = learner.initial_of(matrix.weight).norm()
             factor = target / matrix.weight.norm()
             factor = torch.where(factor.isfinite() & (factor > 0), factor, torch.ones_like(factor))
             for parameter in (matrix.weight, *biases(learner, [matrix]).values()):

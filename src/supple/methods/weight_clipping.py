@@ -54,7 +54,7 @@ class WeightClipping(Method):
 
 def initial_bound(learner: Learner, matrix: Matrix) -> Tensor:
     """How far the layer's initial weights reach."""
-    initial = learner.initial[matrix.name]
+    initial = learner.initial_of(matrix.weight)
     largest = initial.abs().amax()
     largest = largest.full_tensor() if hasattr(largest, "full_tensor") else largest  # of shards, all of them
     fan_in = initial.numel() / initial.shape[1 - in_dim(matrix.layer)]
