@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from small_training import needs_gpu
 from supple.layers import AID
 from supple.methods import UseAID
 from supple_lab.bench import training
@@ -140,7 +139,7 @@ def test_networks_have_as_many_outputs_as_their_dataset_has_classes():
 
 
 class TestOnAGpu:
-    pytestmark = needs_gpu
+    pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("case", [*CASES, *LARGE_CASES], ids=lambda case: case.title)

@@ -104,7 +104,6 @@ def test_order_of_a_shuffled_loader_is_the_one_without_the_method(own_generator,
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_scoring_leaves_the_random_stream_of_the_gpu_alone():
     model, state = three_units().cuda(), torch.cuda.get_rng_state()
     model[1].register_forward_hook(lambda module, args, h: h + torch.rand_like(h))

@@ -15,7 +15,7 @@ from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = pytest.mark.gpu
 # Fresh weights differ between a captured and an eager step by design, and so do masks that are not held.
 METHODS = (Vanilla(), FullReset(), L2Init(strength=1e-3), CBP(replacement_rate=0.0))
 SPECS = {

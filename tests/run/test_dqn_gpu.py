@@ -15,7 +15,7 @@ from supple_lab.spec import in_stages
 from supple_lab.store.store import Store
 from supple_lab.sweep.packed import Packed
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = pytest.mark.gpu
 METHODS = registry.known(Method)
 # Masks, and fresh weights, differ between a captured and an eager step by design: here one branch is certain.
 CERTAIN = {"aid": UseAID(relu_prob=1.0), "dropout": UseDropout(drop_positive=0.0), "cbp": CBP(replacement_rate=0.0)}

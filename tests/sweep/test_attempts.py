@@ -144,7 +144,6 @@ except BrokenProcess:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(("fault", "said"), [("assertion", "broken"), ("harmless", "failed")])
 def test_a_gpu_that_gave_up_the_process_is_told_from_one_that_did_not(tmp_path, fault, said):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
