@@ -81,7 +81,7 @@ REPLAYED = [AID_AND_REDO, FullReset(), *map(slow, (CBP(replacement_rate=0.05, ma
 @ALGORITHMS
 @pytest.mark.parametrize("method", REPLAYED, ids=lambda method: method.name)
 def test_replayed_work_changes_no_number(tmp_path, monkeypatch, method, algorithm):
-    """As a GPU has it; test_control_gpu.py looks at true graphs."""
+    """As a GPU has it; test_agents_gpu.py looks at true graphs."""
     spec = small_spec(method, algorithm=algorithm)
     compute_by_torch_alone(monkeypatch)
     usual = records_of(tmp_path / "usual", spec)

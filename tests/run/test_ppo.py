@@ -127,7 +127,7 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
     ids=lambda value: getattr(value, "name", value),
 )
 def test_replayed_work_changes_no_number(tmp_path, monkeypatch, method, masks, task):
-    """As a GPU has it; test_control_gpu.py looks at true graphs."""
+    """As a GPU has it; test_agents_gpu.py looks at true graphs."""
     spec = small_spec(method, masks=masks, task=task, entropy_weight=0.01)
     compute_by_torch_alone(monkeypatch)
     usual = records_of(tmp_path / "usual", spec)
