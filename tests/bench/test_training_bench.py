@@ -138,10 +138,6 @@ def test_networks_have_as_many_outputs_as_their_dataset_has_classes():
     assert history[0][0] > 2.9  # ln 30 is 3.4, ln 10 is 2.3
 
 
-class TestOnAGpu:
-    pytestmark = pytest.mark.gpu
-
-
 @pytest.mark.parametrize("case", [*CASES, *LARGE_CASES], ids=lambda case: case.title)
 def test_the_loop_people_write_trains_the_network_that_ours_does(case):
     ours, theirs = (
