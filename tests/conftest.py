@@ -1,4 +1,4 @@
-"""Every test starts from the same seed; libraries that import torchvision can be imported."""
+"""Tests start from the same seed; those marked gpu need a CUDA device; what imports torchvision can be imported."""
 
 import os
 
@@ -12,6 +12,15 @@ import torch
 import timm_shim
 
 timm_shim.declare_operators()  # here, too: pytest-xdist imports a library to show a warning of its own kind
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    gpu = item.get_closest_marker("gpu")
+    if gpu is None or torch.cuda.is_available():
+        return
+    if not (gpu.kwargs.get("or_interpreted") and os.environ.get("TRITON_INTERPRET") == "1"):
+        pytest.skip("needs a CUDA device")
 
 
 @pytest.fixture(autouse=True)

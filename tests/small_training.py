@@ -1,6 +1,5 @@
 """Networks in training whose steps take a moment, for tests of captured steps."""
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -12,8 +11,6 @@ from supple_lab.run.network import new_learner
 from supple_lab.run.step import TrainState
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.store import Store
-
-needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
 def training_of(

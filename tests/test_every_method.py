@@ -354,7 +354,6 @@ def test_hooks_leave_the_default_random_stream_and_the_mode_alone(cls, traced):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @CAPTURED
 def test_step_with_its_method_can_be_captured_in_a_cuda_graph(cls, traced):
     method = quick(cls)
@@ -393,7 +392,6 @@ def test_step_with_its_method_can_be_captured_in_a_cuda_graph(cls, traced):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @ALL
 def test_state_saved_on_the_cpu_continues_on_the_gpu(cls, traced):
     method = quick(cls)

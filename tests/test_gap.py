@@ -467,7 +467,6 @@ def test_fresh_that_gives_the_model_itself_is_refused():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_batches_go_to_the_device_of_the_model():
     gap = gap_of(mlp().cuda(), data=digits(0, 100), steps=12)
     assert gap.curves["model"].isfinite().all()

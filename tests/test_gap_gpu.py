@@ -10,7 +10,7 @@ from torch import nn
 
 import supple
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = pytest.mark.gpu
 DEVICE = "cuda"
 PIXELS, CLASSES = map(torch.tensor, load_digits(return_X_y=True))
 

@@ -13,7 +13,6 @@ from small_runs import (
     AT_EVERY_STEP,
     PERIODIC,
     SMALL_SCENARIOS,
-    counted_steps,
     interrupted,
     logs_of,
     small_scenario_spec,
@@ -133,14 +132,6 @@ def test_checkpoints_by_stage_resume_from_the_last_whole_stage(tmp_path):
     by_stage = CheckpointInterval(seconds=1e9, stages=1)
     assert_resumes(tmp_path, small_spec(), at_step=13, interval=by_stage)
     assert len(checkpoint_files(Store.open(tmp_path / "broken").folder(small_spec()).path)) == 1
-
-
-def test_resumed_run_does_not_start_from_zero(tmp_path, monkeypatch):
-    spec = small_spec()
-    store = interrupted(tmp_path, spec, at_step=20)
-    steps = counted_steps(monkeypatch)
-    execute(spec, store)
-    assert len(steps) == 4  # of 24
 
 
 def test_run_begun_on_another_kind_of_device_is_not_continued(tmp_path, monkeypatch):

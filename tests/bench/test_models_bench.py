@@ -74,7 +74,6 @@ def test_a_step_with_pools_changes_every_parameter(mixed):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_captured_step_trains_as_the_eager_one():
     gpu = torch.device("cuda")
     losses: list[torch.Tensor] = []

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from small_training import needs_gpu
 from supple.layers import AID
 from supple.methods import UseAID
 from supple_lab.bench import training
@@ -137,10 +136,6 @@ def test_networks_have_as_many_outputs_as_their_dataset_has_classes():
     batch = next(batches_on_device(case, CPU))
     baseline_step(case, itertools.repeat(batch), CPU, history := [])()
     assert history[0][0] > 2.9  # ln 30 is 3.4, ln 10 is 2.3
-
-
-class TestOnAGpu:
-    pytestmark = needs_gpu
 
 
 @pytest.mark.parametrize("case", [*CASES, *LARGE_CASES], ids=lambda case: case.title)

@@ -4,8 +4,6 @@ from torch import nn
 
 from supple.integrations.stage_data import BackwardEnd
 
-GPU = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
-
 
 def noted(model):
     """The gradients as they are when a backward has ended, backward by backward."""
@@ -21,7 +19,7 @@ def network(device="cpu"):
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(device)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_it_comes_once_per_backward_when_all_gradients_are_there_and_the_caller_finds_what_it_writes(device):
     model, x = network(device), torch.randn(3, 4, device=device)
     seen, _ = noted(model)

@@ -65,7 +65,6 @@ def test_a_renewed_adapter_learns_as_a_new_one(splits, base):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ["nothing", "Dropout 0.1", "AID 0.9", "nothing, new adapters"])
 def test_steps_are_captured_on_a_gpu_and_learn_also_once_renewed(name, base):
     numerics, masks = Numerics.choose(torch.device("cuda"), "bf16"), torch.Generator("cuda")

@@ -101,7 +101,6 @@ def in_many_intervals(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("dtype", laws.DTYPES, ids=str)
 @pytest.mark.parametrize("layout", ["flat", "channels_last", "transposed", "unaligned", "strided", "empty"])
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_masks_and_gradients_are_those_of_tritons_launcher(layout, dtype, path, monkeypatch):
     kernel = kernels.kernel_for(GPU)
     if path == "in C++" and kernel.node is None:
@@ -147,7 +146,6 @@ def test_a_generator_serves_its_own_device_and_without_a_number_every_gpu():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ["cuda", "cuda:0"])
 def test_a_generator_with_or_without_the_number_of_its_gpu_takes_the_node(name):
     if kernels.kernel_for(GPU).node is None:
@@ -161,7 +159,6 @@ def test_a_generator_with_or_without_the_number_of_its_gpu_takes_the_node(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_thread_that_never_used_the_gpu_can_launch():
     x, drawn = torch.ones(4096, device=GPU), []
     SF.aid(x, 0.5)

@@ -11,8 +11,7 @@ from supple.random import mask_stream
 
 LOWER, UPPER = 0.1, 0.4
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-NEEDS_GPU = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
-DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 STREAMS = pytest.mark.parametrize("streamed", [True, False], ids=["stream", "default"])
 
 

@@ -1,4 +1,4 @@
-"""CBP: utilities by hand, the rate by counting, and nothing touched but the replaced units."""
+"""CBP: utilities by hand, and what is no part of a step."""
 
 import math
 import warnings
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from by_hand import chain, copied_state, learner_of, three_units, train_step
+from by_hand import chain, learner_of, three_units, train_step
 from supple.learner import Learner
 from supple.methods import CBP
 from written import holding
@@ -40,39 +40,6 @@ def test_utility_is_the_running_mean_of_outgoing_times_activity():
     expected = [0.45 + 0.1 * 2.5 * 1.0, 0.315 + 0.1 * 3.5 * 1.5, 0.1 * 4.5 * 1.25]
     assert state["utility.1"].tolist() == pytest.approx(expected)
     assert state["age.1"].tolist() == [2, 2, 2]
-
-
-def test_replaced_unit_is_new_and_nothing_else_changes():
-    model = three_units()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.0)
-    learner, method = learner_of(model, optimizer), CBP(replacement_rate=0.4, maturity=0)
-    state, before = method.init(learner), copied_state(model)
-    assert [step["1"].tolist() for step in run(method, learner, state, num_steps=1)] == [[False, False, True]]
-    weight = model[0].weight.detach()
-    assert torch.equal(weight[:2], before["0.weight"][:2])
-    assert set(weight[2].tolist()) <= set(before["0.weight"].flatten().tolist())
-    assert not torch.equal(weight[2], before["0.weight"][2])
-    assert model[0].bias.tolist() == [0.0, 0.0, 0.0]  # 0.5 before, in the third
-    assert model[2].weight.tolist() == [[1.0, 2.0, 0.0], [4.0, -5.0, 0.0]]
-    assert model[2].bias.tolist() == [7.0, 8.0]
-    assert state["age.1"].tolist() == [1, 1, 0]
-    assert state["utility.1"][2] == 0.0
-    assert state["utility.1"][:2].all()
-    assert state["budget.1"].item() == pytest.approx(3 * 0.4 - 1)
-
-
-@pytest.mark.parametrize(("rate", "width"), [(0.013, 17), (0.9, 5)])
-def test_number_replaced_is_the_rate_times_the_mature_units_summed_over_steps(rate, width):
-    learner, method = still(chain(2, width, 3)), CBP(replacement_rate=rate, maturity=5)
-    state, expected, num_replaced = method.init(learner), 0.0, 0
-    for _ in range(200):
-        ages = state["age.1"] + 1
-        expected += rate * int((ages > 5).sum())
-        (step,) = run(method, learner, state, num_steps=1)
-        num_replaced += int(step["1"].sum())
-        assert num_replaced <= expected + 1e-3
-        assert expected - num_replaced < 1 + 1e-3
-    assert num_replaced > 5
 
 
 def test_units_are_ranked_by_utility_corrected_for_age():

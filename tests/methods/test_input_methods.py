@@ -15,7 +15,6 @@ from supple.layers import PReLU
 from supple.methods import (
     L2,
     L2ER,
-    UPGD,
     CChain,
     Chain,
     DecoupledDecay,
@@ -389,23 +388,6 @@ def test_renewed_units_get_their_first_slope_and_an_optimizer_that_forgets_it():
     assert (model[1].weight[new] == 0.25).all()
     assert not optimizer.state[model[1].weight]["exp_avg"][new].any()
     assert ((model[1].weight - 0.7).abs()[~new] < 0.1).all()
-
-
-def test_noise_drawn_for_a_skipped_step_is_drawn_again():
-    weights = []
-    for is_skipping in (False, True):
-        model = mlp()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        plasticity = attach(model, optimizer, UPGD(sigma=0.1), example_input=batch()[0], seed=3)
-        for seed in range(4):
-            for is_skipped in (True, False)[not is_skipping or seed != 2 :]:
-                optimizer.zero_grad()
-                F.cross_entropy(model(batch(seed=seed)[0]), batch(seed=seed)[1]).backward()
-                plasticity.edit_gradients()
-                if not is_skipped:
-                    optimizer.step()
-        weights.append(model[0].weight.data)
-    assert torch.equal(*weights)
 
 
 def test_injection_leaves_outputs_as_they_are_and_trains_the_new_head_alone():

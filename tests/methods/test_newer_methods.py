@@ -25,68 +25,11 @@ def mlp(widths=(2, 3, 2), activation=nn.ReLU, optimizer=torch.optim.SGD, lr=0.1)
     return Learner(model, optimizer(model.parameters(), lr=lr), example_input=torch.randn(4, widths[0]), seed=0)
 
 
-def forward(learner, pre):
-    """A training forward whose pre-activations are these, one row an example."""
-    first = learner.model[0]
-    with torch.no_grad():
-        first.weight.zero_()
-        first.bias.copy_(torch.tensor(pre))
-    learner.model(torch.zeros(4, first.in_features)).sum().backward()
-
-
-def test_snr_renews_a_unit_silent_beyond_its_threshold_and_learns_thresholds_from_silences():
-    method, learner = SNR(rejection_rate=0.1, max_silence=8, every_stages=1), mlp()
-    state = method.init(learner)
-    state["threshold.1"].fill_(4)
-    renewed = []
-    for step in range(1, 6):  # the first fires at each step, the second at every other one, the third never
-        forward(learner, [1.0, 1.0 if step % 2 == 0 else -1.0, -1.0])
-        learner.model[2].weight.data.fill_(1.0)
-        method.after_step(learner, state)
-        renewed.append((learner.model[2].weight == 0).all(dim=0).tolist())
-    assert renewed == [[False] * 3] * 4 + [[False, False, True]]
-    assert state["silences.1"][2, 5] == 1
-    method.end_stage(learner, state, ())
-    assert state["threshold.1"].tolist() == [4, 1, 8]
-    assert not state["silences.1"].any()
-
-
-def test_snr_as_in_the_reference_renews_at_the_threshold_and_lowers_that_of_a_unit_that_always_fires():
-    method, learner = SNR(rejection_rate=0.1, max_silence=8, every_stages=1, reference=True), mlp()
-    state = method.init(learner)
-    for _ in range(3):
-        forward(learner, [1.0, 1.0, 1.0])
-        method.after_step(learner, state)
-    method.end_stage(learner, state, ())
-    assert state["threshold.1"].tolist() == [1, 1, 1]
-    forward(learner, [1.0, -1.0, 1.0])
-    method.after_step(learner, state)
-    assert (learner.model[2].weight == 0).all(dim=0).tolist() == [False, True, False]
-
-
 def test_snr_refuses_activations_whose_sign_tells_nothing():
     for activation in (nn.Sigmoid, CReLU):
         with pytest.raises(ValueError, match=f"'1', {activation.__name__}, does not tell"):
             SNR().init(mlp(activation=activation))
     SNR().init(mlp(activation=AID))
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [({}, [2.026894, -1.021891]), ({"reference": True, "beta": 0.999}, [2.0, -1.0])],
-    ids=["paper", "reference"],
-)
-def test_upgd_gates_the_gradient_by_the_utility(fields, expected):
-    model = nn.Linear(2, 1, bias=False)
-    model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
-    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    method = UPGD(**{"beta": 0.0, "sigma": 0.0, "weight_decay": 0.0} | fields)
-    state = method.init(learner)
-    model.weight.grad = torch.tensor([[-1.0, 0.5]])
-    method.after_backward(learner, state)
-    learner.optimizer.step()
-    method.after_step(learner, state)
-    torch.testing.assert_close(model.weight.data, torch.tensor([expected]), rtol=0, atol=1e-6)
 
 
 def test_upgd_by_units_reaches_the_layers_that_feed_hidden_units():
@@ -210,20 +153,6 @@ def test_erfi_is_scipys():
     torch.testing.assert_close(erfi(x), torch.from_numpy(scipy.special.erfi(x.numpy())), rtol=1e-11, atol=0.0)
     assert erfi(torch.zeros(1, dtype=torch.float64)) == 0
     assert erfi(torch.full((1,), 1e3, dtype=torch.float64)).isfinite()
-
-
-def test_trac_begins_a_hair_from_the_start():
-    method, learner = TRAC(), mlp(lr=1.0)
-    state = method.init(learner)
-    start = learner.model[0].weight.clone()
-    for parameter in learner.model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    method.after_backward(learner, state)
-    learner.optimizer.step()
-    method.after_step(learner, state)
-    assert state["distance"].item() == pytest.approx(1.005823e-7, rel=1e-5)
-    torch.testing.assert_close(state["sum.0.weight"], -torch.ones_like(start))
-    torch.testing.assert_close(learner.model[0].weight.data, start - 1.005823e-7, rtol=0, atol=1e-7)
 
 
 def test_trac_goes_where_steps_agree_and_the_reference_is_stuck_once_it_is_back():

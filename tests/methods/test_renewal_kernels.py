@@ -118,15 +118,12 @@ def test_an_optimizer_started_anew_is_taken_for_new(monkeypatch):
     assert states[0][0].eq(1).all(dim=1).tolist() == [True, False, True]
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_interpreted=True)
 @pytest.mark.parametrize("name", ADAMS)
 @pytest.mark.parametrize("rate", [0.02, 0.1])
 def test_triton_programs_do_what_torch_does(name, rate, monkeypatch):
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    if not interpreted and not torch.cuda.is_available():
-        pytest.skip("needs TRITON_INTERPRET=1, or a CUDA device")
     programs = pytest.importorskip("supple.kernels.renewal_programs")
-    device = "cpu" if interpreted else "cuda"
+    device = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
     torch.manual_seed(0)
     model, method = network().to(device), CBP(replacement_rate=rate, maturity=4)
     monkeypatch.setattr(renewal, "CPU", PortableKernel())
@@ -158,8 +155,6 @@ def test_how_many_units_are_renewed_is_in_no_integer_that_triton_compiles_for(mo
 @pytest.mark.parametrize("num_units", [20, 48, 300])
 def test_every_thread_reads_the_budget_before_one_writes_it(num_units):
     """Else a warp that comes late sees what is left, and takes a unit for old whose weights are new."""
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     programs = pytest.importorskip("supple.kernels.renewal_programs")
     record = {
         "age": torch.full((num_units,), 9, device="cuda"),

@@ -1,4 +1,4 @@
-"""Methods on weight matrices: the numbers that their papers and references give, and what they leave alone."""
+"""Methods on weight matrices: corners of their formulas, which test_newer_oracles.py has, and what they leave alone."""
 
 import math
 import re
@@ -21,7 +21,6 @@ from supple.methods import (
     NaP,
     Parseval,
     Spectral,
-    WassersteinInit,
     WeightClipping,
 )
 from supple.methods.wasserstein_init import order_of
@@ -37,20 +36,6 @@ def zero_gradients(learner):
         parameter.grad = torch.zeros_like(parameter)
 
 
-def edited(method, learner):
-    """The gradients that the method adds."""
-    zero_gradients(learner)
-    method.after_backward(learner, method.init(learner))
-    return [parameter.grad for parameter in learner.model.parameters()]
-
-
-def test_fire_takes_cubic_steps_towards_the_polar_factor():
-    for iterations, expected in ((1, [0.792, 0.944]), (10, [1.0, 1.0])):
-        learner = learner_of(linear([[3.0, 0.0], [0.0, 4.0]]))
-        FIRE(iterations=iterations).begin_stage(learner, {}, (), 1)
-        torch.testing.assert_close(learner.model[0].weight.data, torch.diag(torch.tensor(expected)), rtol=0, atol=1e-6)
-
-
 def test_ten_steps_of_fire_do_not_finish_small_singular_values():
     small = torch.tensor([0.05, 0.02, 0.01, 0.001])
     values = torch.cat([(1.0 - small.square().sum()).sqrt()[None], small])
@@ -60,22 +45,6 @@ def test_ten_steps_of_fire_do_not_finish_small_singular_values():
     torch.testing.assert_close(learner.model[0].weight.data.diag(), expected, rtol=0, atol=5e-4)
     of_noise = torch.linalg.svdvals(learner.model[1].weight.data)
     assert of_noise.quantile(0.05).item() == pytest.approx(0.19, abs=0.02)
-
-
-def test_fire_orthogonalises_each_kernel_position_by_itself_and_the_shorter_side_of_a_matrix():
-    learner = learner_of(nn.Conv2d(1, 4, 2), nn.Conv2d(4, 4, 3, groups=2), nn.Linear(8, 2))
-    before = learner.model[1].bias.clone()
-    FIRE(iterations=40).begin_stage(learner, {}, (), 1)
-    conv, grouped, head = (layer.weight.data for layer in learner.model)
-    torch.testing.assert_close(conv.norm(dim=0), torch.full((1, 2, 2), 0.5), rtol=0, atol=1e-4)
-    for group in grouped.split(2):
-        for position in group.flatten(2).unbind(2):
-            torch.testing.assert_close(81 * position @ position.mT, torch.eye(2), rtol=0, atol=1e-4)
-    torch.testing.assert_close(head @ head.mT, 0.25 * torch.eye(2), rtol=0, atol=1e-4)
-    assert torch.equal(learner.model[1].bias, before)
-    again = [layer.weight.clone() for layer in (learner.model[0], learner.model[2])]
-    FIRE().begin_stage(learner, {}, (), 2)
-    torch.testing.assert_close([learner.model[0].weight, learner.model[2].weight], again, rtol=0, atol=1e-5)
 
 
 def test_fire_leaves_zeros_and_names_not_asked_for_and_starts_the_optimizer_anew():
@@ -92,36 +61,6 @@ def test_fire_leaves_zeros_and_names_not_asked_for_and_starts_the_optimizer_anew
         FIRE(only=("7.",)).init(learner)
 
 
-def test_parseval_pulls_hidden_matrices_towards_the_squared_gain():
-    learner = learner_of(linear([[1.0, 1.0], [0.0, 1.0]]), nn.Linear(2, 2, bias=False))
-    hidden, output = edited(Parseval(strength=1.0), learner)
-    torch.testing.assert_close(hidden, (64 / 2) ** 2 * torch.tensor([[0.0, 4.0], [4.0, 0.0]]))
-    assert not output.any()
-
-
-def test_adamo_pulls_beside_the_step_from_the_weights_before_it():
-    method, learner = AdamO(strength=0.5), learner_of(linear([[2.0, 0.0], [0.0, 1.0]]), lr=0.1)
-    state = method.init(learner)
-    learner.model[0].weight.grad = torch.ones(2, 2)
-    method.after_backward(learner, state)
-    learner.optimizer.step()
-    method.after_step(learner, state)
-    expected = torch.tensor([[2.0, 0.0], [0.0, 1.0]]) - 0.1 - 0.1 * 0.5 * torch.tensor([[24.0, 0.0], [0.0, 0.0]])
-    torch.testing.assert_close(learner.model[0].weight.data, expected)
-
-
-def test_weight_clipping_clamps_to_the_initial_bound_and_leaves_norms():
-    layer = linear([[0.5, -0.3, 0.0, 0.1]], [0.2])
-    method, learner = WeightClipping(kappa=2.0), learner_of(layer, nn.BatchNorm1d(1))
-    state = method.init(learner)
-    with torch.no_grad():
-        layer.weight[0, :2] = torch.tensor([1.7, -0.3])
-        layer.bias.fill_(-3.0)
-    method.after_step(learner, state)
-    torch.testing.assert_close(layer.weight.data, torch.tensor([[1.0, -0.3, 0.0, 0.1]]))
-    assert (layer.bias.item(), learner.model[1].weight.item()) == (-1.0, 1.0)
-
-
 def test_a_layer_that_starts_at_zero_may_leave_it():
     for method in (WeightClipping(), NaP()):
         learner = learner_of(linear([[0.0, 0.0]], [0.0]), nn.LayerNorm(1), linear([[1.0]]))
@@ -129,30 +68,6 @@ def test_a_layer_that_starts_at_zero_may_leave_it():
         learner.model[0].weight.data.fill_(0.1)
         method.after_step(learner, state)
         assert learner.model[0].weight.tolist() == [[pytest.approx(0.1)] * 2]
-
-
-def test_nap_keeps_the_initial_length_and_the_outputs():
-    torch.manual_seed(0)
-    model = [
-        nn.Linear(6, 8),
-        NaP().activation(),
-        nn.Conv1d(1, 3, 1),
-        NaP().activation(),
-        nn.Flatten(),
-        nn.Linear(24, 2),
-    ]
-    model.insert(2, nn.Unflatten(1, (1, 8)))
-    learner, x = learner_of(*model), torch.randn(5, 6)
-    state = NaP().init(learner)
-    norms = [learner.model[at].weight.norm() for at in (0, 3)]
-    with torch.no_grad():
-        for at in (0, 3):
-            for parameter in learner.model[at].parameters():
-                parameter.mul_(2.5)
-    before = learner.model(x)
-    NaP().after_step(learner, state)
-    torch.testing.assert_close([learner.model[at].weight.norm() for at in (0, 3)], norms)
-    torch.testing.assert_close(learner.model(x), before, rtol=1e-3, atol=1e-4)  # the norm's eps
 
 
 def test_nap_warns_of_a_network_without_norms_and_leaves_a_matrix_of_zeros():
@@ -163,26 +78,6 @@ def test_nap_warns_of_a_network_without_norms_and_leaves_a_matrix_of_zeros():
     NaP().after_step(learner, state)
     assert not learner.model[0].weight.any()
     assert learner.model[0].bias.isfinite().all()
-
-
-def test_spectral_draws_the_largest_singular_value_to_one():
-    learner = learner_of(linear([[2.0, 0.0], [0.0, 1.0]], [1.0, 2.0]), nn.LayerNorm(2))
-    learner.model[1].weight.data.fill_(3.0)
-    weight, bias, scale, shift = edited(Spectral(strength=1.0), learner)
-    torch.testing.assert_close(weight, torch.tensor([[24.0, 0.0], [0.0, 0.0]]), rtol=0, atol=1e-3)
-    torch.testing.assert_close(bias, torch.tensor([2.0, 4.0]))
-    torch.testing.assert_close(scale, torch.full((2,), 4.0))
-    assert not shift.any()
-
-
-def test_wasserstein_init_draws_weights_to_the_initial_ones_of_their_rank():
-    learner = learner_of(linear([[0.0, 1.0, 2.0]]))
-    state = WassersteinInit().init(learner)
-    for values, pull in (([3.0, 0.0, 1.0], [1.0, 0.0, 0.0]), ([2.0, 0.0, 1.0], [0.0, 0.0, 0.0])):
-        learner.model[0].weight.data.copy_(torch.tensor([values]))
-        zero_gradients(learner)
-        WassersteinInit(strength=0.5).after_backward(learner, state)
-        torch.testing.assert_close(learner.model[0].weight.grad, 0.5 * torch.tensor([pull]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

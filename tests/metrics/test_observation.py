@@ -48,7 +48,6 @@ def test_random_stream_is_as_before_even_if_the_forward_draws():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_random_stream_of_the_gpu_is_as_before():
     network = NoisyNet().cuda()
     state = torch.cuda.get_rng_state()

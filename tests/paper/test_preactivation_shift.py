@@ -1,10 +1,8 @@
 """Pre-activation shift: the paper's runs, quartiles read at the right stages, histograms of several seeds as one."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from made_runs import claims, drawn, made, verdicts
+from made_runs import claims, drawn, verdicts
 
 from supple.methods import UseAID, UseDropout
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
@@ -98,18 +96,6 @@ def test_panels_are_the_papers():
     assert found[1] == [("AID", "stage 1", 0.0), ("AID", "stage 10", -15.0)]
     assert [one[:2] for one in found[2]] == [("ReLU + Dropout", "stage 30"), ("AID", "stage 30")]
     assert {one.n for panel in panels for one in panel.histograms} == {5}
-
-
-def test_runs_of_another_version_count_for_nothing():
-    specs = STUDY.specs(PAPER)
-    older = [
-        replace(spec, problem=replace(spec.problem, scenario=replace(spec.problem.scenario, epochs=20)))
-        for spec in specs
-    ]
-    expected = STUDY.draw(made(specs, as_in_the_paper), PAPER)
-    both = STUDY.draw(made([*older, *specs], as_in_the_paper), PAPER)
-    assert (both.tables, both.claims) == (expected.tables, expected.claims)
-    assert {one.n for panel in both.figures[0].panels for one in panel.histograms} == {5}
 
 
 def record(low, high, bins):

@@ -136,7 +136,6 @@ def test_drawing_from_nothing_is_refused():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_frames_on_a_gpu_give_the_same_samples():
     device = torch.device("cuda")
     on_gpu, on_cpu = Replay(15, FRAME_SHAPE, device=device), Replay(15, FRAME_SHAPE)
@@ -148,7 +147,6 @@ def test_frames_on_a_gpu_give_the_same_samples():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_gather_can_be_captured():
     replay = Replay(64, FRAME_SHAPE, device=torch.device("cuda"))
     add_episodes((replay,), [4, 9, 6, 20])
@@ -164,7 +162,6 @@ def test_gather_can_be_captured():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_million_frames_on_a_gpu_are_all_within_reach():
     replay = Replay(1_000_000, (84, 84), device=torch.device("cuda"))  # 7e9 pixels: more than 32-bit numbers can count
     replay.frames_NHW[999_990:] = torch.arange(10, dtype=torch.uint8, device="cuda")[:, None, None]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from small_runs import small_scenario_spec, small_spec, stopped
-from small_training import assert_captured, needs_gpu, training_of, weights
+from small_training import assert_captured, training_of, weights
 from supple.methods import CBP, Method, UseAID, UseDropout, UseRReLU, Vanilla, renewal
 from supple.random import mask_stream
 from supple_lab import registry
@@ -67,7 +67,7 @@ def certain_fresh_weights(monkeypatch):
 
 
 class TestOnAGpu:
-    pytestmark = needs_gpu
+    pytestmark = pytest.mark.gpu
 
     @with_optimizers(METHODS)
     @pytest.mark.usefixtures("certain_fresh_weights")

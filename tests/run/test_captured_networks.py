@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from small_training import needs_gpu, training_of, weights
+from small_training import training_of, weights
 from supple import functional as SF
 from supple.kernels.cuda_seed import CudaSeeds, Draw, Start
 from supple.methods import FullReset, ReDo, ShrinkPerturb, UseAID, UseDropout, Vanilla
@@ -24,7 +24,7 @@ from supple_lab.run import step
 from supple_lab.run.step import STEPS_AT_ONCE, CapturedSteps, EagerSteps
 from supple_lab.spec import Supervised
 
-pytestmark = needs_gpu
+pytestmark = pytest.mark.gpu
 # Unit roundoffs: of tf32's 11 bits, of bf16's 8; in fp32 of sums of up to 2**8 products with 24 bits.
 ROUNDING = {"fp32": 2.0**-16, "tf32": 2.0**-11, "bf16": 2.0**-8}
 SEED = 1234

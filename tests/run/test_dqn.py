@@ -142,6 +142,15 @@ def assert_equal_runs(one: Store, other: Store, spec: RunSpec) -> None:
     assert torch.equal(ours["mask_stream"], theirs["mask_stream"])
 
 
+def assert_resumes(tmp_path, spec: RunSpec, *, after_segments: int) -> Store:
+    """Interrupted there and continued, the run is the unbroken one, whose store is returned."""
+    unbroken = finished(tmp_path / "unbroken", spec)
+    store = interrupted(tmp_path / "broken", spec, after_segments=after_segments)
+    assert execute(spec, store) == "done"
+    assert_equal_runs(store, unbroken, spec)
+    return unbroken
+
+
 @pytest.mark.parametrize(
     "method",
     [UseAID(), CBP(), ReDo(), ShrinkPerturb(), ReDo(every=7, threshold=0.8), ShrinkPerturb(every=7)],
@@ -149,19 +158,13 @@ def assert_equal_runs(one: Store, other: Store, spec: RunSpec) -> None:
 )
 def test_resumed_run_equals_unbroken_run_on_the_chain(tmp_path, method):
     spec = chain_spec(method, act_mode="train", target_mode="train", steps_per_iteration=110)
-    unbroken = finished(tmp_path / "unbroken", spec)
-    store = interrupted(tmp_path / "broken", spec, after_segments=3)
-    assert execute(spec, store) == "done"
-    assert_equal_runs(store, unbroken, spec)
+    assert_resumes(tmp_path, spec, after_segments=3)
 
 
 @pytest.mark.parametrize("after_segments", [2, 4, 5])  # of three an iteration
 def test_resumed_run_equals_unbroken_run_if_epsilon_restarts(tmp_path, after_segments):
     spec = chain_spec(UseAID(), game=Renamed(game=Chain(pay="way")), epsilon_restarts=True, metrics=())
-    unbroken = finished(tmp_path / "unbroken", spec)
-    store = interrupted(tmp_path / "broken", spec, after_segments=after_segments)
-    assert execute(spec, store) == "done"
-    assert_equal_runs(store, unbroken, spec)
+    assert_resumes(tmp_path, spec, after_segments=after_segments)
 
 
 @needs_ale
@@ -170,11 +173,8 @@ def test_resumed_run_equals_unbroken_run_if_epsilon_restarts(tmp_path, after_seg
 )
 def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, title):
     spec = atari_spec(UseAID(relu_prob=0.99), game=Atari(title=title, max_steps=8))
-    unbroken = finished(tmp_path / "unbroken", spec)
+    unbroken = assert_resumes(tmp_path, spec, after_segments=3)
     assert unbroken.folder(spec).epoch_log.read()[0]["num_steps"] == 16  # a segment of 15 steps holds two games
-    store = interrupted(tmp_path / "broken", spec, after_segments=3)
-    assert execute(spec, store) == "done"
-    assert_equal_runs(store, unbroken, spec)
 
 
 def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from small_games import chain_spec, last_checkpoint
 from small_runs import small_spec, stopped
-from small_training import assert_captured, needs_gpu, training_of
+from small_training import assert_captured, training_of
 from supple.methods import UseAID
 from supple.metrics.base import every_metric
 from supple.metrics.observe import observe
@@ -30,7 +30,7 @@ from supple_lab.streams import stream
 
 ON_GRADIENTS = (GradientNorm(), DeadGradientShare())
 AS_OFTEN_AS_CAN_BE = CheckpointInterval(seconds=0.0)
-DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def with_metrics(spec, *metrics):

@@ -120,6 +120,16 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
     assert resumed
 
 
+def num_replayed(tmp_path, monkeypatch, spec) -> int:
+    """How many graphs a run records, as a GPU has it; they change no number. test_agents_gpu.py looks at true ones."""
+    compute_by_torch_alone(monkeypatch)
+    usual = records_of(tmp_path / "usual", spec)
+    made = replay_from_now_on(monkeypatch)
+    assert records_of(tmp_path / "replayed", spec) == usual
+    assert "not_captured" not in Store.create(tmp_path / "replayed").folder(spec).status()
+    return len(made)
+
+
 @pytest.mark.parametrize("task", [SMALL.task, CHAIN], ids=lambda task: task.name)
 @pytest.mark.parametrize(
     ("method", "masks"),
@@ -127,14 +137,9 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
     ids=lambda value: getattr(value, "name", value),
 )
 def test_replayed_work_changes_no_number(tmp_path, monkeypatch, method, masks, task):
-    """As a GPU has it; test_control_gpu.py looks at true graphs."""
     spec = small_spec(method, masks=masks, task=task, entropy_weight=0.01)
-    compute_by_torch_alone(monkeypatch)
-    usual = records_of(tmp_path / "usual", spec)
-    made = replay_from_now_on(monkeypatch)
-    assert records_of(tmp_path / "replayed", spec) == usual
-    assert len(made) == 4  # acting, with and without chance, and minibatches of two sizes
-    assert "not_captured" not in Store.create(tmp_path / "replayed").folder(spec).status()
+    # acting, with and without chance, and minibatches of two sizes
+    assert num_replayed(tmp_path, monkeypatch, spec) == 4
 
 
 def test_friction_changes_with_the_stage_alike_for_all_methods(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from small_runs import small_spec
-from small_training import assert_captured, needs_gpu, training_of, weights
+from small_training import assert_captured, training_of, weights
 from supple.methods import CBP, UseAID, Vanilla
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import (
@@ -109,7 +109,7 @@ def active_bytes():
 
 
 class TestOnAGpu:
-    pytestmark = needs_gpu
+    pytestmark = pytest.mark.gpu
 
     def test_step_that_cannot_be_captured_is_taken_eagerly_and_says_why(self):
         before = weights(training_of(small_spec())[0])

@@ -7,7 +7,6 @@ import sys
 import time
 
 import pytest
-import torch
 
 from small_runs import small_spec
 from supple.methods import UseAID
@@ -89,7 +88,6 @@ def test_processes_take_turns_where_there_is_no_service(daemon, monkeypatch, cap
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_killed_worker_on_a_shared_gpu_is_replaced_and_the_others_go_on(tmp_path, no_service):
     specs = [small_spec(UseAID(), seed=seed, num_stages=30, epochs=40) for seed in range(4)]
     store = Store.create(tmp_path)

@@ -144,8 +144,7 @@ class PreactivationShift(Study):
         return (replace(network_condition(order), problem=problem, experiment="preactivation_shift"),)
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        (condition,) = self.conditions(order)
-        runs = MethodRuns(condition.of(results, order).by_method())  # a store may hold runs of other versions
+        runs = MethodRuns(results.by_method())
         median = stage_panel(
             "Median over the stages", runs.by_method, MEDIAN, y_label="median pre-activation", y_scale="symlog"
         )

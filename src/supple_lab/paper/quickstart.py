@@ -75,8 +75,7 @@ class Quickstart(Study):
         return (Condition(label="random-label digits", problem=problem, model=model, experiment="quickstart"),)
 
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
-        (condition,) = self.conditions(order)
-        runs = MethodRuns(condition.of(results, order).by_method())  # a store may hold runs of other versions
+        runs = MethodRuns(results.by_method())
         panel = stage_panel(
             "Accuracy on the labels of each stage",
             runs.by_method,
