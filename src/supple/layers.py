@@ -147,26 +147,32 @@ class NormReLU(nn.Module):
         return "affine=True" if self.affine else ""
 
 
-class AIDMean(nn.Module):
-    """AID's mean in training, too: slope p from zero on, 1 - p below. What is left of AID without its noise."""
+class Control(nn.Module):
+    """A control of AID: the same p, and one thing otherwise."""
+
+    meaning = "the probability of the ReLU branch"
 
     def __init__(self, p: float = 0.9) -> None:
         super().__init__()
-        self.p = SF.probability(p, "AIDMean.p is the slope of positive values")
-
-    def forward(self, x: Tensor) -> Tensor:
-        return call_of(self, x) if is_traced(self, x) else SF.modified_leaky_relu(x, self.p)
+        self.p = SF.probability(p, f"{type(self).__name__}.p is {self.meaning}")
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"
 
 
-class AIDGauss(nn.Module):
+class AIDMean(Control):
+    """AID's mean in training, too: slope p from zero on, 1 - p below. What is left of AID without its noise."""
+
+    meaning = "the slope of positive values"
+
+    def forward(self, x: Tensor) -> Tensor:
+        return call_of(self, x) if is_traced(self, x) else SF.modified_leaky_relu(x, self.p)
+
+
+class AIDGauss(Control):
     """AID with Gaussian noise of its mean and variance: x (c + sqrt(p (1 - p)) e), c = p from zero on, else 1 - p."""
 
-    def __init__(self, p: float = 0.9) -> None:
-        super().__init__()
-        self.p = SF.probability(p, "AIDGauss.p is the mean slope of positive values")
+    meaning = "the mean slope of positive values"
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):
@@ -174,16 +180,9 @@ class AIDGauss(nn.Module):
         mean = SF.modified_leaky_relu(x, self.p)
         return mean + x * (normal_like(x) * (self.p * (1.0 - self.p)) ** 0.5) if self.training else mean
 
-    def extra_repr(self) -> str:
-        return f"p={self.p:g}"
 
-
-class AIDPerUnit(nn.Module):
+class AIDPerUnit(Control):
     """AID with one draw for each unit and forward, shared by all examples and pixels."""
-
-    def __init__(self, p: float = 0.9) -> None:
-        super().__init__()
-        self.p = SF.probability(p, "AIDPerUnit.p is the probability of the ReLU branch")
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):
@@ -193,9 +192,6 @@ class AIDPerUnit(nn.Module):
         units = unit_dim_of(x)
         draws = uniform_like(x.new_empty([size if at == units else 1 for at, size in enumerate(x.shape)]))
         return torch.where(draws < self.p, torch.relu(x), -torch.relu(-x))
-
-    def extra_repr(self) -> str:
-        return f"p={self.p:g}"
 
 
 class LeakyDropout(nn.Module):
@@ -218,20 +214,13 @@ class LeakyDropout(nn.Module):
         return f"slope={self.slope:g}, drop={self.drop:g}"
 
 
-class NormAID(nn.Module):
+class NormAID(Control):
     """AID of the input normalised over all but its first dimension: NormReLU with AID in ReLU's place."""
-
-    def __init__(self, p: float = 0.9) -> None:
-        super().__init__()
-        self.p = SF.probability(p, "NormAID.p is the probability of the ReLU branch")
 
     def forward(self, x: Tensor) -> Tensor:
         if is_traced(self, x):
             return call_of(self, x)
         return SF.aid(F.layer_norm(x, x.shape[1:]), self.p, self.training)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p:g}"
 
 
 class SmoothLeaky(nn.Module):
