@@ -56,7 +56,7 @@ class SNR(Renewing):
     def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
         for layer in layers:
             known = relative(layer.activation)
-            if known is not None and (known.bounded or not known.per_unit or hasattr(layer.activation, "expansion")):
+            if known.bounded or not known.per_unit or hasattr(layer.activation, "expansion"):
                 raise ValueError(
                     f"SNR sees from the sign of its output whether a unit fires, which that of "
                     f"'{layer.name}', {type(layer.activation).__name__}, does not tell. Use ReLU or its relatives."
