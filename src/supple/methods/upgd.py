@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from supple.learner import Learner
 from supple.methods.base import Method, State, non_negative
@@ -171,7 +171,8 @@ def spread(learner: Learner, layer: UnitLayer, free: dict[str, Tensor]) -> list[
     if layer.name not in free:
         return []
     weights = [(producer.weight, out_dim(producer)) for producer in producers_of(layer)]
-    vectors = [part for held in (*producers_of(layer), layer.norm) for part in own_vectors(held)]
+    holders = [held for held in (*producers_of(layer), layer.norm) if held is not None]
+    vectors = [part for held in holders for part in held.parameters(recurse=False) if part.dim() == 1]
     owned = {id(p): (p, dim) for p, dim in [*weights, *((vector, 0) for vector in vectors)]}
     return [
         (name, free[layer.name].view([-1 if at == dim else 1 for at in range(p.dim())]))
@@ -179,8 +180,3 @@ def spread(learner: Learner, layer: UnitLayer, free: dict[str, Tensor]) -> list[
         if id(parameter) in owned
         for p, dim in [owned[id(parameter)]]
     ]
-
-
-def own_vectors(module: nn.Module | None) -> list[Tensor]:
-    """The module's parameters with one number a unit."""
-    return [] if module is None else [p for p in module.parameters(recurse=False) if p.dim() == 1]
