@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,14 +14,11 @@ from supple.kernels import renewal as kernels
 from supple.kernels.renewal import Mean
 from supple.learner import Learner
 from supple.methods.activity import centred, mean_magnitude, mean_value, other_axes, sum_of_magnitudes
-from supple.methods.base import State, decay_rate
+from supple.methods.base import State, at_least, decay_rate
 from supple.methods.renewal import Moments, Renewing, pass_over_draws, renew_units_, take_own_steps_
 from supple.units import UnitLayer, in_dim, out_dim
 from supple.units.residual import consecutive_layers
 from supple.units.surgery import Entries, UnitSelection, producers_of, renewable_layers
-
-UTILITIES = ("contribution", "adaptable_contribution")
-RESIDUALS = ("one_consumer", "all")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +40,17 @@ class CBP(Renewing):
     replacement_rate: float = 1e-3  # rho; the paper's best on random-label MNIST with Adam at 1e-3
     maturity: int = 100  # steps; the paper's in all trainability runs
     utility_decay: float = 0.99  # eta, as in Dohare et al.
-    utility: str = "contribution"  # the text of Dohare et al.; their permuted-MNIST runs have the other
-    residual: str = "one_consumer"  # "all": residual units too, as the authors' ResNet does (see units/residual.py)
+    # The text of Dohare et al.; their permuted-MNIST runs have the other.
+    utility: Literal["contribution", "adaptable_contribution"] = "contribution"
+    # "all": residual units too, as the authors' ResNet does (see units/residual.py)
+    residual: Literal["one_consumer", "all"] = "one_consumer"
     moments: Moments = field(default="per_entry", metadata={"later": True, "absent": "clear"})
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: fresh weights by ReLU's gain
 
     def __post_init__(self) -> None:
         SF.probability(self.replacement_rate, "CBP.replacement_rate is the share of mature units replaced per step")
         decay_rate(self.utility_decay, "CBP.utility_decay is the decay of the running utility")
-        if self.maturity < 0:
-            raise ValueError(f"CBP.maturity is an age in steps, at least 0; got {self.maturity}.")
-        if self.utility not in UTILITIES:
-            raise ValueError(f"CBP.utility must be one of {', '.join(UTILITIES)}; got {self.utility!r}.")
-        if self.residual not in RESIDUALS:
-            raise ValueError(f"CBP.residual must be one of {', '.join(RESIDUALS)}; got {self.residual!r}.")
+        at_least(0, self.maturity, "CBP.maturity is an age in steps")
 
     def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
         learner.features  # noqa: B018  # watch the activations

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from supple.learner import Batch, Learner, forget_
-from supple.methods.base import Method, State, check_period, non_negative
+from supple.methods.base import Method, State, non_negative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +19,6 @@ class FreshOptimizer(Method):
 
     name = "fresh_optimizer"
     every: int | None = None  # optimizer steps; None: between stages
-
-    def __post_init__(self) -> None:
-        check_period(self.every, "FreshOptimizer.every")
 
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:

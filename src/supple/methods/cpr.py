@@ -9,7 +9,7 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import State, check_period, decay_rate, non_negative
+from supple.methods.base import State, decay_rate, non_negative
 from supple.methods.gradient_score import Scored, gradient_score
 from supple.units import UnitLayer, in_dim, out_dim
 from supple.units.surgery import producers_of
@@ -37,7 +37,6 @@ class CPR(Scored):
         non_negative(self.sharpness, "CPR.sharpness is the slope of the share in the score")
         non_negative(self.centre, "CPR.centre is the score at which the share begins to fall")
         decay_rate(self.decay, "CPR.decay is the decay of the running score")
-        check_period(self.every, "CPR.every")
 
     def next_score(self, learner: Learner, layer: UnitLayer, score_U: Tensor) -> Tensor:
         now_U = gradient_score(layer)

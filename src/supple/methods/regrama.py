@@ -10,7 +10,7 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import State, check_period, non_negative
+from supple.methods.base import State, non_negative
 from supple.methods.gradient_score import Scored, activation_score, gradient_score
 from supple.methods.redo import draw_bias
 from supple.methods.renewal import Moments, renew_units_
@@ -39,7 +39,6 @@ class ReGraMa(Scored):
     def __post_init__(self) -> None:
         non_negative(self.threshold, "ReGraMa.threshold is the score up to which a unit is inactive")
         SF.probability(self.max_share, "ReGraMa.max_share is the largest share of a layer renewed at once")
-        check_period(self.every, "ReGraMa.every")
 
     def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
         if self.signal == "activation":

@@ -9,7 +9,7 @@ from torch import Tensor
 from supple.activations import relative
 from supple.kernels import renewal as kernels
 from supple.learner import Batch, Learner
-from supple.methods.base import State, check_period
+from supple.methods.base import State, at_least, decay_rate
 from supple.methods.renewal import Moments, Renewing, pass_over_draws, renew_units_, take_own_steps_
 from supple.units import UnitLayer
 from supple.units.surgery import Entries, UnitSelection
@@ -41,17 +41,13 @@ class SNR(Renewing):
     every: int | None = None  # optimizer steps between two updates of the thresholds; None: between stages
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.rejection_rate < 1.0:
-            raise ValueError(
-                f"SNR.rejection_rate is the share of silences that are too long, in (0, 1); got {self.rejection_rate}."
-            )
+        decay_rate(self.rejection_rate, "SNR.rejection_rate is the share of silences that are too long")
         if not 1 <= self.min_silence <= self.max_silence:
             raise ValueError(
                 "SNR.min_silence and SNR.max_silence are steps, 1 <= min <= max; "
                 f"got {self.min_silence} and {self.max_silence}."
             )
-        check_period(self.every_stages, "SNR.every_stages")
-        check_period(self.every, "SNR.every")
+        at_least(1, self.every_stages, "SNR.every_stages is a number of stages between two updates of the thresholds")
 
     def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
         for layer in layers:
