@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from supple.learner import Learner
-from supple.methods.base import State, non_negative
+from supple.methods.base import State, learning_rates, non_negative
 from supple.methods.matrices import Matrix, OnMatrices, gram_distance_gradient
 
 
@@ -40,7 +40,7 @@ class AdamO(OnMatrices):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        rates = {id(p): group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
+        rates = learning_rates(learner.optimizer)
         for matrix in self.chosen(learner):
             if matrix.weight.grad is not None:
                 pull = gram_distance_gradient(matrix.of(state[f"next.{matrix.name}"]), 1.0)

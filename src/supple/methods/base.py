@@ -121,6 +121,11 @@ def maximising(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [parameter for group in optimizer.param_groups if group.get("maximize") for parameter in group["params"]]
 
 
+def learning_rates(optimizer: torch.optim.Optimizer) -> dict[int, float]:
+    """The learning rate of each parameter, by its id."""
+    return {id(parameter): group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
+
+
 @torch.no_grad()
 def negate_maximised_(optimizer: torch.optim.Optimizer) -> None:
     """Negate the gradients along which the optimizer goes up."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from supple.learner import Learner
-from supple.methods.base import Method, State, non_negative
+from supple.methods.base import Method, State, learning_rates, non_negative
 from supple.methods.renewal import layers_reached
 from supple.units import UnitLayer, in_dim, out_dim
 from supple.units.surgery import producers_of, renewable_layers, warn_of_others
@@ -111,20 +111,19 @@ class UPGD(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        names = learner.trained()[0]
+        names, thetas, _ = learner.trained()
         if not names:
             return
         state["steps"].copy_(state["next.steps"])
         if self.adaptive:
             free, decayed = self.free_shares(state, names), set(learner.penalised()[0])
-        for group in learner.optimizer.param_groups if self.adaptive else ():
-            for name, theta in learner.own_parameters().items():
-                if name in names and any(theta is one for one in group["params"]):
-                    old = state[f"next.old.{name}"]
-                    step = (theta - old) * (2.0 * free[name].to(theta.dtype) if self.protecting else 1.0)
-                    noise = 2.0 * group["lr"] * state[f"next.noise.{name}"]
-                    decay = self.weight_decay if name in decayed else 0.0
-                    theta.copy_(old * (1.0 - group["lr"] * decay) + step - noise)
+            rates = learning_rates(learner.optimizer)
+            for name, theta in zip(names, thetas, strict=True):
+                rate, old = rates[id(theta)], state[f"next.old.{name}"]
+                step = (theta - old) * (2.0 * free[name].to(theta.dtype) if self.protecting else 1.0)
+                noise = 2.0 * rate * state[f"next.noise.{name}"]
+                decay = self.weight_decay if name in decayed else 0.0
+                theta.copy_(old * (1.0 - rate * decay) + step - noise)
         for key in names if self.per == "weight" else [layer.name for layer in self.rated(learner)]:
             state[f"utility.{key}"].copy_(state[f"next.utility.{key}"])
 
